@@ -1,0 +1,34 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LAB ?= .lab
+
+.PHONY: help setup demo test check bench
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+setup: $(VENV)/.ready ## make .venv with everything in it, the command `roundsman` too
+
+$(VENV)/.ready: pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is missing: install Python 3.11 or newer" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev --editable .
+	@touch $@
+
+demo: setup ## six nodes, fifteen instances, two broken nodes: watch the whole walk
+	@$(BIN)/python -m ansible_collections.roundsman.cluster.daemon.lab.demo --dir $(LAB)/demo
+
+test: setup ## the default suite
+	$(BIN)/python -m pytest
+
+check: setup ## linters and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy plugins daemon tests
+	$(BIN)/vermin --target=3.9- --no-tips --violations --eval-annotations --backport typing plugins/module_utils plugins/modules
+	$(BIN)/yamllint --strict .
+
+bench: setup ## what a round costs, in ratios
+	$(BIN)/python tests/bench/round.py
