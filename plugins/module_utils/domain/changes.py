@@ -1,0 +1,317 @@
+"""What can become true of a cluster, and the one rule that applies it.
+
+A change states absolute values, so that applying it twice is harmless. The daemon, a play by hand and the replay of
+a run's `changes.jsonl` all go through `apply`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Callable, Mapping, Optional, Union
+
+from . import cluster as clusters
+from . import errors, incidents
+
+
+@dataclass(frozen=True)
+class InstanceNodes:
+    """Where an instance is: its primary and the nodes of its other copies (UUIDs)."""
+
+    instance: str
+    primary: str
+    secondaries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class InstanceState:
+    """Whether an instance shall be `up` or `down`."""
+
+    instance: str
+    admin_state: str
+
+
+@dataclass(frozen=True)
+class NodeRole:
+    """Whether a node is drained, offline and a master candidate."""
+
+    node: str
+    drained: bool
+    offline: bool
+    master_candidate: bool
+
+
+@dataclass(frozen=True)
+class NodePowered:
+    """The power state of record of a node."""
+
+    node: str
+    powered: bool
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """Whether an object (kind cluster, group, node or instance) carries a tag."""
+
+    kind: str
+    object: str
+    tag: str
+    present: bool
+
+
+@dataclass(frozen=True)
+class IncidentStands:
+    """An incident has exactly this value."""
+
+    incident: incidents.Incident
+
+
+@dataclass(frozen=True)
+class IncidentForgotten:
+    """An incident is no more."""
+
+    uuid: str
+
+
+@dataclass(frozen=True)
+class RoundStands:
+    """The round at work, and its jobs."""
+
+    round: int
+    jobs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SettingsStand:
+    """The maintenance settings."""
+
+    settings: clusters.Settings
+
+
+Change = Union[
+    InstanceNodes, InstanceState, NodeRole, NodePowered, Tagged, IncidentStands, IncidentForgotten, RoundStands, SettingsStand
+]
+RECORDABLE: Mapping[str, type] = {
+    "instance_nodes": InstanceNodes,
+    "instance_state": InstanceState,
+    "node_powered": NodePowered,
+    "node_role": NodeRole,
+}
+
+
+def encode(change: Change) -> dict[str, object]:
+    """The JSON object of a change that a play may record."""
+    name = next((name for name, kind in RECORDABLE.items() if kind is type(change)), None)
+    if name is None:
+        raise errors.InvalidInput(f"a play cannot record {type(change).__name__}")
+    return {"change": name, **dataclasses.asdict(change)}
+
+
+def decode(value: Mapping[str, object]) -> Change:
+    """The change that a JSON object of `encode` states.
+
+    Raises:
+        InvalidInput: the object states no change, or one of its fields is missing, unknown or of the wrong type.
+    """
+    fields = dict(value)
+    kind = RECORDABLE.get(str(fields.pop("change", "")))
+    if kind is None:
+        raise errors.InvalidInput(f"{value.get('change')!r} is not a change that can be recorded")
+    expected = {one.name: one for one in dataclasses.fields(kind)}
+    for name in fields:
+        if name not in expected:
+            raise errors.InvalidInput(f"{value['change']}: there is no field {name!r}")
+    for name, one in expected.items():
+        _check(str(value["change"]), name, fields.get(name), str(one.type))
+    if isinstance(fields.get("secondaries"), list):
+        fields["secondaries"] = tuple(fields["secondaries"])  # type: ignore[arg-type]
+    change: Change = kind(**fields)
+    return change
+
+
+def _check(change: str, name: str, value: object, wanted: str) -> None:
+    strings = isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
+    fits = {"str": isinstance(value, str), "bool": isinstance(value, bool), "tuple[str, ...]": strings}[wanted]
+    if not fits:
+        raise errors.InvalidInput(f"{change}: {name} is {value!r}, which is not a {wanted}")
+
+
+def lock_of(change: Change) -> str:
+    """The lock that whoever records a change must hold."""
+    if isinstance(change, (InstanceNodes, InstanceState)):
+        return f"instance/{change.instance}"
+    if isinstance(change, (NodePowered, NodeRole)):
+        return f"node/{change.node}"
+    raise errors.InvalidInput(f"a play cannot record {type(change).__name__}")
+
+
+def apply(cluster: clusters.Cluster, change: Change, *, now: float) -> clusters.Cluster:
+    """The cluster after a change; the same value when the change was true already.
+
+    Raises:
+        InvalidInput: the change names an object that the cluster does not have.
+    """
+    changed = _RULES[type(change)](cluster, change, now)
+    if changed is cluster:
+        return cluster
+    return dataclasses.replace(changed, serial_no=cluster.serial_no + 1, mtime=now)
+
+
+def _instance_nodes(cluster: clusters.Cluster, change: InstanceNodes, now: float) -> clusters.Cluster:
+    for node in (change.primary, *change.secondaries):
+        cluster.node(node)
+    instance = cluster.instance(change.instance)
+    return _put_instance(cluster, instance, now, primary_node=change.primary, secondary_nodes=tuple(change.secondaries))
+
+
+def _instance_state(cluster: clusters.Cluster, change: InstanceState, now: float) -> clusters.Cluster:
+    if change.admin_state not in {"up", "down"}:
+        raise errors.InvalidInput(f"instance {change.instance}: admin_state {change.admin_state!r} is neither up nor down")
+    return _put_instance(cluster, cluster.instance(change.instance), now, admin_state=change.admin_state)
+
+
+def _node_role(cluster: clusters.Cluster, change: NodeRole, now: float) -> clusters.Cluster:
+    wanted = {"drained": change.drained, "offline": change.offline, "master_candidate": change.master_candidate}
+    return _put_node(cluster, cluster.node(change.node), now, **wanted)
+
+
+def _node_powered(cluster: clusters.Cluster, change: NodePowered, now: float) -> clusters.Cluster:
+    return _put_node(cluster, cluster.node(change.node), now, powered=change.powered)
+
+
+def _tagged(cluster: clusters.Cluster, change: Tagged, now: float) -> clusters.Cluster:
+    one = tag_owner(cluster, change.kind, change.object)
+    if (change.tag in one.tags) is change.present:
+        return cluster
+    tags = (*one.tags, change.tag) if change.present else tuple(tag for tag in one.tags if tag != change.tag)
+    if isinstance(one, clusters.Node):
+        return _put_node(cluster, one, now, tags=tags)
+    if isinstance(one, clusters.Instance):
+        return _put_instance(cluster, one, now, tags=tags)
+    stands = dataclasses.replace(one, tags=tags, **clusters.touched(one, now=now))  # type: ignore[arg-type]
+    if isinstance(stands, clusters.Group):
+        return dataclasses.replace(cluster, nodegroups={**cluster.nodegroups, stands.uuid: stands})
+    return dataclasses.replace(cluster, cluster=stands)
+
+
+def tag_owner(cluster: clusters.Cluster, kind: str, name: str) -> clusters.Object:
+    """The object of a kind (cluster, group, node, instance) whose tags are meant."""
+    finders: Mapping[str, Callable[[str], clusters.Object]] = {
+        "cluster": lambda _: cluster.cluster,
+        "group": cluster.group,
+        "node": cluster.node,
+        "instance": cluster.instance,
+    }
+    if kind not in finders:
+        raise errors.InvalidInput(f"{kind!r} has no tags: use one of {', '.join(finders)}")
+    return finders[kind](name)
+
+
+def _incident_stands(cluster: clusters.Cluster, change: IncidentStands, now: float) -> clusters.Cluster:
+    known = cluster.maintenance.incidents
+    if change.incident in known:
+        return cluster
+    if any(one.uuid == change.incident.uuid for one in known):
+        stands = tuple(change.incident if one.uuid == change.incident.uuid else one for one in known)
+    else:
+        stands = (*known, change.incident)
+    return _put_maintenance(cluster, now, incidents=stands)
+
+
+def _incident_forgotten(cluster: clusters.Cluster, change: IncidentForgotten, now: float) -> clusters.Cluster:
+    left = tuple(one for one in cluster.maintenance.incidents if one.uuid != change.uuid)
+    return _put_maintenance(cluster, now, incidents=left)
+
+
+def _round_stands(cluster: clusters.Cluster, change: RoundStands, now: float) -> clusters.Cluster:
+    return _put_maintenance(cluster, now, round=change.round, jobs=tuple(change.jobs))
+
+
+def _settings_stand(cluster: clusters.Cluster, change: SettingsStand, now: float) -> clusters.Cluster:
+    return _put_maintenance(cluster, now, settings=change.settings)
+
+
+def _put_node(cluster: clusters.Cluster, node: clusters.Node, now: float, **fields: object) -> clusters.Cluster:
+    if dataclasses.replace(node, **fields) == node:  # type: ignore[arg-type]
+        return cluster
+    touched = clusters.touched(node, now=now)
+    return clusters.with_node(cluster, dataclasses.replace(node, **fields, **touched))  # type: ignore[arg-type]
+
+
+def _put_instance(cluster: clusters.Cluster, one: clusters.Instance, now: float, **fields: object) -> clusters.Cluster:
+    if dataclasses.replace(one, **fields) == one:  # type: ignore[arg-type]
+        return cluster
+    touched = clusters.touched(one, now=now)
+    return clusters.with_instance(cluster, dataclasses.replace(one, **fields, **touched))  # type: ignore[arg-type]
+
+
+def _put_maintenance(cluster: clusters.Cluster, now: float, **fields: object) -> clusters.Cluster:
+    maintenance = cluster.maintenance
+    if dataclasses.replace(maintenance, **fields) == maintenance:  # type: ignore[arg-type]
+        return cluster
+    stands = dataclasses.replace(maintenance, **fields, serial_no=maintenance.serial_no + 1, mtime=now)  # type: ignore[arg-type]
+    return dataclasses.replace(cluster, maintenance=stands)
+
+
+_RULES: Mapping[type, Callable[[clusters.Cluster, object, float], clusters.Cluster]] = {
+    InstanceNodes: _instance_nodes,  # type: ignore[dict-item]
+    InstanceState: _instance_state,  # type: ignore[dict-item]
+    NodeRole: _node_role,  # type: ignore[dict-item]
+    NodePowered: _node_powered,  # type: ignore[dict-item]
+    Tagged: _tagged,  # type: ignore[dict-item]
+    IncidentStands: _incident_stands,  # type: ignore[dict-item]
+    IncidentForgotten: _incident_forgotten,  # type: ignore[dict-item]
+    RoundStands: _round_stands,  # type: ignore[dict-item]
+    SettingsStand: _settings_stand,  # type: ignore[dict-item]
+}
+
+
+def apply_all(cluster: clusters.Cluster, stated: list[Change], *, now: float) -> clusters.Cluster:
+    """The cluster after several changes, in order."""
+    for change in stated:
+        cluster = apply(cluster, change, now=now)
+    return cluster
+
+
+def role_change(
+    cluster: clusters.Cluster, node: clusters.Node, *, drained: Optional[bool] = None, offline: Optional[bool] = None
+) -> list[Change]:
+    """The changes that give a node its new role: offline ends drained, and a candidate promotes another first.
+
+    Raises:
+        Refused: the node is the master, whose role moves only with the master role.
+    """
+    wanted_offline = node.offline if offline is None else offline
+    wanted_drained = False if wanted_offline or offline is not None and drained is None else (
+        node.drained if drained is None else drained
+    )
+    leaves = wanted_offline or wanted_drained
+    if leaves and node.uuid == cluster.cluster.master_node:
+        raise errors.Refused(f"{node.name} is the master: move the master role to another node first")
+    stated: list[Change] = []
+    if leaves and node.master_candidate:
+        stated += _promotions(cluster, without=node.uuid)
+    keeps = not leaves and (node.master_candidate or _is_short_of_candidates(cluster, node))
+    stated.append(NodeRole(node=node.uuid, drained=wanted_drained, offline=wanted_offline, master_candidate=keeps))
+    return stated
+
+
+def _is_short_of_candidates(cluster: clusters.Cluster, node: clusters.Node) -> bool:
+    return node.master_capable and len(_candidates(cluster)) < cluster.cluster.candidate_pool_size
+
+
+def _candidates(cluster: clusters.Cluster) -> list[clusters.Node]:
+    return [one for one in cluster.nodes.values() if one.master_candidate]
+
+
+def _promotions(cluster: clusters.Cluster, *, without: str) -> list[Change]:
+    left = [one for one in _candidates(cluster) if one.uuid != without]
+    if len(left) >= cluster.cluster.candidate_pool_size:
+        return []
+    eligible = [
+        one
+        for one in cluster.nodes.values()
+        if one.master_capable and not (one.master_candidate or one.drained or one.offline) and one.uuid != without
+    ]
+    eligible.sort(key=lambda one: clusters.natural(one.name))
+    return [NodeRole(node=one.uuid, drained=False, offline=False, master_candidate=True) for one in eligible[:1]]

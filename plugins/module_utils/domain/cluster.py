@@ -1,0 +1,271 @@
+"""The cluster as a value: its parameters, groups, nodes, instances and the state of its maintenance.
+
+Field names are Ganeti's. Memory and disk are in MiB, times in unix seconds; objects refer to each other by UUID.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Mapping, Optional, Union
+
+from . import errors
+from . import incidents as incident_rules
+
+VERSION = 1
+
+
+class Role(Enum):
+    """What a node is for the cluster: exactly one of these."""
+
+    MASTER = "master"
+    CANDIDATE = "candidate"
+    DRAINED = "drained"
+    OFFLINE = "offline"
+    REGULAR = "regular"
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The cluster's own entry."""
+
+    cluster_name: str
+    uuid: str
+    master_node: str
+    candidate_pool_size: int = 10
+    ndparams: Mapping[str, str] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    serial_no: int = 1
+    ctime: float = 0.0
+    mtime: float = 0.0
+
+
+@dataclass(frozen=True)
+class Group:
+    """A node group: instances keep their nodes within it."""
+
+    uuid: str
+    name: str
+    alloc_policy: str = "preferred"
+    ndparams: Mapping[str, str] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    serial_no: int = 1
+    ctime: float = 0.0
+    mtime: float = 0.0
+
+
+@dataclass(frozen=True)
+class Node:
+    """A virtualization node.
+
+    `mtotal`, `mnode`, `dtotal` are its memory, the memory it keeps for itself and its disk (MiB), `ctotal` its CPUs;
+    `powered` is the power state of record; `hostvars` are the Ansible variables with which it is reached.
+    """
+
+    uuid: str
+    name: str
+    group: str
+    primary_ip: str = ""
+    secondary_ip: str = ""
+    mtotal: int = 0
+    mnode: int = 0
+    dtotal: int = 0
+    ctotal: int = 0
+    master_candidate: bool = False
+    master_capable: bool = True
+    vm_capable: bool = True
+    drained: bool = False
+    offline: bool = False
+    powered: bool = True
+    ndparams: Mapping[str, str] = field(default_factory=dict)
+    hostvars: Mapping[str, str] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    serial_no: int = 1
+    ctime: float = 0.0
+    mtime: float = 0.0
+
+
+@dataclass(frozen=True)
+class Disk:
+    """One disk of an instance; `size` in MiB."""
+
+    size: int
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An instance, the node it runs on and, with replicated disks, the node of its second copy."""
+
+    uuid: str
+    name: str
+    primary_node: str
+    secondary_nodes: tuple[str, ...] = ()
+    disk_template: str = "drbd"
+    disks: tuple[Disk, ...] = ()
+    memory: int = 0
+    vcpus: int = 1
+    hypervisor: str = "kvm"
+    admin_state: str = "up"
+    hvparams: Mapping[str, str] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    serial_no: int = 1
+    ctime: float = 0.0
+    mtime: float = 0.0
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return (self.primary_node, *self.secondary_nodes)
+
+    @property
+    def disk_size(self) -> int:
+        return sum(disk.size for disk in self.disks)
+
+    @property
+    def is_up(self) -> bool:
+        return self.admin_state == "up"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the cluster is maintained; intervals in seconds, an interval of 0 turns its timer off.
+
+    A storm is when the nodes that ask for evacuation are at least `storm_minimum` and more than `storm_fraction` of
+    all; `moves_per_node` limits how many instances move to or from one node at the same time; a `paused` text holds
+    all rounds and says why.
+    """
+
+    diagnose_command: str = ""
+    diagnose_interval: float = 60.0
+    round_interval: float = 300.0
+    storm_fraction: float = 0.25
+    storm_minimum: int = 3
+    moves_per_node: int = 4
+    power_off_evacuated: bool = False
+    accept_cluster_key: bool = False
+    paused: str = ""
+
+
+@dataclass(frozen=True)
+class Maintenance:
+    """The state of maintenance: settings, incidents and the jobs of the round at work."""
+
+    settings: Settings = field(default_factory=Settings)
+    incidents: tuple[incident_rules.Incident, ...] = ()
+    round: int = 0
+    jobs: tuple[int, ...] = ()
+    serial_no: int = 1
+    ctime: float = 0.0
+    mtime: float = 0.0
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Everything that the configuration holds."""
+
+    cluster: Parameters
+    nodegroups: Mapping[str, Group] = field(default_factory=dict)
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    instances: Mapping[str, Instance] = field(default_factory=dict)
+    maintenance: Maintenance = field(default_factory=Maintenance)
+    version: int = VERSION
+    serial_no: int = 1
+    ctime: float = 0.0
+    mtime: float = 0.0
+
+    def node(self, name: str) -> Node:
+        """The node with this name or UUID."""
+        found = self.nodes.get(name) or next((one for one in self.nodes.values() if one.name == name), None)
+        if found is None:
+            raise errors.NotFound(f"there is no node {name!r}")
+        return found
+
+    def group(self, name: str) -> Group:
+        """The node group with this name or UUID."""
+        found = self.nodegroups.get(name) or next((one for one in self.nodegroups.values() if one.name == name), None)
+        if found is None:
+            raise errors.NotFound(f"there is no node group {name!r}")
+        return found
+
+    def instance(self, name: str) -> Instance:
+        """The instance with this name or UUID."""
+        found = self.instances.get(name) or next((one for one in self.instances.values() if one.name == name), None)
+        if found is None:
+            raise errors.NotFound(f"there is no instance {name!r}")
+        return found
+
+    def incident(self, uuid: str) -> incident_rules.Incident:
+        """The incident with this UUID, or with the one UUID that starts so (at least 4 characters)."""
+        found = [one for one in self.maintenance.incidents if one.uuid == uuid]
+        if not found and len(uuid) >= 4:  # noqa: PLR2004 - fewer characters name an incident by accident
+            found = [one for one in self.maintenance.incidents if one.uuid.startswith(uuid)]
+        if len(found) != 1:
+            raise errors.NotFound(f"there is no incident {uuid!r}" if not found else f"{uuid!r} names several incidents")
+        return found[0]
+
+    def node_name(self, uuid: str) -> str:
+        """The name of a node, or its UUID when it has left the cluster."""
+        return self.nodes[uuid].name if uuid in self.nodes else uuid
+
+    def primaries(self, node: str) -> list[Instance]:
+        """The instances whose primary is this node (UUID), by name."""
+        return _by_name(one for one in self.instances.values() if one.primary_node == node)
+
+    def secondaries(self, node: str) -> list[Instance]:
+        """The instances that keep a second copy on this node (UUID), by name."""
+        return _by_name(one for one in self.instances.values() if node in one.secondary_nodes)
+
+
+Object = Union[Parameters, Group, Node, Instance]
+
+
+def _by_name(found: object) -> list[Instance]:
+    return sorted(found, key=lambda one: natural(one.name))  # type: ignore[call-overload, no-any-return]
+
+
+def natural(name: str) -> tuple[object, ...]:
+    """A sort key that puts node2 before node10."""
+    digits, parts, word = False, [], ""
+    for character in name + "\0":
+        if word and character.isdigit() is not digits:
+            parts.append((0, int(word), "") if digits else (1, 0, word))
+            word = ""
+        digits = character.isdigit()
+        word += character
+    return tuple(parts)
+
+
+def role(cluster: Cluster, node: Node) -> Role:
+    """A node's role: master before all, then offline, drained, candidate, regular."""
+    if node.uuid == cluster.cluster.master_node:
+        return Role.MASTER
+    if node.offline:
+        return Role.OFFLINE
+    if node.drained:
+        return Role.DRAINED
+    return Role.CANDIDATE if node.master_candidate else Role.REGULAR
+
+
+def parameter(cluster: Cluster, node: Node, name: str) -> Optional[str]:
+    """A node parameter, inherited node → group → cluster; `!` or an empty string opts out (seed 001)."""
+    sources = [node.ndparams, cluster.nodegroups[node.group].ndparams, cluster.cluster.ndparams]
+    value = next((source[name] for source in sources if name in source), None)
+    return None if value in {None, "", "!"} else value
+
+
+def reachable(cluster: Cluster, node: Node) -> bool:
+    """Whether anything but its BMC may contact a node: not offline, and powered or without OOB."""
+    return not node.offline and (node.powered or parameter(cluster, node, "oob_program") is None)
+
+
+def touched(one: Object, *, now: float) -> dict[str, Union[int, float]]:
+    """The fields that change whenever an object changes."""
+    return {"serial_no": one.serial_no + 1, "mtime": now}
+
+
+def with_node(cluster: Cluster, node: Node) -> Cluster:
+    return dataclasses.replace(cluster, nodes={**cluster.nodes, node.uuid: node})
+
+
+def with_instance(cluster: Cluster, instance: Instance) -> Cluster:
+    return dataclasses.replace(cluster, instances={**cluster.instances, instance.uuid: instance})

@@ -1,0 +1,81 @@
+"""Every error of Roundsman, and what each one promises about the world.
+
+    RoundsmanError
+    ├── Refused              asked against a rule; nothing was done
+    │   ├── InvalidInput     the input cannot be represented
+    │   │   └── NotFound     it names an object that is not there
+    │   ├── ReportRejected   a report is not authentic, not fresh or not readable
+    │   ├── CommandRefused   a command is not on the node's whitelist
+    │   └── LockRefused      a lock is out of order, or was not granted in time
+    ├── Failed               tried, and could not
+    │   ├── CommandFailed    a whitelisted command ran and failed
+    │   ├── PowerFailed      a BMC did not answer, or answered with an error
+    │   └── StoreFailed      the state could not be read or written
+    └── Unconfirmed          done, but the check afterwards says otherwise
+"""
+
+from __future__ import annotations
+
+
+class RoundsmanError(Exception):
+    """Any failure that Roundsman foresees."""
+
+
+class Refused(RoundsmanError):
+    """The request is against a rule, and nothing was done."""
+
+
+class InvalidInput(Refused):
+    """The input cannot be represented; the text names object and field."""
+
+
+class NotFound(InvalidInput):
+    """The input names an object that is not there."""
+
+
+class ReportRejected(Refused):
+    """A report counts for nothing; `reason` is the name under which it is counted."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class CommandRefused(Refused):
+    """A command is not on the node's whitelist; `reason` says which check failed."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class LockRefused(Refused):
+    """A lock is out of order, or was not granted in time."""
+
+
+class Failed(RoundsmanError):
+    """It was tried, and could not be done."""
+
+
+class CommandFailed(Failed):
+    """A whitelisted command ran and failed; `reason` is one word for how."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class PowerFailed(Failed):
+    """A BMC gave no usable answer; `reason` is one of the words of domain/power.py."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class StoreFailed(Failed):
+    """State could not be read or written; what was there before is still there."""
+
+
+class Unconfirmed(RoundsmanError):
+    """It was done, but the check afterwards says otherwise."""

@@ -1,0 +1,150 @@
+"""Incidents: what a node asked for, and how far the answer has come (seed 000, "Repair-event life cycle")."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from enum import Enum
+from typing import Iterable, Optional
+
+from . import diagnosis, errors
+
+READY_TAG = "maintd:repairready:"
+FAILED_TAG = "maintd:repairfailed:"
+
+
+class RepairStatus(Enum):
+    """The seed's five statuses."""
+
+    NOTED = "noted"
+    PENDING = "pending"
+    CANCELED = "canceled"
+    FAILED = "failed"
+    COMPLETED = "completed"
+
+
+@dataclass(frozen=True)
+class Incident:
+    """One observed diagnosis of one node, from its first report until it is forgotten.
+
+    `original` is the exact text of the JSON object that the node reported; `node` is the node's UUID;
+    `ctime` and `mtime` are unix seconds.
+    """
+
+    uuid: str
+    node: str
+    original: str
+    action: diagnosis.Status
+    repair_status: RepairStatus
+    tag: str
+    ctime: float
+    mtime: float
+    command: Optional[str] = None
+    jobs: tuple[int, ...] = ()
+    reason: str = ""
+    serial_no: int = 1
+
+    @property
+    def is_open(self) -> bool:
+        return self.repair_status in {RepairStatus.NOTED, RepairStatus.PENDING}
+
+    @property
+    def evacuates(self) -> bool:
+        return self.action in {diagnosis.Status.EVACUATE, diagnosis.Status.EVACUATE_FAILOVER}
+
+
+def note(report: diagnosis.Diagnosis, *, node: str, uuid: str, now: float) -> Incident:
+    """A valid report that is not Ok, and that no incident of its node holds, becomes a noted incident."""
+    return Incident(
+        uuid=uuid,
+        node=node,
+        original=report.original,
+        action=report.status,
+        command=report.command,
+        repair_status=RepairStatus.NOTED,
+        tag=READY_TAG + uuid,
+        ctime=now,
+        mtime=now,
+    )
+
+
+def holds(incident: Incident, report: diagnosis.Diagnosis) -> bool:
+    """Two reports are the same event when their JSON values are equal, key order aside."""
+    return diagnosis.parse(incident.original).canonical == report.canonical
+
+
+def submit(incident: Incident, jobs: Iterable[int], *, now: float) -> Incident:
+    """The first submitted job makes an incident pending; later jobs are added to its list."""
+    _must_be_open(incident, "get jobs")
+    return _moved(incident, RepairStatus.PENDING, now=now, jobs=incident.jobs + tuple(jobs))
+
+
+def complete(incident: Incident, *, now: float) -> Incident:
+    """All actions are done: the node is ready for a person."""
+    _must_be_open(incident, "be completed")
+    return _moved(incident, RepairStatus.COMPLETED, now=now)
+
+
+def fail(incident: Incident, reason: str, *, now: float) -> Incident:
+    """A job failed, or an instance can never be moved: nothing more is done for this incident."""
+    _must_be_open(incident, "fail")
+    return _moved(incident, RepairStatus.FAILED, now=now, reason=reason, tag=FAILED_TAG + incident.uuid)
+
+
+def cancel(incident: Incident, *, now: float) -> Incident:
+    """A canceled incident is ignored, and kept for as long as it is observed.
+
+    Raises:
+        Refused: the incident is finished, so there is nothing to cancel.
+    """
+    _must_be_open(incident, "be canceled")
+    return _moved(incident, RepairStatus.CANCELED, now=now)
+
+
+def is_forgotten(incident: Incident, *, observed: bool, tagged: bool) -> bool:
+    """Whether an incident of a node that is still in the cluster vanishes.
+
+    `observed` says that the node's last diagnosis holds this incident's value, `tagged` that the node carries
+    the incident's tag. A pending incident runs to its end, whatever is observed meanwhile.
+    """
+    if incident.repair_status in {RepairStatus.NOTED, RepairStatus.CANCELED}:
+        return not observed
+    if incident.repair_status is RepairStatus.COMPLETED:
+        return not tagged and not observed
+    if incident.repair_status is RepairStatus.FAILED:
+        return not tagged
+    return False
+
+
+def most_invasive(incidents: Iterable[Incident]) -> Optional[Incident]:
+    """Of one node's open incidents the most invasive counts, the older one on ties."""
+    candidates = [incident for incident in incidents if incident.is_open]
+    return min(candidates, key=lambda one: (-one.action.rank, one.ctime, one.uuid), default=None)
+
+
+def _must_be_open(incident: Incident, what: str) -> None:
+    if not incident.is_open:
+        raise errors.Refused(
+            f"incident {incident.uuid} is {incident.repair_status.value} and cannot {what}; "
+            "acknowledge it to have it forgotten"
+        )
+
+
+def _moved(
+    incident: Incident,
+    status: RepairStatus,
+    *,
+    now: float,
+    jobs: Optional[tuple[int, ...]] = None,
+    reason: Optional[str] = None,
+    tag: Optional[str] = None,
+) -> Incident:
+    return dataclasses.replace(
+        incident,
+        repair_status=status,
+        mtime=now,
+        serial_no=incident.serial_no + 1,
+        jobs=incident.jobs if jobs is None else jobs,
+        reason=incident.reason if reason is None else reason,
+        tag=incident.tag if tag is None else tag,
+    )

@@ -1,0 +1,89 @@
+"""Where every file lives below a root: seed 004's tree under our name.
+
+The root is `/` on a real machine; a lab and each lab node have the same tree under a folder of their own. Names only:
+nothing here touches a file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The paths below one root."""
+
+    root: Path
+
+    @property
+    def etc(self) -> Path:
+        return self.root / "etc/roundsman"
+
+    @property
+    def lib(self) -> Path:
+        return self.root / "var/lib/roundsman"
+
+    @property
+    def run(self) -> Path:
+        return self.root / "run/roundsman"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "var/log/roundsman"
+
+    @property
+    def config(self) -> Path:
+        return self.lib / "config.data"
+
+    @property
+    def config_lock(self) -> Path:
+        return self.lib / "config.lock"
+
+    @property
+    def locks(self) -> Path:
+        return self.lib / "locks.data"
+
+    @property
+    def queue(self) -> Path:
+        return self.lib / "queue"
+
+    @property
+    def rounds(self) -> Path:
+        return self.lib / "rounds"
+
+    @property
+    def reports(self) -> Path:
+        return self.lib / "reports"
+
+    @property
+    def rejected(self) -> Path:
+        return self.reports / "rejected"
+
+    @property
+    def spool(self) -> Path:
+        return self.lib / "spool"
+
+    @property
+    def hmac_key(self) -> Path:
+        return self.lib / "hmac.key"
+
+    @property
+    def socket(self) -> Path:
+        return self.run / "roundsmand.sock"
+
+    @property
+    def pid_file(self) -> Path:
+        return self.run / "roundsmand.pid"
+
+    @property
+    def livelocks(self) -> Path:
+        return self.run / "livelocks"
+
+    @property
+    def bmc_credentials(self) -> Path:
+        return self.etc / "bmc.json"
+
+    @property
+    def daemon_settings(self) -> Path:
+        return self.etc / "roundsmand.json"
