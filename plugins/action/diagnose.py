@@ -1,0 +1,73 @@
+"""The controller's half of `diagnose`: the signed report goes from the node to the spool, unopened."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import tempfile
+import time
+from typing import Any, Dict, Optional
+
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+
+_SPEC = {"command": {"type": "str", "default": ""}, "spool": {"type": "path", "default": ""}}
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+    """Put the node's envelope, or a note that the node is unreachable, into the spool.
+
+    In check mode, and with an empty `spool`, the result is only returned.
+    """
+
+    _VALID_ARGS = frozenset(_SPEC)
+
+    def run(self, tmp: Optional[str] = None, task_vars: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
+        variables = task_vars or {}
+        _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
+        spool = "" if self._task.check_mode else options["spool"]
+        host = _file_name(str(variables.get("inventory_hostname", "")))
+        try:
+            super().run(tmp, variables)
+            result: Dict[str, Any] = self._execute_module(
+                module_name="roundsman.cluster.diagnose",
+                module_args={"command": options["command"]},
+                task_vars=variables,
+            )
+        except AnsibleConnectionFailure as e:
+            if spool:
+                note = {"node": host, "time": int(time.time()), "text": str(e)}
+                _put(json.dumps(note), folder=pathlib.Path(spool), name=host + ".unreachable")
+            raise
+        if spool and isinstance(result.get("envelope"), str):
+            name = "{}-{}.json".format(host, time.time_ns())
+            _put(result["envelope"], folder=pathlib.Path(spool), name=name)
+        return result
+
+
+def _file_name(host: str) -> str:
+    if not host or host.startswith(".") or pathlib.PurePath(host).name != host:
+        raise AnsibleActionFail("the host name cannot be a file name: " + ascii(host))
+    return host
+
+
+def _put(text: str, *, folder: pathlib.Path, name: str) -> None:
+    # Readers of the spool look for whole files, so the last step is the rename.
+    try:
+        with tempfile.NamedTemporaryFile(prefix=".", dir=folder, delete=False) as file:
+            try:
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+                pathlib.Path(file.name).rename(folder / name)
+            except OSError:
+                pathlib.Path(file.name).unlink()
+                raise
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+    except OSError as e:
+        raise AnsibleActionFail("cannot write to the spool {}".format(folder)) from e

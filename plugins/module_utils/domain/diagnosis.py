@@ -1,0 +1,88 @@
+"""What a node says about its own health."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+from typing import Optional
+
+from . import errors, json_values
+
+
+@functools.total_ordering
+class Status(enum.Enum):
+    """How invasive a repair the node asks for, least first (seed 000, section "Protocol")."""
+
+    OK = "Ok"
+    LIVE_REPAIR = "live-repair"
+    EVACUATE = "evacuate"
+    EVACUATE_FAILOVER = "evacuate-failover"
+
+    @property
+    def rank(self) -> int:
+        """0 for Ok, and one more for each step that is more invasive."""
+        return list(Status).index(self)
+
+    def __lt__(self, other: object) -> bool:
+        return self.rank < other.rank if isinstance(other, Status) else NotImplemented
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnosis:
+    """One self-diagnosis; two are the same failure exactly when their `canonical` is the same.
+
+    `command` is the repair command of a live repair, None where there is none to run.
+    `original` is the whole JSON object as text, numbers as the node wrote them.
+    """
+
+    status: Status
+    command: Optional[str]
+    original: str
+
+    @functools.cached_property
+    def canonical(self) -> str:
+        """The identity of the failure: equal whenever the JSON value is, key order aside."""
+        return json_values.canonical(json_values.parse(self.original))
+
+    @functools.cached_property
+    def details(self) -> Optional[str]:
+        """The opaque `details` as JSON text, passed through value-exact; None where there are none."""
+        value = json_values.parse(self.original)
+        if isinstance(value, dict) and "details" in value:
+            return json_values.dump(value["details"])
+        return None
+
+
+def parse(text: str) -> Diagnosis:
+    """Read the output of a diagnose command.
+
+    Raises: errors.InvalidInput if it is no JSON object, or has no status of the four.
+    """
+    return read(json_values.parse(text))
+
+
+def read(value: json_values.Value) -> Diagnosis:
+    """Read a diagnosis from a JSON value; statuses are exact, and `command` counts for a live repair only.
+
+    Raises: errors.InvalidInput if it is no object, or has no status of the four.
+    """
+    if not isinstance(value, dict):
+        raise errors.InvalidInput("the diagnosis is no JSON object")
+    if "status" not in value:
+        raise errors.InvalidInput("the diagnosis has no status")
+    status = _status(value["status"])
+    command = value.get("command")
+    if status is not Status.LIVE_REPAIR or not isinstance(command, str) or not command:
+        command = None
+    return Diagnosis(status=status, command=command, original=json_values.dump(value))
+
+
+def _status(value: json_values.Value) -> Status:
+    for status in Status:
+        if value == status.value:
+            return status
+    raise errors.InvalidInput("the diagnosis has an unknown status: " + json_values.dump(value)[:80])
+
+
+OK = Diagnosis(status=Status.OK, command=None, original='{"status":"Ok"}')

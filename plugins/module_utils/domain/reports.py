@@ -1,0 +1,236 @@
+"""Reports of the nodes: how one is made, and the one rule by which it is accepted."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from typing import Callable, Collection, Dict, Optional, Tuple, Union
+
+from . import diagnosis, errors, json_values, signing
+
+LIMIT = 1024 * 1024
+TEXT_LIMIT = 500
+
+Reason = signing.Reason
+
+_OTHER_NODES_LIMIT = 64 * 1024
+_FRESH_NS = signing.FRESH_SECONDS * 10**9
+_TIMESTAMP = re.compile("[1-9][0-9]{0,19}")
+_CLUSTER_FORM_DIGITS = 40
+_Object = Dict[str, json_values.Value]
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """Why a node could not be diagnosed; it is neither health nor an incident."""
+
+    reason: str
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """An authentic report: a diagnosis, or the problem that prevented one.
+
+    `node` is the UUID, `timestamp` is in nanoseconds since 1970.
+    """
+
+    node: str
+    timestamp: int
+    diagnosis: Optional[diagnosis.Diagnosis]
+    problem: Optional[Problem]
+
+
+Outcome = Union[diagnosis.Diagnosis, Problem]
+
+
+@dataclasses.dataclass(frozen=True)
+class Sealed:
+    """A signed envelope, and what it says."""
+
+    envelope: str
+    said: Outcome
+
+
+def problem(reason: str, *, text: str) -> Problem:
+    """Make a problem whose text is fit for a report: valid Unicode, its last 500 characters."""
+    return Problem(reason=reason, text=text.encode(errors="replace").decode().strip()[-TEXT_LIMIT:])
+
+
+def outcome(*, returncode: int, stdout: bytes, stderr: bytes) -> Outcome:
+    """Judge a diagnose command that has ended: only a valid diagnosis and exit code 0 are one.
+
+    `returncode` is negative for a signal. Problems: `killed`, `exit`, `not_json`, `unknown_status`.
+    """
+    if returncode:
+        ending = (
+            "killed by signal {}".format(-returncode) if returncode < 0 else "exit code {}".format(returncode)
+        )
+        said = stderr.decode(errors="replace").strip()[-TEXT_LIMIT + 30 :]
+        return problem("killed" if returncode < 0 else "exit", text=ending + (": " + said if said else ""))
+    try:
+        value = json_values.parse(stdout.decode())
+    except (UnicodeDecodeError, errors.InvalidInput) as e:
+        return problem("not_json", text=str(e))
+    try:
+        return diagnosis.read(value)
+    except errors.InvalidInput as e:
+        return problem("unknown_status", text=str(e))
+
+
+def seal(said: Outcome, *, node_uuid: str, timestamp_ns: int, key: bytes) -> Sealed:
+    """Sign a report of what was said; a diagnosis too large to be accepted becomes the problem `oversized`.
+
+    Raises: errors.InvalidInput if there is no such report.
+    """
+    failed = said if isinstance(said, Problem) else None
+    data = said.original if isinstance(said, diagnosis.Diagnosis) else None
+    text = message(node_uuid=node_uuid, timestamp_ns=timestamp_ns, data=data, problem=failed)
+    signed = signing.sign(text, key=key, now=timestamp_ns // 10**9)
+    if len(signed) <= LIMIT:
+        return Sealed(signed, said)
+    said = Problem("oversized", "the signed report is larger than {} bytes".format(LIMIT))
+    return seal(said, node_uuid=node_uuid, timestamp_ns=timestamp_ns, key=key)
+
+
+def message(*, node_uuid: str, timestamp_ns: int, data: Optional[str], problem: Optional[Problem]) -> str:
+    """Write a report with the keys of Ganeti's monitoring, and the node's UUID.
+
+    Exactly one of `data` (JSON text, embedded verbatim) and `problem` is given.
+
+    Raises: errors.InvalidInput for both or none.
+    """
+    head = {
+        "name": "diagnose",
+        "version": "B",
+        "format_version": 1,
+        "timestamp": timestamp_ns,
+        "category": "node",
+        "kind": 1,
+        "node": node_uuid,
+    }
+    if problem is not None and data is None:
+        return json.dumps(dict(head, problem=dataclasses.asdict(problem)))
+    if data is not None and problem is None:
+        return json.dumps(head)[:-1] + ', "data": ' + data + "}"
+    raise errors.InvalidInput("a report holds either data or a problem")
+
+
+def accept(
+    data: bytes,
+    *,
+    now: int,
+    cluster_key: bytes,
+    nodes: Collection[str],
+    floor: Callable[[str], int],
+    accept_cluster_key: bool = False,
+) -> Report:
+    """Accept a report only if it is authentic, fresh, newer than its node's last, and readable.
+
+    `nodes` are UUIDs, `now` is in unix seconds, `floor` gives the timestamp (ns) of a node's last accepted
+    report, 0 if there is none; `cluster_key` is the whole, non-empty content of `hmac.key`.
+
+    Raises: errors.ReportRejected with a `Reason`, and nothing else for any data.
+    """
+    sealed, content = _open(data)
+    node = _claimed_node(content)
+    if node not in nodes:
+        raise signing.rejected(Reason.WRONG_NODE, text="no node of the cluster: " + ascii(node[:80]))
+    if not _is_authentic(sealed, node=node, cluster_key=cluster_key, accept_cluster_key=accept_cluster_key):
+        _check_other_nodes(sealed, size=len(data), cluster_key=cluster_key, others=nodes)
+        raise signing.rejected(Reason.FORGED, text="the signature is not that of node " + node)
+    signing.check_fresh(sealed, now=now)
+    report = _report(content, node=node)
+    if abs(report.timestamp - now * 10**9) > _FRESH_NS:
+        raise signing.rejected(Reason.STALE, text="the report was made more than 300 s from now")
+    if report.timestamp <= floor(node):
+        raise signing.rejected(Reason.REPLAYED, text="the report is not newer than the last of its node")
+    return report
+
+
+def read(data: bytes, *, cluster_key: bytes, accept_cluster_key: bool = False) -> Report:
+    """Read again a report that was accepted once: authentic and readable, whatever its age.
+
+    Raises: errors.ReportRejected with a `Reason`, and nothing else for any data.
+    """
+    sealed, content = _open(data)
+    node = _claimed_node(content)
+    if not _is_authentic(sealed, node=node, cluster_key=cluster_key, accept_cluster_key=accept_cluster_key):
+        raise signing.rejected(Reason.FORGED, text="the signature is not that of node " + ascii(node[:80]))
+    return _report(content, node=node)
+
+
+def _open(data: bytes) -> Tuple[signing.Envelope, _Object]:
+    if len(data) > LIMIT:
+        raise signing.rejected(Reason.OVERSIZED, text="the report has {} bytes".format(len(data)))
+    sealed = signing.read_envelope(data)
+    try:
+        # The diagnosis may use the whole depth and lies one level down.
+        content = json_values.parse(sealed.msg, depth=json_values.DEPTH + 1)
+    except errors.InvalidInput as e:
+        raise signing.rejected(Reason.MALFORMED, text="the message is not JSON: " + str(e)) from e
+    if not isinstance(content, dict):
+        raise signing.rejected(Reason.MALFORMED, text="the message is no JSON object")
+    return sealed, content
+
+
+def _claimed_node(content: _Object) -> str:
+    node = content.get("node")
+    if not isinstance(node, str) or not node:
+        raise signing.rejected(Reason.MALFORMED, text="the message names no node")
+    return node
+
+
+def _is_authentic(
+    sealed: signing.Envelope, *, node: str, cluster_key: bytes, accept_cluster_key: bool
+) -> bool:
+    if accept_cluster_key and len(sealed.hmac) == _CLUSTER_FORM_DIGITS:
+        return signing.is_signed_in_cluster_form(sealed, cluster_key=cluster_key)
+    return signing.is_signed(sealed, key=signing.node_key(cluster_key, node))
+
+
+def _check_other_nodes(
+    sealed: signing.Envelope, *, size: int, cluster_key: bytes, others: Collection[str]
+) -> None:
+    # A hash for each node is dear: nobody shall buy many of them with one large message.
+    if size > _OTHER_NODES_LIMIT:
+        return
+    for other in others:
+        if signing.is_signed(sealed, key=signing.node_key(cluster_key, other)):
+            raise signing.rejected(
+                Reason.WRONG_NODE, text="signed by node " + other + ", which speaks for another"
+            )
+
+
+def _report(content: _Object, *, node: str) -> Report:
+    for field, expected in (("name", "diagnose"), ("category", "node")):
+        if content.get(field) != expected:
+            raise signing.rejected(Reason.MALFORMED, text="{} is not {}".format(field, expected))
+    for field in ("format_version", "kind"):
+        if content.get(field) != json_values.Number("1"):
+            raise signing.rejected(Reason.MALFORMED, text="{} is not 1".format(field))
+    if ("data" in content) == ("problem" in content):
+        raise signing.rejected(Reason.MALFORMED, text="the message holds not either data or a problem")
+    timestamp = _timestamp(content.get("timestamp"))
+    if "problem" in content:
+        return Report(node, timestamp, diagnosis=None, problem=_problem(content["problem"]))
+    try:
+        said = diagnosis.read(content["data"])
+    except errors.InvalidInput as e:
+        raise signing.rejected(Reason.MALFORMED, text=str(e)) from e
+    return Report(node, timestamp, diagnosis=said, problem=None)
+
+
+def _timestamp(value: json_values.Value) -> int:
+    if not isinstance(value, json_values.Number) or not _TIMESTAMP.fullmatch(value.token):
+        raise signing.rejected(Reason.MALFORMED, text="the timestamp is no count of nanoseconds")
+    return int(value.token)
+
+
+def _problem(value: json_values.Value) -> Problem:
+    if isinstance(value, dict):
+        reason, text = value.get("reason"), value.get("text")
+        if isinstance(reason, str) and isinstance(text, str) and reason:
+            return Problem(reason, text)
+    raise signing.rejected(Reason.MALFORMED, text="the problem is not a reason and a text")

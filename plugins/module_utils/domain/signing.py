@@ -1,0 +1,141 @@
+"""Signed envelopes: confd's construction, a key for each node (seed 000, section "Result forging")."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import hmac
+import json
+import re
+
+from . import errors, json_values
+
+FRESH_SECONDS = 300
+
+_SALT_DIGITS = 12
+_FIELDS = frozenset(("msg", "salt", "hmac"))
+
+
+class Reason(enum.Enum):
+    """Why a report counts for nothing; the values are the names under which rejections are counted."""
+
+    UNSIGNED = "unsigned"
+    FORGED = "forged"
+    STALE = "stale"
+    REPLAYED = "replayed"
+    WRONG_NODE = "wrong-node"
+    OVERSIZED = "oversized"
+    MALFORMED = "malformed"
+
+
+def rejected(reason: Reason, *, text: str) -> errors.ReportRejected:
+    """Make the error that says why a report is refused, for the caller to raise."""
+    return errors.ReportRejected(reason.value, text)
+
+
+@dataclasses.dataclass(frozen=True)
+class Envelope:
+    """A message and its signature, as received; nothing in it is trusted before it is verified."""
+
+    msg: str
+    salt: str
+    hmac: str
+
+
+def node_key(cluster_key: bytes, node_uuid: str) -> bytes:
+    """Derive a node's own key, so that no node can speak for another.
+
+    `cluster_key` is the whole content of `hmac.key`, its newline included; the key is 64 ASCII hex digits.
+
+    Raises: errors.InvalidInput for an empty cluster key, which everybody knows.
+    """
+    if not cluster_key:
+        raise errors.InvalidInput("the cluster key is empty")
+    return _hexdigest(cluster_key, text="roundsman/node/" + node_uuid, algorithm="sha256").encode()
+
+
+def sign(msg: str, *, key: bytes, now: int) -> str:
+    """Put a message into an envelope signed at `now` (unix seconds) with the node's key.
+
+    Raises: errors.InvalidInput for a message that has no UTF-8 form.
+    """
+    salt = str(now)
+    digest = _hexdigest(key, text=salt + msg, algorithm="sha256")
+    return json.dumps({"msg": msg, "salt": salt, "hmac": digest})
+
+
+def read_envelope(data: bytes) -> Envelope:
+    """Take an envelope apart without trusting it: a JSON object of exactly three strings.
+
+    Raises: errors.ReportRejected, `unsigned` without salt or signature, `malformed` otherwise.
+    """
+    try:
+        value = json_values.parse(data.decode())
+    except (UnicodeDecodeError, errors.InvalidInput) as e:
+        raise rejected(Reason.MALFORMED, text="the envelope is not JSON: " + str(e)) from e
+    if not isinstance(value, dict):
+        raise rejected(Reason.MALFORMED, text="the envelope is no JSON object")
+    msg, salt, digest = value.get("msg"), value.get("salt", ""), value.get("hmac", "")
+    if salt == "" or digest == "":
+        raise rejected(Reason.UNSIGNED, text="the envelope has no salt or no signature")
+    if (
+        value.keys() != _FIELDS
+        or not isinstance(msg, str)
+        or not isinstance(salt, str)
+        or not isinstance(digest, str)
+    ):
+        raise rejected(Reason.MALFORMED, text="the envelope is not exactly the strings msg, salt and hmac")
+    return Envelope(msg=msg, salt=salt, hmac=digest)
+
+
+def is_signed(envelope: Envelope, *, key: bytes) -> bool:
+    """Tell whether the signature is the one this node key makes, in constant time."""
+    return _matches(envelope, key=key, algorithm="sha256")
+
+
+def is_signed_in_cluster_form(envelope: Envelope, *, cluster_key: bytes) -> bool:
+    """Tell whether the signature is confd's own (SHA-1 with the cluster key), in constant time."""
+    return _matches(envelope, key=cluster_key, algorithm="sha1")
+
+
+def verify(envelope: Envelope, *, key: bytes, now: int) -> None:
+    """Accept an envelope only if the node's key signed exactly these bytes within 300 s of `now`.
+
+    Raises: errors.ReportRejected, `forged` before anything else is judged, then `malformed` or `stale`.
+    """
+    if not is_signed(envelope, key=key):
+        raise rejected(Reason.FORGED, text="the signature is not the node's")
+    check_fresh(envelope, now=now)
+
+
+def verify_cluster_form(envelope: Envelope, *, cluster_key: bytes, now: int) -> None:
+    """Accept confd's exact form, for nodes of a Ganeti cluster: SHA-1 with the whole cluster key.
+
+    Raises: errors.ReportRejected, as `verify` does.
+    """
+    if not is_signed_in_cluster_form(envelope, cluster_key=cluster_key):
+        raise rejected(Reason.FORGED, text="the signature is not the cluster's")
+    check_fresh(envelope, now=now)
+
+
+def check_fresh(envelope: Envelope, *, now: int) -> None:
+    """Refuse a salt that is not a unix time in seconds within 300 s of `now`, on either side.
+
+    Raises: errors.ReportRejected, `malformed` or `stale`.
+    """
+    if not re.fullmatch("[0-9]+", envelope.salt):
+        raise rejected(Reason.MALFORMED, text="the salt is no unix time")
+    if len(envelope.salt) > _SALT_DIGITS or abs(int(envelope.salt) - now) > FRESH_SECONDS:
+        raise rejected(Reason.STALE, text="the salt is more than {} s from now".format(FRESH_SECONDS))
+
+
+def _matches(envelope: Envelope, *, key: bytes, algorithm: str) -> bool:
+    expected = _hexdigest(key, text=envelope.salt + envelope.msg, algorithm=algorithm)
+    return hmac.compare_digest(expected.encode(), envelope.hmac.encode())
+
+
+def _hexdigest(key: bytes, *, text: str, algorithm: str) -> str:
+    try:
+        return hmac.digest(key, text.encode(), algorithm).hex()
+    except UnicodeEncodeError as e:
+        raise errors.InvalidInput("a text to sign has no UTF-8 form") from e
