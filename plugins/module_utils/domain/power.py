@@ -1,0 +1,248 @@
+"""Power of a node out of band: what is asked of a BMC, and what counts as done.
+
+The state of the world is what the BMC says; a command is done when the state read back says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from enum import Enum
+from typing import Any, Dict, Mapping, Optional, Sequence
+
+from . import errors
+
+IPMI_PORT = 623
+LAST_PORT = 65535
+
+
+class Command(Enum):
+    """What a BMC can be asked; `cycle` is sent at most once, `on` and `off` may be repeated."""
+
+    STATUS = "status"
+    ON = "on"
+    OFF = "off"
+    CYCLE = "cycle"
+
+
+class State(Enum):
+    """What a BMC says about its node; a silent BMC is a state of its own, `unknown`."""
+
+    ON = "on"
+    OFF = "off"
+    UNKNOWN = "unknown"
+
+
+class Reason(Enum):
+    """Why a command is not confirmed, in one word."""
+
+    TIMEOUT = "timeout"
+    UNREACHABLE = "unreachable"
+    AUTH = "auth"
+    CIPHER = "cipher"
+    BUSY = "busy"
+    REFUSED = "refused"
+    NOT_OFF = "not_off"
+    NOT_ON = "not_on"
+    UNCONFIRMED = "unconfirmed"
+    DRIVER = "driver"
+
+
+# What a pause can heal; a refusal or a wrong password only gets worse when it is repeated.
+PASSING = frozenset({Reason.TIMEOUT, Reason.UNREACHABLE, Reason.BUSY})
+
+_WANTED: Mapping[Command, State] = {Command.ON: State.ON, Command.OFF: State.OFF}
+_MISSED: Mapping[Command, Reason] = {
+    Command.STATUS: Reason.TIMEOUT,
+    Command.ON: Reason.NOT_ON,
+    Command.OFF: Reason.NOT_OFF,
+    Command.CYCLE: Reason.UNCONFIRMED,
+}
+_SENTENCES: Mapping[Reason, str] = {
+    Reason.TIMEOUT: "the BMC did not answer",
+    Reason.NOT_OFF: "accepted, but the node does not read off",
+    Reason.NOT_ON: "accepted, but the node does not read on",
+    Reason.UNCONFIRMED: "accepted, unconfirmed: the node was not seen off",
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """One node's BMC and how to log in to it.
+
+    Raises:
+        errors.InvalidInput: the name or address is empty, or the port is none.
+    """
+
+    name: str
+    driver: str
+    address: str
+    port: int = IPMI_PORT
+    username: str = ""
+    password: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise errors.InvalidInput("a power target has no name")
+        if not self.address:
+            raise errors.InvalidInput(f"{self.name}: its BMC has no address")
+        if not 0 < self.port <= LAST_PORT:
+            raise errors.InvalidInput(f"{self.name}: {self.port} is not a port")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a BMC gave no usable answer."""
+
+    reason: Reason
+    text: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one command did to one node.
+
+    `sent` says that the command went out, even if its answer was lost; `attempts` counts how often.
+    `seconds` is the time from connecting to the verdict. `reason` is a value of `Reason`, None exactly
+    when the outcome is confirmed; `text` is for people.
+    """
+
+    name: str
+    command: Command
+    before: State
+    after: State
+    sent: bool
+    confirmed: bool
+    attempts: int
+    seconds: float
+    reason: Optional[str] = None
+    text: Optional[str] = None
+
+    @property
+    def ok(self) -> bool:
+        """The command is done: its result was read back."""
+        return self.confirmed
+
+    @property
+    def changed(self) -> bool:
+        """Something was sent, and the state read back does not say that nothing came of it."""
+        if self.command is Command.CYCLE:
+            return self.sent and self.reason not in {Reason.REFUSED.value, Reason.BUSY.value}
+        return self.sent and self.before is not self.after
+
+    def as_dict(self) -> Dict[str, Any]:
+        """Give the outcome as JSON values, with `ok` and `changed` beside the fields."""
+        values = asdict(self)
+        for key in ("command", "before", "after"):
+            values[key] = values[key].value
+        return {**values, "ok": self.ok, "changed": self.changed}
+
+
+def parse_outcome(document: Mapping[str, Any]) -> Outcome:
+    """Read back what `Outcome.as_dict` gave."""
+    values = {key: value for key, value in document.items() if key not in {"ok", "changed"}}
+    values["command"] = Command(values["command"])
+    values["before"] = State(values["before"])
+    values["after"] = State(values["after"])
+    return Outcome(**values)
+
+
+def wanted(command: Command) -> Optional[State]:
+    """Give the state that `on` and `off` must read back; the others have none."""
+    return _WANTED.get(command)
+
+
+def needs_sending(command: Command, *, before: State) -> bool:
+    """Say whether a command goes out: only when it would change a state that was read."""
+    if command is Command.CYCLE:
+        return before is State.ON
+    target = wanted(command)
+    return target is not None and before not in {target, State.UNKNOWN}
+
+
+def objection(command: Command, *, before: State) -> Optional[Failure]:
+    """Say what stands against a command: a node that is off is not cycled, that would switch it on."""
+    if command is Command.CYCLE and before is State.OFF:
+        return Failure(Reason.REFUSED, "the node is off; a cycle needs a node that is on")
+    return None
+
+
+def is_done(command: Command, *, before: State, seen: Sequence[State], sent: bool) -> bool:
+    """Success is a state read back: the wanted one, or for a cycle off and then on."""
+    if command is Command.STATUS:
+        return before is not State.UNKNOWN
+    after = _after(before=before, seen=seen, sent=sent)
+    if command is Command.CYCLE:
+        return sent and State.OFF in seen and after is State.ON
+    return after is wanted(command)
+
+
+def judge(
+    command: Command,
+    *,
+    name: str,
+    before: State,
+    seen: Sequence[State] = (),
+    attempts: int = 0,
+    seconds: float,
+    failure: Optional[Failure] = None,
+) -> Outcome:
+    """Weigh what was observed: the state read back overrules every answer and every failure.
+
+    `seen` holds the states read after sending, in order.
+    """
+    sent = attempts > 0
+    confirmed = is_done(command, before=before, seen=seen, sent=sent)
+    if not confirmed and failure is None:
+        failure = _shortfall(command, seen=seen, sent=sent)
+    return Outcome(
+        name=name,
+        command=command,
+        before=before,
+        after=_after(before=before, seen=seen, sent=sent),
+        sent=sent,
+        confirmed=confirmed,
+        attempts=attempts,
+        seconds=seconds,
+        reason=None if confirmed or failure is None else failure.reason.value,
+        text=None if confirmed or failure is None else failure.text,
+    )
+
+
+def cut_off(outcome: Outcome, *, seconds: float) -> Outcome:
+    """Judge a driver that was ended at its deadline: a confirmed verdict stands, any other is a timeout."""
+    if outcome.confirmed:
+        return outcome
+    text = f"no verdict within {seconds:g} s"
+    return replace(outcome, after=State.UNKNOWN, seconds=seconds, reason=Reason.TIMEOUT.value, text=text)
+
+
+def foresee(status: Outcome, *, command: Command) -> Outcome:
+    """Say from a status what a command would leave behind; it is confirmed when nothing stands against it."""
+    if command is Command.STATUS:
+        return status
+    before = status.before
+    against = objection(command, before=before)
+    after = wanted(command) or before
+    return replace(
+        status,
+        command=command,
+        after=after if status.confirmed and against is None else before,
+        confirmed=status.confirmed and against is None,
+        reason=against.reason.value if against else status.reason,
+        text=against.text if against else status.text,
+    )
+
+
+def _after(*, before: State, seen: Sequence[State], sent: bool) -> State:
+    if seen:
+        return seen[-1]
+    return State.UNKNOWN if sent else before
+
+
+def _shortfall(command: Command, *, seen: Sequence[State], sent: bool) -> Failure:
+    reason = _MISSED[command]
+    if not sent or not seen or seen[-1] is State.UNKNOWN:
+        reason = Reason.TIMEOUT
+    elif command is Command.CYCLE and State.OFF in seen:
+        reason = Reason.NOT_ON
+    return Failure(reason, _SENTENCES[reason])

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.lab import chassis
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.oob import drivers, ipmi
+
+from tests.unit.daemon.lab import simulated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FIRST, SECOND, THIRD = "127.0.8.1", "127.0.8.2", "127.0.8.3"
+ON, OFF, UNKNOWN = power.State.ON, power.State.OFF, power.State.UNKNOWN
+
+
+@pytest.fixture
+def rack() -> Iterator[simulated.Rack]:
+    with simulated.running() as rack:
+        yield rack
+
+
+def target(rack: simulated.Rack, address: str, **changes: str) -> power.Target:
+    login = {"username": simulated.USERNAME, "password": simulated.PASSWORD, **changes}
+    return power.Target(name=address, driver="ipmi", address=address, port=rack.port, **login)
+
+
+def run(
+    rack: simulated.Rack, command: power.Command, *addresses: str, deadline: float = 20.0
+) -> list[power.Outcome]:
+    targets = [target(rack, address) for address in addresses]
+    return drivers.run(targets, command=command, deadline=deadline)
+
+
+@pytest.mark.parametrize("suite", [3, 17])
+def test_a_node_is_switched_off_and_read_back(rack: simulated.Rack, suite: int) -> None:
+    node = rack.add(FIRST, suites=(suite,))
+    [outcome] = run(rack, power.Command.OFF, FIRST)
+    assert (outcome.ok, outcome.changed, outcome.before, outcome.after) == (True, True, ON, OFF)
+    assert node.history == [False]
+
+
+def test_a_node_is_switched_on_and_read_back(rack: simulated.Rack) -> None:
+    node = rack.add(FIRST, on=False)
+    [outcome] = run(rack, power.Command.ON, FIRST)
+    assert (outcome.ok, outcome.before, outcome.after) == (True, OFF, ON)
+    assert node.powered()
+
+
+def test_a_node_that_is_already_off_is_sent_nothing(rack: simulated.Rack) -> None:
+    node = rack.add(FIRST, on=False)
+    [outcome] = run(rack, power.Command.OFF, FIRST)
+    assert (outcome.ok, outcome.sent, outcome.changed) == (True, False, False)
+    assert node.history == []
+
+
+def test_a_cycle_is_confirmed_when_the_node_was_seen_off_and_on(rack: simulated.Rack) -> None:
+    node = rack.add(FIRST)
+    [outcome] = run(rack, power.Command.CYCLE, FIRST)
+    assert (outcome.ok, outcome.changed, outcome.attempts) == (True, True, 1)
+    assert node.history == [False, True]
+
+
+def test_a_cycle_whose_answer_is_lost_happens_once(rack: simulated.Rack) -> None:
+    node = rack.add(FIRST, chassis.MUTE)
+    [outcome] = run(rack, power.Command.CYCLE, FIRST, deadline=4.0)
+    assert (outcome.sent, outcome.attempts) == (True, 1)
+    assert node.history == [False, True]
+
+
+def test_a_cycle_without_effect_is_accepted_but_unconfirmed(rack: simulated.Rack) -> None:
+    rack.add(FIRST, chassis.STUBBORN)
+    [outcome] = run(rack, power.Command.CYCLE, FIRST, deadline=3.0)
+    assert (outcome.ok, outcome.after, outcome.reason) == (False, ON, "unconfirmed")
+
+
+@pytest.mark.parametrize("login", [{"password": "wrong"}, {"username": "nobody"}])
+def test_a_wrong_login_is_told_from_a_dead_bmc(rack: simulated.Rack, login: dict[str, str]) -> None:
+    rack.add(FIRST)
+    [outcome] = drivers.run([target(rack, FIRST, **login)], command=power.Command.STATUS, deadline=20.0)
+    assert (outcome.after, outcome.reason) == (UNKNOWN, "auth")
+
+
+def test_a_bmc_without_a_common_cipher_suite_is_told_from_a_dead_one(rack: simulated.Rack) -> None:
+    rack.add(FIRST, suites=())
+    [outcome] = run(rack, power.Command.STATUS, FIRST)
+    assert (outcome.after, outcome.reason) == (UNKNOWN, "cipher")
+
+
+def test_a_port_where_nobody_listens_is_unreachable() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind((FIRST, 0))
+        port = taken.getsockname()[1]
+    nobody = power.Target(name="node1", driver="ipmi", address=FIRST, port=port)
+    [outcome] = drivers.run([nobody], command=power.Command.STATUS, deadline=20.0)
+    assert (outcome.after, outcome.reason) == (UNKNOWN, "unreachable")
+
+
+def test_a_dead_bmc_is_unknown_at_its_deadline_and_the_others_are_served(rack: simulated.Rack) -> None:
+    rack.add(FIRST, chassis.DEAD)
+    served = rack.add(SECOND)
+    dead, other = run(rack, power.Command.OFF, FIRST, SECOND, deadline=3.0)
+    assert (dead.after, dead.reason, dead.sent) == (UNKNOWN, "timeout", False)
+    assert dead.text == "no verdict within 3 s"
+    assert (other.ok, served.powered()) == (True, False)
+
+
+def test_a_stubborn_node_is_not_off(rack: simulated.Rack) -> None:
+    rack.add(FIRST, chassis.STUBBORN)
+    [outcome] = run(rack, power.Command.OFF, FIRST, deadline=3.0)
+    assert (outcome.ok, outcome.sent, outcome.after, outcome.reason) == (False, True, ON, "not_off")
+
+
+def test_a_busy_bmc_is_asked_until_its_time_is_up(rack: simulated.Rack) -> None:
+    rack.add(FIRST, chassis.BUSY)
+    [outcome] = run(rack, power.Command.OFF, FIRST, deadline=3.0)
+    assert (outcome.ok, outcome.reason, outcome.attempts > 1) == (False, "busy", True)
+
+
+def test_bmcs_on_one_port_are_told_apart_by_address(rack: simulated.Rack) -> None:
+    first, second, third = rack.add(FIRST), rack.add(SECOND), rack.add(THIRD)
+    outcomes = run(rack, power.Command.OFF, THIRD, FIRST)
+    assert [outcome.name for outcome in outcomes] == [THIRD, FIRST]
+    assert (first.powered(), second.powered(), third.powered()) == (False, True, False)
+
+
+def test_an_unknown_driver_is_refused_before_anything_is_sent(rack: simulated.Rack) -> None:
+    node = rack.add(FIRST)
+    stranger = power.Target(name="node2", driver="telepathy", address=SECOND)
+    with pytest.raises(errors.InvalidInput, match="telepathy"):
+        drivers.run([target(rack, FIRST), stranger], command=power.Command.OFF)
+    assert node.history == []
+
+
+def test_a_name_given_twice_is_refused(rack: simulated.Rack) -> None:
+    twice = [target(rack, FIRST), target(rack, FIRST)]
+    with pytest.raises(errors.InvalidInput, match="twice"):
+        drivers.run(twice, command=power.Command.STATUS)
+
+
+def test_a_host_name_is_refused() -> None:
+    named = power.Target(name="node1", driver="ipmi", address="bmc1.example")
+    with pytest.raises(errors.InvalidInput, match="not an IP address"):
+        ipmi.check(named)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (None, power.Reason.TIMEOUT),
+        ("None", power.Reason.TIMEOUT),
+        ("Session no longer connected", power.Reason.TIMEOUT),
+        ("Incorrect password provided", power.Reason.AUTH),
+        ("Unauthorized name in RAKP2", power.Reason.AUTH),
+        ("No Cipher suite match with proposed security algorithms", power.Reason.CIPHER),
+        ("Insufficient resources to create new session (wait)", power.Reason.BUSY),
+        ("Something new", power.Reason.REFUSED),
+    ],
+)
+def test_a_failure_is_classified_by_the_text_of_the_library(text: str | None, reason: power.Reason) -> None:
+    assert ipmi.classify(text) is reason

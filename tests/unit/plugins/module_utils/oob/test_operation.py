@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.oob import operation
+
+ON, OFF, UNKNOWN = power.State.ON, power.State.OFF, power.State.UNKNOWN
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class ScriptedBmc:
+    """Reads the states it was given, the last one for ever; answers each command with the next answer."""
+
+    def __init__(self, *states: power.State, answers: tuple[power.Reason | None, ...] = ()) -> None:
+        self.states = list(states)
+        self.answers = list(answers)
+        self.sent: list[power.Command] = []
+
+    def state(self) -> power.State:
+        state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        if state is UNKNOWN:
+            raise errors.PowerFailed("timeout", "silent")
+        return state
+
+    def send(self, command: power.Command, /) -> None:
+        self.sent.append(command)
+        answer = self.answers.pop(0) if self.answers else None
+        if answer is not None:
+            raise errors.PowerFailed(answer.value, "no")
+
+
+def run(bmc: ScriptedBmc, command: power.Command) -> tuple[power.Outcome, list[power.Outcome]]:
+    clock = Clock()
+    told: list[power.Outcome] = []
+    outcome = operation.Operation(
+        bmc, name="node1", command=command, until=110.0, report=told.append, clock=clock, sleep=clock.sleep
+    ).run()
+    return outcome, told
+
+
+def test_off_is_read_back_until_the_node_is_off() -> None:
+    outcome, _ = run(ScriptedBmc(ON, ON, ON, OFF), power.Command.OFF)
+    assert (outcome.confirmed, outcome.after, outcome.attempts) == (True, OFF, 1)
+
+
+def test_a_busy_bmc_is_asked_again_for_off() -> None:
+    bmc = ScriptedBmc(ON, ON, ON, OFF, answers=(power.Reason.BUSY, None))
+    outcome, _ = run(bmc, power.Command.OFF)
+    assert (outcome.confirmed, bmc.sent) == (True, [power.Command.OFF, power.Command.OFF])
+
+
+def test_an_off_whose_answer_was_lost_is_not_repeated_when_the_node_reads_off() -> None:
+    bmc = ScriptedBmc(ON, OFF, answers=(power.Reason.TIMEOUT,))
+    outcome, _ = run(bmc, power.Command.OFF)
+    assert (outcome.confirmed, bmc.sent) == (True, [power.Command.OFF])
+
+
+def test_a_cycle_whose_answer_was_lost_is_never_sent_twice() -> None:
+    bmc = ScriptedBmc(ON, answers=(power.Reason.TIMEOUT,))
+    outcome, _ = run(bmc, power.Command.CYCLE)
+    assert (outcome.confirmed, outcome.reason, bmc.sent) == (False, "timeout", [power.Command.CYCLE])
+
+
+def test_a_refused_off_is_read_back_once_and_not_repeated() -> None:
+    bmc = ScriptedBmc(ON, answers=(power.Reason.REFUSED,))
+    outcome, _ = run(bmc, power.Command.OFF)
+    assert (outcome.reason, bmc.sent, outcome.seconds) == ("refused", [power.Command.OFF], 0.0)
+
+
+def test_a_bmc_that_is_silent_for_a_moment_after_the_command_is_read_again() -> None:
+    outcome, _ = run(ScriptedBmc(ON, UNKNOWN, OFF), power.Command.OFF)
+    assert (outcome.confirmed, outcome.after) == (True, OFF)
+
+
+def test_that_a_command_goes_out_is_reported_before_it_does() -> None:
+    told: list[power.Outcome] = []
+
+    class Watching(ScriptedBmc):
+        def send(self, command: power.Command, /) -> None:
+            assert told[-1].sent
+            assert told[-1].after is UNKNOWN
+            super().send(command)
+
+    clock = Clock()
+    bmc = Watching(ON, OFF)
+    operation.Operation(
+        bmc,
+        name="node1",
+        command=power.Command.OFF,
+        until=110.0,
+        report=told.append,
+        clock=clock,
+        sleep=clock.sleep,
+    ).run()
+    assert bmc.sent == [power.Command.OFF]
+
+
+def test_the_verdict_is_the_last_thing_reported() -> None:
+    outcome, told = run(ScriptedBmc(ON, ON), power.Command.OFF)
+    assert (told[-1], outcome.reason) == (outcome, "not_off")
