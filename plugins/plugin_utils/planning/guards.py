@@ -1,0 +1,75 @@
+"""Guards: what holds work back before it is planned, and what would lift it (DESIGN, "Maintenance")."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Mapping
+
+from . import work
+
+if TYPE_CHECKING:
+    from ...module_utils.domain import cluster as clusters
+    from ...module_utils.domain import incidents
+
+
+def paused(cluster: clusters.Cluster, incident: incidents.Incident) -> work.Refusal | None:
+    """While maintenance is paused, nothing is done for anybody."""
+    text = cluster.maintenance.settings.paused
+    if not text:
+        return None
+    return _refusal(
+        cluster, incident, reason=f"maintenance is paused: {text}", unblock="the end of the pause"
+    )
+
+
+def storm(cluster: clusters.Cluster, incident: incidents.Incident) -> work.Refusal | None:
+    """When too many nodes ask for evacuation at once, the fault is elsewhere: no evacuation work is begun.
+
+    Too many are at least `storm_minimum` and more than `storm_fraction` of all nodes that are vm_capable and
+    not offline, the nodes of open evacuations counting among these in any case.
+    """
+    settings = cluster.maintenance.settings
+    asking = {one.node for one in cluster.maintenance.incidents if one.is_open and one.evacuates} & set(
+        cluster.nodes
+    )
+    alive = {uuid for uuid, node in cluster.nodes.items() if node.vm_capable and not node.offline}
+    total = len(alive | asking)
+
+    def is_storm(count: int) -> bool:
+        return count >= settings.storm_minimum and count / total > settings.storm_fraction
+
+    if not asking or not is_storm(len(asking)):
+        return None
+    allowed = next((count for count in range(len(asking) - 1, 0, -1) if not is_storm(count)), 0)
+    return _refusal(
+        cluster,
+        incident,
+        reason=f"storm: {len(asking)} of {total} nodes ask for evacuation; the fault may be elsewhere",
+        unblock=f"at most {allowed} nodes asking: cancel incidents, or raise storm_fraction or storm_minimum",
+    )
+
+
+def at_work(
+    cluster: clusters.Cluster, incident: incidents.Incident, *, unfinished: Mapping[str, bool]
+) -> work.Refusal | None:
+    """While an evacuation of an earlier round still runs, the room it uses is not known: no other one begins.
+
+    `unfinished` says of incidents (UUID) whether they have unfinished jobs, whatever their status.
+    """
+    known = (one for one in cluster.maintenance.incidents if one.uuid != incident.uuid and one.evacuates)
+    busy = next((one for one in known if unfinished.get(one.uuid, False)), None)
+    if busy is None:
+        return None
+    name = cluster.node_name(busy.node)
+    return _refusal(
+        cluster,
+        incident,
+        reason=f"waits: the evacuation of {name} (incident {busy.uuid}) has unfinished jobs",
+        unblock=f"the end of the jobs of incident {busy.uuid}",
+    )
+
+
+def _refusal(
+    cluster: clusters.Cluster, incident: incidents.Incident, *, reason: str, unblock: str
+) -> work.Refusal:
+    name = cluster.node_name(incident.node)
+    return work.Refusal(name, reason, unblock, incident=incident.uuid, permanent=False)

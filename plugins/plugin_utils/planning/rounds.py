@@ -1,0 +1,202 @@
+"""A round of maintenance: what is done now for every open incident, and what is not."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Mapping
+
+from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain import diagnosis, incidents
+from . import evacuation, guards, work
+from .room import Room
+from .waves import Waves
+
+
+@dataclass(frozen=True)
+class RoundPlan:
+    """The jobs of a round, what is refused, and the incidents (UUID) that have come to their end.
+
+    `failed` has each failed incident with its reason; `notes` are the failures of nodes no longer survived.
+    """
+
+    jobs: tuple[work.Job, ...] = ()
+    refusals: tuple[work.Refusal, ...] = ()
+    completed: tuple[str, ...] = ()
+    failed: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def plan(cluster: clusters.Cluster, *, at_work: Mapping[str, bool]) -> RoundPlan:
+    """Per node the most invasive open incident is worked on; what has unfinished jobs is left alone.
+
+    `at_work` says of incidents (UUID) whether they have unfinished jobs; one that is missing has none. An
+    incident of which a job failed is expected to be failed already. The same cluster gives the equal plan
+    again.
+    """
+    draft = _Draft(cluster, at_work)
+    for incident in in_order(cluster):
+        if at_work.get(incident.uuid, False):
+            continue
+        held = guards.paused(cluster, incident) or _waits_for_another(cluster, incident)
+        if held is not None:
+            draft.refuse(held)
+        elif incident.evacuates:
+            draft.evacuate(incident)
+        else:
+            draft.repair(incident)
+    return draft.plan
+
+
+def in_order(cluster: clusters.Cluster) -> list[incidents.Incident]:
+    """The open incidents of known nodes: most invasive first, then older, then by the node's name."""
+    known = [one for one in cluster.maintenance.incidents if one.is_open and one.node in cluster.nodes]
+    return sorted(
+        known,
+        key=lambda one: (
+            -one.action.rank,
+            one.ctime,
+            clusters.natural(cluster.nodes[one.node].name),
+            one.uuid,
+        ),
+    )
+
+
+def no_targets(cluster: clusters.Cluster) -> frozenset[str]:
+    """The nodes (UUIDs) with an open or failed incident: they take no instances."""
+    touched = (
+        one
+        for one in cluster.maintenance.incidents
+        if one.is_open or one.repair_status is incidents.RepairStatus.FAILED
+    )
+    return frozenset(one.node for one in touched)
+
+
+def _waits_for_another(cluster: clusters.Cluster, incident: incidents.Incident) -> work.Refusal | None:
+    of_node = (one for one in cluster.maintenance.incidents if one.node == incident.node)
+    first = incidents.most_invasive(of_node)
+    if first is None or first.uuid == incident.uuid:
+        return None
+    return work.Refusal(
+        subject=cluster.node_name(incident.node),
+        reason=f"waits for incident {first.uuid} of the same node",
+        unblock=f"the end of incident {first.uuid}",
+        incident=incident.uuid,
+        permanent=False,
+    )
+
+
+class _Draft:
+    """A round plan in the making; the room and the waves are shared by all its evacuations."""
+
+    def __init__(self, cluster: clusters.Cluster, at_work: Mapping[str, bool]) -> None:
+        self.plan = RoundPlan()
+        self._cluster = cluster
+        self._at_work = at_work
+        self._room = Room(cluster)
+        self._waves = Waves(limit=cluster.maintenance.settings.moves_per_node)
+        self._avoid = no_targets(cluster)
+        self._taken: dict[str, str] = {}
+
+    def refuse(self, *refusals: work.Refusal) -> None:
+        self.plan = dataclasses.replace(self.plan, refusals=(*self.plan.refusals, *refusals))
+
+    def _submit(self, *jobs: work.Job) -> None:
+        self.plan = dataclasses.replace(self.plan, jobs=(*self.plan.jobs, *jobs))
+
+    def _complete(self, incident: incidents.Incident) -> None:
+        self.plan = dataclasses.replace(self.plan, completed=(*self.plan.completed, incident.uuid))
+
+    def _fail(self, incident: incidents.Incident, reason: str) -> None:
+        self.plan = dataclasses.replace(self.plan, failed=(*self.plan.failed, (incident.uuid, reason)))
+
+    def repair(self, incident: incidents.Incident) -> None:
+        """A live repair is its command, once; without one there is nothing to run."""
+        node = self._cluster.nodes[incident.node]
+        if not incident.command or incident.repair_status is incidents.RepairStatus.PENDING:
+            self._complete(incident)
+        elif not clusters.reachable(self._cluster, node):
+            self.refuse(
+                _refusal(node, incident, "it is not reachable: the live repair waits", "reachable again")
+            )
+        else:
+            params = {"node": node.uuid, "command": incident.command, "input": incident.original}
+            reason = f"live repair of {node.name}: {incident.command}"
+            opcode = work.Opcode("repair_command", params)
+            self._submit(
+                work.Job(f"repair:{node.name}", (opcode,), after=(), incident=incident.uuid, reason=reason)
+            )
+
+    def evacuate(self, incident: incidents.Incident) -> None:
+        """Drain, move every instance, set offline; or the reasons why not yet, or why never."""
+        node = self._cluster.nodes[incident.node]
+        is_master = node.uuid == self._cluster.cluster.master_node
+        if node.offline and not self._room.held(node.uuid) and not self._farewell(node):
+            self._complete(incident)
+            return
+        held = guards.storm(self._cluster, incident) or guards.at_work(
+            self._cluster, incident, unfinished=self._at_work
+        )
+        if held is not None:
+            self.refuse(held)
+            return
+        drain = () if is_master or node.drained or node.offline else (_drain(node, incident),)
+        moves = self._moves(node, incident, after=tuple(job.key for job in drain))
+        jobs = (*drain, *moves.jobs)
+        self._submit(*jobs)
+        self.refuse(*moves.refusals)
+        if moves.refusals:
+            if not jobs and all(refusal.permanent for refusal in moves.refusals):
+                self._fail(incident, "; ".join(f"{one.subject}: {one.reason}" for one in moves.refusals))
+        elif not is_master:
+            self._part(node, incident, after=tuple(job.key for job in jobs))
+        elif not jobs:
+            text = f"{node.name} is the master: it waits for the master role to move"
+            self.refuse(_refusal(node, incident, text, "no longer the master"))
+
+    def _moves(
+        self, node: clusters.Node, incident: incidents.Incident, *, after: tuple[str, ...]
+    ) -> evacuation.EvacuationPlan:
+        moves = evacuation.plan(
+            self._cluster,
+            node.uuid,
+            failover=incident.action is diagnosis.Status.EVACUATE_FAILOVER,
+            avoid=self._avoid,
+            taken=self._taken,
+            room=self._room,
+            waves=self._waves,
+            after=after,
+            incident=incident.uuid,
+        )
+        by = f"the evacuation of {node.name} (incident {incident.uuid})"
+        self._taken.update({str(job.opcodes[0].params["instance"]): by for job in moves.jobs})
+        notes = (*self.plan.notes, *moves.failures_no_longer_survived)
+        self.plan = dataclasses.replace(self.plan, notes=tuple(dict.fromkeys(notes)))
+        return moves
+
+    def _part(self, node: clusters.Node, incident: incidents.Incident, *, after: tuple[str, ...]) -> None:
+        opcodes = self._farewell(node)
+        if not node.offline:
+            opcodes = (work.Opcode("node_role", {"node": node.uuid, "offline": True}), *opcodes)
+        if opcodes:
+            reason = f"evacuating {node.name}: it is empty"
+            self._submit(
+                work.Job(f"offline:{node.name}", opcodes, after=after, incident=incident.uuid, reason=reason)
+            )
+
+    def _farewell(self, node: clusters.Node) -> tuple[work.Opcode, ...]:
+        """Power off, where the policy says so, the node has OOB and is not off already."""
+        has_oob = clusters.parameter(self._cluster, node, "oob_program") is not None
+        if not (self._cluster.maintenance.settings.power_off_evacuated and has_oob and node.powered):
+            return ()
+        return (work.Opcode("power", {"node": node.uuid, "command": "off"}),)
+
+
+def _drain(node: clusters.Node, incident: incidents.Incident) -> work.Job:
+    opcode = work.Opcode("node_role", {"node": node.uuid, "drained": True})
+    reason = f"evacuating {node.name}: no new instances go there"
+    return work.Job(f"drain:{node.name}", (opcode,), after=(), incident=incident.uuid, reason=reason)
+
+
+def _refusal(node: clusters.Node, incident: incidents.Incident, reason: str, cure: str) -> work.Refusal:
+    return work.Refusal(node.name, reason, f"{node.name} {cure}", incident=incident.uuid, permanent=False)

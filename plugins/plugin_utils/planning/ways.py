@@ -1,0 +1,202 @@
+"""Ways: how one instance leaves a node, or why it cannot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Collection
+
+from ...module_utils.domain import cluster as clusters
+from . import targets, work
+from .room import disk_per_copy, memory_in_use
+
+if TYPE_CHECKING:
+    from .room import Room
+
+ANYWHERE = frozenset({"sharedfile", "rbd", "ext", "gluster", "diskless", "blockdev"})
+NOWHERE = frozenset({"plain", "file"})
+
+
+@dataclass(frozen=True)
+class Way:
+    """The opcodes of one instance, where it is afterwards, and whether N+1 holds there."""
+
+    opcodes: tuple[work.Opcode, ...]
+    primary: str
+    secondaries: tuple[str, ...]
+    keeps: bool
+
+
+@dataclass(frozen=True)
+class Obstruction:
+    """Why an instance has no way out, and what would open one."""
+
+    reason: str
+    unblock: str = ""
+    permanent: bool = False
+
+
+class Ways:
+    """The ways out of one node."""
+
+    def __init__(
+        self,
+        cluster: clusters.Cluster,
+        node: clusters.Node,
+        *,
+        failover: bool,
+        lookout: targets.Targets,
+        room: Room,
+    ) -> None:
+        self._cluster = cluster
+        self._node = node
+        self._failover = failover
+        self._targets = lookout
+        self._room = room
+        self._reachable = clusters.reachable(cluster, node)
+
+    def of(self, instance: clusters.Instance) -> Way | Obstruction:
+        """The best way of an instance out of the node, with the room that is left now."""
+        template, name = instance.disk_template, self._node.name
+        if template in NOWHERE:
+            return Obstruction(
+                f"disk template {template} keeps its only copy on {name}: it can never be moved; "
+                "move it by hand or remove it",
+                permanent=True,
+            )
+        if template != "drbd" and (template not in ANYWHERE or instance.primary_node != self._node.uuid):
+            return Obstruction(f"disk template {template} has no known way off {name}", permanent=True)
+        if instance.primary_node != self._node.uuid:
+            return self._of_copy(instance)
+        if self._move_kind(instance) == "migrate" and instance.hvparams.get("migratable") == "no":
+            return Obstruction(
+                "it runs and can never be migrated (migratable=no); fail it over by hand or stop it",
+                permanent=True,
+            )
+        return self._of_replicated(instance) if template == "drbd" else self._of_shared(instance)
+
+    def _of_shared(self, instance: clusters.Instance) -> Way | Obstruction:
+        demand = targets.Demand(memory=memory_in_use(instance))
+        choice = self._targets.best(demand, group=self._node.group, without=instance.nodes)
+        if choice is None:
+            return self._no_room(demand, group=self._node.group, without=instance.nodes)
+        move = self._move(instance, choice.node)
+        return Way((move,), choice.node, instance.secondary_nodes, keeps=choice.keeps)
+
+    def _of_copy(self, instance: clusters.Instance) -> Way | Obstruction:
+        primary = self._cluster.nodes.get(instance.primary_node)
+        if primary is None or not clusters.reachable(self._cluster, primary):
+            name = self._cluster.node_name(instance.primary_node)
+            return Obstruction(f"its primary {name} is not reachable", f"{name} reachable again")
+        demand = self._copy_demand(instance, primary=primary.uuid)
+        choice = self._targets.best(demand, group=primary.group, without=instance.nodes)
+        if choice is None:
+            return self._no_room(demand, group=primary.group, without=instance.nodes)
+        swap = _replace(instance, old=self._node.uuid, new=choice.node)
+        others = _without(instance.secondary_nodes, self._node.uuid)
+        return Way((swap,), primary.uuid, (*others, choice.node), keeps=choice.keeps)
+
+    def _of_replicated(self, instance: clusters.Instance) -> Way | Obstruction:
+        """To its secondary if that keeps N+1, else over a new one if that does, else in the same order."""
+        if not instance.secondary_nodes:
+            return Obstruction("it has no second copy to move to", "a second copy: give it a new secondary")
+        flaw = self._flaw(instance, instance.secondary_nodes[0])
+        direct = flaw or self._by_secondary(instance)
+        if not self._reachable or (isinstance(direct, Way) and direct.keeps):
+            return direct
+        detour = self._by_new_secondary(instance)
+        if isinstance(direct, Way):
+            return detour if isinstance(detour, Way) and detour.keeps else direct
+        if isinstance(detour, Way):
+            return detour
+        if flaw is None:
+            return direct
+        return Obstruction(f"{direct.reason}, and {detour.reason}", _either(direct.unblock, detour.unblock))
+
+    def _by_secondary(self, instance: clusters.Instance) -> Way | Obstruction:
+        secondary = instance.secondary_nodes[0]
+        demand = self._copy_demand(instance, primary=secondary)
+        choice = self._targets.best(demand, group=self._node.group, without=instance.nodes)
+        if choice is None:
+            return self._no_room(demand, group=self._node.group, without=instance.nodes)
+        swap = _replace(instance, old=self._node.uuid, new=choice.node)
+        others = _without(instance.secondary_nodes, secondary)
+        keeps = choice.keeps and self._keeps_at_secondary(instance, secondary)
+        return Way((self._move(instance, secondary), swap), secondary, (*others, choice.node), keeps=keeps)
+
+    def _by_new_secondary(self, instance: clusters.Instance) -> Way | Obstruction:
+        old, group = instance.secondary_nodes[0], self._node.group
+        demand = targets.Demand(memory=memory_in_use(instance), disk=disk_per_copy(instance))
+        first = self._targets.best(demand, group=group, without=instance.nodes)
+        if first is None:
+            return self._no_room(demand, group=group, without=instance.nodes)
+        without = {*_without(instance.nodes, old), first.node}
+        copy = self._copy_demand(instance, primary=first.node)
+        second = self._targets.best(copy, group=group, without=without, returning=old)
+        if second is None:
+            return self._no_room(copy, group=group, without=without)
+        opcodes = (
+            _replace(instance, old=old, new=first.node),
+            self._move(instance, first.node),
+            _replace(instance, old=self._node.uuid, new=second.node),
+        )
+        others = _without(instance.secondary_nodes, old)
+        return Way(opcodes, first.node, (*others, second.node), keeps=first.keeps and second.keeps)
+
+    def _flaw(self, instance: clusters.Instance, uuid: str) -> Obstruction | None:
+        """Why the secondary of an instance is no target for it, if it is none."""
+        node = self._cluster.nodes.get(uuid)
+        if node is None:
+            return self._flawed(f"its secondary {uuid} has left the cluster", "")
+        obstacle = self._targets.obstacle(node)
+        if obstacle is not None:
+            return self._flawed(
+                f"its secondary {node.name} is {obstacle.state}", f"{node.name} {obstacle.cure}"
+            )
+        if node.group != self._node.group:
+            return self._flawed(f"its secondary {node.name} is in another group", "")
+        memory, free = memory_in_use(instance), self._room.nodes[uuid].memory
+        if not self._room.nodes[uuid].holds(memory=memory, disk=0):
+            reason = f"its secondary {node.name} has {free} MiB free and not {memory}"
+            return self._flawed(reason, f"{memory - free} MiB more memory on {node.name}")
+        return None
+
+    def _flawed(self, reason: str, unblock: str) -> Obstruction:
+        if self._reachable:
+            return Obstruction(reason, unblock)
+        name = self._node.name
+        return Obstruction(
+            f"{reason}, and {name} is not reachable", _either(unblock, f"{name} reachable again")
+        )
+
+    def _keeps_at_secondary(self, instance: clusters.Instance, secondary: str) -> bool:
+        """Only other peers count: what the evacuated node reserves there falls with the free memory."""
+        room = self._room.nodes[secondary]
+        left = room.memory - memory_in_use(instance)
+        peers = (size for peer, size in room.reserved.items() if peer != self._node.uuid)
+        return memory_in_use(instance) == 0 or left >= max(peers, default=0)
+
+    def _copy_demand(self, instance: clusters.Instance, *, primary: str) -> targets.Demand:
+        return targets.Demand(disk=disk_per_copy(instance), reserve=memory_in_use(instance), peer=primary)
+
+    def _move_kind(self, instance: clusters.Instance) -> str:
+        return "failover" if self._failover or not instance.is_up or not self._reachable else "migrate"
+
+    def _move(self, instance: clusters.Instance, target: str) -> work.Opcode:
+        params = {"instance": instance.uuid, "source": self._node.uuid, "target": target}
+        return work.Opcode(self._move_kind(instance), params)
+
+    def _no_room(self, demand: targets.Demand, *, group: str, without: Collection[str]) -> Obstruction:
+        lack = self._targets.lack(demand, group=group, without=without)
+        return Obstruction(lack.reason, lack.unblock)
+
+
+def _replace(instance: clusters.Instance, *, old: str, new: str) -> work.Opcode:
+    return work.Opcode("replace_disks", {"instance": instance.uuid, "old": old, "new": new})
+
+
+def _without(nodes: Collection[str], node: str) -> tuple[str, ...]:
+    return tuple(one for one in nodes if one != node)
+
+
+def _either(*unblocks: str) -> str:
+    return ", or ".join(dict.fromkeys(one for one in unblocks if one))

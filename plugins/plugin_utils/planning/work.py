@@ -1,0 +1,51 @@
+"""What a plan consists of: jobs of opcodes, and refusals that say what would lift them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Mapping
+
+
+@dataclass(frozen=True)
+class Opcode:
+    """One step on the cluster; every object in `params` is named by its UUID.
+
+    Kinds and params: `node_role` {node, drained} or {node, offline}; `migrate` and `failover` {instance,
+    source, target}; `replace_disks` {instance, old, new}; `repair_command` {node, command, input}; `power`
+    {node, command}.
+    """
+
+    kind: str
+    params: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Job:
+    """Opcodes that run one after the other; the key is unique in the plan, and the same when planned again.
+
+    `after` are keys of jobs of the same plan that must succeed first; `behind` are keys of jobs of other
+    incidents in the same plan that must have ended first, however they ended (one node's trouble stops no
+    other).
+    """
+
+    key: str
+    opcodes: tuple[Opcode, ...]
+    after: tuple[str, ...]
+    incident: str | None
+    reason: str
+    behind: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What is not done, why, and what would lift it (empty when nothing would).
+
+    `subject` is the name of the instance or node; a `permanent` refusal stands whatever happens to other
+    nodes.
+    """
+
+    subject: str
+    reason: str
+    unblock: str
+    incident: str | None
+    permanent: bool

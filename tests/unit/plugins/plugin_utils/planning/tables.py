@@ -1,0 +1,119 @@
+"""A cluster in a test is a few lines of text.
+
+    node1 16384 100000 drained oob group=b           name, memory, disk (MiB), then flags
+    instance1 drbd 4096 10240 node1 node2 down       name, template, memory, disk, nodes, then flags
+    incident a1 node1 evacuate pending 100 command=fix
+    settings moves_per_node=2 power_off_evacuated=yes
+
+UUIDs are the names with a `u-` in front, so that a plan that mixes them up is found out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import diagnosis, incidents
+
+if TYPE_CHECKING:
+    import random
+
+ORIGINAL = '{"status": "live-repair", "command": "fix", "details": {"slot": 3}}'
+
+
+def u(name: str) -> str:
+    return f"u-{name}"
+
+
+def read(text: str) -> clusters.Cluster:
+    """The cluster of a table; its first node is the master unless another one says `master`."""
+    rows = [line.split() for line in text.strip().splitlines() if line.strip()]
+    nodes = [_node(row) for row in rows if row[0].startswith("node")]
+    masters = [u(row[0]) for row in rows if row[0].startswith("node") and "master" in row]
+    found = [_incident(row) for row in rows if row[0] == "incident"]
+    settings = [_settings(row) for row in rows if row[0] == "settings"]
+    return clusters.Cluster(
+        cluster=clusters.Parameters("test", "u-cluster", masters[0] if masters else u("master")),
+        nodegroups={one.group: clusters.Group(one.group, one.group.removeprefix("u-")) for one in nodes},
+        nodes={one.uuid: one for one in nodes},
+        instances={
+            one.uuid: one for one in (_instance(row) for row in rows if row[0].startswith("instance"))
+        },
+        maintenance=clusters.Maintenance(
+            settings=settings[0] if settings else clusters.Settings(), incidents=tuple(found)
+        ),
+    )
+
+
+def _words(row: list[str]) -> tuple[set[str], dict[str, str]]:
+    pairs = dict(word.split("=", 1) for word in row if "=" in word)
+    return {word for word in row if "=" not in word}, pairs
+
+
+def _node(row: list[str]) -> clusters.Node:
+    flags, pairs = _words(row[3:])
+    return clusters.Node(
+        uuid=u(row[0]),
+        name=row[0],
+        group=u(pairs.get("group", "default")),
+        mtotal=int(row[1]),
+        mnode=int(pairs.get("own", "0")),
+        dtotal=int(row[2]),
+        drained="drained" in flags,
+        offline="offline" in flags,
+        vm_capable="incapable" not in flags,
+        powered="unpowered" not in flags,
+        ndparams={"oob_program": "/oob"} if flags & {"oob", "unpowered"} else {},
+    )
+
+
+def _instance(row: list[str]) -> clusters.Instance:
+    flags, pairs = _words(row[4:])
+    at = [u(word) for word in row[4:] if word.startswith("node")]
+    return clusters.Instance(
+        uuid=u(row[0]),
+        name=row[0],
+        disk_template=row[1],
+        memory=int(row[2]),
+        disks=(clusters.Disk(int(row[3])),),
+        primary_node=at[0],
+        secondary_nodes=tuple(at[1:]),
+        admin_state="down" if "down" in flags else "up",
+        hvparams=pairs,
+    )
+
+
+def _incident(row: list[str]) -> incidents.Incident:
+    _, pairs = _words(row)
+    return incidents.Incident(
+        uuid=row[1],
+        node=u(row[2]),
+        original=ORIGINAL,
+        action=diagnosis.Status(row[3]),
+        repair_status=incidents.RepairStatus(row[4]),
+        tag=incidents.READY_TAG + row[1],
+        ctime=float(row[5]),
+        mtime=float(row[5]),
+        command=pairs.get("command"),
+    )
+
+
+def _settings(row: list[str]) -> clusters.Settings:
+    _, pairs = _words(row)
+    kinds = {
+        "storm_fraction": float,
+        "storm_minimum": int,
+        "moves_per_node": int,
+        "power_off_evacuated": bool,
+    }
+    values = {name: kinds.get(name, str)(value) for name, value in pairs.items()}
+    return dataclasses.replace(clusters.Settings(), **values)
+
+
+def shuffled(cluster: clusters.Cluster, *, luck: random.Random) -> clusters.Cluster:
+    """The same cluster from a document in another order."""
+    nodes, instances = list(cluster.nodes.items()), list(cluster.instances.items())
+    luck.shuffle(nodes)
+    luck.shuffle(instances)
+    return dataclasses.replace(cluster, nodes=dict(nodes), instances=dict(instances))

@@ -1,0 +1,399 @@
+from __future__ import annotations
+
+from typing import Collection, Mapping
+
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import evacuation, room, waves
+
+from . import steps, tables
+
+
+def _plan(
+    table: str,
+    *,
+    failover: bool = False,
+    avoid: Collection[str] = (),
+    taken: Mapping[str, str] | None = None,
+    limit: int = 9,
+) -> evacuation.EvacuationPlan:
+    cluster = tables.read(table)
+    return evacuation.plan(
+        cluster,
+        "u-node1",
+        failover=failover,
+        avoid=avoid,
+        taken=taken or {},
+        room=room.Room(cluster),
+        waves=waves.Waves(limit=limit),
+        after=("drain:node1",),
+        incident="a1",
+    )
+
+
+def _only(table: str, **options: object) -> list[str]:
+    plan = _plan(table, **options)  # type: ignore[arg-type] # passed on as they are
+    assert plan.refusals == ()
+    (job,) = plan.jobs
+    return steps.text(job)
+
+
+def _refusal(table: str, **options: object) -> tuple[str, str, bool]:
+    plan = _plan(table, **options)  # type: ignore[arg-type] # passed on as they are
+    assert plan.jobs == ()
+    (refusal,) = plan.refusals
+    assert (refusal.subject, refusal.incident) == ("instance1", "a1")
+    return refusal.reason, refusal.unblock, refusal.permanent
+
+
+NODES = """
+node1 16384 100000
+node2 16384 100000
+node3 16384 100000
+"""
+DRBD = "instance1 drbd 4096 10000 node1 node2"
+
+
+def test_a_replicated_primary_migrates_to_its_secondary_and_gets_a_new_one() -> None:
+    assert _only(NODES + DRBD) == ["migrate instance1 node1 node2", "replace_disks instance1 node1 node3"]
+
+
+def test_it_fails_over_when_live_migration_is_forbidden() -> None:
+    assert _only(NODES + DRBD, failover=True)[0] == "failover instance1 node1 node2"
+
+
+def test_it_fails_over_when_it_is_down() -> None:
+    assert _only(NODES + DRBD + " down")[0] == "failover instance1 node1 node2"
+
+
+def test_it_fails_over_when_the_source_is_offline() -> None:
+    table = NODES.replace("node1 16384 100000", "node1 16384 100000 offline") + DRBD
+    assert _only(table)[0] == "failover instance1 node1 node2"
+
+
+def test_it_fails_over_when_the_source_is_powered_off() -> None:
+    table = NODES.replace("node1 16384 100000", "node1 16384 100000 unpowered") + DRBD
+    assert _only(table)[0] == "failover instance1 node1 node2"
+
+
+def test_every_job_comes_after_the_drain_and_carries_the_incident() -> None:
+    (job,) = _plan(NODES + DRBD).jobs
+    assert (job.key, job.after, job.incident) == ("move:instance1", ("drain:node1",), "a1")
+
+
+DETOUR = [
+    "replace_disks instance1 node2 node3",
+    "migrate instance1 node1 node3",
+    "replace_disks instance1 node1 node4",
+]
+FOUR = NODES + "node4 16384 90000\n"
+
+
+def test_a_secondary_with_an_incident_is_replaced_before_the_move() -> None:
+    assert _only(FOUR + DRBD, avoid={"u-node2"}) == DETOUR
+
+
+def test_a_secondary_that_is_drained_offline_off_or_not_vm_capable_is_replaced_before_the_move() -> None:
+    for flag in ("drained", "offline", "unpowered", "incapable"):
+        table = FOUR.replace("node2 16384 100000", f"node2 16384 100000 {flag}") + DRBD
+        assert _only(table) == DETOUR
+
+
+def test_a_secondary_in_another_group_is_replaced_before_the_move() -> None:
+    assert _only(FOUR.replace("node2 16384 100000", "node2 16384 100000 group=b") + DRBD) == DETOUR
+
+
+def test_a_secondary_without_memory_is_replaced_before_the_move_and_may_keep_a_copy() -> None:
+    table = NODES.replace("node2 16384 100000", "node2 3072 10000") + DRBD
+    assert _only(table) == [
+        "replace_disks instance1 node2 node3",
+        "migrate instance1 node1 node3",
+        "replace_disks instance1 node1 node2",
+    ]
+
+
+def test_a_copy_does_not_return_to_a_node_whose_disk_is_overfull() -> None:
+    table = NODES.replace("node2 16384 100000", "node2 3072 9999") + DRBD
+    reason, _, permanent = _refusal(table)
+    assert (reason, permanent) == (
+        (
+            "its secondary node2 has 3072 MiB free and not 4096, "
+            "and no node has 10000 MiB of disk free: best is node2 with -1"
+        ),
+        False,
+    )
+
+
+def test_a_bad_secondary_cannot_be_replaced_when_the_source_is_unreachable() -> None:
+    table = FOUR.replace("node1 16384 100000", "node1 16384 100000 offline")
+    table = table.replace("node2 16384 100000", "node2 16384 100000 drained")
+    assert _refusal(table + DRBD) == (
+        "its secondary node2 is drained, and node1 is not reachable",
+        "node2 back from drained, or node1 reachable again",
+        False,
+    )
+
+
+def test_without_memory_at_the_secondary_and_the_source_unreachable_the_numbers_are_named() -> None:
+    table = FOUR.replace("node1 16384 100000", "node1 16384 100000 offline")
+    table = table.replace("node2 16384", "node2 3072")
+    assert _refusal(table + DRBD)[:2] == (
+        "its secondary node2 has 3072 MiB free and not 4096, and node1 is not reachable",
+        "1024 MiB more memory on node2, or node1 reachable again",
+    )
+
+
+def test_when_neither_the_secondary_nor_a_new_one_will_do_both_reasons_are_named() -> None:
+    table = NODES.replace("node3 16384", "node3 1024") + DRBD
+    assert _refusal(table, avoid={"u-node2"})[:2] == (
+        "its secondary node2 is part of an incident, and no node has 4096 MiB free: best is node3 with 1024",
+        "node2 free of its incident, or 3072 MiB more memory on node3",
+    )
+
+
+def test_a_secondary_on_the_node_is_replaced() -> None:
+    assert _only(NODES + "instance1 drbd 4096 10000 node2 node1") == ["replace_disks instance1 node1 node3"]
+
+
+def test_a_secondary_is_not_replaced_while_its_primary_is_unreachable() -> None:
+    table = NODES.replace("node2 16384 100000", "node2 16384 100000 offline")
+    assert _refusal(table + "instance1 drbd 4096 10000 node2 node1") == (
+        "its primary node2 is not reachable",
+        "node2 reachable again",
+        False,
+    )
+
+
+def test_instances_whose_disks_are_elsewhere_move_to_the_best_node_of_the_group() -> None:
+    for template in ("sharedfile", "rbd", "ext", "gluster", "diskless", "blockdev"):
+        table = NODES + f"instance9 sharedfile 1024 9 node2\ninstance1 {template} 4096 10000 node1"
+        assert _only(table) == ["migrate instance1 node1 node3"]
+        assert _only(table, failover=True) == ["failover instance1 node1 node3"]
+
+
+def test_plain_and_file_instances_can_never_move() -> None:
+    for template in ("plain", "file"):
+        assert _refusal(NODES + f"instance1 {template} 4096 10000 node1") == (
+            (
+                f"disk template {template} keeps its only copy on node1: it can never be moved; "
+                "move it by hand or remove it"
+            ),
+            "",
+            True,
+        )
+
+
+def test_an_unknown_disk_template_can_never_move() -> None:
+    assert _refusal(NODES + "instance1 tape 4096 10000 node1")[2] is True
+
+
+def test_a_running_instance_that_cannot_be_migrated_never_moves_unless_failover_is_used() -> None:
+    table = NODES + DRBD + " migratable=no"
+    assert _refusal(table)[2] is True
+    assert _only(table, failover=True)[0] == "failover instance1 node1 node2"
+    assert _only(table + " down")[0] == "failover instance1 node1 node2"
+
+
+def test_a_copy_of_an_instance_that_cannot_be_migrated_can_be_replaced() -> None:
+    table = NODES + "instance1 drbd 4096 10000 node2 node1 migratable=no"
+    assert _only(table) == ["replace_disks instance1 node1 node3"]
+
+
+def test_a_replicated_instance_without_second_copy_waits_for_one() -> None:
+    reason, unblock, permanent = _refusal(NODES + "instance1 drbd 4096 10000 node1")
+    assert (reason, permanent) == ("it has no second copy to move to", False)
+    assert unblock
+
+
+def test_only_open_nodes_of_the_group_are_targets() -> None:
+    for flag in ("drained", "offline", "unpowered", "incapable", "group=b"):
+        table = NODES.replace("node2 16384 100000", f"node2 16384 100000 {flag}")
+        assert _only(table + "instance1 sharedfile 4096 9 node1") == ["migrate instance1 node1 node3"]
+    assert _only(NODES + "instance1 sharedfile 4096 9 node1", avoid={"u-node2"}) == [
+        "migrate instance1 node1 node3"
+    ]
+
+
+def test_a_powered_off_node_without_oob_counts_as_reachable() -> None:
+    table = NODES.replace("node2 16384 100000", "node2 16384 100000 oob")
+    assert _only(table + "instance1 sharedfile 4096 9 node1") == ["migrate instance1 node1 node2"]
+
+
+def test_memory_that_is_lacking_is_named_in_numbers() -> None:
+    table = """
+    node1 16384 100000
+    node2 16384 100000 drained
+    node3 16384 100000 drained
+    node4 16384 100000 offline
+    node5 1024 100000 drained
+    node7 3072 100000
+    node8 2048 100000
+    instance1 sharedfile 4096 9 node1
+    """
+    assert _refusal(table) == (
+        "no node has 4096 MiB free: best is node7 with 3072",
+        "1024 MiB more memory on node7, or node4 back from offline, or one of node2, node3 back from drained",
+        False,
+    )
+
+
+def test_disk_that_is_lacking_is_named_in_numbers() -> None:
+    table = NODES.replace("node3 16384 100000", "node3 16384 9000") + DRBD
+    assert _refusal(table) == (
+        "no node has 10000 MiB of disk free: best is node3 with 9000",
+        "1000 MiB more disk on node3",
+        False,
+    )
+
+
+def test_memory_and_disk_on_different_nodes_are_no_room() -> None:
+    table = "node1 9000 90000\nnode2 9000 90000 drained\nnode3 9000 900\nnode4 900 90000\n" + DRBD
+    reason, unblock, _ = _refusal(table)
+    assert reason.endswith(
+        "no node has both 4096 MiB of memory and 10000 MiB of disk free: best is node4 with 900 MiB of memory"
+    )
+    assert unblock == "node2 back from drained, or 3196 MiB more memory on node4"
+
+
+def test_without_any_other_node_the_group_is_named() -> None:
+    assert _refusal("node1 9000 9000\ninstance1 sharedfile 4096 9 node1")[:2] == (
+        "no other node of group default takes instances",
+        "another node in group default",
+    )
+
+
+def test_many_nodes_that_would_help_are_counted_and_not_all_named() -> None:
+    drained = "\n".join(f"node{k} 9000 9000 drained" for k in range(2, 10))
+    assert _refusal(f"node1 9000 9000\n{drained}\ninstance1 sharedfile 4096 9 node1")[1] == (
+        "one of node2, node3, node4, node5, node6 and 3 more back from drained"
+    )
+
+
+def test_the_least_utilised_target_is_best() -> None:
+    table = "node1 9000 9000\nnode2 10000 9000\nnode3 20000 9000\ninstance1 sharedfile 4096 9 node1"
+    assert _only(table) == ["migrate instance1 node1 node3"]
+
+
+def test_of_equally_utilised_targets_the_one_with_fewer_instances_is_best() -> None:
+    table = NODES + "instance8 sharedfile 0 9 node2\ninstance1 sharedfile 4096 9 node1"
+    assert _only(table) == ["migrate instance1 node1 node3"]
+
+
+def test_of_equal_targets_the_first_by_natural_name_is_best() -> None:
+    table = "node1 9000 9000\nnode10 9000 9000\nnode2 9000 9000\ninstance1 sharedfile 4096 9 node1"
+    assert _only(table) == ["migrate instance1 node1 node2"]
+
+
+def test_a_target_that_keeps_n_plus_1_is_preferred_to_a_less_utilised_one() -> None:
+    table = """
+    node1 16000 9000
+    node2 16000 9000
+    node3 9000 9000
+    node4 16000 9000
+    instance8 drbd 13000 10 node4 node2
+    instance1 sharedfile 4096 9 node1
+    """
+    plan = _plan(table)
+    assert steps.text(plan.jobs[0]) == ["migrate instance1 node1 node3"]
+    assert plan.failures_no_longer_survived == ()
+
+
+def test_where_no_target_keeps_n_plus_1_the_plan_goes_on_and_names_the_failure() -> None:
+    table = """
+    node1 16000 9000
+    node2 16000 9000
+    node4 16000 9000 drained
+    instance8 drbd 13000 10 node4 node2
+    instance1 sharedfile 4096 9 node1
+    """
+    plan = _plan(table)
+    assert steps.text(plan.jobs[0]) == ["migrate instance1 node1 node2"]
+    assert plan.failures_no_longer_survived == (
+        "node4 may no longer fail: node2 has 11904 MiB free for the 13000 MiB that would start there",
+    )
+
+
+def test_a_new_secondary_has_memory_for_the_failure_of_the_new_primary_if_one_does() -> None:
+    table = "node1 16384 90000\nnode2 16384 90000\nnode3 3000 900000\nnode4 16384 20000\n" + DRBD
+    plan = _plan(table)
+    assert steps.text(plan.jobs[0])[1] == "replace_disks instance1 node1 node4"
+
+
+def test_a_secondary_that_would_lose_n_plus_1_is_replaced_before_the_move_where_another_keeps_it() -> None:
+    table = FOUR + "node5 16384 90000\n" + DRBD + "\ninstance8 drbd 13000 10 node5 node2"
+    plan = _plan(table)
+    assert steps.text(plan.jobs[0])[:2] == [
+        "replace_disks instance1 node2 node3",
+        "migrate instance1 node1 node3",
+    ]
+    assert plan.failures_no_longer_survived == ()
+
+
+def test_a_secondary_keeps_n_plus_1_when_only_the_evacuated_node_reserves_memory_there() -> None:
+    table = NODES.replace("node2 16384", "node2 4096") + DRBD
+    assert _only(table)[0] == "migrate instance1 node1 node2"
+
+
+def test_no_move_counts_on_the_room_that_another_one_frees() -> None:
+    table = """
+    node1 16000 9000
+    node2 4096 9000
+    node3 9000 9000 drained
+    instance1 sharedfile 4096 9 node1
+    instance2 sharedfile 4096 9 node1
+    """
+    plan = _plan(table)
+    assert list(steps.of(plan.jobs)) == ["move:instance1"]
+    assert [one.reason for one in plan.refusals] == ["no node has 4096 MiB free: best is node2 with 0"]
+
+
+def test_two_evacuations_of_a_round_share_no_room() -> None:
+    cluster = tables.read(
+        "node1 9000 9000\nnode2 9000 9000\nnode3 4096 9000\n"
+        "instance1 sharedfile 4096 9 node1\ninstance2 sharedfile 4096 9 node2"
+    )
+    shared, wave, avoid = room.Room(cluster), waves.Waves(limit=4), {"u-node1", "u-node2"}
+    first, second = (
+        evacuation.plan(cluster, node, failover=False, avoid=avoid, taken={}, room=shared, waves=wave)
+        for node in ("u-node1", "u-node2")
+    )
+    assert len(first.jobs) == 1
+    assert (second.jobs, len(second.refusals)) == ((), 1)
+
+
+def test_an_instance_that_another_evacuation_moves_waits_for_it() -> None:
+    taken = {"u-instance1": "the evacuation of node2 (incident b2)"}
+    assert _refusal(NODES + DRBD, taken=taken) == (
+        "waits: instance1 is moved by the evacuation of node2 (incident b2)",
+        "the end of the evacuation of node2 (incident b2)",
+        False,
+    )
+
+
+def test_replicated_primaries_go_first_then_other_primaries_then_copies_and_large_before_small() -> None:
+    table = (
+        NODES
+        + """
+    instance1 drbd 100 10 node2 node1
+    instance2 sharedfile 300 10 node1
+    instance3 drbd 100 10 node1 node2
+    instance4 drbd 200 10 node1 node2
+    instance10 drbd 200 10 node1 node2
+    """
+    )
+    assert [job.key.removeprefix("move:instance") for job in _plan(table).jobs] == ["4", "10", "3", "2", "1"]
+
+
+def test_no_more_moves_run_at_the_evacuated_node_than_the_limit() -> None:
+    many = "".join(f"node{k} 16384 100000\n" for k in range(1, 9))
+    table = many + "\n".join(f"instance{k} diskless 10 10 node1" for k in range(1, 6))
+    jobs = _plan(table, limit=2).jobs
+    assert [job.after for job in jobs] == [
+        ("drain:node1",),
+        ("drain:node1",),
+        ("drain:node1", "move:instance1"),
+        ("drain:node1", "move:instance2"),
+        ("drain:node1", "move:instance3"),
+    ]
+
+
+def test_a_node_without_instances_needs_no_moves() -> None:
+    assert _plan(NODES) == evacuation.EvacuationPlan()
