@@ -1,0 +1,96 @@
+"""The action `evacuate_node`: plans a node's evacuation on the controller, and holds what the plan needs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ansible.plugins.action import ActionBase
+
+from ..module_utils.domain import changes, errors, tree
+from ..module_utils.domain.locks import Mode
+from ..plugin_utils import holding
+from ..plugin_utils.config import store
+from ..plugin_utils.opcodes import registry
+from ..plugin_utils.planning import evacuation, rounds
+from ..plugin_utils.planning.room import Room
+from ..plugin_utils.planning.waves import Waves
+
+if TYPE_CHECKING:
+    from ..module_utils.domain import cluster as clusters
+    from ..plugin_utils.planning import work
+
+_SPEC = {
+    "node": {"type": "str", "required": True},
+    "failover": {"type": "bool", "default": False},
+    "time_limit": {"type": "float", "default": 300},
+}
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+    """Return the steps that empty a node and what has to stay; in check mode nothing is held."""
+
+    _requires_connection = False
+    _VALID_ARGS = frozenset(_SPEC)
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
+        where = tree.Tree(Path(str((task_vars or {}).get("roundsman_root", "/"))))
+        try:
+            cluster = store.read(where.config)
+            plan = _plan(cluster, options["node"], failover=options["failover"])
+            if not self._task.check_mode:
+                wants = _wants(cluster, plan, options["node"])
+                holding.hold(holding.play(str(where.root), pid=os.getppid()), wants, time_limit=options["time_limit"])
+                cluster = store.read(where.config)
+                if _plan(cluster, options["node"], failover=options["failover"]) != plan:
+                    raise errors.Refused("the cluster changed while the locks were waited for: run this play again")
+            steps = _steps(cluster, plan)
+        except errors.RoundsmanError as error:
+            return {**result, "failed": True, "msg": str(error)}
+        refusals = [{"instance": one.subject, "text": f"{one.subject}: {one.reason}", "unblock": one.unblock} for one in plan.refusals]
+        told = [step["text"] for step in steps] + [f"stays: {one['text']}" for one in refusals]
+        return {**result, "changed": bool(steps), "steps": steps, "refusals": refusals, "msg": told}
+
+
+def _plan(cluster: clusters.Cluster, name: str, *, failover: bool) -> evacuation.EvacuationPlan:
+    return evacuation.plan(
+        cluster,
+        cluster.node(name).uuid,
+        failover=failover,
+        avoid=rounds.no_targets(cluster),
+        taken={},
+        room=Room(cluster),
+        waves=Waves(limit=1),
+    )
+
+
+def _wants(cluster: clusters.Cluster, plan: evacuation.EvacuationPlan, name: str) -> dict[str, Mode]:
+    """The evacuated node exclusively, so that no job moves anything to or from it meanwhile."""
+    wants: dict[str, Mode] = {f"node/{cluster.node(name).uuid}": Mode.EXCLUSIVE}
+    for opcode in _opcodes(plan):
+        for lock, mode in registry.make(opcode.kind, opcode.params).wants(cluster).items():
+            wants.setdefault(lock, mode)
+    return wants
+
+
+def _steps(cluster: clusters.Cluster, plan: evacuation.EvacuationPlan) -> list[dict[str, Any]]:
+    steps = []
+    for opcode in _opcodes(plan):
+        made: Any = registry.make(opcode.kind, opcode.params)
+        steps.append({"kind": opcode.kind, "text": _text(cluster, opcode), "variables": made.variables(cluster)})
+        cluster = changes.apply_all(cluster, made.effects(cluster), now=0.0)
+    return steps
+
+
+def _opcodes(plan: evacuation.EvacuationPlan) -> list[work.Opcode]:
+    return [opcode for job in plan.jobs for opcode in job.opcodes]
+
+
+def _text(cluster: clusters.Cluster, opcode: work.Opcode) -> str:
+    names = {key: str(value) for key, value in opcode.params.items()}
+    instance = cluster.instance(names["instance"]).name
+    start, end = (names["old"], names["new"]) if opcode.kind == "replace_disks" else (names["source"], names["target"])
+    return f"{opcode.kind} {instance}: {cluster.node_name(start)} -> {cluster.node_name(end)}"

@@ -1,0 +1,38 @@
+"""The action `hold`: the locks of a play, before it touches anything."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+from ..module_utils.domain import errors
+from ..module_utils.domain.locks import Mode
+from ..plugin_utils import holding
+
+_SPEC = {
+    "instances": {"type": "dict", "default": {}},
+    "nodes": {"type": "dict", "default": {}},
+    "time_limit": {"type": "float", "default": 300},
+}
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+    """Hold instances and nodes (UUIDs, each with a mode `shared` or `exclusive`) until the play ends."""
+
+    _requires_connection = False
+    _VALID_ARGS = frozenset(_SPEC)
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
+        root = str((task_vars or {}).get("roundsman_root", "/"))
+        try:
+            wants = {f"instance/{uuid}": Mode(mode) for uuid, mode in options["instances"].items()}
+            wants |= {f"node/{uuid}": Mode(mode) for uuid, mode in options["nodes"].items()}
+            if not self._task.check_mode:
+                holding.hold(holding.play(root, pid=os.getppid()), wants, time_limit=options["time_limit"])
+        except (errors.RoundsmanError, ValueError) as error:
+            return {**result, "failed": True, "msg": str(error)}
+        return {**result, "changed": False}

@@ -1,0 +1,32 @@
+"""The action `record`: what became true, the moment it is true."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+from ..module_utils.domain import changes, errors
+from ..plugin_utils import holding
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+    """Record a change: `instance_nodes`, `instance_state`, `node_powered` or `node_role`, with its fields.
+
+    The play must hold what the change is about; the configuration itself is written by whoever may.
+    """
+
+    _requires_connection = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        root = str((task_vars or {}).get("roundsman_root", "/"))
+        try:
+            change = changes.decode(self._task.args)
+            if not self._task.check_mode:
+                holding.record(holding.play(root, pid=os.getppid()), change, now=time.time())
+        except errors.RoundsmanError as error:
+            return {**result, "failed": True, "msg": str(error)}
+        return {**result, "changed": True, "recorded": dict(self._task.args)}

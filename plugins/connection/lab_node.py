@@ -1,0 +1,52 @@
+"""The connection plugin of lab nodes: a local process below the node's own root, while the node has power and a link."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: lab_node
+short_description: Connect to a simulated node of a lab
+version_added: 0.1.0
+description:
+  - Runs commands on this machine with the root of a lab node, which the modules find in their environment.
+  - Refuses to connect when the node's power is off or its link is cut.
+options:
+  lab_root:
+    description: The folder of the lab node.
+    required: true
+    vars:
+      - name: roundsman_lab_root
+author:
+  - The Roundsman founders (@roundsman)
+"""
+
+import shlex
+from pathlib import Path
+
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.connection.local import Connection as LocalConnection
+
+
+class Connection(LocalConnection):  # type: ignore[misc]  # Ansible ships no types
+    """A simulated node: it is reached for as long as its `wire` is there."""
+
+    transport = "roundsman.cluster.lab_node"
+    has_pipelining = True
+
+    def _connect(self) -> Connection:
+        self._refuse_when_silent()
+        super()._connect()
+        return self
+
+    def exec_command(self, cmd: str, in_data: bytes | None = None, sudoable: bool = True) -> tuple[int, bytes, bytes]:  # noqa: FBT001, FBT002 - the signature of Ansible
+        self._refuse_when_silent()
+        command = f"ROUNDSMAN_ROOT={shlex.quote(self._root())}; export ROUNDSMAN_ROOT; {cmd}"
+        answer: tuple[int, bytes, bytes] = super().exec_command(command, in_data=in_data, sudoable=sudoable)
+        return answer
+
+    def _root(self) -> str:
+        return str(self.get_option("lab_root"))
+
+    def _refuse_when_silent(self) -> None:
+        if not (Path(self._root()) / "wire").exists():
+            raise AnsibleConnectionFailure(f"lab node {Path(self._root()).name} does not answer: no power, or its link is cut")
+

@@ -1,0 +1,74 @@
+# Copyright: the Roundsman founders
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module that says which instances run on a node, and which keep a copy there."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: instance_info
+short_description: List the instances that run on this node
+version_added: 0.1.0
+description:
+  - Reads what the hypervisor of the node says; nothing is changed.
+options:
+  hypervisor:
+    description: The hypervisor to ask.
+    type: str
+    choices: [fake]
+    required: true
+attributes:
+  check_mode:
+    description: Reads in check mode too.
+    support: full
+  diff_mode:
+    description: Has no differences to show.
+    support: none
+author:
+  - The Roundsman founders (@roundsman)
+"""
+
+EXAMPLES = r"""
+- name: See what runs here
+  roundsman.cluster.instance_info:
+    hypervisor: fake
+"""
+
+RETURN = r"""
+running:
+  description: The names of the instances that run on this node.
+  returned: success
+  type: list
+  elements: str
+copies:
+  description: The names of the instances that keep a copy of their disks on this node.
+  returned: success
+  type: list
+  elements: str
+"""
+
+import os
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.domain import errors
+from ..module_utils.hypervisor import drivers
+from ..module_utils.storage import templates
+
+
+def main() -> None:
+    spec = {"hypervisor": {"type": "str", "required": True, "choices": ["fake"]}}
+    module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
+    root, hypervisor = Path(os.environ.get("ROUNDSMAN_ROOT") or "/"), module.params["hypervisor"]
+    try:
+        running = drivers.get(hypervisor, root, opcode="").running()
+        copies = templates.get("drbd", root, hypervisor=hypervisor, opcode="").names()
+    except errors.RoundsmanError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=False, running=running, copies=copies)
+
+
+if __name__ == "__main__":
+    main()

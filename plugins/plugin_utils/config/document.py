@@ -1,0 +1,78 @@
+"""config.data as one JSON document, and the `Cluster` value that it represents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pydantic
+
+from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain import errors
+
+_ADAPTER = pydantic.TypeAdapter(clusters.Cluster)
+
+
+def dump(cluster: clusters.Cluster) -> bytes:
+    """The document of a cluster, indented, so that a person can read and compare it."""
+    return orjson.dumps(_ADAPTER.dump_python(cluster, mode="json"), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def load(data: bytes) -> clusters.Cluster:
+    """The cluster that a document represents.
+
+    Raises:
+        InvalidInput: it is no JSON, of another version, or cannot be represented; the text names object and field.
+    """
+    try:
+        raw = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise errors.InvalidInput(f"not JSON: {error}") from error
+    version = raw.get("version") if isinstance(raw, dict) else None
+    if version != clusters.VERSION:
+        raise errors.InvalidInput(f"version is {version!r}, and this program reads version {clusters.VERSION}")
+    try:
+        cluster = _ADAPTER.validate_python(raw, strict=False)
+    except pydantic.ValidationError as error:
+        raise errors.InvalidInput(_first(error)) from error
+    _refuse_unknown(raw, _ADAPTER.dump_python(cluster, mode="json"), "")
+    _refuse_dangling(cluster)
+    return cluster
+
+
+def _first(error: pydantic.ValidationError) -> str:
+    found = error.errors(include_url=False, include_input=False)
+    where = "/".join(str(part) for part in found[0]["loc"])
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    return f"{where}: {found[0]['msg']}{more}"
+
+
+def _refuse_unknown(raw: Any, known: Any, where: str) -> None:  # noqa: ANN401 - any JSON value
+    if isinstance(raw, dict) and isinstance(known, dict):
+        for name, value in raw.items():
+            if name not in known:
+                raise errors.InvalidInput(f"{where}{name}: there is no such field")
+            _refuse_unknown(value, known[name], f"{where}{name}/")
+    elif isinstance(raw, list) and isinstance(known, list):
+        for index, (value, other) in enumerate(zip(raw, known, strict=False)):
+            _refuse_unknown(value, other, f"{where}{index}/")
+
+
+def _refuse_dangling(cluster: clusters.Cluster) -> None:
+    for kind, objects in (("nodegroups", cluster.nodegroups), ("nodes", cluster.nodes), ("instances", cluster.instances)):
+        names: set[str] = set()
+        for uuid, one in objects.items():
+            if one.uuid != uuid:
+                raise errors.InvalidInput(f"{kind}/{uuid}/uuid: is {one.uuid}")
+            if one.name in names:
+                raise errors.InvalidInput(f"{kind}/{uuid}/name: {one.name!r} is there twice")
+            names.add(one.name)
+    for node in cluster.nodes.values():
+        if node.group not in cluster.nodegroups:
+            raise errors.InvalidInput(f"nodes/{node.uuid}/group: there is no node group {node.group}")
+    for instance in cluster.instances.values():
+        for uuid in instance.nodes:
+            if uuid not in cluster.nodes:
+                raise errors.InvalidInput(f"instances/{instance.uuid}: there is no node {uuid}")
+    if cluster.cluster.master_node not in cluster.nodes:
+        raise errors.InvalidInput(f"cluster/master_node: there is no node {cluster.cluster.master_node}")

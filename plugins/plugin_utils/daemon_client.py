@@ -1,0 +1,55 @@
+"""Talking to the daemon through its unix socket, from a play."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from ..module_utils.domain import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+
+@contextlib.contextmanager
+def connected(socket: Path, *, seconds: float) -> Iterator[httpx.Client]:
+    """A client of the daemon behind a socket whose path may have any length."""
+    # The kernel takes 107 bytes of a socket's name; through the open folder the name is short.
+    folder = os.open(socket.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        transport = httpx.HTTPTransport(uds=f"/proc/self/fd/{folder}/{socket.name}")
+        with httpx.Client(transport=transport, base_url="http://roundsmand", timeout=seconds) as client:
+            yield client
+    finally:
+        os.close(folder)
+
+
+def answers(socket: Path) -> bool:
+    """Whether a daemon answers; a socket that nobody listens at is that of a dead one."""
+    if not socket.exists():
+        return False
+    try:
+        with connected(socket, seconds=10) as client:
+            return client.get("/").status_code == httpx.codes.OK
+    except httpx.ConnectError:
+        return False
+
+
+def post(socket: Path, path: str, body: Mapping[str, Any], *, seconds: float) -> Any:  # noqa: ANN401 - any JSON value
+    """Ask the daemon for something.
+
+    Raises:
+        LockRefused: it refused. StoreFailed: it does not answer.
+    """
+    try:
+        with connected(socket, seconds=seconds) as client:
+            answer = client.post(path, json=dict(body))
+    except httpx.HTTPError as error:
+        raise errors.StoreFailed(f"the daemon does not answer: {error}") from error
+    if answer.is_error:
+        raise errors.LockRefused(str(answer.json().get("detail", answer.text)))
+    return answer.json()

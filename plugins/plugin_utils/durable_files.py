@@ -1,0 +1,53 @@
+"""Files that survive kill -9, a full disk and a torn write."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ..module_utils.domain import errors
+
+
+def replace(path: Path, data: bytes, *, mode: int = 0o640) -> None:
+    """Give a file a new content in one step: after a crash there is either the old or the new one, whole.
+
+    Raises:
+        StoreFailed: the new content could not be made durable; the old one is still there.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise errors.StoreFailed(f"{path} could not be written: {error.strerror}; what was there before is kept") from error
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add one line to a file, durably.
+
+    Raises:
+        StoreFailed: the line could not be made durable.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(line.encode() + b"\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        raise errors.StoreFailed(f"{path} could not be written: {error.strerror}") from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

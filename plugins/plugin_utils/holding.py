@@ -1,0 +1,159 @@
+"""Holding locks and recording changes from inside a play, in the three cases of the design.
+
+Under the daemon a run was granted its locks before it started; by hand with the daemon running they are asked from
+its lock table; by hand without it, the right to write the configuration is held until the play ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..module_utils.domain import changes, errors, tree
+from . import durable_files
+from .config import store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import ModuleType
+
+    from ..module_utils.domain.locks import Mode
+
+RUN_VARIABLE = "ROUNDSMAN_RUN"
+
+
+@dataclass(frozen=True)
+class Play:
+    """The play at work: the tree of its controller, the pid of its ansible-playbook, and its run folder, if it has one."""
+
+    where: tree.Tree
+    pid: int
+    run: Path | None
+
+    @property
+    def name(self) -> str:
+        return f"play-{self.pid}-{_start_time(self.pid)}"
+
+    @property
+    def livelock(self) -> Path:
+        return self.where.livelocks / self.name
+
+    @property
+    def state(self) -> Path:
+        return self.where.livelocks / f"{self.name}.hold"
+
+
+def play(root: str, *, pid: int) -> Play:
+    """The play whose ansible-playbook has this pid, on the controller with this root."""
+    run = os.environ.get(RUN_VARIABLE)
+    return Play(tree.Tree(Path(root)), pid, Path(run) if run else None)
+
+
+def hold(one: Play, wants: Mapping[str, Mode], *, time_limit: float) -> None:
+    """Hold locks until the play ends.
+
+    Raises:
+        LockRefused: they were not granted to this run, or not within `time_limit` seconds.
+        StoreFailed: without a daemon, somebody else has the right to write the configuration.
+    """
+    wanted = {lock: mode.value for lock, mode in wants.items()}
+    if one.run is not None:
+        _check_granted(json.loads((one.run / "granted.json").read_bytes()), wanted)
+        durable_files.replace(one.run / "held", b"")
+        return
+    known = _state(one)
+    if known is None:
+        one.where.livelocks.mkdir(mode=0o750, parents=True, exist_ok=True)
+        known = {"alone": not _client().answers(one.where.socket), "locks": {}}
+        _start_keeper(one, alone=bool(known["alone"]))
+    if known["alone"]:
+        _refuse_unsettled(one)
+        held = {**known["locks"], **wanted}
+    else:
+        body = {"owner": one.name, "livelock": one.name, "wants": wanted, "time_limit": time_limit}
+        held = _client().post(one.where.socket, "/2/hold", body, seconds=time_limit + 30)
+    durable_files.replace(one.state, json.dumps({**known, "locks": held}).encode())
+
+
+def record(one: Play, change: changes.Change, *, now: float) -> None:
+    """Record what became true.
+
+    Raises:
+        Refused: the play does not hold what the change is about.
+        StoreFailed: it could not be made durable.
+    """
+    lock, encoded = changes.lock_of(change), changes.encode(change)
+    if one.run is not None:
+        granted = json.loads((one.run / "granted.json").read_bytes())
+        if not (one.run / "held").exists() or lock not in granted:
+            raise errors.Refused(f"record: {lock} is not held: call hold first")
+        durable_files.append_line(one.run / "changes.jsonl", json.dumps(encoded))
+        return
+    known = _state(one)
+    if known is None or lock not in known["locks"]:
+        raise errors.Refused(f"record: {lock} is not held: call hold first")
+    if known["alone"]:
+        store.commit(one.where, [change], now=now)
+    else:
+        body = {"owner": one.name, "livelock": one.name, "change": encoded}
+        _client().post(one.where.socket, "/2/record", body, seconds=60)
+
+
+def is_held(one: Play, lock: str) -> bool:
+    """Whether the play holds a lock."""
+    known = _state(one)
+    return known is not None and lock in known["locks"]
+
+
+def _check_granted(granted: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    for lock, mode in wanted.items():
+        if granted.get(lock) not in {mode, "exclusive"}:
+            raise errors.LockRefused(f"hold: {lock} ({mode}) was not granted to this job")
+
+
+def _state(one: Play) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads(one.state.read_bytes())
+    except FileNotFoundError:
+        return None
+    return found
+
+
+def _start_keeper(one: Play, *, alone: bool) -> None:
+    one.where.lib.mkdir(parents=True, exist_ok=True)
+    files = [str(one.livelock), *([str(one.where.config_lock)] if alone else [])]
+    keeper = subprocess.Popen(
+        [sys.executable, "-S", str(Path(__file__).with_name("keeper.py")), str(one.pid), *files],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    said = keeper.stdout.readline().decode().strip() if keeper.stdout is not None else ""
+    if said != "ready":
+        raise errors.StoreFailed(said or "the keeper of this play's locks could not start")
+
+
+def _refuse_unsettled(one: Play) -> None:
+    try:
+        rows = json.loads(one.where.locks.read_bytes())
+    except FileNotFoundError:
+        return
+    owners = [name for name, livelock, _locks in rows if not livelock]
+    if owners:
+        raise errors.LockRefused(f"{', '.join(owners)} of the stopped daemon is not settled: start roundsmand first")
+
+
+def _client() -> ModuleType:
+    from . import daemon_client  # noqa: PLC0415 - an HTTP library costs a run under the daemon a tenth of a second
+
+    return daemon_client
+
+
+def _start_time(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]

@@ -1,0 +1,78 @@
+"""What an opcode is to the queue: the locks it needs, when it is moot, and what it does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from ...module_utils.domain.locks import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...module_utils.domain import changes
+    from ...module_utils.domain import cluster as clusters
+
+SHARED, EXCLUSIVE = Mode.SHARED, Mode.EXCLUSIVE
+
+
+class Facts(Protocol):
+    """What an opcode inside the daemon may ask beside the configuration."""
+
+    def reported_ok_since(self, node: str, since: float) -> bool:
+        """Whether a node's last accepted report says Ok and is newer than a unix time."""
+
+
+class Kind(Protocol):
+    """One kind of opcode, made of its parameters.
+
+    An opcode is checked against the cluster when its locks are granted, so `moot` and `variables` see what is true
+    while it runs.
+    """
+
+    kind: ClassVar[str]
+
+    def wants(self, cluster: clusters.Cluster) -> Mapping[str, Mode]:
+        """The locks it needs."""
+
+    def moot(self, cluster: clusters.Cluster) -> str:
+        """Why there is nothing left to do, or ''."""
+
+
+class PlayKind(Kind, Protocol):
+    """An opcode that touches nodes: `playbooks/opcodes/<kind>.yml` in a process of its own."""
+
+    def hosts(self, cluster: clusters.Cluster) -> list[str]:
+        """The nodes (UUIDs) that its run may reach."""
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        """The variables of its play."""
+
+    def files(self) -> dict[str, str]:
+        """Texts that come from a node, as files of the run folder: a variable would be taken for a template."""
+
+    def about(self) -> str:
+        """The UUID of the instance that must be looked for when the run is lost, or ''."""
+
+
+class MoveKind(PlayKind, Protocol):
+    """An opcode that moves an instance; a plan by hand needs to know what it will make true."""
+
+    def effects(self, cluster: clusters.Cluster) -> list[changes.Change]:
+        """What it records when it succeeds."""
+
+
+class ChangeKind(Kind, Protocol):
+    """An opcode that only changes the configuration, inside the daemon."""
+
+    def changes(self, cluster: clusters.Cluster, facts: Facts, *, since: float) -> list[changes.Change]:
+        """What becomes true.
+
+        Raises:
+            Refused: a rule is against it.
+        """
+
+
+def node_variables(cluster: clusters.Cluster, uuid: str) -> dict[str, str]:
+    """A node as plays see it."""
+    node = cluster.nodes[uuid]
+    return {"uuid": uuid, "name": node.name}

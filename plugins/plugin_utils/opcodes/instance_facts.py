@@ -1,0 +1,24 @@
+"""An instance as plays see it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ...module_utils.domain import cluster as clusters
+
+
+def instance_variables(cluster: clusters.Cluster, instance: clusters.Instance) -> dict[str, Any]:
+    """What the steps of an opcode need to know of an instance."""
+    return {
+        "uuid": instance.uuid,
+        "name": instance.name,
+        "hypervisor": instance.hypervisor,
+        "hvparams": dict(instance.hvparams),
+        "disk_template": instance.disk_template,
+        "disks": [disk.size for disk in instance.disks],
+        "memory": instance.memory,
+        "vcpus": instance.vcpus,
+        "admin_state": instance.admin_state,
+        "nodes": [cluster.node_name(uuid) for uuid in instance.nodes],
+    }

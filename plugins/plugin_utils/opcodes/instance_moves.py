@@ -1,0 +1,165 @@
+"""Opcodes that move an instance: migrate, failover, replace-disks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ...module_utils.domain import changes, errors
+from ...module_utils.domain import cluster as clusters
+from . import contract
+from .instance_facts import instance_variables
+
+if TYPE_CHECKING:
+    from ...module_utils.domain.locks import Mode
+
+
+@dataclass(frozen=True)
+class Migrate:
+    """Move a running instance to another node without stopping it."""
+
+    kind: ClassVar[str] = "migrate"
+    instance: str
+    source: str
+    target: str
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        return _move_locks(self.instance, self.source, self.target)
+
+    def moot(self, cluster: clusters.Cluster) -> str:
+        return _has_moved(cluster, self.instance, self.source)
+
+    def hosts(self, _cluster: clusters.Cluster) -> list[str]:
+        return [self.source, self.target]
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        return _move_variables(cluster, self.instance, self.source, self.target)
+
+    def effects(self, cluster: clusters.Cluster) -> list[changes.Change]:
+        return _move_effects(cluster, self.instance, self.source, self.target)
+
+    def files(self) -> dict[str, str]:
+        return {}
+
+    def about(self) -> str:
+        return self.instance
+
+
+@dataclass(frozen=True)
+class Failover:
+    """Stop an instance on its primary, or prove that it is stopped, and start it on another node."""
+
+    kind: ClassVar[str] = "failover"
+    instance: str
+    source: str
+    target: str
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        return _move_locks(self.instance, self.source, self.target)
+
+    def moot(self, cluster: clusters.Cluster) -> str:
+        return _has_moved(cluster, self.instance, self.source)
+
+    def hosts(self, _cluster: clusters.Cluster) -> list[str]:
+        return [self.source, self.target]
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        source = cluster.nodes[self.source]
+        return _move_variables(cluster, self.instance, self.source, self.target) | {
+            "instance_source_reachable": clusters.reachable(cluster, source),
+            "instance_source_oob": clusters.parameter(cluster, source, "oob_program") or "",
+        }
+
+    def effects(self, cluster: clusters.Cluster) -> list[changes.Change]:
+        return _move_effects(cluster, self.instance, self.source, self.target)
+
+    def files(self) -> dict[str, str]:
+        return {}
+
+    def about(self) -> str:
+        return self.instance
+
+
+@dataclass(frozen=True)
+class ReplaceDisks:
+    """Give an instance a new secondary, and take its copy from the old one."""
+
+    kind: ClassVar[str] = "replace_disks"
+    instance: str
+    old: str
+    new: str
+
+    def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
+        primary = cluster.instance(self.instance).primary_node
+        return {f"instance/{self.instance}": contract.EXCLUSIVE} | {
+            f"node/{node}": contract.SHARED for node in (primary, self.old, self.new)
+        }
+
+    def moot(self, cluster: clusters.Cluster) -> str:
+        instance = cluster.instance(self.instance)
+        if self.old not in instance.nodes:
+            return f"{instance.name} keeps no copy on {cluster.node_name(self.old)} any more"
+        return ""
+
+    def hosts(self, cluster: clusters.Cluster) -> list[str]:
+        return [cluster.instance(self.instance).primary_node, self.old, self.new]
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        instance = cluster.instance(self.instance)
+        if self.old not in instance.secondary_nodes:
+            raise errors.Refused(f"{instance.name} has its primary, not its secondary, on {cluster.node_name(self.old)}")
+        if self.new in instance.nodes:
+            raise errors.Refused(f"{instance.name} keeps a copy on {cluster.node_name(self.new)} already")
+        return {
+            "instance": instance_variables(cluster, instance),
+            "instance_primary": contract.node_variables(cluster, instance.primary_node),
+            "instance_old": contract.node_variables(cluster, self.old),
+            "instance_new": contract.node_variables(cluster, self.new),
+            "instance_old_reachable": clusters.reachable(cluster, cluster.nodes[self.old]),
+        }
+
+    def effects(self, cluster: clusters.Cluster) -> list[changes.Change]:
+        primary = cluster.instance(self.instance).primary_node
+        return [changes.InstanceNodes(self.instance, primary, (self.new,))]
+
+    def files(self) -> dict[str, str]:
+        return {}
+
+    def about(self) -> str:
+        return self.instance
+
+
+def _move_locks(instance: str, *nodes: str) -> dict[str, Mode]:
+    return {f"instance/{instance}": contract.EXCLUSIVE} | {f"node/{node}": contract.SHARED for node in nodes}
+
+
+def _has_moved(cluster: clusters.Cluster, uuid: str, source: str) -> str:
+    instance = cluster.instance(uuid)
+    if instance.primary_node != source:
+        return f"{instance.name} has left {cluster.node_name(source)} already: its primary is " + cluster.node_name(
+            instance.primary_node
+        )
+    return ""
+
+
+def _move_variables(cluster: clusters.Cluster, uuid: str, source: str, target: str) -> dict[str, Any]:
+    instance = cluster.instance(uuid)
+    if instance.disk_template == "drbd" and target not in instance.secondary_nodes:
+        raise errors.Refused(f"{instance.name} has no copy on {cluster.node_name(target)}: replace its secondary first")
+    return {
+        "instance": instance_variables(cluster, instance),
+        "instance_source": contract.node_variables(cluster, source),
+        "instance_target": contract.node_variables(cluster, target),
+        "instance_secondaries": _other_copies(instance, source, target),
+    }
+
+
+def _move_effects(cluster: clusters.Cluster, uuid: str, source: str, target: str) -> list[changes.Change]:
+    others = _other_copies(cluster.instance(uuid), source, target)
+    return [changes.InstanceNodes(uuid, target, tuple(others))]
+
+
+def _other_copies(instance: clusters.Instance, source: str, target: str) -> list[str]:
+    if not instance.secondary_nodes:
+        return []
+    return [node for node in (source, *instance.secondary_nodes) if node != target]

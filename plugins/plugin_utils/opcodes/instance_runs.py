@@ -1,0 +1,78 @@
+"""Opcodes that start and stop an instance where it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from . import contract
+from .instance_facts import instance_variables
+
+if TYPE_CHECKING:
+    from ...module_utils.domain import cluster as clusters
+    from ...module_utils.domain.locks import Mode
+
+
+@dataclass(frozen=True)
+class Startup:
+    """Start an instance on its primary."""
+
+    kind: ClassVar[str] = "startup"
+    instance: str
+
+    def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
+        return _locks(cluster, self.instance)
+
+    def moot(self, _cluster: clusters.Cluster) -> str:
+        return ""
+
+    def hosts(self, cluster: clusters.Cluster) -> list[str]:
+        return [cluster.instance(self.instance).primary_node]
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        return _variables(cluster, self.instance)
+
+    def files(self) -> dict[str, str]:
+        return {}
+
+    def about(self) -> str:
+        return self.instance
+
+
+@dataclass(frozen=True)
+class Shutdown:
+    """Stop an instance on its primary."""
+
+    kind: ClassVar[str] = "shutdown"
+    instance: str
+
+    def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
+        return _locks(cluster, self.instance)
+
+    def moot(self, _cluster: clusters.Cluster) -> str:
+        return ""
+
+    def hosts(self, cluster: clusters.Cluster) -> list[str]:
+        return [cluster.instance(self.instance).primary_node]
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        return _variables(cluster, self.instance)
+
+    def files(self) -> dict[str, str]:
+        return {}
+
+    def about(self) -> str:
+        return self.instance
+
+
+def _locks(cluster: clusters.Cluster, uuid: str) -> dict[str, Mode]:
+    primary = cluster.instance(uuid).primary_node
+    return {f"instance/{uuid}": contract.EXCLUSIVE, f"node/{primary}": contract.SHARED}
+
+
+def _variables(cluster: clusters.Cluster, uuid: str) -> dict[str, Any]:
+    instance = cluster.instance(uuid)
+    return {
+        "instance": instance_variables(cluster, instance),
+        "instance_primary": contract.node_variables(cluster, instance.primary_node),
+    }

@@ -1,0 +1,157 @@
+"""Opcodes at a node: its repair command, its power, its diagnosis, its role."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ...module_utils.domain import changes, errors
+from ...module_utils.domain import cluster as clusters
+from . import contract
+
+if TYPE_CHECKING:
+    from ...module_utils.domain.locks import Mode
+
+
+@dataclass(frozen=True)
+class RepairCommand:
+    """Run a whitelisted live-repair command on a node, with the whole diagnosis on its standard input."""
+
+    kind: ClassVar[str] = "repair_command"
+    node: str
+    command: str
+    input: str
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        return {f"node/{self.node}": contract.EXCLUSIVE}
+
+    def moot(self, _cluster: clusters.Cluster) -> str:
+        return ""
+
+    def hosts(self, _cluster: clusters.Cluster) -> list[str]:
+        return [self.node]
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        if not re.fullmatch("[a-zA-Z0-9_-]+", self.command):
+            raise errors.Refused(f"the repair command {self.command!r} is no file name of a whitelist")
+        return {
+            "node": contract.node_variables(cluster, self.node),
+            "node_command": self.command,
+        }
+
+    def files(self) -> dict[str, str]:
+        return {"input.json": self.input}
+
+    def about(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True)
+class Power:
+    """Change or read the power of a node through its BMC; success is the state read back.
+
+    Before `off` and `cycle` the configuration must name no running instance there, unless `force`; `expect` fails a
+    `status` that reads otherwise.
+    """
+
+    kind: ClassVar[str] = "power"
+    node: str
+    command: str
+    force: bool = False
+    expect: str = ""
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        mode = contract.SHARED if self.command == "status" else contract.EXCLUSIVE
+        return {f"node/{self.node}": mode}
+
+    def moot(self, _cluster: clusters.Cluster) -> str:
+        return ""
+
+    def hosts(self, _cluster: clusters.Cluster) -> list[str]:
+        return [self.node]
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        node = cluster.nodes[self.node]
+        if clusters.parameter(cluster, node, "oob_program") is None:
+            raise errors.Refused(f"{node.name} does not support OOB commands")
+        stops = self.command in {"off", "cycle"} and not self.force
+        running = [one.name for one in cluster.primaries(self.node) if one.is_up]
+        if stops and running:
+            raise errors.Refused(f"{node.name} still runs {', '.join(running)}: evacuate it first, or use --force")
+        return {
+            "node": contract.node_variables(cluster, self.node),
+            "node_power": self.command,
+            "node_power_expected": self.expect,
+            "node_look_first": stops and node.powered and clusters.reachable(cluster, _online(node)),
+        }
+
+    def files(self) -> dict[str, str]:
+        return {}
+
+    def about(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True)
+class Diagnose:
+    """Have a node diagnose itself now, even one that is offline."""
+
+    kind: ClassVar[str] = "diagnose"
+    node: str
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        return {f"node/{self.node}": contract.SHARED}
+
+    def moot(self, _cluster: clusters.Cluster) -> str:
+        return ""
+
+    def hosts(self, _cluster: clusters.Cluster) -> list[str]:
+        return [self.node]
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        return {"diagnose_command": cluster.maintenance.settings.diagnose_command}
+
+    def files(self) -> dict[str, str]:
+        return {}
+
+    def about(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True)
+class NodeRole:
+    """Drain, offline or bring back a node; back from offline needs power on record and an Ok report, or `force`."""
+
+    kind: ClassVar[str] = "node_role"
+    node: str
+    drained: bool | None = None
+    offline: bool | None = None
+    force: bool = False
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        mode = contract.SHARED if self.offline is None else contract.EXCLUSIVE
+        return {f"node/{self.node}": mode}
+
+    def moot(self, cluster: clusters.Cluster) -> str:
+        node = cluster.nodes[self.node]
+        drained = node.drained if self.drained is None else self.drained
+        offline = node.offline if self.offline is None else self.offline
+        if (node.drained, node.offline) == (drained, offline):
+            return f"{node.name} is so already"
+        return ""
+
+    def changes(self, cluster: clusters.Cluster, facts: contract.Facts, *, since: float) -> list[changes.Change]:
+        node = cluster.nodes[self.node]
+        if self.offline is False and not self.force:
+            if not node.powered:
+                raise errors.Refused(f"{node.name} is recorded as powered off: run `roundsman node power on {node.name}`")
+            if not facts.reported_ok_since(self.node, since):
+                raise errors.Refused(f"{node.name} has not reported Ok: mend it, or use --force")
+        return changes.role_change(cluster, node, drained=self.drained, offline=self.offline)
+
+
+def _online(node: clusters.Node) -> clusters.Node:
+    """A node that was just set offline can still be looked at, as long as it has power."""
+    return dataclasses.replace(node, offline=False)

@@ -1,0 +1,55 @@
+"""Every kind of opcode: to add one, write it in a file of this folder and name it here."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import pydantic
+
+from ...module_utils.domain import errors
+from . import instance_moves, instance_runs, node_work
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from . import contract
+
+_KINDS: dict[str, Any] = {
+    one.kind: one
+    for one in (
+        instance_moves.Migrate,
+        instance_moves.Failover,
+        instance_moves.ReplaceDisks,
+        instance_runs.Startup,
+        instance_runs.Shutdown,
+        node_work.RepairCommand,
+        node_work.Power,
+        node_work.Diagnose,
+        node_work.NodeRole,
+    )
+}
+
+
+def make(kind: str, params: Mapping[str, Any]) -> contract.PlayKind | contract.ChangeKind:
+    """The opcode of a kind with these parameters.
+
+    Raises:
+        InvalidInput: there is no such kind, or a parameter is missing, unknown or of the wrong type.
+    """
+    if kind not in _KINDS:
+        raise errors.InvalidInput(f"there is no opcode {kind!r}: use one of {', '.join(sorted(_KINDS))}")
+    unknown = set(params) - {field.name for field in _fields(kind)}
+    if unknown:
+        raise errors.InvalidInput(f"opcode {kind}: there is no parameter {min(unknown)!r}")
+    try:
+        made: contract.PlayKind | contract.ChangeKind = pydantic.TypeAdapter(_KINDS[kind]).validate_python(dict(params))
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = "/".join(str(part) for part in first["loc"])
+        raise errors.InvalidInput(f"opcode {kind}: {where}: {first['msg']}") from error
+    return made
+
+
+def _fields(kind: str) -> tuple[Any, ...]:
+    return dataclasses.fields(_KINDS[kind])
