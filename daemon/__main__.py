@@ -1,0 +1,65 @@
+"""roundsmand: keeps one cluster healthy."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+from ..plugins.module_utils.domain import errors, tree
+from ..plugins.plugin_utils.config import store
+from . import app, service, settings
+
+
+def main() -> None:
+    """Run the daemon in the foreground until it is told to stop."""
+    options = _options()
+    logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    where = tree.Tree(options.root.resolve())
+    # A lease on a spooled file that somebody opens again would otherwise end the daemon.
+    signal.signal(signal.SIGIO, signal.SIG_IGN)
+    try:
+        chosen = settings.read(where.daemon_settings)
+        lock = store.open_lock(where)
+        store.sign_lock(lock, f"roundsmand, pid {os.getpid()}")
+        _write_pid(where)
+        asyncio.run(_run(where, chosen, options))
+    except (errors.RoundsmanError, OSError) as error:
+        sys.exit(f"roundsmand: {error}")
+
+
+async def _run(where: tree.Tree, chosen: settings.Settings, options: argparse.Namespace) -> None:
+    made = service.assemble(where, limit=chosen.max_running_jobs)
+    cluster = made.configuration.current
+    bind = options.bind or chosen.bind or cluster.node(cluster.cluster.master_node).primary_ip
+    if not bind:
+        raise errors.InvalidInput("the master node has no primary_ip: give the address to serve with --bind")
+    port = chosen.port if options.port is None else options.port
+    await app.serve(made, bind=bind, port=port, ready=options.ready_fd)
+
+
+def _write_pid(where: tree.Tree) -> None:
+    where.livelocks.mkdir(mode=0o750, parents=True, exist_ok=True)
+    where.pid_file.write_text(f"{os.getpid()}\n")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="roundsmand",
+        description="Keeps a cluster of virtualization nodes healthy: reads their reports and works in rounds.",
+        epilog="example: roundsmand --root / --port 1816 --bind 192.0.2.1",
+    )
+    parser.add_argument("--root", type=Path, default=Path("/"), help="the folder that holds etc, var and run (default: /)")
+    parser.add_argument("--port", type=int, help=f"the TCP port of the status pages (default: {settings.PORT})")
+    parser.add_argument("--bind", help="the address of the status pages (default: the master's primary address)")
+    parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"], help="(default: info)")
+    parser.add_argument("--ready-fd", type=int, help="a descriptor that is told when the daemon serves")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

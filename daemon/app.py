@@ -1,0 +1,107 @@
+"""The FastAPI application, and the two servers that serve it: the network's and the socket's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from typing import TYPE_CHECKING
+
+import uvicorn
+from fastapi import FastAPI
+
+from .http import answers, local, public
+from .maintenance import spool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from .service import Service
+
+LOG = logging.getLogger(__name__)
+
+
+def make_app(service: Service, *, is_local: bool) -> FastAPI:
+    """All resources for the socket, or only those that anyone may read."""
+    app = FastAPI(title="Roundsman", docs_url=None, redoc_url=None, openapi_url="/openapi.json" if is_local else None)
+    answers.install(app)
+    app.include_router(public.router(service))
+    if is_local:
+        app.include_router(local.router(service))
+    return app
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the daemon."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve(service: Service, *, bind: str, port: int, ready: int | None) -> None:
+    """Serve and work until SIGTERM or SIGINT; running opcode processes are left to the next daemon.
+
+    The descriptor `ready` is told as soon as requests are answered.
+    """
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    servers = [
+        (_server(make_app(service, is_local=False)), _tcp_socket(bind, port)),
+        (_server(make_app(service, is_local=True)), unix_socket(service.where.socket)),
+    ]
+    observer = spool.watch(service.where.spool, service.rounds.wake, loop=loop)
+    service.queue.resume()
+    work = [loop.create_task(server.serve(sockets=[listener])) for server, listener in servers]
+    work += [loop.create_task(service.rounds.run()), loop.create_task(service.poll.run())]
+    stop = loop.create_task(stopping.wait())
+    if ready is not None:
+        os.write(ready, b"ready\n")
+        os.close(ready)
+    LOG.info("roundsmand serves http://%s:%s and %s", bind, port, service.where.socket)
+    done, _ = await asyncio.wait([*work, stop], return_when=asyncio.FIRST_COMPLETED)
+    for server, _listener in servers:
+        server.should_exit = True
+    await service.queue.stop()
+    observer.stop()
+    for task in work[2:]:
+        task.cancel()
+    await asyncio.wait(work, timeout=5)
+    service.where.socket.unlink(missing_ok=True)
+    for task in done - {stop}:
+        task.result()
+
+
+def _server(app: FastAPI) -> _Server:
+    return _Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=2))
+
+
+def _tcp_socket(bind: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((bind, port))
+    listener.listen(128)
+    return listener
+
+
+def unix_socket(path: Path) -> socket.socket:
+    """A listening socket at a path of any length; a dead one that stands there is replaced."""
+    path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        # The kernel takes 107 bytes of a socket's name; through the open folder the name is short.
+        listener.bind(f"/proc/self/fd/{folder}/{path.name}")
+    finally:
+        os.close(folder)
+    path.chmod(0o660)
+    listener.listen(128)
+    return listener

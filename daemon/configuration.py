@@ -1,0 +1,69 @@
+"""The daemon's copy of the configuration: changed in memory, visible once it is durable."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ..plugins.module_utils.domain import changes, errors
+from ..plugins.plugin_utils.config import store
+from . import faults
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..plugins.module_utils.domain import cluster as clusters
+    from ..plugins.module_utils.domain import tree
+
+
+class Configuration:
+    """One writer; whoever holds this object holds `config.lock`. Writers that come together share one write."""
+
+    def __init__(self, where: tree.Tree, *, clock: Callable[[], float]) -> None:
+        self._path = where.config
+        self._clock = clock
+        self._current = self._head = store.read(where.config)
+        self._waiting: list[asyncio.Future[None]] = []
+        self._writer: asyncio.Task[None] | None = None
+
+    @property
+    def current(self) -> clusters.Cluster:
+        """The last durable version."""
+        return self._current
+
+    async def commit(self, decide: Callable[[clusters.Cluster], Sequence[changes.Change]]) -> clusters.Cluster:
+        """Apply what `decide` says of the newest version, and return when it is durable.
+
+        Raises:
+            Refused, InvalidInput: from `decide` or a change; nothing is changed.
+            StoreFailed: it could not be written; nothing is changed.
+        """
+        stated = list(decide(self._head))
+        after = changes.apply_all(self._head, stated, now=self._clock())
+        if after is self._head and after is self._current:
+            return after
+        self._head = after
+        done = asyncio.get_running_loop().create_future()
+        self._waiting.append(done)
+        if self._writer is None:
+            self._writer = asyncio.get_running_loop().create_task(self._write())
+        await done
+        return after
+
+    async def _write(self) -> None:
+        while self._waiting:
+            version, waiting, self._waiting = self._head, self._waiting, []
+            try:
+                await asyncio.to_thread(store.write, self._path, version)
+            except errors.StoreFailed as error:
+                self._head = self._current
+                for done in waiting + self._waiting:
+                    done.set_exception(errors.StoreFailed(str(error)))
+                self._waiting = []
+                break
+            self._current = version
+            faults.point("between-commits")
+            for done in waiting:
+                if not done.done():
+                    done.set_result(None)
+        self._writer = None

@@ -1,0 +1,66 @@
+"""How every resource answers: JSON by orjson, errors as problem details (RFC 9457)."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from ...plugins.module_utils.domain import errors
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI, Request
+
+
+class Json(Response):
+    """A JSON answer; fragments of foreign JSON pass through as they are."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:  # noqa: ANN401 - any JSON value
+        return orjson.dumps(content)
+
+
+class Problem(Json):
+    """An error as problem details."""
+
+    media_type = "application/problem+json"
+
+
+def install(app: FastAPI) -> None:
+    """Give an application the error handlers."""
+    app.add_exception_handler(errors.RoundsmanError, _foreseen)
+    app.add_exception_handler(RequestValidationError, _unreadable)
+    app.add_exception_handler(HTTPException, _http)
+
+
+def _problem(status: int, detail: str) -> Problem:
+    return Problem({"title": HTTPStatus(status).phrase, "status": status, "detail": detail}, status_code=status)
+
+
+async def _foreseen(_request: Request, error: Exception) -> Problem:
+    kinds: tuple[tuple[type[Exception], int], ...] = (
+        (errors.NotFound, 404),
+        (errors.InvalidInput, 400),
+        (errors.LockRefused, 423),
+        (errors.Refused, 409),
+        (errors.StoreFailed, 507),
+    )
+    return _problem(next((status for kind, status in kinds if isinstance(error, kind)), 500), str(error))
+
+
+async def _unreadable(_request: Request, error: Exception) -> Problem:
+    if not isinstance(error, RequestValidationError):
+        raise TypeError(error)
+    first = error.errors()[0]
+    return _problem(422, "/".join(str(part) for part in first["loc"]) + f": {first['msg']}")
+
+
+async def _http(_request: Request, error: Exception) -> Problem:
+    if not isinstance(error, HTTPException):
+        raise TypeError(error)
+    return _problem(error.status_code, str(error.detail))

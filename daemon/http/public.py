@@ -1,0 +1,71 @@
+"""What anyone on the network may read (port 1816): GET only, JSON, and the page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter
+from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
+
+from ..maintenance import views
+from . import page
+from .answers import Json
+
+if TYPE_CHECKING:
+    from ..service import Service
+
+ROUNDS_SHOWN = 20
+
+
+def router(service: Service) -> APIRouter:
+    """The resources below `/`, `/1` and `/ui`."""
+    routes = APIRouter()
+
+    @routes.get("/")
+    async def versions() -> Response:
+        return Json([1])
+
+    @routes.get("/1/status")
+    async def status() -> Response:
+        return Json(views.status(service.configuration.current))
+
+    @routes.get("/1/rounds")
+    async def rounds() -> Response:
+        number = service.configuration.current.maintenance.round
+        return Json(service.history.last(ROUNDS_SHOWN, up_to=number))
+
+    @routes.get("/1/plan")
+    async def plan() -> Response:
+        return Json(views.plan(service.configuration.current, service.rounds.preview(), is_at_work=service.rounds.is_at_work))
+
+    @routes.get("/1/reports")
+    async def reports() -> Response:
+        return Json(views.reports(service.configuration.current, service.intake))
+
+    @routes.get("/1/nodes")
+    async def nodes() -> Response:
+        return Json(views.nodes(service.configuration.current, service.intake))
+
+    @routes.get("/1/instances")
+    async def instances() -> Response:
+        return Json(views.instances(service.configuration.current))
+
+    @routes.get("/1/jobs")
+    async def jobs() -> Response:
+        return Json([views.job(one) for one in service.queue.jobs.values()])
+
+    @routes.get("/1/explain/{node}")
+    async def explain(node: str) -> Response:
+        cluster = service.configuration.current
+        told = views.explain(cluster, node, intake=service.intake, queue=service.queue, preview=service.rounds.preview())
+        return Json(told)
+
+    @routes.get("/1/page")
+    async def page_state() -> Response:
+        return Json(page.state(service))
+
+    @routes.get("/ui")
+    async def ui() -> Response:
+        return page.answer(service)
+
+    return routes

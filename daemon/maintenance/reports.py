@@ -1,0 +1,202 @@
+"""The way in: files in the spool become accepted reports, or are moved aside with a reason.
+
+Accepting a report is renaming it to `reports/<node>.json` (a report of a problem: `<node>.problem.json`); what is
+there is also the floor below which a report counts as replayed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import stat
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...plugins.module_utils.domain import diagnosis, errors, reports
+from ...plugins.plugin_utils import durable_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ...plugins.module_utils.domain import cluster as clusters
+    from ...plugins.module_utils.domain import tree
+
+LOG = logging.getLogger(__name__)
+KEPT_REJECTED = 200
+UNREACHABLE = ".unreachable"
+PROBLEM = ".problem.json"
+
+
+@dataclass(frozen=True)
+class Received:
+    """An accepted report and the unix time of its acceptance."""
+
+    report: reports.Report
+    accepted: float
+
+
+class Intake:
+    """What the nodes said last; only `take_all` changes it."""
+
+    def __init__(self, where: tree.Tree, *, clock: Callable[[], float], cluster: Callable[[], clusters.Cluster]) -> None:
+        self._where = where
+        self._clock = clock
+        self._cluster = cluster
+        self._key = _cluster_key(where.hmac_key)
+        self.diagnosed: dict[str, Received] = {}
+        self.problems: dict[str, Received] = {}
+        self.unreachable: dict[str, dict[str, Any]] = {}
+        self.rejections: Counter[str] = Counter()
+        self._load()
+
+    def take_all(self) -> bool:
+        """Judge every file in the spool; returns whether anything was accepted or noted."""
+        found = sorted(path for path in self._where.spool.iterdir() if not path.name.startswith("."))
+        return any([self._take(path) for path in found])
+
+    def observed(self) -> dict[str, diagnosis.Diagnosis]:
+        """The last diagnosis of every node of the cluster that is not offline."""
+        nodes = self._cluster().nodes
+        return {
+            uuid: one.report.diagnosis
+            for uuid, one in self.diagnosed.items()
+            if one.report.diagnosis is not None and uuid in nodes and not nodes[uuid].offline
+        }
+
+    def reported_ok_since(self, node: str, since: float) -> bool:
+        """Whether a node's last accepted report says Ok and was accepted after a unix time."""
+        self.take_all()
+        last = self.diagnosed.get(node)
+        if last is None or last.accepted < since or self._floor(node) > last.report.timestamp:
+            return False
+        return last.report.diagnosis is not None and last.report.diagnosis.status is diagnosis.Status.OK
+
+    def _take(self, path: Path) -> bool:
+        if path.name.endswith(UNREACHABLE):
+            return self._note_unreachable(path)
+        try:
+            data = _content(path)
+            report = reports.accept(
+                data,
+                now=int(self._clock()),
+                cluster_key=self._key,
+                nodes=self._cluster().nodes,
+                floor=self._floor,
+                accept_cluster_key=self._cluster().maintenance.settings.accept_cluster_key,
+            )
+        except (FileNotFoundError, BlockingIOError):
+            return False
+        except errors.ReportRejected as error:
+            self._reject(path, error)
+            return False
+        self._keep(report, accepted=self._clock())
+        target = self._where.reports / (report.node + (".json" if report.diagnosis is not None else PROBLEM))
+        path.rename(target)
+        durable_files.sync_folder(self._where.reports)
+        return True
+
+    def _keep(self, report: reports.Report, *, accepted: float) -> None:
+        kept = self.diagnosed if report.diagnosis is not None else self.problems
+        kept[report.node] = Received(report, accepted)
+        name = self._cluster().node_name(report.node)
+        self.unreachable.pop(name, None)
+        if report.problem is not None:
+            LOG.warning("node %s cannot be diagnosed: %s: %s", name, report.problem.reason, report.problem.text)
+
+    def _floor(self, node: str) -> int:
+        known = [kept[node].report.timestamp for kept in (self.diagnosed, self.problems) if node in kept]
+        return max(known, default=0)
+
+    def problem_of(self, node: str) -> reports.Problem | None:
+        """The problem of a node whose last report was one."""
+        last = self.problems.get(node)
+        return last.report.problem if last is not None and last.report.timestamp == self._floor(node) else None
+
+    def _note_unreachable(self, path: Path) -> bool:
+        try:
+            note = json.loads(_content(path))
+            self.unreachable[str(note["node"])] = {"time": float(note["time"]), "text": str(note["text"])[:500]}
+        except (FileNotFoundError, BlockingIOError):
+            return False
+        except (ValueError, KeyError, TypeError, errors.ReportRejected) as error:
+            self._reject(path, errors.ReportRejected("malformed", f"not a note of an unreachable node: {error}"))
+            return False
+        path.unlink()
+        return True
+
+    def _reject(self, path: Path, error: errors.ReportRejected) -> None:
+        LOG.warning("report %s rejected: %s: %s", path.name, error.reason, error)
+        self.rejections[error.reason] += 1
+        where = self._where.rejected
+        name = f"{self._clock():.6f}-{error.reason}-{path.name[-100:]}"
+        path.rename(where / name)
+        (where / f"{name}.reason").write_text(f"{error.reason}: {error}\n")
+        durable_files.replace(where / ".counts", json.dumps(self.rejections).encode())
+        kept = sorted(path for path in where.iterdir() if not path.name.startswith("."))
+        for old in kept[: max(0, len(kept) - 2 * KEPT_REJECTED)]:
+            old.unlink()
+
+    def _load(self) -> None:
+        for folder in (self._where.spool, self._where.reports, self._where.rejected):
+            folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        for path in self._where.reports.glob("*.json"):
+            try:
+                report = reports.read(path.read_bytes(), cluster_key=self._key)
+            except errors.ReportRejected as error:
+                LOG.warning("%s is not an accepted report and is not used: %s", path, error)
+                continue
+            self._keep(report, accepted=path.stat().st_mtime)
+        try:
+            self.rejections.update(json.loads((self._where.rejected / ".counts").read_bytes()))
+        except (FileNotFoundError, ValueError):
+            LOG.debug("no counts of rejected reports yet")
+
+
+def _cluster_key(path: Path) -> bytes:
+    try:
+        key = path.read_bytes()
+    except OSError as error:
+        raise errors.StoreFailed(f"{path} cannot be read: {error.strerror}; without it no report can be trusted") from error
+    if not key.strip():
+        raise errors.StoreFailed(f"{path} is empty; without a key no report can be trusted")
+    return key
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a spooled file, durable before they count; never those of a link, a pipe or a large file.
+
+    Raises:
+        FileNotFoundError, BlockingIOError: it is gone, or somebody still writes it; another event will follow.
+        ReportRejected: it is nothing that could be a report.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise errors.ReportRejected("malformed", f"not a file that can be read: {error.strerror}") from error
+    with os.fdopen(descriptor, "rb") as stream:
+        found = os.fstat(stream.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise errors.ReportRejected("malformed", "not a regular file")
+        _refuse_while_written(stream.fileno())
+        if found.st_size > reports.LIMIT:
+            raise errors.ReportRejected("oversized", f"{found.st_size} bytes, and {reports.LIMIT} is the limit")
+        data = stream.read(reports.LIMIT + 1)
+        os.fsync(stream.fileno())
+    return data
+
+
+def _refuse_while_written(descriptor: int) -> None:
+    """A read lease is granted only when nobody has the file open for writing (the daemon ignores SIGIO)."""
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except BlockingIOError:
+        raise
+    except OSError:
+        LOG.debug("no leases on this file: it is taken as complete")

@@ -1,0 +1,179 @@
+"""Rounds at work: what nodes report and how jobs end becomes incidents, plans and submitted jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from ...plugins.module_utils.domain import changes, errors, incidents, lifecycle
+from ...plugins.plugin_utils.planning import rounds
+from ..jobs import values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...plugins.module_utils.domain import cluster as clusters
+    from ...plugins.plugin_utils.planning import work
+    from ..configuration import Configuration
+    from ..jobs.queue import Queue
+    from .history import History
+    from .reports import Intake
+
+LOG = logging.getLogger(__name__)
+SOURCE = "gnt:daemon:maintd"
+
+
+class Rounds:
+    """Starts a round when the last one's jobs have ended and there is something to do; events wake it."""
+
+    def __init__(
+        self, configuration: Configuration, queue: Queue, intake: Intake, history: History, *, clock: Callable[[], float]
+    ) -> None:
+        self._configuration = configuration
+        self._queue = queue
+        self._intake = intake
+        self._history = history
+        self._clock = clock
+        self._awake = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something has happened: look again."""
+        self._awake.set()
+
+    async def run(self) -> None:
+        """Work for ever; a step that fails is logged and tried again at the next event or interval."""
+        self.resume()
+        while True:
+            self._awake.clear()
+            try:
+                while await self.step():
+                    pass
+            except errors.RoundsmanError:
+                LOG.exception("this round could not go on; it is tried again")
+            interval = self._configuration.current.maintenance.settings.round_interval
+            try:
+                await asyncio.wait_for(self._awake.wait(), interval or None)
+            except TimeoutError:
+                LOG.debug("no event within %g s", interval)
+
+    def resume(self) -> None:
+        """Submit the jobs of the round at work that a crash kept from the queue."""
+        maintenance = self._configuration.current.maintenance
+        if any(job not in self._queue.jobs for job in maintenance.jobs):
+            self._queue.add(job for job in self._history.jobs(maintenance.round) if job.id in maintenance.jobs)
+
+    async def step(self) -> bool:
+        """Do the next thing there is to do; returns whether there was one."""
+        before = self._configuration.current
+        self._intake.take_all()
+        await self._configuration.commit(self._reconciled)
+        await self._cancel_orphans()
+        after = await self._configuration.commit(self._verdicts)
+        if after is not before:
+            return True
+        if self._queue.unfinished(after.maintenance.jobs):
+            return False
+        plan = self._plan(after)
+        if not plan.jobs:
+            return False
+        await self._submit(after, plan)
+        return True
+
+    def preview(self) -> rounds.RoundPlan:
+        """What a round would do now; nothing is changed by asking."""
+        cluster = self._configuration.current
+        now = changes.apply_all(cluster, self._reconciled(cluster), now=self._clock())
+        return self._plan(now)
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether jobs of the last round have not ended."""
+        return bool(self._queue.unfinished(self._configuration.current.maintenance.jobs))
+
+    def _plan(self, cluster: clusters.Cluster) -> rounds.RoundPlan:
+        at_work = {one.uuid: bool(self._queue.unfinished(one.jobs)) for one in cluster.maintenance.incidents}
+        return rounds.plan(cluster, at_work=at_work)
+
+    def _reconciled(self, cluster: clusters.Cluster) -> list[changes.Change]:
+        wanted = {job for one in cluster.maintenance.incidents for job in one.jobs}
+        outcomes = {job: _outcome(self._queue.jobs[job]) for job in wanted if job in self._queue.jobs}
+        # A round whose jobs are not in the queue yet has not failed: `resume` is about to submit them.
+        outcomes |= {job: lifecycle.JobOutcome(None) for job in cluster.maintenance.jobs if job not in outcomes}
+        return lifecycle.reconcile(
+            cluster,
+            observed=self._intake.observed(),
+            jobs=outcomes,
+            now=self._clock(),
+            new_uuid=lambda: str(uuid.uuid4()),
+        )
+
+    def _verdicts(self, cluster: clusters.Cluster) -> list[changes.Change]:
+        plan, now = self._plan(cluster), self._clock()
+        stated: list[changes.Change] = []
+        for one in plan.completed:
+            stated += lifecycle.finish(cluster, incidents.complete(cluster.incident(one), now=now))
+        for one, reason in plan.failed:
+            stated += lifecycle.finish(cluster, incidents.fail(cluster.incident(one), reason, now=now))
+        return stated
+
+    async def _cancel_orphans(self) -> None:
+        """Jobs of the round whose incident is not at work any more: what has not started never starts."""
+        cluster = self._configuration.current
+        wanted = {job for one in cluster.maintenance.incidents if one.is_open for job in one.jobs}
+        for job in self._queue.unfinished(cluster.maintenance.jobs):
+            if job not in wanted and not self._queue.jobs[job].canceling:
+                await self._queue.cancel(job, kill=False)
+
+    async def _submit(self, cluster: clusters.Cluster, plan: rounds.RoundPlan) -> None:
+        number, now = cluster.maintenance.round + 1, self._clock()
+        jobs = self._numbered(cluster, plan, now=now)
+        by_incident: dict[str, list[int]] = {}
+        for draft, job in zip(plan.jobs, jobs, strict=True):
+            if draft.incident is not None:
+                by_incident.setdefault(draft.incident, []).append(job.id)
+        self._history.write(number, started=now, plan=dataclasses.asdict(plan), jobs=jobs)
+
+        def submitted(head: clusters.Cluster) -> list[changes.Change]:
+            stated: list[changes.Change] = [changes.RoundStands(number, tuple(job.id for job in jobs))]
+            for one, ids in by_incident.items():
+                stated.append(changes.IncidentStands(incidents.submit(head.incident(one), ids, now=now)))
+            return stated
+
+        await self._configuration.commit(submitted)
+        LOG.info("round %s starts: %s jobs, %s refusals", number, len(jobs), len(plan.refusals))
+        self._queue.add(jobs)
+
+    def _numbered(self, cluster: clusters.Cluster, plan: rounds.RoundPlan, *, now: float) -> tuple[values.Job, ...]:
+        ids = dict(zip((job.key for job in plan.jobs), self._queue.reserve(len(plan.jobs)), strict=True))
+        return tuple(_job(cluster, draft, ids, now=now) for draft in plan.jobs)
+
+
+def _job(cluster: clusters.Cluster, draft: work.Job, ids: dict[str, int], *, now: float) -> values.Job:
+    depends = [values.Dependency(ids[key]) for key in draft.after]
+    depends += [values.Dependency(ids[key], tuple(values.FINAL)) for key in draft.behind]
+    trail = [values.Reason(SOURCE, draft.reason, int(now * 1e9))]
+    if draft.incident is not None:
+        trail.append(values.Reason(SOURCE, draft.incident, int(now * 1e9)))
+    return values.Job(
+        id=ids[draft.key],
+        opcodes=tuple(values.Opcode(one.kind, dict(one.params)) for one in draft.opcodes),
+        depends=tuple(depends),
+        reason=tuple(trail),
+        received=now,
+        names=_names(cluster, draft),
+    )
+
+
+def _names(cluster: clusters.Cluster, draft: work.Job) -> dict[str, str]:
+    uuids = {str(value) for opcode in draft.opcodes for value in opcode.params.values() if isinstance(value, str)}
+    named: dict[str, Any] = {**cluster.nodes, **cluster.instances}
+    return {one: named[one].name for one in sorted(uuids) if one in named}
+
+
+def _outcome(job: values.Job) -> lifecycle.JobOutcome:
+    if not job.is_final:
+        return lifecycle.JobOutcome(None)
+    return lifecycle.JobOutcome(job.status is values.Status.SUCCESS, job.text or job.status.value)

@@ -1,0 +1,179 @@
+"""What the daemon tells of its state, as JSON values: incidents, nodes, reports, plans, jobs, explanations."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from ...plugins.module_utils.domain import changes
+from ...plugins.module_utils.domain import cluster as clusters
+
+if TYPE_CHECKING:
+    from ...plugins.module_utils.domain import incidents
+    from ...plugins.plugin_utils.planning.rounds import RoundPlan
+    from ..jobs import values
+    from ..jobs.queue import Queue
+    from .reports import Intake, Received
+
+
+def incident(cluster: clusters.Cluster, one: incidents.Incident) -> dict[str, Any]:
+    """An incident with all fields of seed 000, `original` exactly as the node wrote it."""
+    return {
+        "id": one.uuid,
+        "uuid": one.uuid,
+        "node": one.node,
+        "node_name": cluster.node_name(one.node),
+        "original": orjson.Fragment(one.original),
+        "action": one.action.value,
+        "repair-status": one.repair_status.value,
+        "jobs": list(one.jobs),
+        "tag": one.tag,
+        "reason": one.reason,
+        "ctime": one.ctime,
+        "mtime": one.mtime,
+        "serial_no": one.serial_no,
+    }
+
+
+def status(cluster: clusters.Cluster) -> list[dict[str, Any]]:
+    """All incidents that are not forgotten."""
+    return [incident(cluster, one) for one in cluster.maintenance.incidents]
+
+
+def node(cluster: clusters.Cluster, one: clusters.Node, intake: Intake) -> dict[str, Any]:
+    """A node with its role, power and instances, and what it said last."""
+    said = intake.diagnosed.get(one.uuid)
+    problem = intake.problem_of(one.uuid)
+    diagnosed = said.report.diagnosis if said is not None else None
+    has_oob = clusters.parameter(cluster, one, "oob_program") is not None
+    return {
+        "uuid": one.uuid,
+        "name": one.name,
+        "group": cluster.nodegroups[one.group].name,
+        "role": clusters.role(cluster, one).value,
+        "drained": one.drained,
+        "offline": one.offline,
+        "powered": one.powered if has_oob else None,
+        "health": problem.reason if problem is not None else diagnosed.status.value if diagnosed is not None else None,
+        "problem": dataclasses.asdict(problem) if problem is not None else None,
+        "unreachable": intake.unreachable.get(one.name),
+        "primaries": [instance.name for instance in cluster.primaries(one.uuid)],
+        "secondaries": [instance.name for instance in cluster.secondaries(one.uuid)],
+        "mtotal": one.mtotal,
+        "mfree": one.mtotal - one.mnode - sum(instance.memory for instance in cluster.primaries(one.uuid) if instance.is_up),
+        "tags": list(one.tags),
+    }
+
+
+def nodes(cluster: clusters.Cluster, intake: Intake) -> list[dict[str, Any]]:
+    """All nodes by name."""
+    found = sorted(cluster.nodes.values(), key=lambda one: clusters.natural(one.name))
+    return [node(cluster, one, intake) for one in found]
+
+
+def instances(cluster: clusters.Cluster) -> list[dict[str, Any]]:
+    """All instances by name."""
+    found = sorted(cluster.instances.values(), key=lambda one: clusters.natural(one.name))
+    return [
+        {
+            "uuid": one.uuid,
+            "name": one.name,
+            "primary": cluster.node_name(one.primary_node),
+            "secondaries": [cluster.node_name(uuid) for uuid in one.secondary_nodes],
+            "admin_state": one.admin_state,
+            "disk_template": one.disk_template,
+            "hypervisor": one.hypervisor,
+            "memory": one.memory,
+            "disk": one.disk_size,
+            "vcpus": one.vcpus,
+            "tags": list(one.tags),
+        }
+        for one in found
+    ]
+
+
+def job(one: values.Job) -> dict[str, Any]:
+    """A job with its opcodes, the names of the objects in them beside."""
+    return {
+        "id": one.id,
+        "status": one.status.value,
+        "text": one.text,
+        "priority": one.priority,
+        "received": one.received,
+        "ended": one.ended or None,
+        "depends": [[entry.job, [status.value for status in entry.statuses]] for entry in one.depends],
+        "reason": [[entry.source, entry.text, entry.timestamp] for entry in one.reason],
+        "names": dict(one.names),
+        "opcodes": [
+            {
+                "kind": entry.kind,
+                "params": dict(entry.params),
+                "status": entry.status.value,
+                "text": entry.text,
+                "started": entry.started or None,
+                "ended": entry.ended or None,
+            }
+            for entry in one.opcodes
+        ],
+    }
+
+
+def plan(cluster: clusters.Cluster, one: RoundPlan, *, is_at_work: bool) -> dict[str, Any]:
+    """A plan with the names of its objects; `is_at_work` says that it waits for the round before it."""
+    named: dict[str, Any] = {**cluster.nodes, **cluster.instances}
+    told = dataclasses.asdict(one)
+    strings = {
+        value for entry in one.jobs for opcode in entry.opcodes for value in opcode.params.values() if isinstance(value, str)
+    }
+    return {**told, "waits_for_round": is_at_work, "names": {uuid: named[uuid].name for uuid in strings if uuid in named}}
+
+
+def reports(cluster: clusters.Cluster, intake: Intake) -> dict[str, Any]:
+    """The last report of each node, and the rejected ones by reason."""
+    return {
+        "nodes": {one.name: _last(one, intake) for one in cluster.nodes.values()},
+        "rejected": dict(intake.rejections),
+    }
+
+
+def _last(one: clusters.Node, intake: Intake) -> dict[str, Any]:
+    problem = intake.problem_of(one.uuid)
+    return {
+        "uuid": one.uuid,
+        "diagnosis": _diagnosis(intake.diagnosed.get(one.uuid)),
+        "problem": dataclasses.asdict(problem) if problem is not None else None,
+        "unreachable": intake.unreachable.get(one.name),
+    }
+
+
+def _diagnosis(received: Received | None) -> dict[str, Any] | None:
+    if received is None or received.report.diagnosis is None:
+        return None
+    return {
+        "original": orjson.Fragment(received.report.diagnosis.original),
+        "status": received.report.diagnosis.status.value,
+        "timestamp": received.report.timestamp,
+        "accepted": received.accepted,
+    }
+
+
+def explain(cluster: clusters.Cluster, name: str, *, intake: Intake, queue: Queue, preview: RoundPlan) -> dict[str, Any]:
+    """Everything there is to know of why a node is as it is, and what would move it on."""
+    one = cluster.node(name)
+    mine = [entry for entry in cluster.maintenance.incidents if entry.node == one.uuid]
+    ids = {entry.uuid for entry in mine}
+    told = {job_id for entry in mine for job_id in entry.jobs}
+    return {
+        "node": node(cluster, one, intake),
+        "incidents": [incident(cluster, entry) for entry in mine],
+        "jobs": [job(queue.jobs[job_id]) for job_id in sorted(told) if job_id in queue.jobs],
+        "refusals": [dataclasses.asdict(entry) for entry in preview.refusals if entry.incident in ids or entry.subject == one.name],
+        "planned": [dataclasses.asdict(entry) for entry in preview.jobs if entry.incident in ids],
+    }
+
+
+def tags(cluster: clusters.Cluster, kind: str, name: str) -> list[str]:
+    """The tags of an object."""
+    return list(changes.tag_owner(cluster, kind, name).tags)

@@ -1,0 +1,78 @@
+"""The parts of the running daemon, wired together; what HTTP resources act on."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .configuration import Configuration
+from .jobs.process import Processes
+from .jobs.queue import Ports, Queue
+from .jobs.store import Store
+from .locks.desk import Desk
+from .maintenance.history import History
+from .maintenance.polling import Poll
+from .maintenance.reports import Intake
+from .maintenance.rounds import Rounds
+
+if TYPE_CHECKING:
+    from ..plugins.module_utils.domain import tree
+
+# The folder whose `ansible_collections` this program was imported from, links and all.
+COLLECTIONS = Path(__file__).absolute().parents[4]
+SYSTEM_COLLECTIONS = "/usr/share/ansible/collections"
+
+
+@dataclass(frozen=True)
+class Service:
+    """Everything that one daemon consists of."""
+
+    where: tree.Tree
+    configuration: Configuration
+    desk: Desk
+    queue: Queue
+    intake: Intake
+    history: History
+    rounds: Rounds
+    poll: Poll
+
+
+def assemble(where: tree.Tree, *, limit: int) -> Service:
+    """Load all state and wire the parts; nothing runs yet.
+
+    Raises:
+        StoreFailed: some state is missing or damaged.
+    """
+    clock = time.time
+    configuration = Configuration(where, clock=clock)
+    desk = Desk(where.locks, clock=clock)
+    desk.restore()
+    intake = Intake(where, clock=clock, cluster=lambda: configuration.current)
+    processes = Processes()
+    environment = run_environment(where)
+    store = Store(where.queue)
+    ports = Ports(store, desk, processes, configuration, intake, environment, clock)
+    queue = Queue(ports, limit=limit, on_change=lambda: rounds.wake())
+    history = History(where.rounds)
+    rounds = Rounds(configuration, queue, intake, history, clock=clock)
+    poll = Poll(configuration, processes, folder=where.lib, environment=environment)
+    return Service(where, configuration, desk, queue, intake, history, rounds, poll)
+
+
+def run_environment(where: tree.Tree) -> dict[str, str]:
+    """The environment of every run: our Ansible first, no discovery, nothing that depends on a terminal."""
+    return {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
+        "ROUNDSMAN_ROOT": str(where.root),
+        "ANSIBLE_COLLECTIONS_PATH": f"{COLLECTIONS}:{os.environ.get('ANSIBLE_COLLECTIONS_PATH', SYSTEM_COLLECTIONS)}",
+        "ANSIBLE_PIPELINING": "1",
+        "ANSIBLE_GATHERING": "explicit",
+        "ANSIBLE_INVENTORY_ENABLED": "ansible.builtin.yaml",
+        "ANSIBLE_LOCALHOST_WARNING": "0",
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_HOME": str(where.run / "ansible"),
+    }
