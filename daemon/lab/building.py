@@ -1,0 +1,216 @@
+"""Building a lab: a cluster of simulated nodes and instances, their keys, whitelists and BMCs."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import pwd
+import secrets
+import shlex
+import sys
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain import errors, signing, tree
+from ...plugins.module_utils.hypervisor import fake
+from ...plugins.module_utils.storage import simulated
+from ...plugins.plugin_utils.config import store
+from . import world
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BMC_USER = "roundsman"
+NODE_MEMORY = 131_072
+NODE_DISK = 4_194_304
+
+
+def build(
+    folder: Path,
+    *,
+    nodes: int,
+    instances: int,
+    ports: dict[str, int],
+    settings: clusters.Settings,
+    migration_seconds: float = 0.0,
+) -> world.Lab:
+    """Make the folder of a new lab; `ports` are those of `http` and `bmc`.
+
+    Raises:
+        Refused: there is something in the folder already, or there are too few nodes for pairs.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise errors.Refused(f"{folder} is not empty: bring that lab down, or choose another folder")
+    if nodes < 2 and instances:  # noqa: PLR2004 - a pair
+        raise errors.Refused("instances need pairs of nodes: give at least 2 nodes")
+    lab = world.Lab(folder.resolve())
+    names = [f"node{number}" for number in range(1, nodes + 1)]
+    password = secrets.token_hex(8)
+    cluster = _cluster(lab, names, instances, settings=settings, migration_seconds=migration_seconds)
+    where = tree.Tree(lab.controller)
+    for path in (where.etc, where.lib, where.run, where.log, where.spool, lab.folder / "inventory"):
+        path.mkdir(parents=True)
+    where.hmac_key.touch(mode=0o600)
+    where.hmac_key.write_text(secrets.token_hex(20) + "\n")
+    store.write(where.config, cluster)
+    _write_credentials(where, names, port=ports["bmc"], password=password)
+    where.daemon_settings.write_text(json.dumps({"port": ports["http"], "bind": "127.0.0.1"}))
+    inventory = "plugin: roundsman.cluster.cluster\nroot: ../controller\n"
+    (lab.folder / "inventory/roundsman.yml").write_text(inventory)
+    for node in cluster.nodes.values():
+        _write_node(lab.node(node.name), node, cluster_key=where.hmac_key.read_bytes())
+    for instance in cluster.instances.values():
+        _place(lab, cluster, instance)
+    content = {"nodes": names, "ports": ports, "bmc": {bmc_address(index): name for index, name in enumerate(names)}}
+    lab.settings_file.touch(mode=0o600)
+    lab.settings_file.write_text(json.dumps({**content, "bmc_password": password}, indent=1))
+    return lab
+
+
+def bmc_address(index: int) -> str:
+    """The loopback address of the BMC of a lab's node."""
+    return f"127.77.{index // 250}.{index % 250 + 1}"
+
+
+def group_count(nodes: int) -> int:
+    """Groups are blocks of at least three nodes; below six nodes there is one, and never more than four."""
+    return 1 if nodes < 6 else min(4, nodes // 3)  # noqa: PLR2004 - two blocks of three
+
+
+def _cluster(
+    lab: world.Lab, names: list[str], instances: int, *, settings: clusters.Settings, migration_seconds: float
+) -> clusters.Cluster:
+    now, count = time.time(), group_count(len(names))
+    groups = [clusters.Group(uuid=_uuid(), name=f"group{number + 1}", ctime=now, mtime=now) for number in range(count)]
+    blocks = [names[len(names) * one // count : len(names) * (one + 1) // count] for one in range(count)]
+    nodes = {
+        name: clusters.Node(
+            uuid=_uuid(),
+            name=name,
+            group=group.uuid,
+            primary_ip="127.0.0.1",
+            mtotal=NODE_MEMORY,
+            mnode=2048,
+            dtotal=NODE_DISK,
+            ctotal=32,
+            master_candidate=names.index(name) < 10,  # noqa: PLR2004 - the default candidate pool
+            hostvars={
+                "ansible_connection": "roundsman.cluster.lab_node",
+                "ansible_python_interpreter": sys.executable,
+                "roundsman_lab_root": str(lab.node(name).root),
+                "roundsman_migration_address": str(lab.node(name).wire),
+            },
+            ctime=now,
+            mtime=now,
+        )
+        for group, block in zip(groups, blocks, strict=True)
+        for name in block
+    }
+    made = [
+        _instance(number, [nodes[name] for name in blocks[number % count]], migration_seconds=migration_seconds, now=now)
+        for number in range(instances)
+    ]
+    return clusters.Cluster(
+        cluster=clusters.Parameters(
+            cluster_name=lab.folder.name,
+            uuid=_uuid(),
+            master_node=nodes[names[0]].uuid,
+            ndparams={"oob_program": "ipmi"},
+            ctime=now,
+            mtime=now,
+        ),
+        nodegroups={one.uuid: one for one in groups},
+        nodes={one.uuid: one for one in nodes.values()},
+        instances={one.uuid: one for one in made},
+        maintenance=clusters.Maintenance(settings=settings, ctime=now, mtime=now),
+        ctime=now,
+        mtime=now,
+    )
+
+
+def _instance(number: int, block: list[clusters.Node], *, migration_seconds: float, now: float) -> clusters.Instance:
+    turn = number // max(1, len(block))
+    primary = block[(number + turn) % len(block)]
+    secondary = block[(number + turn + 1 + turn % max(1, len(block) - 1)) % len(block)]
+    if secondary is primary:
+        secondary = block[(block.index(primary) + 1) % len(block)]
+    return clusters.Instance(
+        uuid=_uuid(),
+        name=f"instance{number + 1}",
+        primary_node=primary.uuid,
+        secondary_nodes=(secondary.uuid,),
+        disks=(clusters.Disk(size=10_240),),
+        memory=(1024, 2048, 4096)[number % 3],
+        hypervisor="fake",
+        hvparams={"migration_seconds": f"{migration_seconds:g}"} if migration_seconds else {},
+        ctime=now,
+        mtime=now,
+    )
+
+
+def _write_credentials(where: tree.Tree, names: list[str], *, port: int, password: str) -> None:
+    entries = {
+        name: {"address": bmc_address(index), "port": port, "username": BMC_USER, "password": password}
+        for index, name in enumerate(names)
+    }
+    where.bmc_credentials.touch(mode=0o600)
+    where.bmc_credentials.write_text(json.dumps(entries))
+
+
+def _write_node(node: world.LabNode, known: clusters.Node, *, cluster_key: bytes) -> None:
+    folders = ("lab", "run/roundsman", "var/log/roundsman", fake.RUNNING, simulated.DISKS)
+    for folder in folders:
+        (node.root / folder).mkdir(parents=True)
+    settings = {"node": known.uuid, "name": known.name, "command_owner": getpass.getuser(), "diagnose_time_limit": 10}
+    (node.root / "etc/roundsman").mkdir(parents=True)
+    file = node.root / "etc/roundsman/node.json"
+    file.write_text(json.dumps(settings))
+    file.chmod(0o644)
+    key = node.root / "var/lib/roundsman/node.key"
+    key.touch(mode=0o600)
+    key.write_bytes(signing.node_key(cluster_key, known.uuid))
+    node.say(world.OK)
+    node.wire.symlink_to(".")
+    _write_command(node, "node-diagnose-commands/lab-diagnose", f"exec /bin/cat {shlex.quote(str(node.diagnosis))}\n")
+    _write_command(node, f"node-repair-commands/{world.REPAIR_COMMAND}", _repair_script(node))
+
+
+def _repair_script(node: world.LabNode) -> str:
+    lab = shlex.quote(str(node.root / "lab"))
+    return (
+        f"cd {lab} || exit 1\n"
+        "/bin/cat >repair-input.json\n"
+        "[ ! -e repair-seconds ] || /bin/sleep $(/bin/cat repair-seconds)\n"
+        "[ ! -e repair-fails ] || { echo 'the lab was told to fail here' >&2; exit 1; }\n"
+        "echo repaired >>repairs\n"
+        f"echo '{world.OK}' >diagnosis.repaired\n"
+        "/bin/mv diagnosis.repaired diagnosis.json\n"
+    )
+
+
+def _write_command(node: world.LabNode, name: str, script: str) -> None:
+    path = node.root / "etc/roundsman" / name
+    path.parent.mkdir()
+    path.write_text(f"#!/bin/sh\n# A command of the lab: nothing of it is real.\n{script}")
+    for one in (path.parent, path):
+        os.chown(one, os.getuid(), _own_group())
+        one.chmod(0o755)
+
+
+def _own_group() -> int:
+    return pwd.getpwuid(os.getuid()).pw_gid
+
+
+def _place(lab: world.Lab, cluster: clusters.Cluster, instance: clusters.Instance) -> None:
+    for uuid_ in instance.nodes:
+        root = lab.node(cluster.node_name(uuid_)).root
+        simulated.Copies(root, opcode="lab up").create(instance.name, [disk.size for disk in instance.disks])
+    root = lab.node(cluster.node_name(instance.primary_node)).root
+    fake.Driver(root, opcode="lab up").start(instance.name, {"memory": instance.memory})
+
+
+def _uuid() -> str:
+    return str(uuid.uuid4())

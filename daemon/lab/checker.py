@@ -1,0 +1,106 @@
+"""What the nodes' journals prove: no instance was lost or ran twice, and each opcode ran once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from ...plugins.module_utils.domain import tree
+from ...plugins.module_utils.hypervisor import fake
+from ...plugins.module_utils.storage import simulated
+from ...plugins.plugin_utils.config import store
+from ..jobs import store as job_store
+from ..jobs import values
+
+if TYPE_CHECKING:
+    from ...plugins.module_utils.domain import cluster as clusters
+    from . import world
+
+EXPECTED = {"migrate": ("handed over", "received"), "replace_disks": ("copy created", "copy removed")}
+
+
+def check(lab: world.Lab) -> list[str]:
+    """Everything that is wrong in a lab, one sentence each; an empty list is the proof.
+
+    It reads the nodes' journals and files, the configuration and the jobs; it is meant for a lab at rest.
+    """
+    where = tree.Tree(lab.controller)
+    cluster = store.read(where.config)
+    jobs = job_store.Store(where.queue).load()
+    events = _events(lab)
+    return [
+        *_instances(cluster, events),
+        *_files(lab, cluster),
+        *_opcodes(cluster, jobs, events),
+        *_repairs(lab, cluster, jobs),
+        *_tags(cluster),
+    ]
+
+
+def _events(lab: world.Lab) -> list[dict[str, Any]]:
+    found = [{**entry, "node": node.name} for node in lab.nodes() for entry in node.journal()]
+    return sorted(found, key=lambda entry: entry["ns"])
+
+
+def _instances(cluster: clusters.Cluster, events: list[dict[str, Any]]) -> list[str]:
+    wrong: list[str] = []
+    runs: dict[str, set[str]] = {one.name: set() for one in cluster.instances.values()}
+    for event in events:
+        where = runs.setdefault(event["instance"], set())
+        if event["event"] in {"started", "received"}:
+            where.add(event["node"])
+        elif event["event"] in {"stopped", "handed over"}:
+            if event["node"] not in where:
+                wrong.append(f"{event['instance']} was {event['event']} on {event['node']}, where it did not run")
+            where.discard(event["node"])
+        if len(where) > 1:
+            wrong.append(f"{event['instance']} ran twice, on {' and '.join(sorted(where))} (opcode {event['opcode']})")
+    for one in cluster.instances.values():
+        expected = {cluster.node_name(one.primary_node)} if one.is_up else set()
+        if runs[one.name] != expected:
+            wrong.append(f"{one.name} runs on {sorted(runs[one.name])}, and the configuration says {sorted(expected)}")
+    return wrong
+
+
+def _files(lab: world.Lab, cluster: clusters.Cluster) -> list[str]:
+    wrong: list[str] = []
+    for one in cluster.instances.values():
+        running = [node.name for node in lab.nodes() if (node.root / fake.RUNNING / f"{one.name}.json").exists()]
+        copies = [node.name for node in lab.nodes() if (node.root / simulated.DISKS / f"{one.name}.json").exists()]
+        if running != ([cluster.node_name(one.primary_node)] if one.is_up else []):
+            wrong.append(f"{one.name} runs on {running} in truth")
+        if sorted(copies) != sorted(cluster.node_name(uuid) for uuid in one.nodes):
+            wrong.append(f"{one.name} has copies on {copies} in truth")
+    return wrong
+
+
+def _opcodes(cluster: clusters.Cluster, jobs: dict[int, values.Job], events: list[dict[str, Any]]) -> list[str]:
+    seen = Counter((event["opcode"], event["event"]) for event in events)
+    wrong = []
+    for job in jobs.values():
+        for index, opcode in enumerate(job.opcodes):
+            if opcode.status is not values.Status.SUCCESS or not opcode.run:
+                continue
+            for event in EXPECTED.get(opcode.kind, ()):
+                if seen[f"{job.id}/{index}", event] != 1:
+                    name = cluster.instance(opcode.params["instance"]).name
+                    wrong.append(f"opcode {job.id}/{index} ({opcode.kind} {name}): {seen[f'{job.id}/{index}', event]} times {event}")
+    return wrong
+
+
+def _repairs(lab: world.Lab, cluster: clusters.Cluster, jobs: dict[int, values.Job]) -> list[str]:
+    wanted: Counter[str] = Counter()
+    for job in jobs.values():
+        for opcode in job.opcodes:
+            if opcode.kind == "repair_command" and opcode.status is values.Status.SUCCESS:
+                wanted[cluster.node_name(opcode.params["node"])] += 1
+    return [
+        f"the repair command ran {node.repairs()} times on {node.name}, and {wanted[node.name]} jobs say so"
+        for node in lab.nodes()
+        if node.repairs() != wanted[node.name]
+    ]
+
+
+def _tags(cluster: clusters.Cluster) -> list[str]:
+    doubled = [(one.name, tag) for one in cluster.nodes.values() for tag, count in Counter(one.tags).items() if count > 1]
+    return [f"{name} has the tag {tag} more than once" for name, tag in doubled]

@@ -1,0 +1,133 @@
+"""The processes of a lab: its daemon and its BMC simulators, started detached and ended by their own ids."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...plugins.module_utils.domain import errors, tree
+from ..jobs import process
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from . import world
+
+PACKAGE = __package__.rpartition(".")[0] if __package__ else ""
+
+
+def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
+    """A port of the loopback interface that nobody has now."""
+    with socket.socket(socket.AF_INET, kind) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def start_bmcs(lab: world.Lab) -> None:
+    """Start the BMC simulators, unless they run."""
+    if not is_running(lab, "bmcs"):
+        _start(lab, "bmcs", f"{PACKAGE}.lab.bmcs", [str(lab.folder)], environment={})
+
+
+def start_daemon(lab: world.Lab, *, environment: Mapping[str, str] | None = None) -> None:
+    """Start the daemon, unless it runs; returns when it serves.
+
+    Raises:
+        Failed: it ended before it served; the text is its last line.
+    """
+    if not is_running(lab, "daemon"):
+        _start(lab, "daemon", PACKAGE, ["--root", str(lab.controller), "--ready-fd"], environment=environment or {})
+
+
+def stop(lab: world.Lab, name: str, *, number: int = signal.SIGTERM) -> None:
+    """End a process of the lab, and wait until it is gone."""
+    found = _known(lab, name)
+    if found is None:
+        return
+    try:
+        descriptor = os.pidfd_open(found)
+        os.kill(found, number)
+    except ProcessLookupError:
+        return
+    if not select.select([descriptor], [], [], 15)[0]:
+        os.kill(found, signal.SIGKILL)
+        select.select([descriptor], [], [])
+    os.close(descriptor)
+    _reap(found)
+
+
+def down(lab: world.Lab) -> None:
+    """End the daemon, what runs of its opcodes, and the BMC simulators."""
+    stop(lab, "daemon")
+    where = tree.Tree(lab.controller)
+    for run in [*where.queue.glob("*/*"), where.lib / "poll"]:
+        if run.is_dir():
+            process.end_all_of(run)
+    stop(lab, "bmcs")
+
+
+def is_running(lab: world.Lab, name: str) -> bool:
+    """Whether a process of the lab lives."""
+    return _known(lab, name) is not None
+
+
+def _start(lab: world.Lab, name: str, module: str, arguments: list[str], *, environment: Mapping[str, str]) -> None:
+    ready, tell = os.pipe()
+    log = tree.Tree(lab.controller).log / f"{name}.log"
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments, str(tell)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=(tell,),
+            start_new_session=True,
+            cwd="/",
+            env={**os.environ, **environment},
+        )
+    os.close(tell)
+    _remember(lab, name, child.pid)
+    with os.fdopen(ready, "rb") as stream:
+        if stream.readline() != b"ready\n":
+            last = log.read_text(errors="replace").strip().splitlines()[-1:]
+            raise errors.Failed(f"{name} did not start: {' '.join(last) or 'it said nothing'} (log: {log})")
+
+
+def _file(lab: world.Lab, name: str) -> Path:
+    return lab.folder / f"{name}.pid"
+
+
+def _remember(lab: world.Lab, name: str, pid: int) -> None:
+    _file(lab, name).write_text(json.dumps({"pid": pid, "started": _started(pid)}))
+
+
+def _known(lab: world.Lab, name: str) -> int | None:
+    try:
+        found: dict[str, Any] = json.loads(_file(lab, name).read_text())
+    except FileNotFoundError:
+        return None
+    return int(found["pid"]) if _started(found["pid"]) == found["started"] else None
+
+
+def _started(pid: int) -> str:
+    """When a process started, in clock ticks; '' when it is gone, or dead and only not reaped."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else fields[19]
+
+
+def _reap(pid: int) -> None:
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return
