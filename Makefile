@@ -26,8 +26,8 @@ test: setup ## the default suite
 check: setup ## linters and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy plugins daemon tests
-	$(BIN)/vermin --target=3.9- --no-tips --violations --eval-annotations --backport typing plugins/module_utils plugins/modules
+	$(BIN)/mypy -p ansible_collections.roundsman.cluster.plugins -p ansible_collections.roundsman.cluster.daemon -p tests
+	$(BIN)/vermin --target=3.9- --no-tips --violations --backport typing plugins/module_utils plugins/modules
 	$(BIN)/yamllint --strict .
 
 bench: setup ## what a round costs, in ratios

@@ -53,10 +53,14 @@ def _options() -> argparse.Namespace:
         description="Keeps a cluster of virtualization nodes healthy: reads their reports and works in rounds.",
         epilog="example: roundsmand --root / --port 1816 --bind 192.0.2.1",
     )
-    parser.add_argument("--root", type=Path, default=Path("/"), help="the folder that holds etc, var and run (default: /)")
+    parser.add_argument(
+        "--root", type=Path, default=Path("/"), help="the folder that holds etc, var and run (default: /)"
+    )
     parser.add_argument("--port", type=int, help=f"the TCP port of the status pages (default: {settings.PORT})")
     parser.add_argument("--bind", help="the address of the status pages (default: the master's primary address)")
-    parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"], help="(default: info)")
+    parser.add_argument(
+        "--log-level", default="info", choices=["debug", "info", "warning", "error"], help="(default: info)"
+    )
     parser.add_argument("--ready-fd", type=int, help="a descriptor that is told when the daemon serves")
     return parser.parse_args()
 

@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -58,9 +58,9 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
     ]
     observer = spool.watch(service.where.spool, service.rounds.wake, loop=loop)
     service.queue.resume()
-    work = [loop.create_task(server.serve(sockets=[listener])) for server, listener in servers]
+    work: list[asyncio.Task[Any]] = [loop.create_task(server.serve(sockets=[listener])) for server, listener in servers]
     work += [loop.create_task(service.rounds.run()), loop.create_task(service.poll.run())]
-    stop = loop.create_task(stopping.wait())
+    stop: asyncio.Task[Any] = loop.create_task(stopping.wait())
     if ready is not None:
         os.write(ready, b"ready\n")
         os.close(ready)
@@ -79,7 +79,9 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
 
 
 def _server(app: FastAPI) -> _Server:
-    return _Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=2))
+    return _Server(
+        uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=2)
+    )
 
 
 def _tcp_socket(bind: str, port: int) -> socket.socket:

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 class Configuration:
     """One writer; whoever holds this object holds `config.lock`. Writers that come together share one write."""
 
-    def __init__(self, where: tree.Tree, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, where: tree.Tree, *, clock: Callable[[], float], on_change: Callable[[], None] = lambda: None
+    ) -> None:
+        self._on_change = on_change
         self._path = where.config
         self._clock = clock
         self._current = self._head = store.read(where.config)
@@ -62,6 +65,7 @@ class Configuration:
                 self._waiting = []
                 break
             self._current = version
+            self._on_change()
             faults.point("between-commits")
             for done in waiting:
                 if not done.done():

@@ -18,6 +18,7 @@ from .maintenance.history import History
 from .maintenance.polling import Poll
 from .maintenance.reports import Intake
 from .maintenance.rounds import Rounds
+from .news import News
 
 if TYPE_CHECKING:
     from ..plugins.module_utils.domain import tree
@@ -39,6 +40,7 @@ class Service:
     history: History
     rounds: Rounds
     poll: Poll
+    news: News
 
 
 def assemble(where: tree.Tree, *, limit: int) -> Service:
@@ -48,19 +50,25 @@ def assemble(where: tree.Tree, *, limit: int) -> Service:
         StoreFailed: some state is missing or damaged.
     """
     clock = time.time
-    configuration = Configuration(where, clock=clock)
+    news = News()
+    configuration = Configuration(where, clock=clock, on_change=news.tell)
     desk = Desk(where.locks, clock=clock)
     desk.restore()
-    intake = Intake(where, clock=clock, cluster=lambda: configuration.current)
+    intake = Intake(where, clock=clock, cluster=lambda: configuration.current, on_change=news.tell)
     processes = Processes()
     environment = run_environment(where)
     store = Store(where.queue)
     ports = Ports(store, desk, processes, configuration, intake, environment, clock)
-    queue = Queue(ports, limit=limit, on_change=lambda: rounds.wake())
+
+    def changed() -> None:
+        news.tell()
+        rounds.wake()
+
+    queue = Queue(ports, limit=limit, on_change=changed)
     history = History(where.rounds)
     rounds = Rounds(configuration, queue, intake, history, clock=clock)
     poll = Poll(configuration, processes, folder=where.lib, environment=environment)
-    return Service(where, configuration, desk, queue, intake, history, rounds, poll)
+    return Service(where, configuration, desk, queue, intake, history, rounds, poll, news)
 
 
 def run_environment(where: tree.Tree) -> dict[str, str]:

@@ -21,7 +21,7 @@ class Json(Response):
 
     media_type = "application/json"
 
-    def render(self, content: Any) -> bytes:  # noqa: ANN401 - any JSON value
+    def render(self, content: Any) -> bytes:
         return orjson.dumps(content)
 
 

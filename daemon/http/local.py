@@ -108,7 +108,7 @@ def _incidents(routes: APIRouter, service: Service) -> None:
 
 
 def _jobs(routes: APIRouter, service: Service) -> None:
-    def found(job: int) -> Any:  # noqa: ANN401 - a job, whose type HTTP does not need
+    def found(job: int) -> Any:
         if job not in service.queue.jobs:
             raise errors.NotFound(f"there is no job {job}")
         return service.queue.jobs[job]
@@ -206,5 +206,3 @@ def _owner(service: Service, body: Hold | Record) -> table.Owner:
     if path.parent != service.where.livelocks:
         raise errors.InvalidInput(f"{body.livelock!r} is not the name of a livelock")
     return table.Owner(body.owner, str(path))
-
-

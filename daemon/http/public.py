@@ -20,7 +20,13 @@ ROUNDS_SHOWN = 20
 def router(service: Service) -> APIRouter:
     """The resources below `/`, `/1` and `/ui`."""
     routes = APIRouter()
+    _maintenance(routes, service)
+    _objects(routes, service)
+    _page(routes, service)
+    return routes
 
+
+def _maintenance(routes: APIRouter, service: Service) -> None:
     @routes.get("/")
     async def versions() -> Response:
         return Json([1])
@@ -36,12 +42,16 @@ def router(service: Service) -> APIRouter:
 
     @routes.get("/1/plan")
     async def plan() -> Response:
-        return Json(views.plan(service.configuration.current, service.rounds.preview(), is_at_work=service.rounds.is_at_work))
+        return Json(
+            views.plan(service.configuration.current, service.rounds.preview(), is_at_work=service.rounds.is_at_work)
+        )
 
     @routes.get("/1/reports")
     async def reports() -> Response:
         return Json(views.reports(service.configuration.current, service.intake))
 
+
+def _objects(routes: APIRouter, service: Service) -> None:
     @routes.get("/1/nodes")
     async def nodes() -> Response:
         return Json(views.nodes(service.configuration.current, service.intake))
@@ -57,15 +67,21 @@ def router(service: Service) -> APIRouter:
     @routes.get("/1/explain/{node}")
     async def explain(node: str) -> Response:
         cluster = service.configuration.current
-        told = views.explain(cluster, node, intake=service.intake, queue=service.queue, preview=service.rounds.preview())
+        told = views.explain(
+            cluster, node, intake=service.intake, queue=service.queue, preview=service.rounds.preview()
+        )
         return Json(told)
 
+
+def _page(routes: APIRouter, service: Service) -> None:
     @routes.get("/1/page")
     async def page_state() -> Response:
         return Json(page.state(service))
 
+    @routes.get("/1/news")
+    async def news(after: int = -1, seconds: float = 30) -> Response:
+        return Json({"number": await service.news.after(after, seconds=min(max(seconds, 0), 60))})
+
     @routes.get("/ui")
     async def ui() -> Response:
         return page.answer(service)
-
-    return routes

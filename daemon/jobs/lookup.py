@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...plugins.module_utils.domain import cluster as clusters
-from . import settling
 from ...plugins.plugin_utils.opcodes import contract
 from ...plugins.plugin_utils.opcodes.instance_facts import instance_variables
+from . import settling
 from .runs import run_spec
 
 if TYPE_CHECKING:
@@ -70,4 +70,5 @@ async def look_for(lost: contract.PlayKind, *, folder: Path, ports: Ports, owner
     name = cluster.instance(instance).name
     if not found.succeeded:
         return f"{name} was looked for: {found.text}"
-    return f"{name} runs on {ports.configuration.current.node_name(ports.configuration.current.instance(instance).primary_node)}"
+    after = ports.configuration.current
+    return f"{name} runs on {after.node_name(after.instance(instance).primary_node)}"

@@ -63,13 +63,17 @@ def _play(run: Path, spec: dict[str, Any]) -> dict[str, Any]:
             quiet=True,
         )
     except Exception as error:  # noqa: BLE001 - the one place where any failure becomes a recorded outcome
-        return {"status": "error", "text": f"ansible-runner failed: {error}", "seconds": time.time() - started}
+        return {
+            "status": "error",
+            "text": f"ansible-runner failed: {error}",
+            "seconds": time.time() - started,
+        }
     text = "" if runner.rc == 0 else _summary(failures, runner, run)
     status = "success" if runner.rc == 0 else "error"
     return {"status": status, "rc": runner.rc, "text": text[:TEXT_LIMIT], "seconds": time.time() - started}
 
 
-def _summary(failures: list[str], runner: Any, run: Path) -> str:  # noqa: ANN401 - ansible-runner has no types
+def _summary(failures: list[str], runner: Any, run: Path) -> str:
     if failures:
         return failures[-1]
     if runner.status == "timeout":
@@ -81,8 +85,9 @@ def _summary(failures: list[str], runner: Any, run: Path) -> str:  # noqa: ANN40
 
 def _failure(data: dict[str, Any]) -> str:
     result = data.get("res", {})
-    text = result.get("msg") or result.get("reason") or result.get("stderr") or result.get("exception") or "no message"
-    return f"{data.get('task', '')} on {result.get('_ansible_delegated_vars', {}).get('ansible_delegated_host') or data.get('host', '')}: {text}"
+    text = next((result[key] for key in ("msg", "reason", "stderr", "exception") if result.get(key)), "no message")
+    host = result.get("_ansible_delegated_vars", {}).get("ansible_delegated_host") or data.get("host", "")
+    return f"{data.get('task', '')} on {host}: {text}"
 
 
 if __name__ == "__main__":

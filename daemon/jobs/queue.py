@@ -9,10 +9,10 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import errors
+from ...plugins.plugin_utils.opcodes import contract, registry
 from .. import faults
 from ..locks import table
 from . import lookup, process, settling, values
-from ...plugins.plugin_utils.opcodes import registry
 from .runs import run_spec
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from ..configuration import Configuration
     from ..locks.desk import Desk
-    from ...plugins.plugin_utils.opcodes import contract
     from .store import Store
 
 LOG = logging.getLogger(__name__)
@@ -179,11 +178,13 @@ class Queue:
             if opcode.status is not values.Status.RUNNING:
                 self._set(job_id, index, durable=False, status=values.Status.WAITING)
             wants = made.wants(self._ports.configuration.current)
-            await self._ports.desk.acquire(owner, wants, priority=opcode.priority, purpose=f"{opcode.kind}", time_limit=None)
-            if hasattr(made, "changes"):
+            await self._ports.desk.acquire(
+                owner, wants, priority=opcode.priority, purpose=f"{opcode.kind}", time_limit=None
+            )
+            if isinstance(made, contract.ChangeKind):
                 await self._change(job_id, index, made)
             else:
-                await self._run(job_id, index, made)  # type: ignore[arg-type]
+                await self._run(job_id, index, made)
         except (errors.Refused, errors.Failed) as error:
             self._set(job_id, index, status=values.Status.ERROR, text=str(error), ended=self._ports.clock())
         self._ports.desk.release(owner)
@@ -256,7 +257,7 @@ class Queue:
         LOG.info("job %s ended: %s %s", job_id, self.jobs[job_id].status.value, self.jobs[job_id].text)
         self._on_change()
 
-    def _set(self, job_id: int, index: int, *, durable: bool = True, **fields: Any) -> None:  # noqa: ANN401 - the fields of an opcode
+    def _set(self, job_id: int, index: int, *, durable: bool = True, **fields: Any) -> None:
         job = self.jobs[job_id]
         opcodes = list(job.opcodes)
         opcodes[index] = dataclasses.replace(opcodes[index], **fields)
@@ -271,5 +272,3 @@ class Queue:
 
 def _owner(job_id: int) -> table.Owner:
     return table.Owner(f"job {job_id}")
-
-

@@ -27,7 +27,11 @@ def settle(run: Path) -> Settlement:
     recorded = recorded_changes(run / "changes.jsonl")
     if process.standing(run) is process.Standing.LOST:
         process.end_all_of(run)
-        return Settlement(succeeded=False, text="its process ended without a result: it is lost, and not repeated", recorded=recorded)
+        return Settlement(
+            succeeded=False,
+            text="its process ended without a result: it is lost, and not repeated",
+            recorded=recorded,
+        )
     result = json.loads((run / "result.json").read_bytes())
     return Settlement(succeeded=result["status"] == "success", text=result.get("text", ""), recorded=recorded)
 

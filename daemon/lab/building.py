@@ -64,7 +64,11 @@ def build(
         _write_node(lab.node(node.name), node, cluster_key=where.hmac_key.read_bytes())
     for instance in cluster.instances.values():
         _place(lab, cluster, instance)
-    content = {"nodes": names, "ports": ports, "bmc": {bmc_address(index): name for index, name in enumerate(names)}}
+    content = {
+        "nodes": names,
+        "ports": ports,
+        "bmc": {bmc_address(index): name for index, name in enumerate(names)},
+    }
     lab.settings_file.touch(mode=0o600)
     lab.settings_file.write_text(json.dumps({**content, "bmc_password": password}, indent=1))
     return lab
@@ -110,7 +114,12 @@ def _cluster(
         for name in block
     }
     made = [
-        _instance(number, [nodes[name] for name in blocks[number % count]], migration_seconds=migration_seconds, now=now)
+        _instance(
+            number,
+            [nodes[name] for name in blocks[number % count]],
+            migration_seconds=migration_seconds,
+            now=now,
+        )
         for number in range(instances)
     ]
     return clusters.Cluster(
@@ -164,7 +173,12 @@ def _write_node(node: world.LabNode, known: clusters.Node, *, cluster_key: bytes
     folders = ("lab", "run/roundsman", "var/log/roundsman", fake.RUNNING, simulated.DISKS)
     for folder in folders:
         (node.root / folder).mkdir(parents=True)
-    settings = {"node": known.uuid, "name": known.name, "command_owner": getpass.getuser(), "diagnose_time_limit": 10}
+    settings = {
+        "node": known.uuid,
+        "name": known.name,
+        "command_owner": getpass.getuser(),
+        "diagnose_time_limit": 10,
+    }
     (node.root / "etc/roundsman").mkdir(parents=True)
     file = node.root / "etc/roundsman/node.json"
     file.write_text(json.dumps(settings))

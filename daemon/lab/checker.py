@@ -82,9 +82,10 @@ def _opcodes(cluster: clusters.Cluster, jobs: dict[int, values.Job], events: lis
             if opcode.status is not values.Status.SUCCESS or not opcode.run:
                 continue
             for event in EXPECTED.get(opcode.kind, ()):
-                if seen[f"{job.id}/{index}", event] != 1:
+                times = seen[f"{job.id}/{index}", event]
+                if times != 1:
                     name = cluster.instance(opcode.params["instance"]).name
-                    wrong.append(f"opcode {job.id}/{index} ({opcode.kind} {name}): {seen[f'{job.id}/{index}', event]} times {event}")
+                    wrong.append(f"opcode {job.id}/{index} ({opcode.kind} {name}): {times} times {event}")
     return wrong
 
 
@@ -102,5 +103,7 @@ def _repairs(lab: world.Lab, cluster: clusters.Cluster, jobs: dict[int, values.J
 
 
 def _tags(cluster: clusters.Cluster) -> list[str]:
-    doubled = [(one.name, tag) for one in cluster.nodes.values() for tag, count in Counter(one.tags).items() if count > 1]
+    doubled = [
+        (one.name, tag) for one in cluster.nodes.values() for tag, count in Counter(one.tags).items() if count > 1
+    ]
     return [f"{name} has the tag {tag} more than once" for name, tag in doubled]

@@ -165,9 +165,7 @@ def suite_of(proposal: bytes, *, allowed: frozenset[int]) -> Suite | None:
 def cipher_records(*, allowed: frozenset[int]) -> bytes:
     """List the suites as Get Channel Cipher Suites does (table 22-18)."""
     return b"".join(
-        bytes(
-            (0xC0, suite.number, suite.algorithms[0], 0x40 | suite.algorithms[1], 0x80 | suite.algorithms[2])
-        )
+        bytes((0xC0, suite.number, suite.algorithms[0], 0x40 | suite.algorithms[1], 0x80 | suite.algorithms[2]))
         for suite in SUITES
         if suite.number in allowed
     )

@@ -44,7 +44,13 @@ def start_daemon(lab: world.Lab, *, environment: Mapping[str, str] | None = None
         Failed: it ended before it served; the text is its last line.
     """
     if not is_running(lab, "daemon"):
-        _start(lab, "daemon", PACKAGE, ["--root", str(lab.controller), "--ready-fd"], environment=environment or {})
+        _start(
+            lab,
+            "daemon",
+            PACKAGE,
+            ["--root", str(lab.controller), "--ready-fd"],
+            environment=environment or {},
+        )
 
 
 def stop(lab: world.Lab, name: str, *, number: int = signal.SIGTERM) -> None:

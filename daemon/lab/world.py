@@ -51,7 +51,7 @@ class LabNode:
             for name in hypervisor.running():
                 hypervisor.stop(name)
 
-    def cut(self, is_cut: bool) -> None:  # noqa: FBT001 - a switch
+    def cut(self, *, is_cut: bool) -> None:
         """Cut or mend the node's link; what runs there runs on."""
         if is_cut:
             (self.root / "lab/cut").touch()

@@ -93,7 +93,9 @@ class Desk:
             except TimeoutError as error:
                 blockers = ", ".join(self.table.blockers(owner)) or "requests before it"
                 self.forget_request(owner)
-                raise errors.LockRefused(f"locks not granted within {time_limit:g} s: they are held by {blockers}") from error
+                raise errors.LockRefused(
+                    f"locks not granted within {time_limit:g} s: they are held by {blockers}"
+                ) from error
             except asyncio.CancelledError:
                 self.forget_request(owner)
                 raise
@@ -154,7 +156,11 @@ class Desk:
 
     def _save(self) -> None:
         rows = [
-            [owner.name, owner.livelock, {lock: mode.value for lock, mode in self.table.locks_of(owner).items()}]
+            [
+                owner.name,
+                owner.livelock,
+                {lock: mode.value for lock, mode in self.table.locks_of(owner).items()},
+            ]
             for owner in sorted(self.table.owners(), key=lambda one: one.name)
         ]
         durable_files.replace(self._path, json.dumps(rows).encode())

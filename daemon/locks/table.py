@@ -17,6 +17,7 @@ from ...plugins.module_utils.domain.locks import LEVELS, Mode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+
 @dataclass(frozen=True)
 class Owner:
     """Who holds or wants locks: a name to show, and the livelock whose end ends the ownership ('' for a job)."""
@@ -46,7 +47,13 @@ class Table:
     _arrivals: itertools.count[int] = field(default_factory=itertools.count)
 
     def request(
-        self, owner: Owner, wants: Mapping[str, Mode], *, priority: int = 0, purpose: str = "", now: float = 0.0
+        self,
+        owner: Owner,
+        wants: Mapping[str, Mode],
+        *,
+        priority: int = 0,
+        purpose: str = "",
+        now: float = 0.0,
     ) -> list[Owner]:
         """Ask for locks; returns the owners whose requests are granted by this call.
 
@@ -117,9 +124,8 @@ class Table:
                 raise errors.LockRefused(f"there is no lock level for {lock!r}")
         mine = self.locks_of(owner)
         if mine and wants and min(map(_rank, wants)) < max(map(_rank, mine)):
-            raise errors.LockRefused(
-                f"{owner.name} asks for {min(wants, key=_rank)} while it holds {max(mine, key=_rank)}, against the order"
-            )
+            first, last = min(wants, key=_rank), max(mine, key=_rank)
+            raise errors.LockRefused(f"{owner.name} asks for {first} while it holds {last}, against the order")
 
 
 def _rank(lock: str) -> tuple[int, str]:

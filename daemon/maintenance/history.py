@@ -27,7 +27,12 @@ class History:
 
     def write(self, number: int, *, started: float, plan: dict[str, Any], jobs: tuple[values.Job, ...]) -> None:
         """Keep a round with its plan and its jobs, so that a crash between plan and submission loses none of them."""
-        content = {"round": number, "started": started, "plan": plan, "jobs": _JOBS.dump_python(jobs, mode="json")}
+        content = {
+            "round": number,
+            "started": started,
+            "plan": plan,
+            "jobs": _JOBS.dump_python(jobs, mode="json"),
+        }
         durable_files.replace(self._folder / f"{number}.json", json.dumps(content).encode())
         for old in self._numbers()[:-KEPT]:
             (self._folder / f"{old}.json").unlink(missing_ok=True)

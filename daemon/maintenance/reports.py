@@ -42,7 +42,15 @@ class Received:
 class Intake:
     """What the nodes said last; only `take_all` changes it."""
 
-    def __init__(self, where: tree.Tree, *, clock: Callable[[], float], cluster: Callable[[], clusters.Cluster]) -> None:
+    def __init__(
+        self,
+        where: tree.Tree,
+        *,
+        clock: Callable[[], float],
+        cluster: Callable[[], clusters.Cluster],
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._on_change = on_change
         self._where = where
         self._clock = clock
         self._cluster = cluster
@@ -56,7 +64,10 @@ class Intake:
     def take_all(self) -> bool:
         """Judge every file in the spool; returns whether anything was accepted or noted."""
         found = sorted(path for path in self._where.spool.iterdir() if not path.name.startswith("."))
-        return any([self._take(path) for path in found])
+        taken = [self._take(path) for path in found]
+        if taken:
+            self._on_change()
+        return any(taken)
 
     def observed(self) -> dict[str, diagnosis.Diagnosis]:
         """The last diagnosis of every node of the cluster that is not offline."""
@@ -119,7 +130,10 @@ class Intake:
     def _note_unreachable(self, path: Path) -> bool:
         try:
             note = json.loads(_content(path))
-            self.unreachable[str(note["node"])] = {"time": float(note["time"]), "text": str(note["text"])[:500]}
+            self.unreachable[str(note["node"])] = {
+                "time": float(note["time"]),
+                "text": str(note["text"])[:500],
+            }
         except (FileNotFoundError, BlockingIOError):
             return False
         except (ValueError, KeyError, TypeError, errors.ReportRejected) as error:
@@ -160,7 +174,9 @@ def _cluster_key(path: Path) -> bytes:
     try:
         key = path.read_bytes()
     except OSError as error:
-        raise errors.StoreFailed(f"{path} cannot be read: {error.strerror}; without it no report can be trusted") from error
+        raise errors.StoreFailed(
+            f"{path} cannot be read: {error.strerror}; without it no report can be trusted"
+        ) from error
     if not key.strip():
         raise errors.StoreFailed(f"{path} is empty; without a key no report can be trusted")
     return key

@@ -30,7 +30,13 @@ class Rounds:
     """Starts a round when the last one's jobs have ended and there is something to do; events wake it."""
 
     def __init__(
-        self, configuration: Configuration, queue: Queue, intake: Intake, history: History, *, clock: Callable[[], float]
+        self,
+        configuration: Configuration,
+        queue: Queue,
+        intake: Intake,
+        history: History,
+        *,
+        clock: Callable[[], float],
     ) -> None:
         self._configuration = configuration
         self._queue = queue

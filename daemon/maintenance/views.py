@@ -62,7 +62,9 @@ def node(cluster: clusters.Cluster, one: clusters.Node, intake: Intake) -> dict[
         "primaries": [instance.name for instance in cluster.primaries(one.uuid)],
         "secondaries": [instance.name for instance in cluster.secondaries(one.uuid)],
         "mtotal": one.mtotal,
-        "mfree": one.mtotal - one.mnode - sum(instance.memory for instance in cluster.primaries(one.uuid) if instance.is_up),
+        "mfree": one.mtotal
+        - one.mnode
+        - sum(instance.memory for instance in cluster.primaries(one.uuid) if instance.is_up),
         "tags": list(one.tags),
     }
 
@@ -125,9 +127,17 @@ def plan(cluster: clusters.Cluster, one: RoundPlan, *, is_at_work: bool) -> dict
     named: dict[str, Any] = {**cluster.nodes, **cluster.instances}
     told = dataclasses.asdict(one)
     strings = {
-        value for entry in one.jobs for opcode in entry.opcodes for value in opcode.params.values() if isinstance(value, str)
+        value
+        for entry in one.jobs
+        for opcode in entry.opcodes
+        for value in opcode.params.values()
+        if isinstance(value, str)
     }
-    return {**told, "waits_for_round": is_at_work, "names": {uuid: named[uuid].name for uuid in strings if uuid in named}}
+    return {
+        **told,
+        "waits_for_round": is_at_work,
+        "names": {uuid: named[uuid].name for uuid in strings if uuid in named},
+    }
 
 
 def reports(cluster: clusters.Cluster, intake: Intake) -> dict[str, Any]:
@@ -159,7 +169,9 @@ def _diagnosis(received: Received | None) -> dict[str, Any] | None:
     }
 
 
-def explain(cluster: clusters.Cluster, name: str, *, intake: Intake, queue: Queue, preview: RoundPlan) -> dict[str, Any]:
+def explain(
+    cluster: clusters.Cluster, name: str, *, intake: Intake, queue: Queue, preview: RoundPlan
+) -> dict[str, Any]:
     """Everything there is to know of why a node is as it is, and what would move it on."""
     one = cluster.node(name)
     mine = [entry for entry in cluster.maintenance.incidents if entry.node == one.uuid]
@@ -169,7 +181,11 @@ def explain(cluster: clusters.Cluster, name: str, *, intake: Intake, queue: Queu
         "node": node(cluster, one, intake),
         "incidents": [incident(cluster, entry) for entry in mine],
         "jobs": [job(queue.jobs[job_id]) for job_id in sorted(told) if job_id in queue.jobs],
-        "refusals": [dataclasses.asdict(entry) for entry in preview.refusals if entry.incident in ids or entry.subject == one.name],
+        "refusals": [
+            dataclasses.asdict(entry)
+            for entry in preview.refusals
+            if entry.incident in ids or entry.subject == one.name
+        ],
         "planned": [dataclasses.asdict(entry) for entry in preview.jobs if entry.incident in ids],
     }
 

@@ -50,7 +50,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             steps = _steps(cluster, plan)
         except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}
-        refusals = [{"instance": one.subject, "text": f"{one.subject}: {one.reason}", "unblock": one.unblock} for one in plan.refusals]
+        refusals = [
+            {"instance": one.subject, "text": f"{one.subject}: {one.reason}", "unblock": one.unblock}
+            for one in plan.refusals
+        ]
         told = [step["text"] for step in steps] + [f"stays: {one['text']}" for one in refusals]
         return {**result, "changed": bool(steps), "steps": steps, "refusals": refusals, "msg": told}
 

@@ -1,4 +1,4 @@
-"""The connection plugin of lab nodes: a local process below the node's own root, while the node has power and a link."""
+"""The connection plugin of lab nodes: a local process below the node's root, while it has power and a link."""
 
 from __future__ import annotations
 
@@ -48,5 +48,6 @@ class Connection(LocalConnection):  # type: ignore[misc]  # Ansible ships no typ
 
     def _refuse_when_silent(self) -> None:
         if not (Path(self._root()) / "wire").exists():
-            raise AnsibleConnectionFailure(f"lab node {Path(self._root()).name} does not answer: no power, or its link is cut")
-
+            raise AnsibleConnectionFailure(
+                f"lab node {Path(self._root()).name} does not answer: no power, or its link is cut"
+            )

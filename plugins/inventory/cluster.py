@@ -8,7 +8,8 @@ short_description: The nodes of a Roundsman cluster
 version_added: 0.1.0
 description:
   - Reads the configuration of the cluster on this controller; the name of the file must end in C(roundsman.yml).
-  - Nodes are in the groups C(roundsman_nodes), C(group_NAME), C(role_ROLE) and, when they may be contacted, C(reachable).
+  - Nodes are in the groups C(roundsman_nodes), C(group_NAME) and C(role_ROLE).
+  - Nodes that may be contacted are in the group C(reachable) too.
 options:
   plugin:
     description: The name of this plugin.
@@ -45,7 +46,7 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # Ansible shi
     def verify_file(self, path: str) -> bool:
         return bool(super().verify_file(path)) and path.endswith(("roundsman.yml", "roundsman.yaml"))
 
-    def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:  # noqa: ANN401, FBT001, FBT002 - the signature of Ansible
+    def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:  # noqa: FBT001, FBT002 - the signature of Ansible
         super().parse(inventory, loader, path, cache)
         self._read_config_data(path)
         root = (Path(path).resolve().parent / str(self.get_option("root"))).resolve()
@@ -61,5 +62,5 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # Ansible shi
             for group in hosts.group_names(cluster, node):
                 inventory.add_group(group)
                 inventory.add_host(node.name, group=group)
-            for name, value in hosts.variables(cluster, node).items():
-                inventory.set_variable(node.name, name, value)
+            for key, told in hosts.variables(cluster, node).items():
+                inventory.set_variable(node.name, key, told)

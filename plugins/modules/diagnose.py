@@ -103,9 +103,7 @@ def observe(settings: node_settings.Settings, *, command: str) -> reports.Outcom
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={"command": {"type": "str", "default": ""}}, supports_check_mode=True
-    )
+    module = AnsibleModule(argument_spec={"command": {"type": "str", "default": ""}}, supports_check_mode=True)
     try:
         settings = node_settings.load(os.environ)
         key = node_settings.key(settings)

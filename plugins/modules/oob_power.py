@@ -1,8 +1,7 @@
-#!/usr/bin/python
 # Copyright: Contributors to the Roundsman project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# ruff: noqa: EXE001 -- Ansible wants the line and wants the file not executable
+
 """The module roundsman.cluster.oob_power."""
 
 from __future__ import annotations
@@ -199,8 +198,7 @@ def _result(outcomes: List[power.Outcome], *, check: bool) -> Dict[str, Any]:
         "results": results,
         "unconfirmed": [outcome.name for outcome in outcomes if not outcome.confirmed],
         "diff": {
-            side: "".join(f"{result['name']}: {result[side]}\n" for result in results)
-            for side in ("before", "after")
+            side: "".join(f"{result['name']}: {result[side]}\n" for result in results) for side in ("before", "after")
         },
     }
 

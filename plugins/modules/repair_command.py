@@ -80,9 +80,7 @@ from ..module_utils.domain import errors
 TAIL = 4000
 
 
-def repair(
-    settings: node_settings.Settings, *, command: str, given: str, time_limit: float
-) -> whitelist.Completed:
+def repair(settings: node_settings.Settings, *, command: str, given: str, time_limit: float) -> whitelist.Completed:
     """Run the repair command with the given text on its standard input, byte for byte."""
     return whitelist.execute(
         settings.repair_commands,

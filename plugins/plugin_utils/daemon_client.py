@@ -39,7 +39,7 @@ def answers(socket: Path) -> bool:
         return False
 
 
-def post(socket: Path, path: str, body: Mapping[str, Any], *, seconds: float) -> Any:  # noqa: ANN401 - any JSON value
+def post(socket: Path, path: str, body: Mapping[str, Any], *, seconds: float) -> Any:
     """Ask the daemon for something.
 
     Raises:

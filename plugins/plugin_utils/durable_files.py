@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..module_utils.domain import errors
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def replace(path: Path, data: bytes, *, mode: int = 0o640) -> None:
@@ -25,7 +28,9 @@ def replace(path: Path, data: bytes, *, mode: int = 0o640) -> None:
         sync_folder(path.parent)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise errors.StoreFailed(f"{path} could not be written: {error.strerror}; what was there before is kept") from error
+        raise errors.StoreFailed(
+            f"{path} could not be written: {error.strerror}; what was there before is kept"
+        ) from error
 
 
 def append_line(path: Path, line: str) -> None:

@@ -29,7 +29,7 @@ RUN_VARIABLE = "ROUNDSMAN_RUN"
 
 @dataclass(frozen=True)
 class Play:
-    """The play at work: the tree of its controller, the pid of its ansible-playbook, and its run folder, if it has one."""
+    """The play at work: its controller's tree, the pid of its ansible-playbook, and its run folder, if it has one."""
 
     where: tree.Tree
     pid: int

@@ -89,7 +89,15 @@ class SettingsStand:
 
 
 Change = Union[
-    InstanceNodes, InstanceState, NodeRole, NodePowered, Tagged, IncidentStands, IncidentForgotten, RoundStands, SettingsStand
+    InstanceNodes,
+    InstanceState,
+    NodeRole,
+    NodePowered,
+    Tagged,
+    IncidentStands,
+    IncidentForgotten,
+    RoundStands,
+    SettingsStand,
 ]
 RECORDABLE: Mapping[str, type] = {
     "instance_nodes": InstanceNodes,
@@ -166,12 +174,18 @@ def _instance_nodes(cluster: clusters.Cluster, change: InstanceNodes, now: float
 
 def _instance_state(cluster: clusters.Cluster, change: InstanceState, now: float) -> clusters.Cluster:
     if change.admin_state not in {"up", "down"}:
-        raise errors.InvalidInput(f"instance {change.instance}: admin_state {change.admin_state!r} is neither up nor down")
+        raise errors.InvalidInput(
+            f"instance {change.instance}: admin_state {change.admin_state!r} is neither up nor down"
+        )
     return _put_instance(cluster, cluster.instance(change.instance), now, admin_state=change.admin_state)
 
 
 def _node_role(cluster: clusters.Cluster, change: NodeRole, now: float) -> clusters.Cluster:
-    wanted = {"drained": change.drained, "offline": change.offline, "master_candidate": change.master_candidate}
+    wanted = {
+        "drained": change.drained,
+        "offline": change.offline,
+        "master_candidate": change.master_candidate,
+    }
     return _put_node(cluster, cluster.node(change.node), now, **wanted)
 
 
@@ -274,7 +288,11 @@ def apply_all(cluster: clusters.Cluster, stated: list[Change], *, now: float) ->
 
 
 def role_change(
-    cluster: clusters.Cluster, node: clusters.Node, *, drained: Optional[bool] = None, offline: Optional[bool] = None
+    cluster: clusters.Cluster,
+    node: clusters.Node,
+    *,
+    drained: Optional[bool] = None,
+    offline: Optional[bool] = None,
 ) -> list[Change]:
     """The changes that give a node its new role: offline ends drained, and a candidate promotes another first.
 
@@ -282,8 +300,10 @@ def role_change(
         Refused: the node is the master, whose role moves only with the master role.
     """
     wanted_offline = node.offline if offline is None else offline
-    wanted_drained = False if wanted_offline or offline is not None and drained is None else (
-        node.drained if drained is None else drained
+    wanted_drained = (
+        False
+        if wanted_offline or (offline is not None and drained is None)
+        else (node.drained if drained is None else drained)
     )
     leaves = wanted_offline or wanted_drained
     if leaves and node.uuid == cluster.cluster.master_node:

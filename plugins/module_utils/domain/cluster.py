@@ -200,7 +200,9 @@ class Cluster:
         if not found and len(uuid) >= 4:  # noqa: PLR2004 - fewer characters name an incident by accident
             found = [one for one in self.maintenance.incidents if one.uuid.startswith(uuid)]
         if len(found) != 1:
-            raise errors.NotFound(f"there is no incident {uuid!r}" if not found else f"{uuid!r} names several incidents")
+            raise errors.NotFound(
+                f"there is no incident {uuid!r}" if not found else f"{uuid!r} names several incidents"
+            )
         return found[0]
 
     def node_name(self, uuid: str) -> str:

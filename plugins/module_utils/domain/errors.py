@@ -1,17 +1,17 @@
 """Every error of Roundsman, and what each one promises about the world.
 
-    RoundsmanError
-    ├── Refused              asked against a rule; nothing was done
-    │   ├── InvalidInput     the input cannot be represented
-    │   │   └── NotFound     it names an object that is not there
-    │   ├── ReportRejected   a report is not authentic, not fresh or not readable
-    │   ├── CommandRefused   a command is not on the node's whitelist
-    │   └── LockRefused      a lock is out of order, or was not granted in time
-    ├── Failed               tried, and could not
-    │   ├── CommandFailed    a whitelisted command ran and failed
-    │   ├── PowerFailed      a BMC did not answer, or answered with an error
-    │   └── StoreFailed      the state could not be read or written
-    └── Unconfirmed          done, but the check afterwards says otherwise
+RoundsmanError
+├── Refused              asked against a rule; nothing was done
+│   ├── InvalidInput     the input cannot be represented
+│   │   └── NotFound     it names an object that is not there
+│   ├── ReportRejected   a report is not authentic, not fresh or not readable
+│   ├── CommandRefused   a command is not on the node's whitelist
+│   └── LockRefused      a lock is out of order, or was not granted in time
+├── Failed               tried, and could not
+│   ├── CommandFailed    a whitelisted command ran and failed
+│   ├── PowerFailed      a BMC did not answer, or answered with an error
+│   └── StoreFailed      the state could not be read or written
+└── Unconfirmed          done, but the check afterwards says otherwise
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which incidents change, given what the nodes report and how jobs ended (DESIGN, "Maintenance: from report to tag")."""
+"""Which incidents change, given what the nodes report and how jobs ended (seed 000, "Repair-event life cycle")."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def acknowledge(cluster: clusters.Cluster, uuid: str) -> list[changes.Change]:
     node = cluster.node(incident.node)
     if incident.repair_status not in {incidents.RepairStatus.COMPLETED, incidents.RepairStatus.FAILED}:
         raise errors.Refused(
-            f"incident {incident.uuid} is {incident.repair_status.value}: only a completed or failed one is acknowledged"
+            f"incident {incident.uuid} is {incident.repair_status.value}: "
+            "only a completed or failed one is acknowledged"
         )
     if incident.tag not in node.tags:
         raise errors.Refused(f"incident {incident.uuid} was acknowledged already; it is still observed on {node.name}")

@@ -64,9 +64,7 @@ def outcome(*, returncode: int, stdout: bytes, stderr: bytes) -> Outcome:
     `returncode` is negative for a signal. Problems: `killed`, `exit`, `not_json`, `unknown_status`.
     """
     if returncode:
-        ending = (
-            "killed by signal {}".format(-returncode) if returncode < 0 else "exit code {}".format(returncode)
-        )
+        ending = "killed by signal {}".format(-returncode) if returncode < 0 else "exit code {}".format(returncode)
         said = stderr.decode(errors="replace").strip()[-TEXT_LIMIT + 30 :]
         return problem("killed" if returncode < 0 else "exit", text=ending + (": " + said if said else ""))
     try:
@@ -182,25 +180,19 @@ def _claimed_node(content: _Object) -> str:
     return node
 
 
-def _is_authentic(
-    sealed: signing.Envelope, *, node: str, cluster_key: bytes, accept_cluster_key: bool
-) -> bool:
+def _is_authentic(sealed: signing.Envelope, *, node: str, cluster_key: bytes, accept_cluster_key: bool) -> bool:
     if accept_cluster_key and len(sealed.hmac) == _CLUSTER_FORM_DIGITS:
         return signing.is_signed_in_cluster_form(sealed, cluster_key=cluster_key)
     return signing.is_signed(sealed, key=signing.node_key(cluster_key, node))
 
 
-def _check_other_nodes(
-    sealed: signing.Envelope, *, size: int, cluster_key: bytes, others: Collection[str]
-) -> None:
+def _check_other_nodes(sealed: signing.Envelope, *, size: int, cluster_key: bytes, others: Collection[str]) -> None:
     # A hash for each node is dear: nobody shall buy many of them with one large message.
     if size > _OTHER_NODES_LIMIT:
         return
     for other in others:
         if signing.is_signed(sealed, key=signing.node_key(cluster_key, other)):
-            raise signing.rejected(
-                Reason.WRONG_NODE, text="signed by node " + other + ", which speaks for another"
-            )
+            raise signing.rejected(Reason.WRONG_NODE, text="signed by node " + other + ", which speaks for another")
 
 
 def _report(content: _Object, *, node: str) -> Report:

@@ -78,12 +78,7 @@ def read_envelope(data: bytes) -> Envelope:
     msg, salt, digest = value.get("msg"), value.get("salt", ""), value.get("hmac", "")
     if salt == "" or digest == "":
         raise rejected(Reason.UNSIGNED, text="the envelope has no salt or no signature")
-    if (
-        value.keys() != _FIELDS
-        or not isinstance(msg, str)
-        or not isinstance(salt, str)
-        or not isinstance(digest, str)
-    ):
+    if value.keys() != _FIELDS or not isinstance(msg, str) or not isinstance(salt, str) or not isinstance(digest, str):
         raise rejected(Reason.MALFORMED, text="the envelope is not exactly the strings msg, salt and hmac")
     return Envelope(msg=msg, salt=salt, hmac=digest)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, Mapping, Protocol
+from typing import TYPE_CHECKING, Any, Mapping, Protocol
 
 from ..domain import errors
 from . import fake
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Hypervisor(Protocol):

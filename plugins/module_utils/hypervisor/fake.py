@@ -1,4 +1,4 @@
-"""The simulated hypervisor: an instance "runs" where a file says so. It is for the lab, and says that it is no real one.
+"""The simulated hypervisor of the lab, and no real one: an instance "runs" where a file says so.
 
 State is `var/lib/roundsman/fake/running/<instance>.json` below the node's root. What happens to an instance is
 appended, durably, to the node's journal `var/log/roundsman/journal`. A live migration sleeps for the instance's

@@ -106,9 +106,7 @@ def _wait(running: Dict[int, _Child], *, deadline: float) -> List[_Child]:
         for pipe in running:
             poller.register(pipe, select.POLLIN)
         nearest = min(child.started for child in running.values()) + deadline
-        over = [
-            running[pipe] for pipe, _ in poller.poll((nearest - now) * 1000) if not _receive(running[pipe])
-        ]
+        over = [running[pipe] for pipe, _ in poller.poll((nearest - now) * 1000) if not _receive(running[pipe])]
         if over:
             return over
 

@@ -64,9 +64,7 @@ def run(
         if seen.setdefault(target.name, target) is not target:
             raise errors.InvalidInput(f"{target.name} is named twice")
         _driver(target, drivers).check(target)
-    tasks = [
-        _task(target, _driver(target, drivers), command=command, deadline=deadline) for target in targets
-    ]
+    tasks = [_task(target, _driver(target, drivers), command=command, deadline=deadline) for target in targets]
     ends = children.run(tasks, deadline=deadline)
     return [_outcome(target, end, command=command, deadline=deadline) for target, end in zip(targets, ends)]  # noqa: B905 -- Python 3.9 has no strict=
 
@@ -91,9 +89,7 @@ def _task(target: power.Target, driver: Driver, *, command: power.Command, deadl
     return task
 
 
-def _outcome(
-    target: power.Target, end: children.Ended, *, command: power.Command, deadline: float
-) -> power.Outcome:
+def _outcome(target: power.Target, end: children.Ended, *, command: power.Command, deadline: float) -> power.Outcome:
     """Take the last verdict that a child reported, however the child ended."""
     last: Optional[power.Outcome] = None
     if end.line is not None:
@@ -104,6 +100,4 @@ def _outcome(
     if last is not None:
         return last
     failure = power.Failure(power.Reason.DRIVER, f"the driver {target.driver} ended without a verdict")
-    return power.judge(
-        command, name=target.name, before=power.State.UNKNOWN, seconds=end.seconds, failure=failure
-    )
+    return power.judge(command, name=target.name, before=power.State.UNKNOWN, seconds=end.seconds, failure=failure)

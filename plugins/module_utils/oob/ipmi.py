@@ -155,7 +155,7 @@ class Bmc:
 
         return _data_of(self._guarded(exchange))
 
-    def _session(self) -> Any:  # noqa: ANN401 -- pyghmi has no types
+    def _session(self) -> Any:
         if self._connection is None:
             _probe(self._target)
             self._connection = self._library.Command(

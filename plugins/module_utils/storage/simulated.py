@@ -6,11 +6,13 @@ A copy is a file `var/lib/roundsman/fake/disks/<instance>.json` below the node's
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Sequence
+from typing import TYPE_CHECKING, Sequence
 
 from ..domain import errors
 from ..hypervisor import fake
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DISKS = "var/lib/roundsman/fake/disks"
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Protocol, Sequence
+from typing import TYPE_CHECKING, Protocol, Sequence
 
 from ..domain import errors
 from . import simulated
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Storage(Protocol):

@@ -15,7 +15,9 @@ _ADAPTER = pydantic.TypeAdapter(clusters.Cluster)
 
 def dump(cluster: clusters.Cluster) -> bytes:
     """The document of a cluster, indented, so that a person can read and compare it."""
-    return orjson.dumps(_ADAPTER.dump_python(cluster, mode="json"), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(
+        _ADAPTER.dump_python(cluster, mode="json"), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    )
 
 
 def load(data: bytes) -> clusters.Cluster:
@@ -36,6 +38,7 @@ def load(data: bytes) -> clusters.Cluster:
     except pydantic.ValidationError as error:
         raise errors.InvalidInput(_first(error)) from error
     _refuse_unknown(raw, _ADAPTER.dump_python(cluster, mode="json"), "")
+    _refuse_doubled(cluster)
     _refuse_dangling(cluster)
     return cluster
 
@@ -47,7 +50,7 @@ def _first(error: pydantic.ValidationError) -> str:
     return f"{where}: {found[0]['msg']}{more}"
 
 
-def _refuse_unknown(raw: Any, known: Any, where: str) -> None:  # noqa: ANN401 - any JSON value
+def _refuse_unknown(raw: Any, known: Any, where: str) -> None:
     if isinstance(raw, dict) and isinstance(known, dict):
         for name, value in raw.items():
             if name not in known:
@@ -58,8 +61,12 @@ def _refuse_unknown(raw: Any, known: Any, where: str) -> None:  # noqa: ANN401 -
             _refuse_unknown(value, other, f"{where}{index}/")
 
 
-def _refuse_dangling(cluster: clusters.Cluster) -> None:
-    for kind, objects in (("nodegroups", cluster.nodegroups), ("nodes", cluster.nodes), ("instances", cluster.instances)):
+def _refuse_doubled(cluster: clusters.Cluster) -> None:
+    for kind, objects in (
+        ("nodegroups", cluster.nodegroups),
+        ("nodes", cluster.nodes),
+        ("instances", cluster.instances),
+    ):
         names: set[str] = set()
         for uuid, one in objects.items():
             if one.uuid != uuid:
@@ -67,6 +74,9 @@ def _refuse_dangling(cluster: clusters.Cluster) -> None:
             if one.name in names:
                 raise errors.InvalidInput(f"{kind}/{uuid}/name: {one.name!r} is there twice")
             names.add(one.name)
+
+
+def _refuse_dangling(cluster: clusters.Cluster) -> None:
     for node in cluster.nodes.values():
         if node.group not in cluster.nodegroups:
             raise errors.InvalidInput(f"nodes/{node.uuid}/group: there is no node group {node.group}")

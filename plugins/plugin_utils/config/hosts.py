@@ -38,7 +38,11 @@ def run_inventory(cluster: clusters.Cluster, nodes: Iterable[str], *, root: str)
     """A small inventory of just these nodes (UUIDs) and the controller, for one run; as YAML it is JSON."""
     named = {cluster.nodes[uuid].name: variables(cluster, cluster.nodes[uuid]) for uuid in nodes}
     groups = {"roundsman_nodes": {"hosts": dict.fromkeys(named)}}
-    whole = {"hosts": {"localhost": CONTROLLER, **named}, "vars": {"roundsman_root": root}, "children": groups}
+    whole = {
+        "hosts": {"localhost": CONTROLLER, **named},
+        "vars": {"roundsman_root": root},
+        "children": groups,
+    }
     return json.dumps({"all": whole}, indent=1).encode()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...module_utils.domain import changes, errors
@@ -14,6 +13,7 @@ from . import document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from ...module_utils.domain import cluster as clusters
     from ...module_utils.domain import tree
@@ -56,7 +56,9 @@ def write(path: Path, cluster: clusters.Cluster) -> None:
             os.link(path, kept)
             kept.replace(last_good(path))
     except OSError as error:
-        raise errors.StoreFailed(f"{last_good(path)} could not be kept: {error.strerror}; nothing was changed") from error
+        raise errors.StoreFailed(
+            f"{last_good(path)} could not be kept: {error.strerror}; nothing was changed"
+        ) from error
     durable_files.replace(path, data)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from ...module_utils.domain.locks import Mode
 
@@ -61,6 +61,7 @@ class MoveKind(PlayKind, Protocol):
         """What it records when it succeeds."""
 
 
+@runtime_checkable
 class ChangeKind(Kind, Protocol):
     """An opcode that only changes the configuration, inside the daemon."""
 

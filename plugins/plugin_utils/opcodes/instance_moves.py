@@ -107,7 +107,9 @@ class ReplaceDisks:
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         instance = cluster.instance(self.instance)
         if self.old not in instance.secondary_nodes:
-            raise errors.Refused(f"{instance.name} has its primary, not its secondary, on {cluster.node_name(self.old)}")
+            raise errors.Refused(
+                f"{instance.name} has its primary, not its secondary, on {cluster.node_name(self.old)}"
+            )
         if self.new in instance.nodes:
             raise errors.Refused(f"{instance.name} keeps a copy on {cluster.node_name(self.new)} already")
         return {

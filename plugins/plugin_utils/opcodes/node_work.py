@@ -146,7 +146,9 @@ class NodeRole:
         node = cluster.nodes[self.node]
         if self.offline is False and not self.force:
             if not node.powered:
-                raise errors.Refused(f"{node.name} is recorded as powered off: run `roundsman node power on {node.name}`")
+                raise errors.Refused(
+                    f"{node.name} is recorded as powered off: run `roundsman node power on {node.name}`"
+                )
             if not facts.reported_ok_since(self.node, since):
                 raise errors.Refused(f"{node.name} has not reported Ok: mend it, or use --force")
         return changes.role_change(cluster, node, drained=self.drained, offline=self.offline)

@@ -53,9 +53,7 @@ def plan(
         way = _waits(instance, taken) or out.of(instance)
         if isinstance(way, ways.Obstruction):
             refusals.append(
-                work.Refusal(
-                    instance.name, way.reason, way.unblock, incident=incident, permanent=way.permanent
-                )
+                work.Refusal(instance.name, way.reason, way.unblock, incident=incident, permanent=way.permanent)
             )
             continue
         at = _nodes(instance, way)
@@ -64,9 +62,7 @@ def plan(
         key = f"move:{instance.name}"
         own, others = waves.admit(key, nodes=at, incident=incident)
         reason = f"evacuating {node.name}: moving {instance.name} away"
-        jobs.append(
-            work.Job(key, way.opcodes, after=(*after, *own), incident=incident, reason=reason, behind=others)
-        )
+        jobs.append(work.Job(key, way.opcodes, after=(*after, *own), incident=incident, reason=reason, behind=others))
     return EvacuationPlan(tuple(jobs), tuple(refusals), n_plus_1.lost())
 
 

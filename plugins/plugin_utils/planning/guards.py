@@ -16,9 +16,7 @@ def paused(cluster: clusters.Cluster, incident: incidents.Incident) -> work.Refu
     text = cluster.maintenance.settings.paused
     if not text:
         return None
-    return _refusal(
-        cluster, incident, reason=f"maintenance is paused: {text}", unblock="the end of the pause"
-    )
+    return _refusal(cluster, incident, reason=f"maintenance is paused: {text}", unblock="the end of the pause")
 
 
 def storm(cluster: clusters.Cluster, incident: incidents.Incident) -> work.Refusal | None:
@@ -28,9 +26,7 @@ def storm(cluster: clusters.Cluster, incident: incidents.Incident) -> work.Refus
     not offline, the nodes of open evacuations counting among these in any case.
     """
     settings = cluster.maintenance.settings
-    asking = {one.node for one in cluster.maintenance.incidents if one.is_open and one.evacuates} & set(
-        cluster.nodes
-    )
+    asking = {one.node for one in cluster.maintenance.incidents if one.is_open and one.evacuates} & set(cluster.nodes)
     alive = {uuid for uuid, node in cluster.nodes.items() if node.vm_capable and not node.offline}
     total = len(alive | asking)
 
@@ -68,8 +64,6 @@ def at_work(
     )
 
 
-def _refusal(
-    cluster: clusters.Cluster, incident: incidents.Incident, *, reason: str, unblock: str
-) -> work.Refusal:
+def _refusal(cluster: clusters.Cluster, incident: incidents.Incident, *, reason: str, unblock: str) -> work.Refusal:
     name = cluster.node_name(incident.node)
     return work.Refusal(name, reason, unblock, incident=incident.uuid, permanent=False)

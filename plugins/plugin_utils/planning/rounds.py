@@ -116,16 +116,12 @@ class _Draft:
         if not incident.command or incident.repair_status is incidents.RepairStatus.PENDING:
             self._complete(incident)
         elif not clusters.reachable(self._cluster, node):
-            self.refuse(
-                _refusal(node, incident, "it is not reachable: the live repair waits", "reachable again")
-            )
+            self.refuse(_refusal(node, incident, "it is not reachable: the live repair waits", "reachable again"))
         else:
             params = {"node": node.uuid, "command": incident.command, "input": incident.original}
             reason = f"live repair of {node.name}: {incident.command}"
             opcode = work.Opcode("repair_command", params)
-            self._submit(
-                work.Job(f"repair:{node.name}", (opcode,), after=(), incident=incident.uuid, reason=reason)
-            )
+            self._submit(work.Job(f"repair:{node.name}", (opcode,), after=(), incident=incident.uuid, reason=reason))
 
     def evacuate(self, incident: incidents.Incident) -> None:
         """Drain, move every instance, set offline; or the reasons why not yet, or why never."""
@@ -180,9 +176,7 @@ class _Draft:
             opcodes = (work.Opcode("node_role", {"node": node.uuid, "offline": True}), *opcodes)
         if opcodes:
             reason = f"evacuating {node.name}: it is empty"
-            self._submit(
-                work.Job(f"offline:{node.name}", opcodes, after=after, incident=incident.uuid, reason=reason)
-            )
+            self._submit(work.Job(f"offline:{node.name}", opcodes, after=after, incident=incident.uuid, reason=reason))
 
     def _farewell(self, node: clusters.Node) -> tuple[work.Opcode, ...]:
         """Power off, where the policy says so, the node has OOB and is not off already."""

@@ -115,9 +115,7 @@ class Targets:
         cures = self._cures(demand, group=group, without=without)
         if not open_:
             name = self._cluster.nodegroups[group].name
-            return Lack(
-                f"no other node of group {name} takes instances", cures or f"another node in group {name}"
-            )
+            return Lack(f"no other node of group {name} takes instances", cures or f"another node in group {name}")
         reason, unblock = _shortage(demand, open_)
         return Lack(reason, f"{unblock}, or {cures}" if cures else unblock)
 
@@ -125,11 +123,7 @@ class Targets:
         by_obstacle: dict[Obstacle, list[NodeRoom]] = {}
         for node in self._cluster.nodes.values():
             room = self._room.nodes[node.uuid]
-            if (
-                node.group == group
-                and node.uuid not in without
-                and room.holds(memory=demand.memory, disk=demand.disk)
-            ):
+            if node.group == group and node.uuid not in without and room.holds(memory=demand.memory, disk=demand.disk):
                 obstacle = self.obstacle(node)
                 if obstacle is not None:
                     by_obstacle.setdefault(obstacle, []).append(room)

@@ -149,9 +149,7 @@ class Ways:
             return self._flawed(f"its secondary {uuid} has left the cluster", "")
         obstacle = self._targets.obstacle(node)
         if obstacle is not None:
-            return self._flawed(
-                f"its secondary {node.name} is {obstacle.state}", f"{node.name} {obstacle.cure}"
-            )
+            return self._flawed(f"its secondary {node.name} is {obstacle.state}", f"{node.name} {obstacle.cure}")
         if node.group != self._node.group:
             return self._flawed(f"its secondary {node.name} is in another group", "")
         memory, free = memory_in_use(instance), self._room.nodes[uuid].memory
@@ -164,9 +162,7 @@ class Ways:
         if self._reachable:
             return Obstruction(reason, unblock)
         name = self._node.name
-        return Obstruction(
-            f"{reason}, and {name} is not reachable", _either(unblock, f"{name} reachable again")
-        )
+        return Obstruction(f"{reason}, and {name} is not reachable", _either(unblock, f"{name} reachable again"))
 
     def _keeps_at_secondary(self, instance: clusters.Instance, secondary: str) -> bool:
         """Only other peers count: what the evacuated node reserves there falls with the free memory."""

@@ -49,9 +49,7 @@ class Desk:
         return self.simulator.answer(datagram, address=FIRST)
 
     def open_session(self, *, hashes: tuple[int, int] = (3, 4), console: int = 7) -> bytes:
-        proposal = b"".join(
-            bytes((kind, 0, 0, 8, number, 0, 0, 0)) for kind, number in enumerate((*hashes, 1))
-        )
+        proposal = b"".join(bytes((kind, 0, 0, 8, number, 0, 0, 0)) for kind, number in enumerate((*hashes, 1)))
         payload = struct.pack("<BBHI", 1, 0, 0, console) + proposal
         answer = self.ask(rmcp.packet_20(rmcp.Payload.OPEN_SESSION_REQUEST, payload))
         assert answer is not None
@@ -197,9 +195,7 @@ def test_garbage_is_ignored() -> None:
     good = [
         AUTH_CAPABILITIES,
         PRESENCE_PING,
-        rmcp.packet_20(
-            rmcp.Payload.RAKP1, b"\x02\x00\x00\x00" + session + bytes(16) + b"\x14\x00\x00\x05admin"
-        ),
+        rmcp.packet_20(rmcp.Payload.RAKP1, b"\x02\x00\x00\x00" + session + bytes(16) + b"\x14\x00\x00\x05admin"),
         rmcp.packet_20(rmcp.Payload.IPMI, bytes(32), flags=0xC0, session=int.from_bytes(session, "little")),
     ]
     cut = [datagram[:length] for datagram in good for length in range(len(datagram))]

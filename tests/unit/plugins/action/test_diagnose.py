@@ -64,9 +64,7 @@ def ask(place: pathlib.Path, *options: str, **arguments: str) -> dict[str, dict[
     )
     command = [sys.executable, "-m", "ansible", "adhoc", "all", "-i", str(place / "hosts.json")]
     task = ["-m", "roundsman.cluster.diagnose", "-a", json.dumps(arguments), "--tree", str(place / "results")]
-    subprocess.run(
-        [*command, *task, *options], capture_output=True, env=environment, check=False, timeout=120
-    )
+    subprocess.run([*command, *task, *options], capture_output=True, env=environment, check=False, timeout=120)
     return {path.name: json.loads(path.read_text()) for path in (place / "results").iterdir()}
 
 
@@ -75,9 +73,7 @@ def spooled(place: pathlib.Path) -> list[str]:
 
 
 def accepted(envelope: bytes) -> reports.Report:
-    return reports.accept(
-        envelope, now=int(time.time()), cluster_key=CLUSTER_KEY, nodes=[NODE], floor=lambda _node: 0
-    )
+    return reports.accept(envelope, now=int(time.time()), cluster_key=CLUSTER_KEY, nodes=[NODE], floor=lambda _node: 0)
 
 
 def test_the_envelope_reaches_the_spool_unopened_and_an_unreachable_node_is_noted(

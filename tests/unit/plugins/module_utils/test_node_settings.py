@@ -20,9 +20,7 @@ NODE = "5c8f1c4e-6d54-4bd5-a25b-0f0c0f6f8a11"
 def root(tmp_path: pathlib.Path) -> pathlib.Path:
     for folder in ("etc/roundsman", "var/lib/roundsman"):
         (tmp_path / folder).mkdir(parents=True)
-    put_settings(
-        tmp_path, {"node": NODE, "name": "node1", "command_owner": ME.pw_name, "diagnose_time_limit": 1.5}
-    )
+    put_settings(tmp_path, {"node": NODE, "name": "node1", "command_owner": ME.pw_name, "diagnose_time_limit": 1.5})
     put_key(tmp_path, b"secret\n")
     return tmp_path
 

@@ -103,9 +103,7 @@ def test_a_file_with_less_than_0755_is_allowed(folder: pathlib.Path, mode: int) 
 @pytest.mark.parametrize(
     "owner", [whitelist.Owner(OWNER.uid + 1, OWNER.gid), whitelist.Owner(OWNER.uid, OWNER.gid + 1)]
 )
-def test_a_folder_of_another_user_or_group_allows_nothing(
-    folder: pathlib.Path, owner: whitelist.Owner
-) -> None:
+def test_a_folder_of_another_user_or_group_allows_nothing(folder: pathlib.Path, owner: whitelist.Owner) -> None:
     put(folder)
     assert refusal(folder, owner=owner) == "owner"
 

@@ -86,9 +86,7 @@ def test_without_a_command_the_node_says_ok(root: pathlib.Path, capsys: pytest.C
     assert delivered(result).diagnosis == diagnosis.OK
 
 
-def test_the_command_s_diagnosis_is_signed_exactly(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_s_diagnosis_is_signed_exactly(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     put(root, "echo '{}'".format(SAID))
     result = run(capsys, command="probe")
     assert result["status"] == "evacuate"
@@ -97,18 +95,14 @@ def test_the_command_s_diagnosis_is_signed_exactly(
 
 def test_check_mode_says_the_same(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     put(root, "echo '{}'".format(SAID))
-    assert delivered(run(capsys, command="probe", _ansible_check_mode=True)).diagnosis == diagnosis.parse(
-        SAID
-    )
+    assert delivered(run(capsys, command="probe", _ansible_check_mode=True)).diagnosis == diagnosis.parse(SAID)
 
 
 def test_a_missing_command_is_a_problem(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert problem(capsys).reason == "missing"
 
 
-def test_a_world_writable_command_is_a_problem(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_world_writable_command_is_a_problem(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     put(root, "echo '{}'".format(SAID)).chmod(0o757)
     assert problem(capsys).reason == "mode"
 
@@ -137,9 +131,7 @@ def test_a_command_that_fails_is_a_problem_whatever_it_printed(
     assert problem(capsys) == reports.Problem("exit", "exit code 3: no sensors")
 
 
-def test_a_command_that_is_killed_is_a_problem(
-    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_that_is_killed_is_a_problem(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     put(root, "echo '{}'; kill -TERM $$".format(SAID))
     assert problem(capsys).reason == "killed"
 

@@ -104,18 +104,14 @@ def test_a_silent_bmc_does_not_fail_a_status_but_is_reported(rack: simulated.Rac
     assert result["results"][0]["after"] == "unknown"
 
 
-def test_nodes_are_found_in_the_credentials_file(
-    rack: simulated.Rack, module: Module, tmp_path: Path
-) -> None:
+def test_nodes_are_found_in_the_credentials_file(rack: simulated.Rack, module: Module, tmp_path: Path) -> None:
     first, second = rack.add(FIRST), rack.add(SECOND)
     path = credentials(tmp_path / "bmc.json", module, FIRST, SECOND)
     result = module("off", credentials_file=path, nodes=[SECOND])
     assert (result["changed"], first.powered(), second.powered()) == (True, True, False)
 
 
-def test_a_credentials_file_open_to_others_is_refused(
-    rack: simulated.Rack, module: Module, tmp_path: Path
-) -> None:
+def test_a_credentials_file_open_to_others_is_refused(rack: simulated.Rack, module: Module, tmp_path: Path) -> None:
     node = rack.add(FIRST)
     path = credentials(tmp_path / "bmc.json", module, FIRST, mode=0o640)
     result = module("off", credentials_file=path, nodes=[FIRST])

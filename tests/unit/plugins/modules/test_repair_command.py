@@ -110,9 +110,7 @@ def test_a_dictionary_is_no_input_since_writing_it_out_would_change_it(
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_node_without_settings_repairs_nothing(
-    commands: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_node_without_settings_repairs_nothing(commands: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     (commands.parent / "node.json").unlink()
     result = run(capsys)
     assert (result["failed"], result["reason"]) == (True, "settings")

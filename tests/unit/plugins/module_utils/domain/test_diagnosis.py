@@ -65,9 +65,7 @@ def test_the_original_keeps_every_field_every_number_and_the_order() -> None:
     assert said.details == '{"n":1e2}'
 
 
-@pytest.mark.parametrize(
-    ("text", "details"), [('{"status":"Ok","details":null}', "null"), ('{"status":"Ok"}', None)]
-)
+@pytest.mark.parametrize(("text", "details"), [('{"status":"Ok","details":null}', "null"), ('{"status":"Ok"}', None)])
 def test_details_of_null_are_not_missing_details(text: str, details: str | None) -> None:
     assert diagnosis.parse(text).details == details
 

@@ -25,9 +25,7 @@ KEY = signing.node_key(CLUSTER_KEY, NODE)
 OTHER_KEY = signing.node_key(CLUSTER_KEY, OTHER)
 
 
-def message(
-    *, data: str | None = DATA, problem: Problem | None = None, stamp: int = STAMP, node: str = NODE
-) -> str:
+def message(*, data: str | None = DATA, problem: Problem | None = None, stamp: int = STAMP, node: str = NODE) -> str:
     return reports.message(node_uuid=node, timestamp_ns=stamp, data=data, problem=problem)
 
 
@@ -211,9 +209,7 @@ def test_an_authentic_report_without_a_valid_content_is_malformed_and_never_ok(
 
 def test_a_diagnosis_as_deep_as_a_node_may_say_it_is_accepted() -> None:
     deepest = '{"status":"Ok","details":' + "[" * 99 + "]" * 99 + "}"
-    assert accept(signed(message(data=diagnosis.parse(deepest).original))).diagnosis == diagnosis.parse(
-        deepest
-    )
+    assert accept(signed(message(data=diagnosis.parse(deepest).original))).diagnosis == diagnosis.parse(deepest)
 
 
 def test_confds_form_counts_only_where_it_is_admitted() -> None:
@@ -226,9 +222,7 @@ def test_confds_form_frees_from_no_other_rule() -> None:
     assert rejection(in_cluster_form(message()), accept_cluster_key=True, floor=STAMP) == "replayed"
     assert rejection(in_cluster_form(message()), accept_cluster_key=True, now=NOW + 301) == "stale"
     assert rejection(in_cluster_form(message(node="stranger")), accept_cluster_key=True) == "wrong-node"
-    assert (
-        rejection(in_cluster_form(message()).replace(b"1.50", b"1.51"), accept_cluster_key=True) == "forged"
-    )
+    assert rejection(in_cluster_form(message()).replace(b"1.50", b"1.51"), accept_cluster_key=True) == "forged"
 
 
 def test_an_accepted_file_is_read_again_at_any_age() -> None:
@@ -268,9 +262,7 @@ def test_a_damaged_or_forged_file_is_not_read_again(data: bytes, expected: str) 
         ({"returncode": 0, "stdout": b"[]", "stderr": b""}, "unknown_status", None),
     ],
 )
-def test_a_command_that_gave_no_diagnosis_is_a_problem(
-    ended: dict[str, Any], reason: str, text: str | None
-) -> None:
+def test_a_command_that_gave_no_diagnosis_is_a_problem(ended: dict[str, Any], reason: str, text: str | None) -> None:
     said = reports.outcome(**ended)
     assert isinstance(said, Problem)
     assert said.reason == reason

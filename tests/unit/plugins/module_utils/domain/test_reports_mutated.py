@@ -63,9 +63,7 @@ MUTATIONS = st.one_of(
 @settings(max_examples=10_000, deadline=None)
 @given(MUTATIONS, st.booleans())
 @example(VALID, False)
-def test_no_mutation_of_a_report_is_accepted_unless_it_says_the_same(
-    data: bytes, accept_cluster_key: bool
-) -> None:
+def test_no_mutation_of_a_report_is_accepted_unless_it_says_the_same(data: bytes, accept_cluster_key: bool) -> None:
     try:
         report = reports.accept(
             data,

@@ -13,8 +13,7 @@ KEY = signing.node_key(CLUSTER_KEY, NODE)
 NOW = 1_795_212_000
 
 CONFD_MESSAGE = (
-    '{"protocol": 1, "query": "node1.example.com", '
-    '"rsalt": "9aa6ce92-8336-11de-af38-001d093e835f", "type": 1}\n'
+    '{"protocol": 1, "query": "node1.example.com", "rsalt": "9aa6ce92-8336-11de-af38-001d093e835f", "type": 1}\n'
 )
 
 # Recorded from Ganeti's own serializer.
@@ -174,9 +173,7 @@ def test_confds_form_is_verified_with_the_whole_key(salt: str, msg: str, digest:
 
 
 def test_the_digest_of_a_stripped_key_is_forged() -> None:
-    wrong = signing.Envelope(
-        msg=CONFD_MESSAGE, salt="1249637704", hmac="9489e02dc647a2e40af1779e8455560a4dab5984"
-    )
+    wrong = signing.Envelope(msg=CONFD_MESSAGE, salt="1249637704", hmac="9489e02dc647a2e40af1779e8455560a4dab5984")
     assert judged_in_cluster_form(wrong, now=1_249_637_704) == "forged"
 
 

@@ -28,9 +28,7 @@ def target(rack: simulated.Rack, address: str, **changes: str) -> power.Target:
     return power.Target(name=address, driver="ipmi", address=address, port=rack.port, **login)
 
 
-def run(
-    rack: simulated.Rack, command: power.Command, *addresses: str, deadline: float = 20.0
-) -> list[power.Outcome]:
+def run(rack: simulated.Rack, command: power.Command, *addresses: str, deadline: float = 20.0) -> list[power.Outcome]:
     targets = [target(rack, address) for address in addresses]
     return drivers.run(targets, command=command, deadline=deadline)
 

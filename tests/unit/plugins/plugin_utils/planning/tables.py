@@ -37,9 +37,7 @@ def read(text: str) -> clusters.Cluster:
         cluster=clusters.Parameters("test", "u-cluster", masters[0] if masters else u("master")),
         nodegroups={one.group: clusters.Group(one.group, one.group.removeprefix("u-")) for one in nodes},
         nodes={one.uuid: one for one in nodes},
-        instances={
-            one.uuid: one for one in (_instance(row) for row in rows if row[0].startswith("instance"))
-        },
+        instances={one.uuid: one for one in (_instance(row) for row in rows if row[0].startswith("instance"))},
         maintenance=clusters.Maintenance(
             settings=settings[0] if settings else clusters.Settings(), incidents=tuple(found)
         ),

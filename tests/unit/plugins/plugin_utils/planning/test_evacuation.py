@@ -207,9 +207,7 @@ def test_only_open_nodes_of_the_group_are_targets() -> None:
     for flag in ("drained", "offline", "unpowered", "incapable", "group=b"):
         table = NODES.replace("node2 16384 100000", f"node2 16384 100000 {flag}")
         assert _only(table + "instance1 sharedfile 4096 9 node1") == ["migrate instance1 node1 node3"]
-    assert _only(NODES + "instance1 sharedfile 4096 9 node1", avoid={"u-node2"}) == [
-        "migrate instance1 node1 node3"
-    ]
+    assert _only(NODES + "instance1 sharedfile 4096 9 node1", avoid={"u-node2"}) == ["migrate instance1 node1 node3"]
 
 
 def test_a_powered_off_node_without_oob_counts_as_reachable() -> None:

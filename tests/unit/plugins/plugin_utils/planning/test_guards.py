@@ -36,10 +36,7 @@ def test_three_of_eight_nodes_asking_are_a_storm_and_the_cure_is_named() -> None
     refusal = guards.storm(cluster, cluster.maintenance.incidents[0])
     assert refusal is not None
     assert refusal.reason == "storm: 3 of 8 nodes ask for evacuation; the fault may be elsewhere"
-    assert (
-        refusal.unblock
-        == "at most 2 nodes asking: cancel incidents, or raise storm_fraction or storm_minimum"
-    )
+    assert refusal.unblock == "at most 2 nodes asking: cancel incidents, or raise storm_fraction or storm_minimum"
     assert (refusal.subject, refusal.incident, refusal.permanent) == ("node1", "a1", False)
 
 

@@ -59,9 +59,7 @@ def test_in_any_interleaving_memory_disk_copies_and_the_limit_of_moves_hold(
 
 @FEW
 @hypothesis.given(_clusters(), st.integers())
-def test_a_node_of_which_nothing_is_refused_ends_empty_and_offline(
-    cluster: clusters.Cluster, seed: int
-) -> None:
+def test_a_node_of_which_nothing_is_refused_ends_empty_and_offline(cluster: clusters.Cluster, seed: int) -> None:
     plan = rounds.plan(cluster, at_work={})
     world = worlds.World(cluster)
     world.run(plan.jobs, luck=random.Random(seed))
@@ -91,9 +89,7 @@ def test_every_job_waits_only_for_known_jobs_and_keys_are_unique(cluster: cluste
 def test_no_instance_is_moved_by_two_jobs(cluster: clusters.Cluster) -> None:
     jobs = rounds.plan(cluster, at_work={}).jobs
     moved = collections.Counter(
-        name
-        for job in jobs
-        for name in {str(op.params["instance"]) for op in job.opcodes if "instance" in op.params}
+        name for job in jobs for name in {str(op.params["instance"]) for op in job.opcodes if "instance" in op.params}
     )
     assert set(moved.values()) <= {1}
 
@@ -115,9 +111,7 @@ def test_only_nodes_that_are_open_get_anything(cluster: clusters.Cluster) -> Non
 
 @FEW
 @hypothesis.given(_clusters(), st.integers())
-def test_a_plan_without_notes_loses_no_failure_that_was_survived(
-    cluster: clusters.Cluster, seed: int
-) -> None:
+def test_a_plan_without_notes_loses_no_failure_that_was_survived(cluster: clusters.Cluster, seed: int) -> None:
     plan = rounds.plan(cluster, at_work={})
     world = worlds.World(cluster)
     world.run(plan.jobs, luck=random.Random(seed))

@@ -160,16 +160,12 @@ def test_nodes_go_by_action_then_age_then_natural_name() -> None:
 def test_an_incident_with_unfinished_jobs_gets_no_verdict_and_no_new_jobs() -> None:
     assert _plan(NODES + PENDING + DRBD, a1=True) == rounds.RoundPlan()
     assert _plan(_with("offline") + PENDING, a1=True) == rounds.RoundPlan()
-    assert (
-        _plan(NODES + "incident a1 node1 live-repair pending 1 command=fix\n", a1=True) == rounds.RoundPlan()
-    )
+    assert _plan(NODES + "incident a1 node1 live-repair pending 1 command=fix\n", a1=True) == rounds.RoundPlan()
 
 
 def test_while_an_evacuation_is_at_work_no_other_one_begins_but_a_live_repair_does() -> None:
     plan = _plan(
-        NODES
-        + PENDING
-        + "incident b1 node2 evacuate noted 1\nincident c1 node3 live-repair noted 1 command=fix\n",
+        NODES + PENDING + "incident b1 node2 evacuate noted 1\nincident c1 node3 live-repair noted 1 command=fix\n",
         a1=True,
     )
     assert list(steps.of(plan.jobs)) == ["repair:node3"]
@@ -284,21 +280,11 @@ def test_failures_no_longer_survived_are_notes_of_the_round() -> None:
 
 
 def test_planning_again_and_in_another_order_of_the_document_gives_the_equal_plan() -> None:
-    table = (
-        NODES
-        + EVACUATE
-        + "incident b1 node2 evacuate noted 100\n"
-        + DRBD
-        + "instance2 drbd 10 10 node2 node1\n"
-    )
+    table = NODES + EVACUATE + "incident b1 node2 evacuate noted 100\n" + DRBD + "instance2 drbd 10 10 node2 node1\n"
     cluster = tables.read(table)
     turned = dataclasses.replace(
         cluster,
         nodes=dict(reversed(list(cluster.nodes.items()))),
         instances=dict(reversed(list(cluster.instances.items()))),
     )
-    assert (
-        rounds.plan(cluster, at_work={})
-        == rounds.plan(cluster, at_work={})
-        == rounds.plan(turned, at_work={})
-    )
+    assert rounds.plan(cluster, at_work={}) == rounds.plan(cluster, at_work={}) == rounds.plan(turned, at_work={})

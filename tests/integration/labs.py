@@ -1,0 +1,161 @@
+"""A lab for integration tests: real daemon, real playbooks, simulated nodes; what happens is awaited."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+from ansible_collections.roundsman.cluster.daemon.jobs import process
+from ansible_collections.roundsman.cluster.daemon.lab import building, checker, processes, world
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import reports, signing, tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import daemon_client
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+LIMIT = 240.0
+
+
+class Running:
+    """A lab that is up, and what a test asks of it."""
+
+    def __init__(self, lab: world.Lab, environment: Mapping[str, str]) -> None:
+        self.lab = lab
+        self.where = tree.Tree(lab.controller)
+        self._environment = environment
+
+    def get(self, path: str) -> Any:
+        """What the daemon answers on its socket."""
+        with daemon_client.connected(self.where.socket, seconds=70) as client:
+            answer = client.get(path)
+            answer.raise_for_status()
+            return answer.json()
+
+    def put(self, path: str, body: Any = None) -> httpx.Response:
+        """Ask the daemon to change something."""
+        with daemon_client.connected(self.where.socket, seconds=70) as client:
+            return client.put(path, json=body)
+
+    def until(self, is_so: Callable[[Running], Any], what: str) -> Any:
+        """Wait for a state: looks again after each change that the daemon tells of."""
+        end, number = time.monotonic() + LIMIT, -1
+        while time.monotonic() < end:
+            try:
+                number = self.get(f"/1/news?after={number}&seconds=5")["number"]
+                if found := is_so(self):
+                    return found
+            except httpx.HTTPError:
+                self.start()
+                number = -1
+        raise AssertionError(f"not within {LIMIT:g} s: {what}\n{self.told()}")
+
+    def incident(self, node: str) -> dict[str, Any] | None:
+        """The first incident of a node."""
+        return next((one for one in self.get("/1/status") if one["node_name"] == node), None)
+
+    def ended(self, node: str) -> Callable[[Running], Any]:
+        """Whether a node's incident has come to its end."""
+
+        def look(_: Running) -> Any:
+            found = self.incident(node)
+            return found if found and found["repair-status"] in {"completed", "failed", "canceled"} else None
+
+        return look
+
+    def cluster(self) -> clusters.Cluster:
+        """The configuration on disk."""
+        return store.read(self.where.config)
+
+    def start(self) -> None:
+        """Start the daemon, unless it runs."""
+        processes.start_daemon(self.lab, environment=self._environment)
+
+    def kill(self) -> None:
+        """Kill the daemon as nothing else would."""
+        processes.stop(self.lab, "daemon", number=9)
+
+    def diagnose(self) -> None:
+        """Run `diagnose.yml` by hand."""
+        self.play("diagnose.yml", check=True)
+
+    def play(self, name: str, *arguments: str, check: bool = False) -> subprocess.CompletedProcess[str]:
+        """Run one of the collection's playbooks by hand, against the lab's inventory."""
+        command = [
+            str(Path(sys.executable).with_name("ansible-playbook")),
+            "-i",
+            str(self.lab.folder / "inventory"),
+            str(process.PLAYBOOKS / name),
+            *arguments,
+        ]
+        return subprocess.run(command, capture_output=True, text=True, check=check)
+
+    def told(self) -> str:
+        """The end of the daemon's log, for a test that failed."""
+        return (self.where.log / "daemon.log").read_text()[-4000:]
+
+    def wrong(self) -> list[str]:
+        """What the checker finds."""
+        return checker.check(self.lab)
+
+
+def up(
+    folder: Path,
+    *,
+    nodes: int = 4,
+    instances: int = 6,
+    settings: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    migration_seconds: float = 0.0,
+    edit: Callable[[clusters.Cluster], clusters.Cluster] | None = None,
+) -> Running:
+    """Make a lab and start it; it polls nothing by itself unless `settings` say so."""
+    chosen = {
+        "diagnose_command": "lab-diagnose",
+        "diagnose_interval": 0.0,
+        "power_off_evacuated": True,
+        **(settings or {}),
+    }
+    ports = {"http": processes.free_port(), "bmc": processes.free_port(socket.SOCK_DGRAM)}
+    lab = building.build(
+        folder,
+        nodes=nodes,
+        instances=instances,
+        ports=ports,
+        settings=clusters.Settings(**chosen),
+        migration_seconds=migration_seconds,
+    )
+    running = Running(lab, environment or {})
+    if edit is not None:
+        store.write(running.where.config, edit(running.cluster()))
+    processes.start_bmcs(lab)
+    running.start()
+    return running
+
+
+def down(running: Running) -> None:
+    """End everything that the lab started."""
+    processes.down(running.lab)
+
+
+def report(running: Running, node: str, diagnosis_text: str, *, now: float | None = None) -> str:
+    """The envelope that a node would send, made with its own key."""
+    known = running.cluster().node(node)
+    key = (running.lab.node(node).root / "var/lib/roundsman/node.key").read_bytes()
+    moment = time.time() if now is None else now
+    message = reports.message(node_uuid=known.uuid, timestamp_ns=int(moment * 1e9), data=diagnosis_text, problem=None)
+    return signing.sign(message, key=key, now=int(moment))
+
+
+def drop(running: Running, name: str, content: str | bytes) -> None:
+    """Put a file into the spool as a careful program does: under another name first."""
+    data = content.encode() if isinstance(content, str) else content
+    temporary = running.where.spool / f".{name}"
+    temporary.write_bytes(data)
+    temporary.rename(running.where.spool / name)
