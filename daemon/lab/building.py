@@ -8,9 +8,6 @@ import os
 import pwd
 import secrets
 import shlex
-import sys
-import time
-import uuid
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import cluster as clusters
@@ -18,14 +15,13 @@ from ...plugins.module_utils.domain import errors, signing, tree
 from ...plugins.module_utils.hypervisor import fake
 from ...plugins.module_utils.storage import simulated
 from ...plugins.plugin_utils.config import store
-from . import world
+from . import population, world
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 BMC_USER = "roundsman"
-NODE_MEMORY = 131_072
-NODE_DISK = 4_194_304
 
 
 def build(
@@ -36,8 +32,11 @@ def build(
     ports: dict[str, int],
     settings: clusters.Settings,
     migration_seconds: float = 0.0,
+    pairs: Sequence[tuple[str, str]] | None = None,
 ) -> world.Lab:
     """Make the folder of a new lab; `ports` are those of `http` and `bmc`.
+
+    Instances are spread over the nodes in turn, unless `pairs` gives for each its primary and its secondary.
 
     Raises:
         Refused: there is something in the folder already, or there are too few nodes for pairs.
@@ -49,7 +48,9 @@ def build(
     lab = world.Lab(folder.resolve())
     names = [f"node{number}" for number in range(1, nodes + 1)]
     password = secrets.token_hex(8)
-    cluster = _cluster(lab, names, instances, settings=settings, migration_seconds=migration_seconds)
+    cluster = population.make_cluster(lab, names, settings=settings)
+    wanted = population.spread(cluster, instances) if pairs is None else pairs
+    cluster = population.with_instances(cluster, wanted, migration_seconds=migration_seconds)
     where = tree.Tree(lab.controller)
     for path in (where.etc, where.lib, where.run, where.log, where.spool, lab.folder / "inventory"):
         path.mkdir(parents=True)
@@ -77,87 +78,6 @@ def build(
 def bmc_address(index: int) -> str:
     """The loopback address of the BMC of a lab's node."""
     return f"127.77.{index // 250}.{index % 250 + 1}"
-
-
-def group_count(nodes: int) -> int:
-    """Groups are blocks of at least three nodes; below six nodes there is one, and never more than four."""
-    return 1 if nodes < 6 else min(4, nodes // 3)  # noqa: PLR2004 - two blocks of three
-
-
-def _cluster(
-    lab: world.Lab, names: list[str], instances: int, *, settings: clusters.Settings, migration_seconds: float
-) -> clusters.Cluster:
-    now, count = time.time(), group_count(len(names))
-    groups = [clusters.Group(uuid=_uuid(), name=f"group{number + 1}", ctime=now, mtime=now) for number in range(count)]
-    blocks = [names[len(names) * one // count : len(names) * (one + 1) // count] for one in range(count)]
-    nodes = {
-        name: clusters.Node(
-            uuid=_uuid(),
-            name=name,
-            group=group.uuid,
-            primary_ip="127.0.0.1",
-            mtotal=NODE_MEMORY,
-            mnode=2048,
-            dtotal=NODE_DISK,
-            ctotal=32,
-            master_candidate=names.index(name) < 10,  # noqa: PLR2004 - the default candidate pool
-            hostvars={
-                "ansible_connection": "roundsman.cluster.lab_node",
-                "ansible_python_interpreter": sys.executable,
-                "roundsman_lab_root": str(lab.node(name).root),
-                "roundsman_migration_address": str(lab.node(name).wire),
-            },
-            ctime=now,
-            mtime=now,
-        )
-        for group, block in zip(groups, blocks, strict=True)
-        for name in block
-    }
-    made = [
-        _instance(
-            number,
-            [nodes[name] for name in blocks[number % count]],
-            migration_seconds=migration_seconds,
-            now=now,
-        )
-        for number in range(instances)
-    ]
-    return clusters.Cluster(
-        cluster=clusters.Parameters(
-            cluster_name=lab.folder.name,
-            uuid=_uuid(),
-            master_node=nodes[names[0]].uuid,
-            ndparams={"oob_program": "ipmi"},
-            ctime=now,
-            mtime=now,
-        ),
-        nodegroups={one.uuid: one for one in groups},
-        nodes={one.uuid: one for one in nodes.values()},
-        instances={one.uuid: one for one in made},
-        maintenance=clusters.Maintenance(settings=settings, ctime=now, mtime=now),
-        ctime=now,
-        mtime=now,
-    )
-
-
-def _instance(number: int, block: list[clusters.Node], *, migration_seconds: float, now: float) -> clusters.Instance:
-    turn = number // max(1, len(block))
-    primary = block[(number + turn) % len(block)]
-    secondary = block[(number + turn + 1 + turn % max(1, len(block) - 1)) % len(block)]
-    if secondary is primary:
-        secondary = block[(block.index(primary) + 1) % len(block)]
-    return clusters.Instance(
-        uuid=_uuid(),
-        name=f"instance{number + 1}",
-        primary_node=primary.uuid,
-        secondary_nodes=(secondary.uuid,),
-        disks=(clusters.Disk(size=10_240),),
-        memory=(1024, 2048, 4096)[number % 3],
-        hypervisor="fake",
-        hvparams={"migration_seconds": f"{migration_seconds:g}"} if migration_seconds else {},
-        ctime=now,
-        mtime=now,
-    )
 
 
 def _write_credentials(where: tree.Tree, names: list[str], *, port: int, password: str) -> None:
@@ -224,7 +144,3 @@ def _place(lab: world.Lab, cluster: clusters.Cluster, instance: clusters.Instanc
         simulated.Copies(root, opcode="lab up").create(instance.name, [disk.size for disk in instance.disks])
     root = lab.node(cluster.node_name(instance.primary_node)).root
     fake.Driver(root, opcode="lab up").start(instance.name, {"memory": instance.memory})
-
-
-def _uuid() -> str:
-    return str(uuid.uuid4())

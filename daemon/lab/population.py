@@ -1,0 +1,114 @@
+"""The cluster of a new lab as a value: its groups, nodes and instances."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+from ...plugins.module_utils.domain import cluster as clusters
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from . import world
+
+NODE_MEMORY = 131_072
+NODE_DISK = 4_194_304
+CANDIDATES = 10
+BLOCK = 3
+MOST_GROUPS = 4
+
+
+def group_count(nodes: int) -> int:
+    """Groups are blocks of at least three nodes; below six nodes there is one, and never more than four."""
+    return max(1, min(MOST_GROUPS, nodes // BLOCK))
+
+
+def make_cluster(lab: world.Lab, names: Sequence[str], *, settings: clusters.Settings) -> clusters.Cluster:
+    """A cluster of nodes without instances; the first node is the master."""
+    now, count = time.time(), group_count(len(names))
+    groups = [clusters.Group(uuid=_uuid(), name=f"group{one + 1}", ctime=now, mtime=now) for one in range(count)]
+    nodes = [
+        _node(lab, name, groups[index * count // len(names)].uuid, is_candidate=index < CANDIDATES, now=now)
+        for index, name in enumerate(names)
+    ]
+    parameters = clusters.Parameters(
+        cluster_name=lab.folder.name,
+        uuid=_uuid(),
+        master_node=nodes[0].uuid,
+        ndparams={"oob_program": "ipmi"},
+        ctime=now,
+        mtime=now,
+    )
+    return clusters.Cluster(
+        cluster=parameters,
+        nodegroups={one.uuid: one for one in groups},
+        nodes={one.uuid: one for one in nodes},
+        maintenance=clusters.Maintenance(settings=settings, ctime=now, mtime=now),
+        ctime=now,
+        mtime=now,
+    )
+
+
+def with_instances(
+    cluster: clusters.Cluster, pairs: Sequence[tuple[str, str]], *, migration_seconds: float = 0.0
+) -> clusters.Cluster:
+    """The cluster with one instance for each pair of primary and secondary (names)."""
+    now = time.time()
+    made = [
+        clusters.Instance(
+            uuid=_uuid(),
+            name=f"instance{number + 1}",
+            primary_node=cluster.node(primary).uuid,
+            secondary_nodes=(cluster.node(secondary).uuid,),
+            disks=(clusters.Disk(size=10_240),),
+            memory=(1024, 2048, 4096)[number % 3],
+            hypervisor="fake",
+            hvparams={"migration_seconds": f"{migration_seconds:g}"} if migration_seconds else {},
+            ctime=now,
+            mtime=now,
+        )
+        for number, (primary, secondary) in enumerate(pairs)
+    ]
+    return dataclasses.replace(cluster, instances={one.uuid: one for one in made})
+
+
+def spread(cluster: clusters.Cluster, count: int) -> list[tuple[str, str]]:
+    """Pairs for so many instances: group by group, node by node, each turn with another secondary."""
+    blocks = [[one.name for one in cluster.nodes.values() if one.group == group] for group in cluster.nodegroups]
+    return [_pair(blocks[number % len(blocks)], number // len(blocks)) for number in range(count)]
+
+
+def _pair(block: list[str], number: int) -> tuple[str, str]:
+    turn, place = divmod(number, len(block))
+    distance = 1 + turn % (len(block) - 1)
+    return block[place], block[(place + distance) % len(block)]
+
+
+def _node(lab: world.Lab, name: str, group: str, *, is_candidate: bool, now: float) -> clusters.Node:
+    return clusters.Node(
+        uuid=_uuid(),
+        name=name,
+        group=group,
+        primary_ip="127.0.0.1",
+        mtotal=NODE_MEMORY,
+        mnode=2048,
+        dtotal=NODE_DISK,
+        ctotal=32,
+        master_candidate=is_candidate,
+        hostvars={
+            "ansible_connection": "roundsman.cluster.lab_node",
+            "ansible_python_interpreter": sys.executable,
+            "roundsman_lab_root": str(lab.node(name).root),
+            "roundsman_migration_address": str(lab.node(name).wire),
+        },
+        ctime=now,
+        mtime=now,
+    )
+
+
+def _uuid() -> str:
+    return str(uuid.uuid4())
