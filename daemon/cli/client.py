@@ -1,0 +1,161 @@
+"""The daemon as the command line sees it: HTTP over its unix socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote
+
+import httpx
+
+from ...plugins.module_utils.domain import errors, tree
+
+if TYPE_CHECKING:
+    import typer
+
+PATIENCE = 75.0
+"""Seconds to wait for an answer; the daemon itself keeps a waiting client at most 60."""
+LABS = Path(".lab")
+
+
+class NoDaemon(errors.Failed):
+    """Nobody answers at the socket."""
+
+
+class Daemon:
+    """The daemon of one root; to be used as a context manager.
+
+    Raises, from every request:
+        NoDaemon: nobody answers at the socket. Refused: the daemon's own sentence of why not.
+        Failed: it broke off.
+    """
+
+    def __init__(self, root: Path, *, hint: str = "") -> None:
+        self.root = root
+        self._socket = tree.Tree(root).socket
+        self._hint = hint
+        self._folder = -1
+        self._http: httpx.Client | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._folder = _open_folder(self._socket)
+        except OSError as error:
+            raise self._absent(error) from error
+        # The kernel takes 107 bytes of a socket's name; through the open folder the name is short.
+        transport = httpx.HTTPTransport(uds=_short(self._folder, self._socket))
+        self._http = httpx.Client(transport=transport, base_url="http://roundsmand", timeout=PATIENCE, trust_env=False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._http is not None:
+            self._http.close()
+        os.close(self._folder)
+
+    def get(self, *parts: object, **query: object) -> Any:
+        """Read the JSON value of a resource; each part of its path is quoted."""
+        return json.loads(self.text(*parts, **query))
+
+    def text(self, *parts: object, **query: object) -> str:
+        """Read a resource as the very text that the daemon sent: no number in it is rounded."""
+        return self._request("GET", parts, query=query)
+
+    def put(self, *parts: object, body: dict[str, Any] | None = None) -> Any:
+        """Change a resource; returns what it is afterwards."""
+        return json.loads(self._request("PUT", parts, body=body))
+
+    def delete(self, *parts: object) -> Any:
+        """Remove a resource; returns what is left of it."""
+        return json.loads(self._request("DELETE", parts))
+
+    def _request(
+        self,
+        method: str,
+        parts: tuple[object, ...],
+        *,
+        query: dict[str, Any] | None = None,
+        body: dict[str, Any] | None = None,
+    ) -> str:
+        assert self._http is not None
+        path = "/" + "/".join(_quoted(str(part)) for part in parts)
+        try:
+            answer = self._http.request(method, path, params=query or None, json=body)
+        except httpx.ConnectError as error:
+            raise self._absent(error) from error
+        except httpx.TimeoutException as error:
+            raise errors.Failed(f"the daemon at {self._socket} gave no answer within {PATIENCE:.0f} s") from error
+        except httpx.TransportError as error:
+            raise errors.Failed(f"the daemon at {self._socket} broke off: {error}") from error
+        if answer.status_code >= HTTPStatus.BAD_REQUEST:
+            raise _refusal(answer)
+        return answer.text
+
+    def _absent(self, error: Exception) -> NoDaemon:
+        if isinstance(error, PermissionError) or "Permission denied" in str(error):
+            return NoDaemon(f"you may not talk to the daemon at {self._socket}: be root, or in the group of that file")
+        is_lab = (self.root.parent / "lab.json").exists()
+        start = f"roundsman lab up --dir {self.root.parent}" if is_lab else f"roundsmand --root {self.root}"
+        return NoDaemon(f"no daemon answers at {self._socket}: start it with `{start}`{self._hint}")
+
+
+def of(ctx: typer.Context) -> Daemon:
+    """Find the daemon that the options of this command name."""
+    return located(ctx.find_root().params.get("root"))
+
+
+def located(chosen: Path | None) -> Daemon:
+    """Find the daemon of a root or lab folder; without one this machine's, else that of the only live lab."""
+    if chosen is not None:
+        lab = chosen / "controller"
+        return Daemon(lab if lab.is_dir() else chosen)
+    own = Path("/")
+    if tree.Tree(own).socket.exists():
+        return Daemon(own)
+    labs = sorted(path for path in LABS.glob("*/controller") if _is_live(tree.Tree(path).socket))
+    if len(labs) == 1:
+        return Daemon(labs[0])
+    names = ", ".join(str(path.parent) for path in labs)
+    return Daemon(own, hint=f", or choose one of the labs with --dir: {names}" if labs else "")
+
+
+def _open_folder(path: Path) -> int:
+    return os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _short(folder: int, path: Path) -> str:
+    return f"/proc/self/fd/{folder}/{path.name}"
+
+
+def _is_live(path: Path) -> bool:
+    try:
+        folder = _open_folder(path)
+    except OSError:
+        return False
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(1)
+            probe.connect(_short(folder, path))
+    except OSError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(folder)
+
+
+def _quoted(part: str) -> str:
+    # A part such as `..` must reach the daemon, so its dots may not look like a way up.
+    return quote(part, safe="").replace(".", "%2E")
+
+
+def _refusal(answer: httpx.Response) -> errors.RoundsmanError:
+    kind = errors.Refused if answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR else errors.Failed
+    try:
+        detail = answer.json()["detail"]
+    except (ValueError, KeyError, TypeError):
+        detail = f"the daemon answered {answer.status_code} {answer.reason_phrase}"
+    return kind(str(detail))

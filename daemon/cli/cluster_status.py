@@ -1,0 +1,152 @@
+"""`roundsman status`, `plan`, `explain`, `pause` and `resume`: the cluster as a whole."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import client, completion, explanation, incident, jobs, output, wording
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Name = Annotated[str, typer.Argument(metavar="NODE", help="The node's name.", autocompletion=completion.nodes)]
+Reason = Annotated[str, typer.Argument(metavar="REASON", help="Why; everybody sees it.")]
+OPEN = frozenset({"noted", "pending"})
+
+
+def install(app: typer.Typer) -> None:
+    """Give the application its commands about the whole cluster."""
+    app.command(epilog="Example: roundsman status")(status)
+    app.command(epilog="Example: roundsman plan -o json")(plan)
+    app.command(epilog="Example: roundsman explain node3")(explain)
+    app.command(epilog="Example: roundsman pause 'the switch is being replaced'")(pause)
+    app.command(epilog="Example: roundsman resume")(resume)
+
+
+def status(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> None:
+    """Show the nodes, what is broken, and what is done about it."""
+    with client.of(ctx) as daemon:
+        if form is output.Format.JSON:
+            output.as_json(daemon.text("1", "page"))
+            return
+        state = daemon.get("1", "page")
+    output.line(f"Cluster {state['cluster']}, master {state['master']}.")
+    if state["paused"]:
+        output.line(f"Maintenance is paused: {state['paused']}", style="bold yellow")
+    _nodes(state["nodes"])
+    output.title("Incidents")
+    incident.show(state["incidents"], empty="None.")
+    _round(state)
+    if state["refusals"]:
+        output.title("Refused for now")
+        _refusals(state["refusals"])
+    _silent(state)
+
+
+def plan(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> None:
+    """Show what a round would do now, in which order, and what is refused; nothing is changed."""
+    with client.of(ctx) as daemon:
+        if form is output.Format.JSON:
+            output.as_json(daemon.text("1", "plan"))
+            return
+        told = daemon.get("1", "plan")
+    if told["waits_for_round"]:
+        output.line("This waits for the round at work: it starts when the round's jobs have ended.")
+    places = {one["key"]: place for place, one in enumerate(told["jobs"], start=1)}
+    rows = [
+        (places[one["key"]], wording.job(one, told["names"]), _order(one, places), one["reason"])
+        for one in told["jobs"]
+    ]
+    output.table(("#", "JOB", "AFTER", "WHY"), rows, empty="There is nothing to do now.")
+    for uuid in told["completed"]:
+        output.line(f"Incident {wording.short(uuid)} is complete.")
+    for uuid, reason in told["failed"]:
+        output.line(f"Incident {wording.short(uuid)} fails: {reason}.")
+    if told["refusals"]:
+        output.title("Refused")
+        _refusals(told["refusals"])
+    for note in told["notes"]:
+        output.line(f"Note: {note}")
+
+
+def explain(ctx: typer.Context, name: Name, *, form: output.Option = output.Format.TABLE) -> None:
+    """Say why a node is as it is, what happens to it, and what to do next."""
+    with client.of(ctx) as daemon:
+        if form is output.Format.JSON:
+            output.as_json(daemon.text("1", "explain", name))
+            return
+        told = daemon.get("1", "explain", name)
+    for paragraph in explanation.sentences(told, now=time.time()):
+        output.line(paragraph)
+
+
+def pause(ctx: typer.Context, reason: Reason) -> None:
+    """Start no more rounds until `resume`; jobs at work run to their end."""
+    if not reason.strip():
+        raise typer.BadParameter("say why, in a few words", param_hint="REASON")
+    with client.of(ctx) as daemon:
+        daemon.put("2", "pause", body={"reason": reason})
+    output.line(f"Maintenance is paused: {reason}. It goes on with `roundsman resume`.")
+
+
+def resume(ctx: typer.Context) -> None:
+    """Let rounds start again."""
+    with client.of(ctx) as daemon:
+        daemon.put("2", "pause", body={"reason": ""})
+    output.line("Maintenance goes on.")
+
+
+def _nodes(found: list[dict[str, Any]]) -> None:
+    for group in dict.fromkeys(one["group"] for one in found):
+        output.title(f"Group {group}")
+        rows = [
+            (
+                one["name"],
+                one["role"],
+                wording.health(one),
+                wording.power(one),
+                wording.memory(one),
+                " ".join([*one["primaries"], *(f"({name})" for name in one["secondaries"])]),
+            )
+            for one in found
+            if one["group"] == group
+        ]
+        output.table(("NODE", "ROLE", "HEALTH", "POWER", "MEMORY", "INSTANCES (COPIES)"), rows)
+
+
+def _round(state: dict[str, Any]) -> None:
+    if not state["at_work"]:
+        output.title(f"No round is at work; {state['round']} have been so far")
+        return
+    ended = sum(one["status"] in wording.FINAL for one in state["jobs"])
+    output.title(f"Round {state['round']} is at work: {ended} of {len(state['jobs'])} jobs have ended")
+    jobs.show(state["jobs"], empty="It has no jobs.")
+
+
+def _silent(state: dict[str, Any]) -> None:
+    now = time.time()
+    silent = [one for one in state["nodes"] if one["unreachable"] and not one["offline"]]
+    if silent:
+        output.title("Unreachable nodes")
+        rows = [
+            (one["name"], wording.age(one["unreachable"]["time"], now=now), one["unreachable"]["text"])
+            for one in silent
+        ]
+        output.table(("NODE", "LAST TRIED", "WHY"), rows)
+    if state["rejected"]:
+        output.title("Rejected reports")
+        output.table(("REASON", "COUNT"), sorted(state["rejected"].items()))
+
+
+def _refusals(found: Iterable[dict[str, Any]]) -> None:
+    rows = [(one["subject"], one["reason"], one["unblock"] or "nothing") for one in found]
+    output.table(("WHAT", "WHY NOT", "WHAT WOULD UNBLOCK IT"), rows)
+
+
+def _order(one: dict[str, Any], places: dict[str, int]) -> str:
+    after = [str(places[key]) for key in one["after"] if key in places]
+    behind = [f"end of {places[key]}" for key in one["behind"] if key in places]
+    return ", ".join(after + behind)

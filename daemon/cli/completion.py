@@ -1,0 +1,53 @@
+"""What the shell may complete: names and ids, asked from the daemon when it answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer  # noqa: TC002 - Typer reads the annotations at run time
+
+from ...plugins.module_utils.domain import errors
+from . import client, wording
+
+
+def nodes(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Offer the names of nodes."""
+    return _starting([str(one["name"]) for one in _asked(ctx, "1", "nodes")], incomplete)
+
+
+def groups(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Offer the names of node groups that have nodes."""
+    return _starting(sorted({str(one["group"]) for one in _asked(ctx, "1", "nodes")}), incomplete)
+
+
+def instances(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Offer the names of instances."""
+    return _starting([str(one["name"]) for one in _asked(ctx, "1", "instances")], incomplete)
+
+
+def jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Offer the ids of jobs, each with what it does."""
+    found = [(str(one["id"]), f"{one['status']}: {wording.job(one)}") for one in _asked(ctx, "1", "jobs")]
+    return [one for one in found if one[0].startswith(incomplete)]
+
+
+def incidents(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Offer the ids of incidents, each with its node; short ones unless more is typed."""
+    found = [
+        (str(one["uuid"]), f"{one['node_name']}: {one['action']}, {one['repair-status']}")
+        for one in _asked(ctx, "1", "status")
+    ]
+    is_long = len(incomplete) > wording.SHORT_ID
+    return [(uuid if is_long else wording.short(uuid), told) for uuid, told in found if uuid.startswith(incomplete)]
+
+
+def _asked(ctx: typer.Context, *parts: str) -> list[Any]:
+    try:
+        with client.of(ctx) as daemon:
+            return list(daemon.get(*parts))
+    except errors.RoundsmanError:
+        return []
+
+
+def _starting(names: list[str], incomplete: str) -> list[str]:
+    return [one for one in names if one.startswith(incomplete)]

@@ -1,0 +1,131 @@
+"""Why a node is as it is, in sentences; pure, the time is a parameter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import wording
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PAUSED = "maintenance is paused"
+
+
+def sentences(told: dict[str, Any], *, now: float) -> list[str]:
+    """Word the daemon's explanation of a node, the operator's next step last; `now` in unix seconds."""
+    return [
+        *_state(told["node"], now=now),
+        *(line for one in told["incidents"] for line in _incident(one, told["jobs"], now=now)),
+        *(_refusal(one) for one in told["refusals"]),
+        *_planned(told["planned"]),
+        *_next(told),
+    ]
+
+
+def _state(node: dict[str, Any], *, now: float) -> Iterator[str]:
+    name = node["name"]
+    power = {True: "its power is on", False: "its power is off", None: "it has no BMC"}[node["powered"]]
+    yield f"{name}, in group {node['group']}, is {_role(node['role'])}; {power}."
+    if node["problem"] is not None:
+        text = f": {node['problem']['text']}" if node["problem"]["text"] else ""
+        yield f"It cannot be diagnosed ({node['problem']['reason']}{text}). This is no sign of health."
+    elif node["health"] is None:
+        yield "It has not reported yet. This is no sign of health."
+    else:
+        yield f"Its last report says {node['health']}."
+    if node["unreachable"] is not None and not node["offline"]:
+        since = wording.age(node["unreachable"]["time"], now=now)
+        yield f"It did not answer {since} ago: {node['unreachable']['text']}."
+    primaries = wording.enumerated(node["primaries"])
+    copies = wording.enumerated(node["secondaries"])
+    held = f"It runs {primaries}" if primaries else "No instance has its primary here"
+    yield f"{held}; it keeps copies of {copies}." if copies else f"{held}."
+
+
+def _incident(one: dict[str, Any], jobs: list[dict[str, Any]], *, now: float) -> Iterator[str]:
+    age = wording.age(one["ctime"], now=now)
+    reason = f", because {one['reason']}" if one["reason"] else ""
+    stands = f"it came {age} ago and is {one['repair-status']}{reason}"
+    yield f"Incident {wording.short(one['uuid'])} asks for {one['action']}; {stands}."
+    known = {job["id"]: job for job in jobs}
+    for number in one["jobs"]:
+        if number not in known:
+            yield f"  Job {number} is not in the queue any more."
+        else:
+            yield f"  {_job(known[number], known)}"
+
+
+def _job(one: dict[str, Any], known: dict[int, dict[str, Any]]) -> str:
+    told = f"Job {one['id']} ({wording.job(one)}): {one['status']}"
+    if one["text"]:
+        return f"{told}: {one['text']}."
+    waits = [str(other) for other, _ in one["depends"] if known.get(other, {}).get("status") not in wording.FINAL]
+    if waits and one["status"] in wording.WAITING:
+        return f"{told}, after job {wording.enumerated(waits)}."
+    return f"{told}."
+
+
+def _refusal(one: dict[str, Any]) -> str:
+    cure = f"What would unblock it: {one['unblock']}." if one["unblock"] else "Nothing would unblock it."
+    return f"Refused for {one['subject']}: {one['reason']}. {cure}"
+
+
+def _planned(planned: list[dict[str, Any]]) -> Iterator[str]:
+    if planned:
+        yield "The next round would do this:"
+    for one in planned:
+        yield f"  {one['reason']}."
+
+
+def _next(told: dict[str, Any]) -> list[str]:
+    steps = list(dict.fromkeys([*_for_incidents(told), *_for_node(told)]))
+    if not steps:
+        return ["There is nothing for you to do."]
+    return ["What you do next:", *(f"  {step}" for step in steps)]
+
+
+def _for_incidents(told: dict[str, Any]) -> Iterator[str]:
+    tags = told["node"]["tags"]
+    if any(one["reason"].startswith(PAUSED) for one in told["refusals"]):
+        yield "Let maintenance go on: `roundsman resume`"
+    for one in told["incidents"]:
+        short, status = wording.short(one["uuid"]), one["repair-status"]
+        if one["tag"] in tags and status == "completed":
+            yield f"Mend the node, then say so: `roundsman incident ack {short}`"
+        elif one["tag"] in tags and status == "failed":
+            yield from _failed(one, told["jobs"])
+        elif status == "completed":
+            yield f"Incident {short} is acknowledged; it is forgotten once the node reports something else."
+        elif status == "canceled":
+            yield f"Incident {short} is ignored until the node reports something else."
+        else:
+            cancel = f"`roundsman incident cancel {short}`"
+            yield f"Wait: incident {short} is worked on. To have it ignored: {cancel}"
+
+
+def _failed(one: dict[str, Any], jobs: list[dict[str, Any]]) -> Iterator[str]:
+    bad = next((job["id"] for job in jobs if job["id"] in one["jobs"] and job["status"] == "error"), None)
+    if bad is not None:
+        yield f"See what went wrong: `roundsman jobs info {bad}`"
+    yield f"Take care of it, then have it tried anew: `roundsman incident ack {wording.short(one['uuid'])}`"
+
+
+def _for_node(told: dict[str, Any]) -> Iterator[str]:
+    node = told["node"]
+    is_open = any(one["repair-status"] in {"noted", "pending"} for one in told["incidents"])
+    if is_open:
+        return
+    if node["problem"] is not None:
+        yield "Mend the node's diagnose command; until then Roundsman does not know how it is."
+    if node["offline"] and node["powered"] is False:
+        yield f"Power it on when it is mended: `roundsman node power on {node['name']}`"
+    if node["offline"]:
+        yield f"Bring it back when it is mended: `roundsman node online {node['name']}`"
+    elif node["drained"]:
+        yield f"Let instances go there again: `roundsman node undrain {node['name']}`"
+
+
+def _role(role: str) -> str:
+    words = {"master": "the master", "candidate": "a master candidate", "regular": "a regular node"}
+    return words.get(role, role)

@@ -1,0 +1,67 @@
+"""`roundsman incident`: what nodes asked for, and how far the answer has come."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import client, completion, output, wording
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+app = typer.Typer(help="Incidents: what nodes asked for, and how far the answer has come.", no_args_is_help=True)
+Id = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="The incident's id, or its first characters (at least 4).",
+        autocompletion=completion.incidents,
+    ),
+]
+
+
+@app.command("list", epilog="Example: roundsman incident list -o json")
+def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> None:
+    """List all incidents that are not forgotten."""
+    with client.of(ctx) as daemon:
+        if form is output.Format.JSON:
+            output.as_json(daemon.text("1", "status"))
+            return
+        show(daemon.get("1", "status"), empty="There are no incidents.")
+
+
+@app.command(epilog="Example: roundsman incident cancel 3f2a91c0")
+def cancel(ctx: typer.Context, uuid: Id) -> None:
+    """Have an open incident ignored for as long as its node reports it; its queued jobs are removed."""
+    with client.of(ctx) as daemon:
+        done = daemon.put("2", "incidents", uuid, "cancel")
+    output.line(f"Incident {wording.short(done['uuid'])} of {done['node_name']} is canceled.")
+
+
+@app.command(epilog="Example: roundsman incident ack 3f2a91c0")
+def ack(ctx: typer.Context, uuid: Id) -> None:
+    """Say that a person has taken care of a completed or failed incident: its tag leaves the node."""
+    with client.of(ctx) as daemon:
+        done = daemon.put("2", "incidents", uuid, "acknowledge")
+    output.line(f"Incident {wording.short(done['uuid'])} is acknowledged.")
+
+
+def show(found: Iterable[dict[str, Any]], *, empty: str) -> None:
+    """Print incidents as a table."""
+    now = time.time()
+    rows = [
+        (
+            wording.short(one["uuid"]),
+            one["node_name"],
+            one["action"],
+            one["repair-status"],
+            wording.age(one["ctime"], now=now),
+            " ".join(str(job) for job in one["jobs"]),
+            one["reason"],
+        )
+        for one in found
+    ]
+    output.table(("INCIDENT", "NODE", "ASKS FOR", "STATUS", "AGE", "JOBS", "REASON"), rows, empty=empty)

@@ -1,0 +1,139 @@
+"""`roundsman jobs`: the job queue, and following one job to its end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from ...plugins.module_utils.domain import errors
+from . import client, completion, output, wording
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+app = typer.Typer(help="Jobs: the work in the queue.", no_args_is_help=True)
+Id = Annotated[int, typer.Argument(metavar="ID", help="The job's number.", autocompletion=completion.jobs)]
+GLANCE = 1.0
+"""Seconds between two looks at a job on a terminal, so that its progress moves."""
+LONG_LOOK = 60.0
+
+
+@app.command("list", epilog="Example: roundsman jobs list -o json")
+def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> None:
+    """List the jobs of the queue, finished ones too."""
+    with client.of(ctx) as daemon:
+        if form is output.Format.JSON:
+            output.as_json(daemon.text("2", "jobs"))
+            return
+        show(daemon.get("2", "jobs"), empty="The queue is empty.")
+
+
+@app.command(epilog="Example: roundsman jobs info 12")
+def info(ctx: typer.Context, job: Id, *, form: output.Option = output.Format.TABLE) -> None:
+    """Show one job: its steps, what it waits for, and why it was submitted."""
+    with client.of(ctx) as daemon:
+        if form is output.Format.JSON:
+            output.as_json(daemon.text("2", "jobs", job))
+            return
+        found = daemon.get("2", "jobs", job)
+    now = time.time()
+    depends = ", ".join(f"{other} ({' or '.join(statuses)})" for other, statuses in found["depends"])
+    output.facts(
+        [
+            ("Job", found["id"]),
+            ("Status", found["status"]),
+            ("Result", found["text"]),
+            ("Priority", found["priority"]),
+            ("Submitted", f"{wording.age(found['received'], now=now)} ago"),
+            ("After", depends),
+            *(("Because", f"{text} ({source})") for source, text, _ in found["reason"]),
+        ]
+    )
+    output.line()
+    rows = [
+        (wording.opcode(one, found["names"]), one["status"], _took(one, now=now), one["text"])
+        for one in found["opcodes"]
+    ]
+    output.table(("STEP", "STATUS", "TOOK", "RESULT"), rows)
+
+
+@app.command(epilog="Example: roundsman jobs cancel 12")
+def cancel(ctx: typer.Context, job: Id) -> None:
+    """Cancel a job: what has not started never starts, what runs is ended."""
+    with client.of(ctx) as daemon:
+        found = daemon.delete("2", "jobs", job)
+    output.line(f"Job {found['id']} is {found['status']}.")
+
+
+@app.command(epilog="Example: roundsman jobs watch 12")
+def watch(ctx: typer.Context, job: Id) -> None:
+    """Follow a job until it ends; the exit status is 1 when it did not succeed."""
+    with client.of(ctx) as daemon:
+        follow(daemon, job)
+
+
+def follow(daemon: client.Daemon, job: int) -> None:
+    """Wait until a job has ended, its progress shown on a terminal.
+
+    Raises:
+        Failed: the job did not succeed; the text is the job's.
+    """
+    try:
+        found = _ended(daemon, job)
+    except KeyboardInterrupt:
+        output.warning(f"roundsman: job {job} goes on: see `roundsman jobs watch {job}`")
+        raise
+    if found["status"] != "success":
+        raise errors.Failed(f"job {job} ended as {found['status']}" + (f": {found['text']}" if found["text"] else ""))
+    told = [step["text"] for step in found["opcodes"] if step["text"]]
+    output.line(f"Job {job}: {wording.job(found)}: success" + (f" ({'; '.join(told)})" if told else ""))
+
+
+def submitted(daemon: client.Daemon, job: dict[str, Any], *, submit: bool) -> None:
+    """Follow a job that was just submitted, or only tell its number."""
+    if submit:
+        output.line(str(job["id"]))
+    else:
+        follow(daemon, job["id"])
+
+
+def show(found: Iterable[dict[str, Any]], *, empty: str) -> None:
+    """Print jobs as a table."""
+    now = time.time()
+    rows = [
+        (one["id"], one["status"], wording.steps(one), wording.age(one["received"], now=now), _about(one))
+        for one in found
+    ]
+    output.table(("JOB", "STATUS", "STEPS", "AGE", "WHAT"), rows, empty=empty)
+
+
+def _ended(daemon: client.Daemon, job: int) -> dict[str, Any]:
+    if not sys.stderr.isatty():
+        return _look(daemon, job, seconds=LONG_LOOK)
+    with Console(stderr=True, highlight=False, markup=False).status(f"job {job}") as shown:
+        return _look(daemon, job, seconds=GLANCE, tell=shown.update)
+
+
+def _look(daemon: client.Daemon, job: int, *, seconds: float, tell: Any = None) -> dict[str, Any]:
+    while True:
+        found: dict[str, Any] = daemon.get("2", "jobs", job, "wait", timeout=seconds)
+        if found["status"] in wording.FINAL:
+            return found
+        if tell is not None:
+            tell(output.printable(f"job {job}: {wording.job(found)}: {found['status']}, step {wording.steps(found)}"))
+
+
+def _about(one: dict[str, Any]) -> str:
+    after = [str(other) for other, _ in one["depends"]]
+    told = wording.job(one)
+    if after and one["status"] in wording.WAITING:
+        told += f" (after {', '.join(after)})"
+    return f"{told}: {one['text']}" if one["text"] else told
+
+
+def _took(one: dict[str, Any], *, now: float) -> str:
+    return wording.age(one["started"], now=one["ended"] or now) if one["started"] else "-"

@@ -1,0 +1,127 @@
+"""What a command prints: a table for people, or JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ...plugins.module_utils.domain import json_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+ENDLESS = 10_000
+"""The width of a line that no terminal shows: one row stays one line for grep and awk."""
+NARROW = 20
+"""A column whose cells are no longer than this is not folded on a terminal: the others give way."""
+STYLES = {
+    **dict.fromkeys(("Ok", "success", "completed", "on"), "green"),
+    **dict.fromkeys(("evacuate", "evacuate-failover", "error", "failed", "unreachable"), "bold red"),
+    **dict.fromkeys(("live-repair", "pending", "running", "drained", "noted", "canceling"), "yellow"),
+    **dict.fromkeys(("offline", "off", "canceled", "no BMC", "no report", "-"), "dim"),
+}
+
+
+class Format(Enum):
+    """How a listing is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+Option = Annotated[Format, typer.Option("--output", "-o", help="Print a table for people, or JSON for programs.")]
+
+
+def line(text: str = "", *, style: str = "") -> None:
+    """Print one paragraph; on a terminal it is wrapped at words."""
+    _console().print(Text(printable(text), style=style), soft_wrap=not sys.stdout.isatty())
+
+
+def title(text: str) -> None:
+    """Print a heading with an empty line above it."""
+    line()
+    line(text, style="bold")
+
+
+def warning(text: str) -> None:
+    """Print one line on standard error."""
+    sys.stderr.write(" ".join(printable(text).split()) + "\n")
+
+
+def as_json(value: str) -> None:
+    """Print JSON text as it came, and nothing else."""
+    sys.stdout.write(value.rstrip("\n") + "\n")
+
+
+@dataclass(frozen=True)
+class Selected:
+    """One object of a JSON list: to be shown, and as JSON text in which no number is rounded."""
+
+    value: dict[str, Any]
+    text: str
+
+
+def selected(text: str, *, key: str, value: str) -> Selected | None:
+    """Of a JSON list of objects the one with this field; None when there is none."""
+    found = json_values.parse(text)
+    for one in found if isinstance(found, list) else []:
+        if isinstance(one, dict) and one.get(key) == value:
+            written = json_values.dump(one)
+            return Selected(json.loads(written), written)
+    return None
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "") -> None:
+    """Print rows under their headers; long cells are folded on a terminal, never cut."""
+    cells = [[_cell(one) for one in row] for row in rows]
+    if not cells:
+        line(empty)
+        return
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for header, column in zip(headers, zip(*cells, strict=True), strict=True):
+        is_narrow = all(len(one) <= NARROW for one in column)
+        made.add_column(header, overflow="fold", no_wrap=is_narrow or not sys.stdout.isatty())
+    for row in cells:
+        made.add_row(*row)
+    _print(made)
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> None:
+    """Print what is known of one object, a fact a line."""
+    made = Table.grid(padding=(0, 2))
+    made.add_column(style="dim")
+    made.add_column(overflow="fold", no_wrap=not sys.stdout.isatty())
+    for name, value in pairs:
+        made.add_row(name, _cell(value))
+    _print(made)
+
+
+def printable(text: str) -> str:
+    """Give a text from anywhere without the characters that could steer a terminal."""
+    return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text)
+
+
+def _print(made: Table) -> None:
+    console = _console()
+    with console.capture() as captured:
+        console.print(made)
+    sys.stdout.write("\n".join(one.rstrip() for one in captured.get().splitlines()) + "\n")
+
+
+def _cell(value: Any) -> Text:
+    text = "-" if value is None or value == "" else str(value)
+    return Text(printable(text), style=STYLES.get(text, ""))
+
+
+def _console() -> Console:
+    if sys.stdout.isatty():
+        return Console(highlight=False, markup=False, emoji=False)
+    return Console(highlight=False, markup=False, emoji=False, color_system=None, width=ENDLESS)

@@ -1,0 +1,99 @@
+"""Nodes, incidents and jobs in a few words; pure, the time is a parameter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SHORT_ID = 8
+GIB = 1024
+WAITING = frozenset({"queued", "waiting"})
+FINAL = frozenset({"success", "error", "canceled"})
+_STEPS = (("s", 60), ("min", 60), ("h", 24))
+
+
+def short(uuid: str) -> str:
+    """Cut to the first characters of an incident's id, enough for people and for the daemon."""
+    return uuid[:SHORT_ID]
+
+
+def age(since: float | None, *, now: float) -> str:
+    """How long ago, in the largest unit that fits."""
+    if not since:
+        return "-"
+    value = max(0.0, now - since)
+    for unit, size in _STEPS:
+        if value < size:
+            return f"{value:.0f} {unit}"
+        value /= size
+    return f"{value:.0f} d"
+
+
+def mebibytes(value: int) -> str:
+    """Memory or disk, of which the daemon speaks in MiB."""
+    return f"{value / GIB:.1f} GiB" if abs(value) >= GIB else f"{value} MiB"
+
+
+def health(node: Mapping[str, Any]) -> str:
+    """Tell what a node said last, or why it says nothing; silence is never health."""
+    if node["unreachable"] is not None and not node["offline"]:
+        return "unreachable"
+    if node["problem"] is not None:
+        return f"problem: {node['problem']['reason']}"
+    return str(node["health"] or "no report")
+
+
+def power(node: Mapping[str, Any]) -> str:
+    """Tell the power state of record."""
+    return {True: "on", False: "off", None: "no BMC"}[node["powered"]]
+
+
+def memory(node: Mapping[str, Any]) -> str:
+    """Memory in use of all there is."""
+    return f"{(node['mtotal'] - node['mfree']) / GIB:.1f}/{node['mtotal'] / GIB:.1f} GiB"
+
+
+def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """One step in words, with names for UUIDs."""
+    told = {key: names.get(str(value), value) for key, value in one["params"].items()}
+    kind = str(one["kind"])
+    patterns = {
+        "migrate": "migrate {instance} from {source} to {target}",
+        "failover": "fail {instance} over from {source} to {target}",
+        "replace_disks": "move the copy of {instance} from {old} to {new}",
+        "repair_command": "run {command} on {node}",
+        "diagnose": "diagnose {node}",
+        "power": "power {command} {node}",
+    }
+    if kind == "node_role":
+        return _role(told)
+    try:
+        return patterns[kind].format_map(told)
+    except KeyError:
+        return " ".join([kind.replace("_", " "), *(f"{key}={value}" for key, value in told.items())])
+
+
+def job(one: Mapping[str, Any], names: Mapping[str, str] | None = None) -> str:
+    """All steps of a job in words."""
+    known = one.get("names", {}) if names is None else names
+    return ", then ".join(opcode(step, known) for step in one["opcodes"])
+
+
+def steps(one: Mapping[str, Any]) -> str:
+    """How many steps of a job have ended."""
+    ended = sum(step["status"] in FINAL for step in one["opcodes"])
+    return f"{ended}/{len(one['opcodes'])}"
+
+
+def enumerated(names: list[str]) -> str:
+    """Names as a sentence lists them."""
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)
+
+
+def _role(told: Mapping[str, Any]) -> str:
+    node = told.get("node")
+    if told.get("offline") is not None:
+        return f"set {node} offline" if told["offline"] else f"bring {node} online"
+    return f"drain {node}" if told.get("drained") else f"undrain {node}"

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tests.unit.daemon.cli import canned
+
+if TYPE_CHECKING:
+    from tests.unit.daemon.cli.conftest import Run
+    from tests.unit.daemon.cli.stand_in import StandIn
+
+
+def words(text: str, start: str) -> list[str]:
+    """The words of the one line that starts so."""
+    (found,) = [line for line in text.splitlines() if line.startswith(start)]
+    return found.split()
+
+
+def test_status_shows_every_node_with_role_health_power_and_instances(daemon: StandIn, roundsman: Run) -> None:
+    _, out, _ = roundsman("status")
+    assert words(out, "node1 ") == ["node1", "master", "Ok", "on", "2.0/16.0", "GiB", "instance2", "(instance1)"]
+    assert words(out, "node3 ")[:5] == ["node3", "offline", "no", "report", "off"]
+    assert words(out, "node4 ")[:6] == ["node4", "regular", "problem:", "missing", "no", "BMC"]
+
+
+def test_status_shows_incidents_the_round_refusals_and_what_is_silent(daemon: StandIn, roundsman: Run) -> None:
+    _, out, _ = roundsman("status")
+    assert words(out, "3f2a91c0")[1:4] == ["node2", "evacuate", "pending"]
+    assert "Round 3 is at work: 1 of 3 jobs have ended" in out
+    assert "set node2 offline (after 11)" in out
+    assert "1024 MiB on node1" in out
+    assert words(out, "replayed") == ["replayed", "2"]
+    assert "connection refused" in out
+
+
+def test_a_paused_cluster_says_so(daemon: StandIn, roundsman: Run) -> None:
+    state = json.loads(canned.answers()["GET", "/1/page"]) | {"paused": "new switch"}
+    daemon.put("GET", "/1/page", state)
+    assert "Maintenance is paused: new switch" in roundsman("status")[1]
+
+
+def test_piped_output_has_no_control_characters_and_no_trailing_blanks(daemon: StandIn, roundsman: Run) -> None:
+    _, out, _ = roundsman("status")
+    assert "\x1b" not in out
+    assert [line for line in out.splitlines() if line != line.rstrip()] == []
+
+
+def test_what_a_node_says_cannot_steer_the_terminal(daemon: StandIn, roundsman: Run) -> None:
+    state = json.loads(canned.answers()["GET", "/1/page"])
+    state["incidents"][0]["reason"] = "\x1b[2J[bold]gone[/bold]"
+    daemon.put("GET", "/1/page", state)
+    _, out, _ = roundsman("status")
+    assert "\N{REPLACEMENT CHARACTER}[2J[bold]gone[/bold]" in out
+
+
+def test_json_is_the_very_text_of_the_daemon(daemon: StandIn, roundsman: Run) -> None:
+    for command, path in (("status", "/1/page"), ("plan", "/1/plan"), ("explain node2", "/1/explain/node2")):
+        code, out, err = roundsman(*command.split(), "-o", "json")
+        assert (code, err) == (0, "")
+        assert out.encode() == daemon.answers["GET", path] + b"\n"  # type: ignore[operator]
+    assert '"serial":12345678901234567890,"load":0.10' in roundsman("status", "-o", "json")[1]
+
+
+def test_a_plan_names_objects_and_their_order(daemon: StandIn, roundsman: Run) -> None:
+    code, out, _ = roundsman("plan")
+    assert code == 0
+    assert "migrate instance1 from node2 to node1" in out
+    assert words(out, "2 ")[:5] == ["2", "set", "node2", "offline", "1"]
+    assert "u-node" not in out
+
+
+def test_a_plan_shows_refusals_and_what_would_unblock_them(daemon: StandIn, roundsman: Run) -> None:
+    _, out, _ = roundsman("plan")
+    assert "instance2  node1 has no room  1024 MiB on node1" in out
+    assert "the loss of node1" in out
+
+
+def test_a_plan_says_when_it_waits_for_the_round_at_work(daemon: StandIn, roundsman: Run) -> None:
+    assert "waits for the round at work" in roundsman("plan")[1]
+    daemon.answers.update(canned.answers(at_work=False))
+    assert "waits" not in roundsman("plan")[1]
+
+
+def test_pause_and_resume_tell_the_daemon(daemon: StandIn, roundsman: Run) -> None:
+    daemon.put("PUT", "/2/pause", {})
+    assert roundsman("pause", "new switch")[0] == 0
+    assert roundsman("resume")[0] == 0
+    assert daemon.asked("PUT") == [("/2/pause", {"reason": "new switch"}), ("/2/pause", {"reason": ""})]
+
+
+def test_a_pause_without_a_reason_is_refused(daemon: StandIn, roundsman: Run) -> None:
+    assert roundsman("pause", " ")[0] == 2
+    assert daemon.asked("PUT") == []
+
+
+def test_explain_says_what_happens_what_is_refused_and_what_to_do(daemon: StandIn, roundsman: Run) -> None:
+    _, out, _ = roundsman("explain", "node2")
+    assert "node2, in group default, is drained; its power is on." in out
+    assert "Job 12 (set node2 offline): queued, after job 11." in out
+    assert "Refused for instance2: node1 has no room. What would unblock it: 1024 MiB on node1." in out
+    assert "`roundsman incident cancel 3f2a91c0`" in out

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ansible_collections.roundsman.cluster.daemon.cli import explanation
+
+from tests.unit.daemon.cli import canned
+
+
+def told(node: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(canned.answers()["GET", f"/1/explain/{node}"])
+    return found
+
+
+def text(value: dict[str, Any]) -> str:
+    return "\n".join(explanation.sentences(value, now=200.0))
+
+
+def test_a_node_ready_for_repair_is_mended_acknowledged_powered_and_brought_back() -> None:
+    said = text(told("node3"))
+    steps = ["incident ack 77be01d4", "node power on node3", "node online node3"]
+    places = [said.index(f"`roundsman {step}`") for step in steps]
+    assert places == sorted(places)
+
+
+def test_a_failed_repair_gives_its_reason_and_the_way_to_try_anew() -> None:
+    said = text(told("node5"))
+    assert "it came 2 min ago and is failed, because job 7: the repair command failed." in said
+    assert "`roundsman incident ack c0ffee00`" in said
+
+
+def test_silence_is_never_called_health() -> None:
+    assert "It cannot be diagnosed (missing: the diagnose command is not there)" in text(told("node4"))
+    assert "It has not reported yet. This is no sign of health." in text(told("node3"))
+    assert "It did not answer 2 min ago: connection refused." in text(told("node6"))
+
+
+def test_a_healthy_node_leaves_nothing_to_do() -> None:
+    assert text(told("node1")).endswith("There is nothing for you to do.")
+
+
+def test_a_pause_is_lifted_by_resume() -> None:
+    value = told("node2")
+    value["refusals"] = [{"subject": "node2", "reason": "maintenance is paused: x", "unblock": "the end of the pause"}]
+    assert "`roundsman resume`" in text(value)
+
+
+def test_what_can_never_be_done_says_that_nothing_unblocks_it() -> None:
+    value = told("node2")
+    value["refusals"] = [{"subject": "instance9", "reason": "its disks are local", "unblock": ""}]
+    assert "Refused for instance9: its disks are local. Nothing would unblock it." in text(value)
+
+
+def test_a_drained_node_without_incidents_may_be_undrained() -> None:
+    value = told("node2") | {"incidents": [], "jobs": [], "refusals": [], "planned": []}
+    assert "`roundsman node undrain node2`" in text(value)
+
+
+def test_an_acknowledged_incident_waits_for_the_node_to_say_something_else() -> None:
+    value = told("node3")
+    value["node"]["tags"] = []
+    assert "Incident 77be01d4 is acknowledged" in text(value)

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.jobs import values
+
+from tests.unit.daemon.cli import canned
+
+if TYPE_CHECKING:
+    from tests.unit.daemon.cli.conftest import Run
+    from tests.unit.daemon.cli.stand_in import StandIn
+
+POWER = {"node": "u-node3", "command": "off"}
+RUNNING = canned.job(20, "power", POWER, status=values.Status.RUNNING)
+DONE = canned.job(20, "power", POWER, status=values.Status.SUCCESS, text="power is off")
+BAD = canned.job(20, "power", POWER, status=values.Status.ERROR, text="the BMC is silent")
+
+
+@pytest.mark.parametrize("noun", ["node", "instance", "incident", "jobs"])
+def test_a_listing_as_json_is_the_very_text_of_the_daemon(noun: str, daemon: StandIn, roundsman: Run) -> None:
+    path = {"node": "/1/nodes", "instance": "/1/instances", "incident": "/1/status", "jobs": "/2/jobs"}[noun]
+    code, out, err = roundsman(noun, "list", "-o", "json")
+    assert (code, err) == (0, "")
+    assert out.encode() == daemon.answers["GET", path] + b"\n"  # type: ignore[operator]
+
+
+def test_groups_are_listed_with_their_nodes_and_instances(daemon: StandIn, roundsman: Run) -> None:
+    _, out, _ = roundsman("group", "list", "-o", "json")
+    assert json.loads(out) == [
+        {"name": "default", "nodes": ["node1", "node2", "node3"], "instances": 2},
+        {"name": "b", "nodes": ["node4", "node5", "node6"], "instances": 2},
+    ]
+    assert "node4 node5 node6" in roundsman("group", "list")[1]
+
+
+def test_incident_ids_are_short_in_tables_and_whole_in_json(daemon: StandIn, roundsman: Run) -> None:
+    assert canned.BROKEN not in roundsman("incident", "list")[1]
+    assert "3f2a91c0" in roundsman("incident", "list")[1]
+    assert canned.BROKEN in roundsman("incident", "list", "-o", "json")[1]
+
+
+@pytest.mark.parametrize(("noun", "name"), [("node", "node3"), ("instance", "instance3")])
+def test_info_shows_one_object(noun: str, name: str, daemon: StandIn, roundsman: Run) -> None:
+    assert json.loads(roundsman(noun, "info", name, "-o", "json")[1])["name"] == name
+    assert f"u-{name}" in roundsman(noun, "info", name)[1]
+
+
+def test_info_of_what_is_not_there_is_one_line(daemon: StandIn, roundsman: Run) -> None:
+    assert roundsman("node", "info", "nodex") == (1, "", "roundsman: there is no node 'nodex'\n")
+    assert roundsman("instance", "info", "x") == (1, "", "roundsman: there is no instance 'x'\n")
+
+
+def test_a_job_shows_its_steps_and_what_it_waits_for(daemon: StandIn, roundsman: Run) -> None:
+    _, out, _ = roundsman("jobs", "info", "12")
+    assert "11 (success)" in out
+    assert "set node2 offline" in out
+    assert "evacuating node2" in out
+
+
+def test_canceling_goes_to_the_daemon(daemon: StandIn, roundsman: Run) -> None:
+    daemon.put("DELETE", "/2/jobs/12", {"id": 12, "status": "canceled"})
+    daemon.put("PUT", "/2/incidents/3f2a/cancel", {"uuid": canned.BROKEN, "node_name": "node2"})
+    assert roundsman("jobs", "cancel", "12")[1] == "Job 12 is canceled.\n"
+    assert roundsman("incident", "cancel", "3f2a")[1] == "Incident 3f2a91c0 of node2 is canceled.\n"
+
+
+def test_a_power_command_follows_its_job_to_the_end(daemon: StandIn, roundsman: Run) -> None:
+    daemon.put("PUT", "/2/nodes/node3/power", RUNNING)
+    daemon.put("GET", "/2/jobs/20/wait", (RUNNING, RUNNING, DONE))
+    code, out, err = roundsman("node", "power", "off", "node3", "--yes")
+    assert (code, err) == (0, "")
+    assert out == "Job 20: power off node3: success (power is off)\n"
+    assert daemon.asked("PUT") == [("/2/nodes/node3/power", {"command": "off", "force": False})]
+    assert len(daemon.asked("GET")) == 3
+
+
+def test_a_job_that_did_not_succeed_is_one_line_and_exit_status_1(daemon: StandIn, roundsman: Run) -> None:
+    daemon.put("PUT", "/2/nodes/node3/power", RUNNING)
+    daemon.put("GET", "/2/jobs/20/wait", BAD)
+    found = roundsman("node", "power", "on", "node3")
+    assert found == (1, "", "roundsman: job 20 ended as error: the BMC is silent\n")
+
+
+def test_submit_prints_the_number_of_the_job_and_does_not_wait(daemon: StandIn, roundsman: Run) -> None:
+    daemon.put("PUT", "/2/nodes/node3/role", RUNNING)
+    assert roundsman("node", "online", "node3", "--submit") == (0, "20\n", "")
+    assert daemon.asked("GET") == []
+
+
+@pytest.mark.parametrize(
+    ("command", "role"),
+    [("drain", "drained"), ("undrain", "undrained"), ("offline", "offline"), ("online", "online")],
+)
+def test_each_role_command_asks_for_its_role(command: str, role: str, daemon: StandIn, roundsman: Run) -> None:
+    daemon.put("PUT", "/2/nodes/node3/role", RUNNING)
+    roundsman("node", command, "node3", "--force", "--submit")
+    assert daemon.asked("PUT") == [("/2/nodes/node3/role", {"role": role, "force": True})]
+
+
+@pytest.mark.parametrize("command", ["off", "cycle"])
+def test_power_is_not_taken_unasked(command: str, daemon: StandIn, roundsman: Run) -> None:
+    code, _, err = roundsman("node", "power", command, "node3")
+    assert code == 1
+    assert err == "roundsman: standard input is no terminal, so nobody can be asked: add --yes\n"
+    assert daemon.requests == []
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", "", "yesterday\n"])
+def test_anything_but_a_yes_at_the_question_does_nothing(
+    answer: str, daemon: StandIn, roundsman: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    code, _, err = roundsman("node", "power", "off", "node3")
+    assert code == 1
+    assert err.endswith("roundsman: nothing was done\n")
+    assert daemon.requests == []
+
+
+def test_a_yes_at_the_question_submits(daemon: StandIn, roundsman: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    daemon.put("PUT", "/2/nodes/node3/power", RUNNING)
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+    assert roundsman("node", "power", "cycle", "node3", "--submit")[:2] == (0, "20\n")
+
+
+class Terminal:
+    """A terminal at which somebody has typed an answer already."""
+
+    def __init__(self, typed: str) -> None:
+        self._typed = typed
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self) -> str:
+        return self._typed
+
+
+def test_tags_are_listed_added_and_removed(daemon: StandIn, roundsman: Run) -> None:
+    daemon.put("GET", "/2/tags/node/node3", ["rack:a", "old"])
+    daemon.put("PUT", "/2/tags/group/default/rack:a/left", ["rack:a/left"])
+    daemon.put("DELETE", "/2/tags/instance/instance3/..", [])
+    assert roundsman("node", "tags", "list", "node3")[1] == "rack:a\nold\n"
+    assert json.loads(roundsman("node", "tags", "list", "node3", "-o", "json")[1]) == ["rack:a", "old"]
+    assert roundsman("group", "tags", "add", "default", "rack:a/left") == (0, "rack:a/left\n", "")
+    assert roundsman("instance", "tags", "remove", "instance3", "..") == (0, "", "")
+
+
+def test_the_cluster_has_tags_without_a_name(daemon: StandIn, roundsman: Run) -> None:
+    daemon.put("PUT", "/2/tags/cluster/cluster/blue", ["blue"])
+    assert roundsman("cluster", "tags", "add", "blue") == (0, "blue\n", "")
