@@ -12,7 +12,7 @@ setup: $(VENV)/.ready ## make .venv with everything in it, the command `roundsma
 
 $(VENV)/.ready: pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is missing: install Python 3.11 or newer" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev --editable .
 	@touch $@
@@ -31,4 +31,4 @@ check: setup ## linters and types
 	$(BIN)/yamllint --strict .
 
 bench: setup ## what a round costs, in ratios
-	$(BIN)/python tests/bench/round.py
+	PYTHONPATH=. $(BIN)/python tests/bench/round.py

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from ...plugins.module_utils.domain import errors
+from ...plugins.plugin_utils.planning import wording as plan_wording
 from . import client, completion, output, wording
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def info(ctx: typer.Context, job: Id, *, form: output.Option = output.Format.TAB
     )
     output.line()
     rows = [
-        (wording.opcode(one, found["names"]), one["status"], _took(one, now=now), one["text"])
+        (plan_wording.opcode(one, found["names"]), one["status"], _took(one, now=now), one["text"])
         for one in found["opcodes"]
     ]
     output.table(("STEP", "STATUS", "TOOK", "RESULT"), rows)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...plugins.plugin_utils.planning import wording
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -55,30 +57,10 @@ def memory(node: Mapping[str, Any]) -> str:
     return f"{(node['mtotal'] - node['mfree']) / GIB:.1f}/{node['mtotal'] / GIB:.1f} GiB"
 
 
-def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """One step in words, with names for UUIDs."""
-    told = {key: names.get(str(value), value) for key, value in one["params"].items()}
-    kind = str(one["kind"])
-    patterns = {
-        "migrate": "migrate {instance} from {source} to {target}",
-        "failover": "fail {instance} over from {source} to {target}",
-        "replace_disks": "move the copy of {instance} from {old} to {new}",
-        "repair_command": "run {command} on {node}",
-        "diagnose": "diagnose {node}",
-        "power": "power {command} {node}",
-    }
-    if kind == "node_role":
-        return _role(told)
-    try:
-        return patterns[kind].format_map(told)
-    except KeyError:
-        return " ".join([kind.replace("_", " "), *(f"{key}={value}" for key, value in told.items())])
-
-
 def job(one: Mapping[str, Any], names: Mapping[str, str] | None = None) -> str:
     """All steps of a job in words."""
     known = one.get("names", {}) if names is None else names
-    return ", then ".join(opcode(step, known) for step in one["opcodes"])
+    return ", then ".join(wording.opcode(step, known) for step in one["opcodes"])
 
 
 def steps(one: Mapping[str, Any]) -> str:
@@ -90,10 +72,3 @@ def steps(one: Mapping[str, Any]) -> str:
 def enumerated(names: list[str]) -> str:
     """Names as a sentence lists them."""
     return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)
-
-
-def _role(told: Mapping[str, Any]) -> str:
-    node = told.get("node")
-    if told.get("offline") is not None:
-        return f"set {node} offline" if told["offline"] else f"bring {node} online"
-    return f"drain {node}" if told.get("drained") else f"undrain {node}"

@@ -1,0 +1,35 @@
+"""Opcodes in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """One step in words, with names for UUIDs."""
+    told = {key: names.get(str(value), value) for key, value in one["params"].items()}
+    kind = str(one["kind"])
+    patterns = {
+        "migrate": "migrate {instance} from {source} to {target}",
+        "failover": "fail {instance} over from {source} to {target}",
+        "replace_disks": "move the copy of {instance} from {old} to {new}",
+        "repair_command": "run {command} on {node}",
+        "diagnose": "diagnose {node}",
+        "power": "power {command} {node}",
+    }
+    if kind == "node_role":
+        return _role(told)
+    try:
+        return patterns[kind].format_map(told)
+    except KeyError:
+        return " ".join([kind.replace("_", " "), *(f"{key}={value}" for key, value in told.items())])
+
+
+def _role(told: Mapping[str, Any]) -> str:
+    node = told.get("node")
+    if told.get("offline") is not None:
+        return f"set {node} offline" if told["offline"] else f"bring {node} online"
+    return f"drain {node}" if told.get("drained") else f"undrain {node}"

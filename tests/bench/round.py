@@ -1,0 +1,77 @@
+"""What a round costs: from a report to the first opcode, and from a report to the tag of an empty, powered-off node.
+
+Run by `make bench`. The lab is simulated, everything else is real: daemon, locks, ansible-runner, playbooks, IPMI.
+The peers: Ganeti's design moves one instance a round of 300 s; its live `gnt-node evacuate` took 1.8 s for each
+primary on two cores.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from ansible_collections.roundsman.cluster.daemon.lab import building, checker, processes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+
+from tests.integration import labs
+
+PRIMARIES = SECONDARIES = 20
+NODES = 5
+GANETI_ROUND = 300.0
+GANETI_EVACUATE = 1.8
+
+
+def main() -> int:
+    """Measure one evacuation and print what it cost."""
+    with tempfile.TemporaryDirectory(prefix="roundsman-bench-") as folder:
+        running = _lab(Path(folder) / "lab")
+        try:
+            return _measure(running)
+        finally:
+            labs.down(running)
+
+
+def _lab(folder: Path) -> labs.Running:
+    others = [f"node{number}" for number in range(1, NODES + 1) if number != 2]
+    pairs = [("node2", others[one % len(others)]) for one in range(PRIMARIES)]
+    pairs += [(others[one % len(others)], "node2") for one in range(SECONDARIES)]
+    settings = clusters.Settings(diagnose_command="lab-diagnose", diagnose_interval=0, power_off_evacuated=True)
+    ports = {"http": processes.free_port(), "bmc": processes.free_port(socket.SOCK_DGRAM)}
+    running = labs.Running(
+        building.build(folder, nodes=NODES, instances=0, ports=ports, settings=settings, pairs=pairs), {}
+    )
+    processes.start_bmcs(running.lab)
+    running.start()
+    return running
+
+
+def _measure(running: labs.Running) -> int:
+    report = labs.report(running, "node2", '{"status": "evacuate", "details": {"disk": "sdb"}}')
+    started = time.time()
+    labs.drop(running, "report.json", report)
+    incident = running.until(running.ended("node2"), "node2 is evacuated")
+    total = time.time() - started
+    runs = sorted(running.where.queue.glob("*/*/began"))
+    first = min(json.loads(run.read_text())["time"] for run in runs) - started
+    seconds = [json.loads((run.parent / "result.json").read_text())["seconds"] for run in runs]
+    wrong = checker.check(running.lab)
+    rounds = 1 + PRIMARIES + (SECONDARIES + PRIMARIES) + 1
+    print(f"node with {PRIMARIES} primaries and {SECONDARIES} secondaries: {incident['repair-status']}")
+    print(f"report to the start of the first opcode's process: {first:.3f} s")
+    print(f"report to tag: {total:.1f} s for {len(runs)} opcode processes, {total / len(runs):.2f} s each")
+    print(f"inside ansible-runner: {sum(seconds):.0f} s in all, {sum(seconds) / len(seconds):.2f} s a run")
+    print(
+        f"Ganeti's design, one instance a round: {rounds} rounds of {GANETI_ROUND:g} s, "
+        f"{rounds * GANETI_ROUND / total:.0f} times as long"
+    )
+    print(f"gnt-node evacuate, {GANETI_EVACUATE:g} s a primary and primaries only: {GANETI_EVACUATE * PRIMARIES:g} s")
+    print(*(wrong or ["no instance was lost or ran twice, and each opcode ran once"]), sep="\n")
+    return 1 if wrong or incident["repair-status"] != "completed" else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
