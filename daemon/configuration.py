@@ -58,10 +58,11 @@ class Configuration:
             version, waiting, self._waiting = self._head, self._waiting, []
             try:
                 await asyncio.to_thread(store.write, self._path, version)
-            except errors.StoreFailed as error:
+            except (errors.StoreFailed, errors.InvalidInput) as error:
                 self._head = self._current
                 for done in waiting + self._waiting:
-                    done.set_exception(errors.StoreFailed(str(error)))
+                    if not done.done():
+                        done.set_exception(errors.StoreFailed(str(error)))
                 self._waiting = []
                 break
             self._current = version

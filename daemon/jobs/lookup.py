@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils.opcodes import contract
 from ...plugins.plugin_utils.opcodes.instance_facts import instance_variables
-from . import settling
-from .runs import run_spec
+from . import process
+from .runs import run_spec, settled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +42,8 @@ class FindInstance:
         return {
             "instance": instance_variables(cluster, instance),
             "instance_nodes": [contract.node_variables(cluster, uuid) for uuid in self.hosts(cluster)],
+            "instance_known": list(instance.nodes),
+            "instance_unasked": [uuid for uuid in self.nodes if uuid not in self.hosts(cluster)],
         }
 
     def files(self) -> dict[str, str]:
@@ -56,6 +58,9 @@ async def look_for(lost: contract.PlayKind, *, folder: Path, ports: Ports, owner
     cluster = ports.configuration.current
     instance = lost.about()
     nodes = tuple(dict.fromkeys([*cluster.instance(instance).nodes, *lost.hosts(cluster)]))
+    if process.standing(folder) is process.Standing.RUNNING:
+        # The daemon before this one had begun to look.
+        await ports.processes.ended(folder)
     shutil.rmtree(folder, ignore_errors=True)
     spec = run_spec(
         cluster,
@@ -65,7 +70,7 @@ async def look_for(lost: contract.PlayKind, *, folder: Path, ports: Ports, owner
     )
     ports.processes.start(folder, spec)
     await ports.processes.ended(folder)
-    found = settling.settle(folder)
+    found = settled(folder)
     await ports.configuration.commit(lambda _: found.recorded)
     name = cluster.instance(instance).name
     if not found.succeeded:

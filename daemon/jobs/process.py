@@ -120,7 +120,7 @@ def end_all_of(run: Path) -> int:
         for pid in found:
             try:
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
+            except (ProcessLookupError, PermissionError):
                 continue
         killed |= found
     return len(killed)
@@ -134,12 +134,12 @@ def _members(run: Path) -> set[int]:
         if not entry.name.isdigit():
             continue
         try:
-            environment = (entry / "environ").read_bytes().split(b"\0")
-            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            parents[int(entry.name)] = int((entry / "stat").read_bytes().rpartition(b")")[2].split()[1])
+            # Another user's environment cannot be read, but its ancestry can.
+            if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                members.add(int(entry.name))
         except (OSError, IndexError):
             continue
-        if wanted in environment:
-            members.add(int(entry.name))
     while grown := {pid for pid, parent in parents.items() if parent in members} - members:
         members |= grown
     members.discard(os.getpid())

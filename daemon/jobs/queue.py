@@ -12,8 +12,8 @@ from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils.opcodes import contract, registry
 from .. import faults
 from ..locks import table
-from . import lookup, process, settling, values
-from .runs import run_spec
+from . import lookup, process, values
+from .runs import run_spec, settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -49,6 +49,7 @@ class Queue:
         self._on_change = on_change
         self._ended: dict[int, asyncio.Event] = {}
         self._drives: dict[int, asyncio.Task[None]] = {}
+        self._stopping = False
         self._next_id = ports.store.highest_id() + 1
 
     def reserve(self, count: int) -> list[int]:
@@ -99,8 +100,12 @@ class Queue:
         self._replace(dataclasses.replace(job, canceling=True))
         index = job.next_opcode
         if index is None or job.opcodes[index].status is not values.Status.RUNNING:
-            self._drives[job_id].cancel()
-            await asyncio.wait([self._drives[job_id]])
+            drive = self._drives[job_id]
+            drive.cancel()
+            await asyncio.wait([drive])
+            if not self.jobs[job_id].is_final:
+                # It was canceled before its first step, which then never comes.
+                self._end(job_id, "canceled")
         elif kill and job.opcodes[index].run:
             process.end_all_of(self._ports.store.run_folder(job_id, index))
             await self._event(job_id).wait()
@@ -122,6 +127,7 @@ class Queue:
 
     async def stop(self) -> None:
         """Let go of all jobs; their processes run on and are adopted by the next daemon."""
+        self._stopping = True
         drives = list(self._drives.values())
         for drive in drives:
             drive.cancel("the daemon stops")
@@ -136,7 +142,7 @@ class Queue:
 
     async def _drive(self, job_id: int) -> None:
         try:
-            stopped = await self._dependencies(job_id)
+            stopped = "" if self.jobs[job_id].canceling else await self._dependencies(job_id)
             while not stopped and (index := self.jobs[job_id].next_opcode) is not None:
                 if self.jobs[job_id].canceling and self.jobs[job_id].opcodes[index].status is not values.Status.RUNNING:
                     stopped = "canceled"
@@ -146,7 +152,7 @@ class Queue:
                     stopped = "" if ended is values.Status.SUCCESS else f"opcode {index + 1} ended in {ended.value}"
             self._end(job_id, stopped)
         except asyncio.CancelledError:
-            if not self.jobs[job_id].canceling:
+            if self._stopping or not self.jobs[job_id].canceling:
                 raise
             self._end(job_id, "canceled")
         except errors.RoundsmanError as error:
@@ -223,14 +229,13 @@ class Queue:
 
     async def _settle(self, job_id: int, index: int, run: Path, made: contract.PlayKind) -> None:
         faults.point("before-settling")
-        settlement = settling.settle(run)
+        settlement, standing = settled(run), process.standing(run)
         await self._ports.configuration.commit(lambda _: settlement.recorded)
-        text = settlement.text
-        if not settlement.succeeded and made.about() and process.standing(run) is process.Standing.LOST:
+        text, status = settlement.text, values.Status.SUCCESS if settlement.succeeded else values.Status.ERROR
+        if self.jobs[job_id].canceling and standing is not process.Standing.ENDED:
+            text, status = f"canceled while it ran: {text}", values.Status.CANCELED
+        if standing is process.Standing.LOST and made.about():
             text += "; " + await lookup.look_for(made, folder=run / "lookup", ports=self._ports, owner=_owner(job_id))
-        canceled = self.jobs[job_id].canceling and process.standing(run) is process.Standing.LOST
-        ended = values.Status.CANCELED if canceled else values.Status.ERROR
-        status = values.Status.SUCCESS if settlement.succeeded else ended
         self._set(job_id, index, status=status, text=text, ended=self._ports.clock())
 
     def _succeed(self, job_id: int, index: int, text: str) -> None:

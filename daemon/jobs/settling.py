@@ -24,16 +24,32 @@ class Settlement:
 
 def settle(run: Path) -> Settlement:
     """Read how a run ended; one that began and left no result is lost, and nothing of it is repeated."""
-    recorded = recorded_changes(run / "changes.jsonl")
-    if process.standing(run) is process.Standing.LOST:
+    stands = process.standing(run)
+    if stands is not process.Standing.ENDED:
+        # What is left of the run may still record: its changes are read when it cannot any more.
         process.end_all_of(run)
+    recorded = recorded_changes(run / "changes.jsonl")
+    if stands is process.Standing.NEVER_RAN:
+        return Settlement(succeeded=False, text=f"its process ended before it began: {_output(run)}", recorded=recorded)
+    if stands is not process.Standing.ENDED:
         return Settlement(
             succeeded=False,
             text="its process ended without a result: it is lost, and not repeated",
             recorded=recorded,
         )
-    result = json.loads((run / "result.json").read_bytes())
-    return Settlement(succeeded=result["status"] == "success", text=result.get("text", ""), recorded=recorded)
+    try:
+        result = json.loads((run / "result.json").read_bytes())
+        return Settlement(succeeded=result["status"] == "success", text=result.get("text", ""), recorded=recorded)
+    except (ValueError, KeyError, TypeError) as error:
+        return Settlement(succeeded=False, text=f"{run / 'result.json'} is damaged: {error}", recorded=recorded)
+
+
+def _output(run: Path) -> str:
+    try:
+        lines = (run / "output").read_text(errors="replace").strip().splitlines()
+    except FileNotFoundError:
+        lines = []
+    return lines[-1][:500] if lines else "it said nothing"
 
 
 def recorded_changes(path: Path) -> list[changes.Change]:

@@ -24,11 +24,18 @@ class Store:
         self._folder = folder
 
     def save(self, job: values.Job) -> None:
-        """Make a job's state durable; a new job's folder appears with its file."""
+        """Make a job's state durable; a new job's folder appears with its file.
+
+        Raises:
+            StoreFailed: it could not be written; what was there before is still there.
+        """
         folder = self._folder / str(job.id)
-        if not folder.exists():
-            folder.mkdir(parents=True)
-            durable_files.sync_folder(self._folder)
+        try:
+            if not folder.exists():
+                folder.mkdir(parents=True)
+                durable_files.sync_folder(self._folder)
+        except OSError as error:
+            raise errors.StoreFailed(f"{folder} could not be made: {error.strerror}") from error
         durable_files.replace(folder / "job.json", _ADAPTER.dump_json(job, indent=1))
 
     def load(self) -> dict[int, values.Job]:
@@ -40,10 +47,14 @@ class Store:
         found: dict[int, values.Job] = {}
         self._folder.mkdir(parents=True, exist_ok=True)
         for path in self._folder.glob("*/job.json"):
+            if not path.parent.name.isdigit():
+                continue
             try:
                 job = _ADAPTER.validate_json(path.read_bytes())
             except (pydantic.ValidationError, json.JSONDecodeError) as error:
                 raise errors.StoreFailed(f"{path} is damaged: move it aside to go on without that job") from error
+            if str(job.id) != path.parent.name:
+                raise errors.StoreFailed(f"{path} is damaged: it says that it is job {job.id}")
             found[job.id] = job
         return dict(sorted(found.items()))
 

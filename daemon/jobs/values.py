@@ -74,10 +74,10 @@ class Job:
         bad = next((one for one in statuses if one in {Status.ERROR, Status.CANCELED}), None)
         if bad is not None:
             return bad if all(one in FINAL for one in statuses) else Status.CANCELING
-        active = next((one for one in statuses if one in {Status.RUNNING, Status.WAITING}), None)
-        if active is not None:
-            return Status.CANCELING if self.canceling else active
-        return Status.SUCCESS if all(one is Status.SUCCESS for one in statuses) else Status.QUEUED
+        if all(one is Status.SUCCESS for one in statuses):
+            return Status.SUCCESS
+        active = next((one for one in statuses if one in {Status.RUNNING, Status.WAITING}), Status.QUEUED)
+        return Status.CANCELING if self.canceling else active
 
     @property
     def is_final(self) -> bool:
@@ -90,7 +90,9 @@ class Job:
 
     @property
     def next_opcode(self) -> int | None:
-        """The index of the first unfinished opcode."""
+        """The index of the first unfinished opcode; after one that ended badly none is started."""
+        if any(one.status in {Status.ERROR, Status.CANCELED} for one in self.opcodes):
+            return None
         return next((index for index, one in enumerate(self.opcodes) if one.status not in FINAL), None)
 
     @property

@@ -62,9 +62,8 @@ class Demo:
         found = next((one for one in self._get("/1/status") if one["node_name"] == name), None)
         if found is None:
             return None
-        self._once(
-            f"incident {found['id'][:8]} of {name} is {found['repair-status']}", key=(name, found["repair-status"])
-        )
+        status = found["repair-status"]
+        self._once(f"incident {found['id'][:8]} of {name} is {status}", key=(name, status))
         self._tell_jobs(found["jobs"])
         if status == "failed":
             raise errors.Failed(f"the incident of {name} failed: {found['reason']}")

@@ -66,7 +66,7 @@ class Desk:
         self._path = path
         self._clock = clock
         self._grants: dict[table.Owner, asyncio.Future[None]] = {}
-        self._watches: set[asyncio.Task[None]] = set()
+        self._watches: dict[table.Owner, asyncio.Task[None]] = {}
 
     async def acquire(
         self,
@@ -80,21 +80,21 @@ class Desk:
         """Wait until all wanted locks are granted together.
 
         Raises:
-            LockRefused: against the order of levels, or not granted within `time_limit` seconds.
+            LockRefused: against the order of levels, not granted within `time_limit` seconds, or the owner has ended.
+            StoreFailed: the grant could not be made durable; the owner holds it until it is released.
         """
         granted = self.table.request(owner, wants, priority=priority, purpose=purpose, now=self._clock())
-        if owner.livelock:
-            self._watch(owner)
+        self._watch(owner)
         if owner not in granted:
             waiting = self._grants[owner] = asyncio.get_running_loop().create_future()
             self._tell(granted)
             try:
                 await asyncio.wait_for(waiting, time_limit)
             except TimeoutError as error:
-                blockers = ", ".join(self.table.blockers(owner)) or "requests before it"
+                blockers = ", ".join(self.table.blockers(owner))
                 self.forget_request(owner)
                 raise errors.LockRefused(
-                    f"locks not granted within {time_limit:g} s: they are held by {blockers}"
+                    f"locks not granted within {time_limit:g} s: they are held or awaited by {blockers}"
                 ) from error
             except asyncio.CancelledError:
                 self.forget_request(owner)
@@ -110,8 +110,14 @@ class Desk:
         if not self.table.locks_of(owner) and not any(one.owner == owner for one in self.table.waiting):
             return
         granted = self.table.release(owner)
-        self._save()
-        self._tell(granted)
+        waiting = self._grants.get(owner)
+        if waiting is not None and not waiting.done():
+            waiting.set_exception(errors.LockRefused(f"{owner.name} has ended, and what it waited for is withdrawn"))
+        try:
+            self._save()
+        finally:
+            # On a full disk too: each of them makes its grant durable itself before it acts, or fails.
+            self._tell(granted)
 
     def forget_request(self, owner: table.Owner) -> None:
         """Take back what an owner waits for; what it holds it keeps."""
@@ -132,8 +138,7 @@ class Desk:
                     continue
                 for lock, mode in locks.items():
                     self.table.held.setdefault(lock, {})[owner] = Mode(mode)
-                if livelock:
-                    self._watch(owner)
+                self._watch(owner)
         except FileNotFoundError:
             return
         except (ValueError, TypeError, AttributeError) as error:
@@ -148,11 +153,11 @@ class Desk:
     def _watch(self, owner: table.Owner) -> None:
         async def wait() -> None:
             await ended(Path(owner.livelock))
+            del self._watches[owner]
             self.release(owner)
 
-        task = asyncio.get_running_loop().create_task(wait())
-        self._watches.add(task)
-        task.add_done_callback(self._watches.discard)
+        if owner.livelock and owner not in self._watches:
+            self._watches[owner] = asyncio.get_running_loop().create_task(wait())
 
     def _save(self) -> None:
         rows = [

@@ -1,8 +1,8 @@
 """The lock table: who holds what, who waits, and who is next (seed 004, "Locking"; DESIGN, "Jobs").
 
 A request asks for several locks at once and gets all or none. Requests are served by priority, then arrival; one that
-conflicts with an earlier waiting request waits behind it, so nobody is overtaken. Granting looks at every waiting
-request once: O(waiting x locks per request).
+conflicts with an earlier waiting request waits behind it, so nobody is overtaken, save that a shared request joins a
+waiting group of its own priority that wants just the same. Granting looks at every pair of waiting requests.
 """
 
 from __future__ import annotations
@@ -64,7 +64,11 @@ class Table:
             raise errors.LockRefused(f"{owner.name} waits for locks already")
         missing = {lock: mode for lock, mode in wants.items() if not self._has(owner, lock, mode)}
         self._check_order(owner, missing)
-        self.waiting.append(Request(owner, missing, priority, next(self._arrivals), purpose, now))
+        arrival = next(self._arrivals)
+        if missing and Mode.EXCLUSIVE not in missing.values():
+            group = (one for one in self.waiting if one.priority == priority and one.wants == missing)
+            arrival = next((one.arrival for one in group), arrival)
+        self.waiting.append(Request(owner, missing, priority, arrival, purpose, now))
         self.waiting.sort(key=lambda one: (one.priority, one.arrival))
         return self.grant()
 
@@ -100,12 +104,17 @@ class Table:
         return {owner for holders in self.held.values() for owner in holders}
 
     def blockers(self, owner: Owner) -> list[str]:
-        """The names of those for whom an owner waits."""
-        request = next((one for one in self.waiting if one.owner == owner), None)
-        if request is None:
+        """The names of those for whom an owner waits: they hold what it wants, or wait for it before."""
+        index = next((index for index, one in enumerate(self.waiting) if one.owner == owner), None)
+        if index is None:
             return []
-        holders = {one.name for lock in request.wants for one in self.held.get(lock, {}) if one != owner}
-        return sorted(holders)
+        wants = self.waiting[index].wants
+        found = {one.owner.name for one in self.waiting[:index] if _conflict(wants, one.wants)}
+        for lock, mode in wants.items():
+            for other, held in self.held.get(lock, {}).items():
+                if other != owner and Mode.EXCLUSIVE in {mode, held}:
+                    found.add(other.name)
+        return sorted(found)
 
     def _has(self, owner: Owner, lock: str, mode: Mode) -> bool:
         mine = self.held.get(lock, {}).get(owner)

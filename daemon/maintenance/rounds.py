@@ -130,7 +130,8 @@ class Rounds:
         cluster = self._configuration.current
         wanted = {job for one in cluster.maintenance.incidents if one.is_open for job in one.jobs}
         for job in self._queue.unfinished(cluster.maintenance.jobs):
-            if job not in wanted and not self._queue.jobs[job].canceling:
+            # While one was canceled, others may have ended.
+            if job not in wanted and self._queue.unfinished([job]) and not self._queue.jobs[job].canceling:
                 await self._queue.cancel(job, kill=False)
 
     async def _submit(self, cluster: clusters.Cluster, plan: rounds.RoundPlan) -> None:
@@ -182,4 +183,5 @@ def _names(cluster: clusters.Cluster, draft: work.Job) -> dict[str, str]:
 def _outcome(job: values.Job) -> lifecycle.JobOutcome:
     if not job.is_final:
         return lifecycle.JobOutcome(None)
-    return lifecycle.JobOutcome(job.status is values.Status.SUCCESS, job.text or job.status.value)
+    canceled = next((one.text for one in job.opcodes if one.status is values.Status.CANCELED), "")
+    return lifecycle.JobOutcome(job.status is values.Status.SUCCESS, job.text or canceled or job.status.value)

@@ -29,7 +29,11 @@ def connected(socket: Path, *, seconds: float) -> Iterator[httpx.Client]:
 
 
 def answers(socket: Path) -> bool:
-    """Whether a daemon answers; a socket that nobody listens at is that of a dead one."""
+    """Whether a daemon answers; a socket that nobody listens at is that of a dead one.
+
+    Raises:
+        StoreFailed: somebody listens, and does not answer in time.
+    """
     if not socket.exists():
         return False
     try:
@@ -37,19 +41,30 @@ def answers(socket: Path) -> bool:
             return client.get("/").status_code == httpx.codes.OK
     except httpx.ConnectError:
         return False
+    except httpx.HTTPError as error:
+        raise errors.StoreFailed(f"the daemon does not answer: {error}") from error
 
 
 def post(socket: Path, path: str, body: Mapping[str, Any], *, seconds: float) -> Any:
     """Ask the daemon for something.
 
     Raises:
-        LockRefused: it refused. StoreFailed: it does not answer.
+        LockRefused: it refused. StoreFailed: it does not answer, or it failed.
     """
     try:
         with connected(socket, seconds=seconds) as client:
             answer = client.post(path, json=dict(body))
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, OSError) as error:
         raise errors.StoreFailed(f"the daemon does not answer: {error}") from error
+    if answer.is_server_error:
+        raise errors.StoreFailed(f"the daemon failed: {_detail(answer)}")
     if answer.is_error:
-        raise errors.LockRefused(str(answer.json().get("detail", answer.text)))
+        raise errors.LockRefused(_detail(answer))
     return answer.json()
+
+
+def _detail(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["detail"])
+    except (ValueError, KeyError, TypeError):
+        return answer.text[:500]

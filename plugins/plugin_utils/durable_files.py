@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
@@ -37,16 +38,26 @@ def append_line(path: Path, line: str) -> None:
     """Add one line to a file, durably.
 
     Raises:
-        StoreFailed: the line could not be made durable.
+        StoreFailed: the line could not be made durable; nothing of it is left to spoil the next one.
     """
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(line.encode() + b"\n")
-            stream.flush()
-            os.fsync(stream.fileno())
+        try:
+            size = os.fstat(descriptor).st_size
+            _append(descriptor, line.encode() + b"\n", size=size)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        if not size:
+            sync_folder(path.parent)
     except OSError as error:
         raise errors.StoreFailed(f"{path} could not be written: {error.strerror}") from error
+
+
+def _append(descriptor: int, data: bytes, *, size: int) -> None:
+    if os.write(descriptor, data) < len(data):
+        os.ftruncate(descriptor, size)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def sync_folder(folder: Path) -> None:

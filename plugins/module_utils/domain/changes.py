@@ -121,6 +121,8 @@ def decode(value: Mapping[str, object]) -> Change:
     Raises:
         InvalidInput: the object states no change, or one of its fields is missing, unknown or of the wrong type.
     """
+    if not isinstance(value, dict):
+        raise errors.InvalidInput(f"{value!r} is not a change that can be recorded")
     fields = dict(value)
     kind = RECORDABLE.get(str(fields.pop("change", "")))
     if kind is None:
@@ -167,8 +169,8 @@ def apply(cluster: clusters.Cluster, change: Change, *, now: float) -> clusters.
 
 def _instance_nodes(cluster: clusters.Cluster, change: InstanceNodes, now: float) -> clusters.Cluster:
     for node in (change.primary, *change.secondaries):
-        cluster.node(node)
-    instance = cluster.instance(change.instance)
+        _node(cluster, node)
+    instance = _instance(cluster, change.instance)
     return _put_instance(cluster, instance, now, primary_node=change.primary, secondary_nodes=tuple(change.secondaries))
 
 
@@ -177,7 +179,7 @@ def _instance_state(cluster: clusters.Cluster, change: InstanceState, now: float
         raise errors.InvalidInput(
             f"instance {change.instance}: admin_state {change.admin_state!r} is neither up nor down"
         )
-    return _put_instance(cluster, cluster.instance(change.instance), now, admin_state=change.admin_state)
+    return _put_instance(cluster, _instance(cluster, change.instance), now, admin_state=change.admin_state)
 
 
 def _node_role(cluster: clusters.Cluster, change: NodeRole, now: float) -> clusters.Cluster:
@@ -186,11 +188,11 @@ def _node_role(cluster: clusters.Cluster, change: NodeRole, now: float) -> clust
         "offline": change.offline,
         "master_candidate": change.master_candidate,
     }
-    return _put_node(cluster, cluster.node(change.node), now, **wanted)
+    return _put_node(cluster, _node(cluster, change.node), now, **wanted)
 
 
 def _node_powered(cluster: clusters.Cluster, change: NodePowered, now: float) -> clusters.Cluster:
-    return _put_node(cluster, cluster.node(change.node), now, powered=change.powered)
+    return _put_node(cluster, _node(cluster, change.node), now, powered=change.powered)
 
 
 def _tagged(cluster: clusters.Cluster, change: Tagged, now: float) -> clusters.Cluster:
@@ -243,6 +245,19 @@ def _round_stands(cluster: clusters.Cluster, change: RoundStands, now: float) ->
 
 def _settings_stand(cluster: clusters.Cluster, change: SettingsStand, now: float) -> clusters.Cluster:
     return _put_maintenance(cluster, now, settings=change.settings)
+
+
+def _node(cluster: clusters.Cluster, uuid: str) -> clusters.Node:
+    # By UUID alone: a name in the configuration is a reference to nothing, and its lock is another lock.
+    if uuid not in cluster.nodes:
+        raise errors.NotFound(f"there is no node with the UUID {uuid!r}")
+    return cluster.nodes[uuid]
+
+
+def _instance(cluster: clusters.Cluster, uuid: str) -> clusters.Instance:
+    if uuid not in cluster.instances:
+        raise errors.NotFound(f"there is no instance with the UUID {uuid!r}")
+    return cluster.instances[uuid]
 
 
 def _put_node(cluster: clusters.Cluster, node: clusters.Node, now: float, **fields: object) -> clusters.Cluster:
@@ -321,7 +336,7 @@ def _is_short_of_candidates(cluster: clusters.Cluster, node: clusters.Node) -> b
 
 
 def _candidates(cluster: clusters.Cluster) -> list[clusters.Node]:
-    return [one for one in cluster.nodes.values() if one.master_candidate]
+    return [one for one in cluster.nodes.values() if one.master_candidate and not (one.drained or one.offline)]
 
 
 def _promotions(cluster: clusters.Cluster, *, without: str) -> list[Change]:
@@ -331,7 +346,10 @@ def _promotions(cluster: clusters.Cluster, *, without: str) -> list[Change]:
     eligible = [
         one
         for one in cluster.nodes.values()
-        if one.master_capable and not (one.master_candidate or one.drained or one.offline) and one.uuid != without
+        if one.uuid != without
+        and one.master_capable
+        and not (one.master_candidate or one.drained)
+        and clusters.reachable(cluster, one)
     ]
     eligible.sort(key=lambda one: clusters.natural(one.name))
     return [NodeRole(node=one.uuid, drained=False, offline=False, master_candidate=True) for one in eligible[:1]]

@@ -6,6 +6,7 @@ Field names are Ganeti's. Memory and disk are in MiB, times in unix seconds; obj
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Mapping, Optional, Union
@@ -227,14 +228,15 @@ def _by_name(found: object) -> list[Instance]:
 
 def natural(name: str) -> tuple[object, ...]:
     """A sort key that puts node2 before node10."""
-    digits, parts, word = False, [], ""
-    for character in name + "\0":
-        if word and character.isdigit() is not digits:
-            parts.append((0, int(word), "") if digits else (1, 0, word))
-            word = ""
-        digits = character.isdigit()
-        word += character
-    return tuple(parts)
+    return (*(_part(part) for part in re.split("([0-9]+)", name) if part), (-1, 0, name))
+
+
+def _part(part: str) -> tuple[int, int, str]:
+    if part[0] not in "0123456789":
+        return 1, 0, part
+    # The number with more digits is the larger one: int() refuses thousands of them.
+    digits = part.lstrip("0")
+    return 0, len(digits), digits
 
 
 def role(cluster: Cluster, node: Node) -> Role:

@@ -27,9 +27,12 @@ def reconcile(
 ) -> list[changes.Change]:
     """What becomes of the incidents: failed by a job, forgotten, newly noted.
 
-    `observed` holds the last diagnosis of every node that is observed (by UUID), `jobs` the outcomes of the jobs
-    that incidents name; a job that is not there counts as failed.
+    `observed` holds the last diagnosis of nodes (by UUID); a node that is offline or removed is not observed.
+    `jobs` holds the outcomes of the jobs that incidents name; a job that is not there counts as failed.
     """
+    observed = {
+        node: said for node, said in observed.items() if node in cluster.nodes and not cluster.nodes[node].offline
+    }
     stated: list[changes.Change] = []
     left: list[incidents.Incident] = []
     for incident in cluster.maintenance.incidents:

@@ -6,18 +6,26 @@ from typing import Any
 
 import orjson
 import pydantic
+import pydantic_core
 
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import errors
+from ...module_utils.domain import diagnosis, errors
 
 _ADAPTER = pydantic.TypeAdapter(clusters.Cluster)
 
 
 def dump(cluster: clusters.Cluster) -> bytes:
-    """The document of a cluster, indented, so that a person can read and compare it."""
-    return orjson.dumps(
-        _ADAPTER.dump_python(cluster, mode="json"), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    )
+    """The document of a cluster, indented, so that a person can read and compare it.
+
+    Raises:
+        InvalidInput: a value of it is none of JSON's.
+    """
+    try:
+        return orjson.dumps(
+            _ADAPTER.dump_python(cluster, mode="json"), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+        )
+    except (orjson.JSONEncodeError, pydantic_core.PydanticSerializationError) as error:
+        raise errors.InvalidInput(f"the configuration cannot be represented: {error}") from error
 
 
 def load(data: bytes) -> clusters.Cluster:
@@ -40,6 +48,7 @@ def load(data: bytes) -> clusters.Cluster:
     _refuse_unknown(raw, _ADAPTER.dump_python(cluster, mode="json"), "")
     _refuse_doubled(cluster)
     _refuse_dangling(cluster)
+    _refuse_unreadable(cluster)
     return cluster
 
 
@@ -86,3 +95,16 @@ def _refuse_dangling(cluster: clusters.Cluster) -> None:
                 raise errors.InvalidInput(f"instances/{instance.uuid}: there is no node {uuid}")
     if cluster.cluster.master_node not in cluster.nodes:
         raise errors.InvalidInput(f"cluster/master_node: there is no node {cluster.cluster.master_node}")
+
+
+def _refuse_unreadable(cluster: clusters.Cluster) -> None:
+    seen: set[str] = set()
+    for index, one in enumerate(cluster.maintenance.incidents):
+        where = f"maintenance/incidents/{index}"
+        if one.uuid in seen:
+            raise errors.InvalidInput(f"{where}/uuid: {one.uuid!r} is there twice")
+        seen.add(one.uuid)
+        try:
+            diagnosis.parse(one.original)
+        except errors.InvalidInput as error:
+            raise errors.InvalidInput(f"{where}/original: {error}") from error

@@ -38,14 +38,23 @@ def read(path: Path) -> clusters.Cluster:
         raise errors.StoreFailed(f"{path} cannot be read: {error.strerror}") from error
     except errors.InvalidInput as error:
         kept = last_good(path)
-        hint = f"; the last good version is {kept}" if kept.exists() else ""
+        hint = f"; the last good version is {kept}" if _is_good(kept) else ""
         raise errors.StoreFailed(f"{path} is damaged and is not loaded: {error}{hint}") from error
+
+
+def _is_good(path: Path) -> bool:
+    try:
+        document.load(path.read_bytes())
+    except (OSError, errors.InvalidInput):
+        return False
+    return True
 
 
 def write(path: Path, cluster: clusters.Cluster) -> None:
     """Replace the configuration durably; the version before it is kept beside it.
 
     Raises:
+        InvalidInput: it cannot be represented, and the old one stands.
         StoreFailed: it could not be written, and the old one stands.
     """
     data = document.dump(cluster)
