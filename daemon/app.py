@@ -58,6 +58,7 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
     ]
     observer = spool.watch(service.where.spool, service.rounds.wake, loop=loop)
     service.queue.resume()
+    service.rounds.resume()
     work: list[asyncio.Task[Any]] = [loop.create_task(server.serve(sockets=[listener])) for server, listener in servers]
     work += [loop.create_task(service.rounds.run()), loop.create_task(service.poll.run())]
     stop: asyncio.Task[Any] = loop.create_task(stopping.wait())

@@ -59,12 +59,7 @@ def assemble(where: tree.Tree, *, limit: int) -> Service:
     environment = run_environment(where)
     store = Store(where.queue)
     ports = Ports(store, desk, processes, configuration, intake, environment, clock)
-
-    def changed() -> None:
-        news.tell()
-        rounds.wake()
-
-    queue = Queue(ports, limit=limit, on_change=changed)
+    queue = Queue(ports, limit=limit, on_change=news.tell, on_end=lambda: rounds.wake())  # noqa: PLW0108 - bound below
     history = History(where.rounds)
     rounds = Rounds(configuration, queue, intake, history, clock=clock)
     poll = Poll(configuration, processes, folder=where.lib, environment=environment)

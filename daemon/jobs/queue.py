@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .store import Store
 
 LOG = logging.getLogger(__name__)
+RETRY_SECONDS = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,11 +43,14 @@ class Ports:
 class Queue:
     """All jobs that are not archived; every change of a job is durable before it has an effect."""
 
-    def __init__(self, ports: Ports, *, limit: int, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, ports: Ports, *, limit: int, on_change: Callable[[], None], on_end: Callable[[], None] = lambda: None
+    ) -> None:
         self.jobs: dict[int, values.Job] = ports.store.load()
         self._ports = ports
         self._slots = asyncio.Semaphore(limit)
         self._on_change = on_change
+        self._on_end = on_end
         self._ended: dict[int, asyncio.Event] = {}
         self._drives: dict[int, asyncio.Task[None]] = {}
         self._stopping = False
@@ -77,10 +81,10 @@ class Queue:
         self._on_change()
 
     def resume(self) -> None:
-        """After a start: go on with every job that had not ended; locks of jobs that are gone are freed."""
-        alive = {_owner(job.id) for job in self.jobs.values() if not job.is_final}
+        """After a start: go on with every job that had not ended; locks are kept only where an opcode is at work."""
+        at_work = {_owner(job.id) for job in self.jobs.values() if _is_running(job)}
         for owner in self._ports.desk.table.owners():
-            if not owner.livelock and owner not in alive:
+            if not owner.livelock and owner not in at_work:
                 self._ports.desk.release(owner)
         for job in self.jobs.values():
             if not job.is_final:
@@ -141,30 +145,33 @@ class Queue:
         self._drives[job_id] = asyncio.get_running_loop().create_task(self._drive(job_id), name=f"job {job_id}")
 
     async def _drive(self, job_id: int) -> None:
-        try:
-            stopped = "" if self.jobs[job_id].canceling else await self._dependencies(job_id)
-            while not stopped and (index := self.jobs[job_id].next_opcode) is not None:
-                if self.jobs[job_id].canceling and self.jobs[job_id].opcodes[index].status is not values.Status.RUNNING:
-                    stopped = "canceled"
-                else:
-                    await self._opcode(job_id, index)
-                    ended = self.jobs[job_id].opcodes[index].status
-                    stopped = "" if ended is values.Status.SUCCESS else f"opcode {index + 1} ended in {ended.value}"
-            self._end(job_id, stopped)
-        except asyncio.CancelledError:
-            if self._stopping or not self.jobs[job_id].canceling:
-                raise
-            self._end(job_id, "canceled")
-        except errors.RoundsmanError as error:
-            LOG.exception("job %s", job_id)
-            self._fail(job_id, str(error))
+        """Work on a job until it has ended; state that cannot be written now is tried again, for nothing is lost."""
+        while not self.jobs[job_id].ended:
+            try:
+                self._end(job_id, await self._advance(job_id))
+            except asyncio.CancelledError:
+                if not self.jobs[job_id].canceling:
+                    raise
+                self._end(job_id, "canceled")
+            except (errors.StoreFailed, OSError):
+                LOG.exception("job %s cannot go on, and is tried again in %s s", job_id, RETRY_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _advance(self, job_id: int) -> str:
+        stopped = await self._dependencies(job_id)
+        while not stopped and (index := self.jobs[job_id].next_opcode) is not None:
+            if self.jobs[job_id].canceling and self.jobs[job_id].opcodes[index].status is not values.Status.RUNNING:
+                return "canceled"
+            await self._opcode(job_id, index)
+            ended = self.jobs[job_id].opcodes[index].status
+            stopped = "" if ended is values.Status.SUCCESS else f"opcode {index + 1} ended in {ended.value}"
+        return stopped
 
     async def _dependencies(self, job_id: int) -> str:
         for dependency in self.jobs[job_id].depends:
             other = self.jobs.get(dependency.job)
             if other is None:
-                self._fail(job_id, f"it depends on job {dependency.job}, which is not there")
-                return "failed"
+                return self._fail(job_id, f"it depends on job {dependency.job}, which is not there")
             if not other.is_final:
                 await self._event(other.id).wait()
             status = self.jobs[other.id].status
@@ -172,8 +179,7 @@ class Queue:
                 continue
             if status is values.Status.CANCELED:
                 return f"canceled: job {other.id} was canceled"
-            self._fail(job_id, f"it depends on job {other.id}, which ended in {status.value}")
-            return "failed"
+            return self._fail(job_id, f"it depends on job {other.id}, which ended in {status.value}")
         return ""
 
     async def _opcode(self, job_id: int, index: int) -> None:
@@ -191,6 +197,8 @@ class Queue:
                 await self._change(job_id, index, made)
             else:
                 await self._run(job_id, index, made)
+        except errors.StoreFailed:
+            raise
         except (errors.Refused, errors.Failed) as error:
             self._set(job_id, index, status=values.Status.ERROR, text=str(error), ended=self._ports.clock())
         self._ports.desk.release(owner)
@@ -241,11 +249,11 @@ class Queue:
     def _succeed(self, job_id: int, index: int, text: str) -> None:
         self._set(job_id, index, status=values.Status.SUCCESS, text=text, ended=self._ports.clock())
 
-    def _fail(self, job_id: int, text: str) -> None:
+    def _fail(self, job_id: int, text: str) -> str:
         index = self.jobs[job_id].next_opcode
         if index is not None:
             self._set(job_id, index, status=values.Status.ERROR, text=text, ended=self._ports.clock())
-        self._end(job_id, text)
+        return text
 
     def _end(self, job_id: int, stopped: str) -> None:
         job = self.jobs[job_id]
@@ -261,6 +269,7 @@ class Queue:
         self._event(job_id).set()
         LOG.info("job %s ended: %s %s", job_id, self.jobs[job_id].status.value, self.jobs[job_id].text)
         self._on_change()
+        self._on_end()
 
     def _set(self, job_id: int, index: int, *, durable: bool = True, **fields: Any) -> None:
         job = self.jobs[job_id]
@@ -277,3 +286,7 @@ class Queue:
 
 def _owner(job_id: int) -> table.Owner:
     return table.Owner(f"job {job_id}")
+
+
+def _is_running(job: values.Job) -> bool:
+    return any(one.status is values.Status.RUNNING for one in job.opcodes)

@@ -51,13 +51,12 @@ class Rounds:
 
     async def run(self) -> None:
         """Work for ever; a step that fails is logged and tried again at the next event or interval."""
-        self.resume()
         while True:
             self._awake.clear()
             try:
                 while await self.step():
                     pass
-            except errors.RoundsmanError:
+            except (errors.RoundsmanError, OSError):
                 LOG.exception("this round could not go on; it is tried again")
             interval = self._configuration.current.maintenance.settings.round_interval
             try:
