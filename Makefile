@@ -29,6 +29,7 @@ check: setup ## linters and types
 	$(BIN)/mypy -p ansible_collections.roundsman.cluster.plugins -p ansible_collections.roundsman.cluster.daemon -p tests
 	$(BIN)/vermin --target=3.9- --no-tips --violations --backport typing plugins/module_utils plugins/modules
 	$(BIN)/yamllint --strict .
+	PATH="$(CURDIR)/$(BIN):$$PATH" ansible-lint --offline --strict --profile production -q
 
 bench: setup ## what a round costs, in ratios
 	PYTHONPATH=. $(BIN)/python tests/bench/round.py

@@ -55,8 +55,9 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # Ansible shi
         except errors.RoundsmanError as error:
             raise AnsibleParserError(str(error)) from error
         inventory.set_variable("all", "roundsman_root", str(root))
+        inventory.set_variable("all", "diagnose_command", cluster.maintenance.settings.diagnose_command)
         inventory.add_host("localhost")
-        for name, value in hosts.CONTROLLER.items():
+        for name, value in hosts.controller().items():
             inventory.set_variable("localhost", name, value)
         for node in cluster.nodes.values():
             for group in hosts.group_names(cluster, node):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 from ...module_utils.domain import cluster as clusters
@@ -11,7 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-CONTROLLER = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+def controller() -> dict[str, str]:
+    """The variables of the controller's own host: modules run there with the Python that runs this."""
+    return {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
 
 
 def variables(cluster: clusters.Cluster, node: clusters.Node) -> dict[str, object]:
@@ -39,7 +42,7 @@ def run_inventory(cluster: clusters.Cluster, nodes: Iterable[str], *, root: str)
     named = {cluster.nodes[uuid].name: variables(cluster, cluster.nodes[uuid]) for uuid in nodes}
     groups = {"roundsman_nodes": {"hosts": dict.fromkeys(named)}}
     whole = {
-        "hosts": {"localhost": CONTROLLER, **named},
+        "hosts": {"localhost": controller(), **named},
         "vars": {"roundsman_root": root},
         "children": groups,
     }
