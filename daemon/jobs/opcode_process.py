@@ -42,9 +42,11 @@ def _play(run: Path, spec: dict[str, Any]) -> dict[str, Any]:
     import ansible_runner  # noqa: PLC0415 - a third of a second: only after `began` stands
 
     failures: list[str] = []
+    said: list[str] = []
 
     def listen(event: dict[str, Any]) -> bool:
         data = event.get("event_data", {})
+        said.extend(filter(None, [data.get("artifact_data", {}).get("roundsman_text")]))
         if event.get("event") in FAILURES and not data.get("ignore_errors"):
             failures.append(_failure(data))
         return True
@@ -68,7 +70,7 @@ def _play(run: Path, spec: dict[str, Any]) -> dict[str, Any]:
             "text": f"ansible-runner failed: {error}",
             "seconds": time.time() - started,
         }
-    text = "" if runner.rc == 0 else _summary(failures, runner, run)
+    text = "; ".join(said) if runner.rc == 0 else _summary(failures, runner, run)
     status = "success" if runner.rc == 0 else "error"
     return {"status": status, "rc": runner.rc, "text": text[:TEXT_LIMIT], "seconds": time.time() - started}
 

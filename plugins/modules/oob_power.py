@@ -165,15 +165,15 @@ def main() -> None:
         mutually_exclusive=[("targets", "credentials_file")],
         required_together=[("credentials_file", "nodes")],
     )
-    command = power.Command(module.params["command"])
     try:
+        command = power.Command(module.params["command"])
         outcomes = _run(module.params, command=command, check=module.check_mode)
     except errors.RoundsmanError as error:
         module.fail_json(msg=str(error))
     result = _result(outcomes, check=module.check_mode)
     if result["unconfirmed"] and command is not power.Command.STATUS:
-        names = ", ".join(result["unconfirmed"])
-        module.fail_json(msg=f"power {command.value} is not confirmed for {names}", **result)
+        text = f"power {command.value} is not confirmed for " + ", ".join(result["unconfirmed"])
+        module.fail_json(msg=text, **result)
     module.exit_json(**result)
 
 
@@ -182,10 +182,9 @@ def _run(params: Dict[str, Any], *, command: power.Command, check: bool) -> List
         targets = credentials.load(params["credentials_file"], nodes=params["nodes"])
     else:
         targets = [power.Target(**entry) for entry in params["targets"]]
-    if not check:
-        return drivers.run(targets, command=command, deadline=params["deadline"])
-    read = drivers.run(targets, command=power.Command.STATUS, deadline=params["deadline"])
-    return [power.foresee(status, command=command) for status in read]
+    sent = power.Command.STATUS if check else command
+    outcomes = drivers.run(targets, command=sent, deadline=params["deadline"])
+    return [power.foresee(status, command=command) for status in outcomes] if check else outcomes
 
 
 def _result(outcomes: List[power.Outcome], *, check: bool) -> Dict[str, Any]:
@@ -197,9 +196,7 @@ def _result(outcomes: List[power.Outcome], *, check: bool) -> Dict[str, Any]:
         "changed": any(result["changed"] for result in results),
         "results": results,
         "unconfirmed": [outcome.name for outcome in outcomes if not outcome.confirmed],
-        "diff": {
-            side: "".join(f"{result['name']}: {result[side]}\n" for result in results) for side in ("before", "after")
-        },
+        "diff": {side: "".join(f"{one['name']}: {one[side]}\n" for one in results) for side in ("before", "after")},
     }
 
 

@@ -1,6 +1,7 @@
 """Keeps locks for a play by hand: a process that holds files locked for as long as ansible-playbook lives.
 
-Started as `python keeper.py PID FILE...`: locks every file, says `ready` (or why not), waits for the end of PID.
+Started as `python keeper.py PID LIVELOCK FILE...`: locks every file, says `ready` (or why not), waits for the end of
+PID, then takes the livelock and what lies beside it away.
 It uses the standard library only, and nothing of the collection, so that it starts at once.
 """
 
@@ -11,6 +12,7 @@ import os
 import select
 import signal
 import sys
+from pathlib import Path
 
 
 def main() -> int:
@@ -30,6 +32,9 @@ def main() -> int:
     print("ready", flush=True)
     os.close(1)
     select.select([process], [], [])
+    livelock = Path(sys.argv[2])
+    for path in livelock.parent.glob(f"{livelock.name}*"):
+        path.unlink(missing_ok=True)
     return 0
 
 

@@ -134,7 +134,7 @@ def decode(value: Mapping[str, object]) -> Change:
     for name, one in expected.items():
         _check(str(value["change"]), name, fields.get(name), str(one.type))
     if isinstance(fields.get("secondaries"), list):
-        fields["secondaries"] = tuple(fields["secondaries"])  # type: ignore[arg-type]
+        fields["secondaries"] = tuple(fields["secondaries"])
     change: Change = kind(**fields)
     return change
 

@@ -126,9 +126,7 @@ def _must_be_open(incident: Incident, what: str) -> None:
     if not incident.is_open:
         is_canceled = incident.repair_status is RepairStatus.CANCELED
         way_out = "it is forgotten once no longer observed" if is_canceled else "acknowledge it to have it forgotten"
-        raise errors.Refused(
-            f"incident {incident.uuid} is {incident.repair_status.value} and cannot {what}; {way_out}"
-        )
+        raise errors.Refused(f"incident {incident.uuid} is {incident.repair_status.value} and cannot {what}; {way_out}")
 
 
 def _moved(

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.jobs import process
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TREE = """
+import os, subprocess, sys
+def left(name, **more):
+    code = f"print('{name}', __import__('os').getpid(), flush=True); __import__('time').sleep(600)"
+    subprocess.Popen([sys.executable, "-S", "-c", code], **more)
+left("plain")
+left("gone", start_new_session=True)
+left("bare", env={}, start_new_session=True)
+__import__('time').sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "standing"),
+    [
+        (set(), process.Standing.NEVER_RAN),
+        ({"livelock"}, process.Standing.NEVER_RAN),
+        ({"livelock", "began"}, process.Standing.LOST),
+        ({"livelock", "began", "result.json"}, process.Standing.ENDED),
+    ],
+)
+def test_a_run_stands_by_its_livelock_and_its_files(
+    tmp_path: Path, files: set[str], standing: process.Standing
+) -> None:
+    for name in files:
+        (tmp_path / name).touch()
+    assert process.standing(tmp_path) is standing
+    descriptor = os.open(tmp_path / "livelock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    assert process.standing(tmp_path) is process.Standing.RUNNING
+    os.close(descriptor)
+    assert process.standing(tmp_path) is standing
+
+
+def test_every_process_of_a_run_is_ended_and_no_other(tmp_path: Path) -> None:
+    other = {**os.environ, process.RUN_VARIABLE: str(tmp_path / "1")}
+    mine = {**os.environ, process.RUN_VARIABLE: str(tmp_path)}
+    command = [sys.executable, "-S", "-c", TREE]
+    with (
+        subprocess.Popen(["sleep", "600"], env=other) as stranger,
+        subprocess.Popen(command, env=mine, stdout=subprocess.PIPE, text=True) as root,
+    ):
+        assert root.stdout is not None
+        said = dict(root.stdout.readline().split() for _child in range(3))
+        assert process.end_all_of(tmp_path) >= 4
+        assert root.wait() < 0
+        # Their end is the end of the output: the pipe closes when the last of them is gone.
+        assert root.stdout.read() == ""
+        assert stranger.poll() is None
+        assert set(said) == {"plain", "gone", "bare"}
+        stranger.kill()
+
+
+def test_a_run_without_processes_has_none_to_end(tmp_path: Path) -> None:
+    assert process.end_all_of(tmp_path) == 0

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Iterator
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.locks import desk, table
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+X, SH = Mode.EXCLUSIVE, Mode.SHARED
+JOB, NEXT = table.Owner("job 1"), table.Owner("job 2")
+HOLD = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(1, flush=True); input()"
+
+
+@contextlib.contextmanager
+def living(path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that holds a livelock."""
+    command = [sys.executable, "-S", "-c", HOLD, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
+        process.kill()
+
+
+def at(tmp_path: Path) -> desk.Desk:
+    return desk.Desk(tmp_path / "locks.data", clock=lambda: 5.0)
+
+
+def saved(tmp_path: Path) -> dict[str, dict[str, str]]:
+    return {name: locks for name, _livelock, locks in json.loads((tmp_path / "locks.data").read_bytes())}
+
+
+async def settle() -> None:
+    for _turn in range(5):
+        await asyncio.sleep(0)
+
+
+def test_a_release_lets_the_next_go_on_and_both_are_on_disk_first(tmp_path: Path) -> None:
+    async def story() -> None:
+        one = at(tmp_path)
+        await one.acquire(JOB, {"node/1": X})
+        assert saved(tmp_path) == {"job 1": {"node/1": "exclusive"}}
+        waiting = asyncio.create_task(one.acquire(NEXT, {"node/1": SH}))
+        await settle()
+        assert not waiting.done()
+        one.release(JOB)
+        assert saved(tmp_path) == {"job 2": {"node/1": "shared"}}
+        await waiting
+
+    asyncio.run(story())
+
+
+def test_the_end_of_a_process_frees_its_locks(tmp_path: Path) -> None:
+    async def story() -> None:
+        one, play = at(tmp_path), table.Owner("play", str(tmp_path / "live"))
+        with living(tmp_path / "live") as process:
+            await one.acquire(play, {"node/1": X})
+            await one.acquire(play, {"node/2": X})
+            waiting = asyncio.create_task(one.acquire(JOB, {"node/1": X, "node/2": X}))
+            await settle()
+            assert not waiting.done()
+            process.kill()
+            await asyncio.wait_for(waiting, 20)
+        assert saved(tmp_path) == {"job 1": {"node/1": "exclusive", "node/2": "exclusive"}}
+
+    asyncio.run(story())
+
+
+def test_the_end_of_a_process_withdraws_what_it_waits_for(tmp_path: Path) -> None:
+    async def story() -> None:
+        one, play = at(tmp_path), table.Owner("play", str(tmp_path / "live"))
+        await one.acquire(JOB, {"node/1": SH})
+        with living(tmp_path / "live") as process:
+            waiting = asyncio.create_task(one.acquire(play, {"node/1": X}))
+            await settle()
+            behind = asyncio.create_task(one.acquire(NEXT, {"node/1": SH}))
+            await settle()
+            assert not behind.done()
+            process.kill()
+            with pytest.raises(errors.LockRefused, match="play has ended"):
+                await asyncio.wait_for(waiting, 20)
+            await asyncio.wait_for(behind, 20)
+        assert one.table.waiting == []
+
+    asyncio.run(story())
+
+
+def test_a_time_limit_names_who_holds_and_takes_the_request_back(tmp_path: Path) -> None:
+    async def story() -> None:
+        one = at(tmp_path)
+        await one.acquire(JOB, {"node/1": X})
+        with pytest.raises(errors.LockRefused, match=r"within 0.01 s.*job 1"):
+            await one.acquire(NEXT, {"node/1": X}, time_limit=0.01)
+        assert one.table.waiting == []
+        one.release(JOB)
+        assert saved(tmp_path) == {}
+
+    asyncio.run(story())
+
+
+def test_a_canceled_wait_lets_those_behind_it_go_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        one = at(tmp_path)
+        await one.acquire(JOB, {"node/1": SH})
+        waiting = asyncio.create_task(one.acquire(NEXT, {"node/1": X}))
+        await settle()
+        behind = asyncio.create_task(one.acquire(table.Owner("job 3"), {"node/1": SH}))
+        await settle()
+        waiting.cancel()
+        await asyncio.wait_for(behind, 20)
+
+    asyncio.run(story())
+
+
+def test_locks_survive_a_restart_but_not_those_of_processes_that_ended(tmp_path: Path) -> None:
+    async def story() -> None:
+        with living(tmp_path / "live") as process, living(tmp_path / "gone") as gone:
+            before = at(tmp_path)
+            await before.acquire(JOB, {"instance/1": X, "node/1": SH})
+            for name in ("live", "gone"):
+                await before.acquire(table.Owner(name, str(tmp_path / name)), {f"node/{name}": X})
+            written = (tmp_path / "locks.data").read_bytes()
+            gone.kill()
+            gone.wait()
+            await settle()
+            (tmp_path / "locks.data").write_bytes(written)
+            after = at(tmp_path)
+            after.restore()
+            assert after.table.locks_of(JOB) == {"instance/1": X, "node/1": SH}
+            assert {one.name for one in after.table.owners()} == {"job 1", "live"}
+            waiting = asyncio.create_task(after.acquire(NEXT, {"node/live": X}))
+            await settle()
+            assert not waiting.done()
+            process.kill()
+            await asyncio.wait_for(waiting, 20)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "data", [b"{", b"5", b'[["a"]]', b'[["a", "", {"node/1": "half"}]]', b'[["a", "", 5]]', b"\xff"]
+)
+def test_a_damaged_table_is_refused_with_its_path(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "locks.data").write_bytes(data)
+    with pytest.raises(errors.StoreFailed, match=r"locks\.data is damaged"):
+        at(tmp_path).restore()
+
+
+def test_no_table_is_an_empty_one(tmp_path: Path) -> None:
+    one = at(tmp_path)
+    one.restore()
+    assert one.table.held == {}
+
+
+def test_on_a_full_disk_nobody_is_left_waiting_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path, _data: bytes) -> None:
+        raise errors.StoreFailed(f"{path}: no space")
+
+    async def story() -> None:
+        one = at(tmp_path)
+        await one.acquire(JOB, {"node/1": X})
+        waiting = asyncio.create_task(one.acquire(NEXT, {"node/1": X}))
+        await settle()
+        monkeypatch.setattr(durable_files, "replace", fail)
+        with pytest.raises(errors.StoreFailed):
+            one.release(JOB)
+        with pytest.raises(errors.StoreFailed):
+            await asyncio.wait_for(waiting, 20)
+
+    asyncio.run(story())

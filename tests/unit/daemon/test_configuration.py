@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon import configuration
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+
+from tests.unit import small_cluster
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WRITE = store.write
+
+
+class Disk:
+    """The real store, with a count of its writes and a switch that makes it full."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.writes = 0
+        self.is_full = False
+        self.one: configuration.Configuration | None = None
+        monkeypatch.setattr(store, "write", self.write)
+
+    def write(self, path: Path, cluster: clusters.Cluster) -> None:
+        self.writes += 1
+        assert self.one is None or self.one.current is not cluster
+        if self.is_full:
+            raise errors.StoreFailed("No space left on device")
+        WRITE(path, cluster)
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> tree.Tree:
+    found = tree.Tree(tmp_path)
+    found.lib.mkdir(parents=True)
+    WRITE(found.config, small_cluster.make())
+    return found
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch)
+
+
+def tagged(tag: str) -> list[changes.Change]:
+    return [changes.Tagged("cluster", "", tag, present=True)]
+
+
+def test_commits_that_come_together_share_a_write(where: tree.Tree, disk: Disk) -> None:
+    async def story() -> None:
+        told: list[int] = []
+        one = configuration.Configuration(where, clock=lambda: 1.0, on_change=lambda: told.append(1))
+        disk.one = one
+        await asyncio.gather(*(one.commit(lambda _, tag=f"t{n}": tagged(tag)) for n in range(20)))  # type: ignore[misc]
+        assert disk.writes <= 2
+        assert len(told) == disk.writes
+        assert {f"t{n}" for n in range(20)} < set(store.read(where.config).cluster.tags)
+        assert store.read(where.config) == one.current
+
+    asyncio.run(story())
+
+
+def test_what_is_true_already_is_not_written(where: tree.Tree, disk: Disk) -> None:
+    one = configuration.Configuration(where, clock=lambda: 1.0)
+    asyncio.run(one.commit(lambda _: tagged("prod")))
+    assert disk.writes == 0
+
+
+def test_a_write_that_fails_fails_all_who_wait_and_changes_nothing(where: tree.Tree, disk: Disk) -> None:
+    async def story() -> None:
+        one = configuration.Configuration(where, clock=lambda: 1.0)
+        before, written = one.current, where.config.read_bytes()
+        disk.is_full = True
+        commits = [asyncio.create_task(one.commit(lambda _, tag=tag: tagged(tag))) for tag in "abc"]  # type: ignore[misc]
+        await asyncio.sleep(0)
+        commits[1].cancel()
+        found = await asyncio.gather(*commits, return_exceptions=True)
+        assert [type(error) for error in found] == [errors.StoreFailed, asyncio.CancelledError, errors.StoreFailed]
+        assert (one.current, where.config.read_bytes()) == (before, written)
+        disk.is_full = False
+        after = await asyncio.wait_for(one.commit(lambda _: tagged("d")), 20)
+        assert after.cluster.tags == ("prod", "d")
+        assert store.read(where.config) == one.current == after
+
+    asyncio.run(story())
+
+
+def test_what_json_cannot_hold_stops_only_its_own_commit(where: tree.Tree) -> None:
+    async def story() -> None:
+        one = configuration.Configuration(where, clock=lambda: 1.0)
+        with pytest.raises(errors.StoreFailed, match="represented"):
+            await one.commit(lambda _: tagged("\ud800"))
+        await asyncio.wait_for(one.commit(lambda _: tagged("fine")), 20)
+        assert store.read(where.config).cluster.tags == ("prod", "fine")
+
+    asyncio.run(story())
+
+
+def test_a_refused_decision_changes_nothing(where: tree.Tree, disk: Disk) -> None:
+    async def story() -> None:
+        one = configuration.Configuration(where, clock=lambda: 1.0)
+        with pytest.raises(errors.NotFound):
+            await one.commit(lambda _: [*tagged("a"), changes.NodePowered("n9", powered=True)])
+        assert disk.writes == 0
+        assert one.current.cluster.tags == ("prod",)
+
+    asyncio.run(story())
+
+
+def test_a_decision_sees_what_was_decided_before_it(where: tree.Tree, disk: Disk) -> None:
+    async def story() -> None:
+        one = configuration.Configuration(where, clock=lambda: 1.0)
+        seen: list[tuple[str, ...]] = []
+
+        def decide(cluster: clusters.Cluster) -> list[changes.Change]:
+            seen.append(cluster.cluster.tags)
+            return tagged("b")
+
+        await asyncio.gather(one.commit(lambda _: tagged("a")), one.commit(decide))
+        assert seen == [("prod", "a")]
+
+    asyncio.run(story())

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon import settings
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
+    found = settings.read(tmp_path / "none")
+    assert (found.port, found.bind) == (1816, "")
+    assert found.max_running_jobs >= 4
+
+
+def test_a_file_says_what_differs(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text('{"bind": "192.0.2.1", "max_running_jobs": 7}')
+    found = settings.read(tmp_path / "file")
+    assert (found.port, found.bind, found.max_running_jobs) == (1816, "192.0.2.1", 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [('{"port": 70000}', "port"), ('{"prot": 1}', "prot"), ('{"max_running_jobs": 0}', "max_running_jobs"), ("{", "")],
+)
+def test_a_damaged_file_is_refused_with_its_path_and_field(tmp_path: Path, text: str, field: str) -> None:
+    (tmp_path / "file").write_text(text)
+    with pytest.raises(errors.InvalidInput, match=f"{tmp_path}/file: {field}: "):
+        settings.read(tmp_path / "file")

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+
+from tests.unit import small_cluster
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLUSTER = small_cluster.make()
+NEWER = dataclasses.replace(CLUSTER, serial_no=6)
+NEWEST = dataclasses.replace(CLUSTER, serial_no=7)
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> tree.Tree:
+    found = tree.Tree(tmp_path)
+    found.lib.mkdir(parents=True)
+    store.write(found.config, CLUSTER)
+    return found
+
+
+def test_what_was_written_is_read(where: tree.Tree) -> None:
+    store.write(where.config, NEWER)
+    assert store.read(where.config) == NEWER
+    assert store.read(store.last_good(where.config)) == CLUSTER
+
+
+def test_a_damaged_file_is_not_loaded_and_the_last_good_one_is_kept_and_named(where: tree.Tree) -> None:
+    store.write(where.config, NEWER)
+    where.config.write_bytes(where.config.read_bytes()[:500])
+    with pytest.raises(errors.StoreFailed) as refused:
+        store.read(where.config)
+    assert str(where.config) in str(refused.value)
+    assert f"the last good version is {where.config}.last" in str(refused.value)
+    assert store.read(store.last_good(where.config)) == CLUSTER
+
+
+def test_a_version_that_is_damaged_too_is_not_called_good(where: tree.Tree) -> None:
+    where.config.write_bytes(b"{")
+    store.last_good(where.config).write_bytes(b"{")
+    with pytest.raises(errors.StoreFailed, match="damaged") as refused:
+        store.read(where.config)
+    assert "last good" not in str(refused.value)
+
+
+def test_a_missing_configuration_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(errors.StoreFailed, match="does not exist"):
+        store.read(tmp_path / "config.data")
+
+
+def test_a_write_that_fails_leaves_the_old_version_and_the_one_before(
+    where: tree.Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.write(where.config, NEWER)
+
+    def fail(path: Path, _data: bytes) -> None:
+        raise errors.StoreFailed(str(path))
+
+    monkeypatch.setattr(durable_files, "replace", fail)
+    with pytest.raises(errors.StoreFailed):
+        store.write(where.config, NEWEST)
+    assert store.read(where.config) == NEWER
+    store.read(store.last_good(where.config))
+
+
+def test_only_one_holds_the_right_to_write_and_says_who(where: tree.Tree) -> None:
+    with store.locked(where, "the first, pid 1"):
+        inode = where.config_lock.stat().st_ino
+        store.write(where.config, NEWER)
+        with pytest.raises(errors.StoreFailed, match="held by the first, pid 1"):
+            store.open_lock(where)
+    os.close(store.open_lock(where))
+    assert where.config_lock.stat().st_ino == inode
+
+
+def test_a_commit_applies_and_writes_only_what_is_new(where: tree.Tree) -> None:
+    change = changes.NodePowered("n3", powered=False)
+    assert not store.commit(where, [change], now=1.0).nodes["n3"].powered
+    inode = where.config.stat().st_ino
+    assert not store.commit(where, [change], now=2.0).nodes["n3"].powered
+    assert where.config.stat().st_ino == inode
+    assert store.read(where.config).serial_no == CLUSTER.serial_no + 1

@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import fcntl
+import http.server
+import json
+import os
+import signal
+import socketserver
+import subprocess
+import threading
+from typing import TYPE_CHECKING, Any, Iterator, Self
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.locks import desk
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import holding
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+
+from tests.unit import small_cluster
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+X, SH = Mode.EXCLUSIVE, Mode.SHARED
+OFF = changes.NodePowered("n3", powered=False)
+Playbook = subprocess.Popen[bytes]
+
+
+@pytest.fixture
+def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tree.Tree:
+    monkeypatch.delenv(holding.RUN_VARIABLE, raising=False)
+    found = tree.Tree(tmp_path)
+    found.lib.mkdir(parents=True)
+    found.run.mkdir(parents=True)
+    store.write(found.config, small_cluster.make())
+    return found
+
+
+@pytest.fixture
+def playbook() -> Iterator[Playbook]:
+    yield from playing()
+
+
+@pytest.fixture
+def other() -> Iterator[Playbook]:
+    yield from playing()
+
+
+def playing() -> Iterator[Playbook]:
+    """A process that stands for ansible-playbook; it ends when its standard input does."""
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        yield process
+        process.kill()
+
+
+def play(where: tree.Tree, process: Playbook) -> holding.Play:
+    return holding.play(str(where.root), pid=process.pid)
+
+
+def wait_until_free(livelock: Path) -> None:
+    descriptor = os.open(livelock, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    os.close(descriptor)
+
+
+@pytest.fixture
+def run(where: tree.Tree, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = where.queue / "1/0"
+    folder.mkdir(parents=True)
+    (folder / "granted.json").write_text(json.dumps({"node/n3": "exclusive", "node/n2": "shared"}))
+    monkeypatch.setenv(holding.RUN_VARIABLE, str(folder))
+    return folder
+
+
+def test_under_the_daemon_a_record_is_a_line_in_the_run_folder(where: tree.Tree, run: Path, playbook: Playbook) -> None:
+    one = play(where, playbook)
+    holding.hold(one, {"node/n3": SH, "node/n2": SH}, time_limit=1)
+    holding.record(one, OFF, now=1.0)
+    assert json.loads((run / "changes.jsonl").read_text()) == changes.encode(OFF)
+    assert store.read(where.config).nodes["n3"].powered
+
+
+@pytest.mark.parametrize("wants", [{"node/n1": SH}, {"node/n2": X}, {"node/n3": X, "node/n1": SH}])
+def test_under_the_daemon_nothing_is_held_that_was_not_granted(
+    where: tree.Tree, run: Path, playbook: Playbook, wants: dict[str, Mode]
+) -> None:
+    with pytest.raises(errors.LockRefused, match="was not granted to this job"):
+        holding.hold(play(where, playbook), wants, time_limit=1)
+    with pytest.raises(errors.Refused, match="call hold first"):
+        holding.record(play(where, playbook), OFF, now=1.0)
+
+
+def test_under_the_daemon_only_what_was_held_is_recorded(where: tree.Tree, run: Path, playbook: Playbook) -> None:
+    one = play(where, playbook)
+    holding.hold(one, {"node/n2": SH}, time_limit=1)
+    with pytest.raises(errors.Refused, match="node/n3 is not held"):
+        holding.record(one, OFF, now=1.0)
+    holding.hold(one, {"node/n3": X}, time_limit=1)
+    for change in (OFF, changes.NodePowered("n2", powered=True)):
+        holding.record(one, change, now=1.0)
+    assert len((run / "changes.jsonl").read_text().splitlines()) == 2
+
+
+def test_without_a_daemon_a_record_is_committed(where: tree.Tree, playbook: Playbook) -> None:
+    one = play(where, playbook)
+    holding.hold(one, {"node/n3": X}, time_limit=1)
+    holding.hold(one, {"instance/i1": X}, time_limit=1)
+    holding.record(one, OFF, now=1.0)
+    holding.record(one, changes.InstanceState("i1", "down"), now=2.0)
+    found = store.read(where.config)
+    assert (found.nodes["n3"].powered, found.instances["i1"].admin_state) == (False, "down")
+
+
+def test_without_hold_a_record_fails_and_nothing_is_written(where: tree.Tree, playbook: Playbook) -> None:
+    with pytest.raises(errors.Refused, match="node/n3 is not held: call hold first"):
+        holding.record(play(where, playbook), OFF, now=1.0)
+    holding.hold(play(where, playbook), {"node/n2": X}, time_limit=1)
+    with pytest.raises(errors.Refused, match="node/n3 is not held"):
+        holding.record(play(where, playbook), OFF, now=1.0)
+    assert store.read(where.config).nodes["n3"].powered
+
+
+def test_without_a_daemon_the_right_to_write_is_held_until_the_play_ends(
+    where: tree.Tree, playbook: Playbook, other: Playbook
+) -> None:
+    one = play(where, playbook)
+    holding.hold(one, {"node/n3": X}, time_limit=1)
+    with pytest.raises(errors.StoreFailed, match=f"held by ansible-playbook, pid {playbook.pid}"):
+        store.open_lock(where)
+    with pytest.raises(errors.StoreFailed, match=f"held by ansible-playbook, pid {playbook.pid}"):
+        holding.hold(play(where, other), {"node/n2": X}, time_limit=1)
+    livelock = one.livelock
+    playbook.kill()
+    playbook.wait()
+    wait_until_free(livelock)
+    os.close(store.open_lock(where))
+
+
+def test_a_play_whose_keeper_was_killed_records_nothing(where: tree.Tree, playbook: Playbook) -> None:
+    one = play(where, playbook)
+    holding.hold(one, {"node/n3": X}, time_limit=1)
+    for line in os.popen(f"pgrep -f 'keeper.py {playbook.pid} {one.livelock}'").read().split():
+        os.kill(int(line), signal.SIGKILL)
+    wait_until_free(one.livelock)
+    with pytest.raises(errors.Refused, match="keeper"):
+        holding.record(one, OFF, now=1.0)
+    assert store.read(where.config).nodes["n3"].powered
+
+
+def test_records_of_several_hosts_at_once_are_all_kept(where: tree.Tree, playbook: Playbook) -> None:
+    one = play(where, playbook)
+    nodes = ["n1", "n2", "n3", "n10"]
+    holding.hold(one, {f"node/{node}": X for node in nodes}, time_limit=1)
+    children = []
+    for node in nodes:
+        pid = os.fork()
+        if pid == 0:
+            holding.record(one, changes.NodePowered(node, powered=False), now=1.0)
+            os._exit(0)
+        children.append(pid)
+    assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children] == [0] * 4
+    assert not any(node.powered for node in store.read(where.config).nodes.values())
+
+
+def test_jobs_that_a_stopped_daemon_left_are_settled_first(where: tree.Tree, playbook: Playbook) -> None:
+    where.locks.write_text(json.dumps([["job 7", "", {"instance/i1": "exclusive"}]]))
+    for _attempt in range(2):
+        with pytest.raises(errors.LockRefused, match="job 7 of the stopped daemon is not settled"):
+            holding.hold(play(where, playbook), {"node/n3": X}, time_limit=1)
+    where.locks.unlink()
+    holding.hold(play(where, playbook), {"node/n3": X}, time_limit=1)
+
+
+def test_a_play_that_still_runs_with_locks_of_a_stopped_daemon_is_waited_for(
+    where: tree.Tree, playbook: Playbook, other: Playbook
+) -> None:
+    with Daemon(where):
+        holding.hold(play(where, other), {"instance/i1": X}, time_limit=1)
+    livelock = play(where, other).livelock
+    where.locks.write_text(json.dumps([["play-x", str(livelock), {"instance/i1": "exclusive"}]]))
+    with pytest.raises(errors.LockRefused, match="play-x still runs"):
+        holding.hold(play(where, playbook), {"instance/i1": X}, time_limit=1)
+    other.kill()
+    other.wait()
+    wait_until_free(livelock)
+    holding.hold(play(where, playbook), {"instance/i1": X}, time_limit=1)
+
+
+class Daemon:
+    """What a play sees of the daemon: an HTTP server on the unix socket."""
+
+    def __init__(self, where: tree.Tree, *, status: int = 200, body: bytes | None = None) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def address_string(self) -> str:
+                return "play"
+
+            def log_message(self, *_: object) -> None:
+                return
+
+            def do_GET(self) -> None:
+                self._say(200, b"[1]")
+
+            def do_POST(self) -> None:
+                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.asked.append((self.path, asked))
+                held = {"node/n1": "shared", **asked.get("wants", {})}
+                self._say(status, json.dumps(held).encode() if body is None else body)
+
+            def _say(self, code: int, data: bytes) -> None:
+                self.send_response(code)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+        self._where = where
+        self._server = socketserver.ThreadingUnixStreamServer(str(where.socket), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def test_with_a_daemon_its_table_is_asked_and_it_gets_the_change(where: tree.Tree, playbook: Playbook) -> None:
+    one = play(where, playbook)
+    with Daemon(where) as daemon:
+        holding.hold(one, {"node/n3": X}, time_limit=5)
+        holding.record(one, OFF, now=1.0)
+    same = {"owner": one.name, "livelock": one.name}
+    assert daemon.asked == [
+        ("/2/hold", {**same, "wants": {"node/n3": "exclusive"}, "time_limit": 5}),
+        ("/2/record", {**same, "change": changes.encode(OFF)}),
+    ]
+    assert desk.is_alive(one.livelock)
+    os.close(store.open_lock(where))
+    with pytest.raises(errors.StoreFailed, match="does not answer"):
+        holding.record(one, OFF, now=1.0)
+
+
+def test_a_hold_that_was_refused_can_be_tried_again(where: tree.Tree, playbook: Playbook) -> None:
+    one = play(where, playbook)
+    with (
+        Daemon(where, status=423, body=b'{"detail": "held by job 4"}'),
+        pytest.raises(errors.LockRefused, match="held by job 4"),
+    ):
+        holding.hold(one, {"node/n3": X}, time_limit=5)
+    with pytest.raises(errors.Refused, match="call hold first"):
+        holding.record(one, OFF, now=1.0)
+    where.socket.unlink()
+    with Daemon(where):
+        holding.hold(one, {"node/n3": X}, time_limit=5)
+        holding.record(one, OFF, now=1.0)
+
+
+@pytest.mark.parametrize("body", [b"Internal Server Error", b"{}", b'{"detail": "Internal Server Error"}'])
+def test_a_daemon_that_fails_is_no_refusal(where: tree.Tree, playbook: Playbook, body: bytes) -> None:
+    with Daemon(where, status=500, body=body), pytest.raises(errors.StoreFailed, match="the daemon failed"):
+        holding.hold(play(where, playbook), {"node/n3": X}, time_limit=5)
+
+
+def test_the_socket_of_a_dead_daemon_is_none(where: tree.Tree, playbook: Playbook) -> None:
+    with Daemon(where):
+        pass
+    assert where.socket.exists()
+    holding.hold(play(where, playbook), {"node/n3": X}, time_limit=5)
+    holding.record(play(where, playbook), OFF, now=1.0)
+    assert not store.read(where.config).nodes["n3"].powered
