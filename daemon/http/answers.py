@@ -39,7 +39,9 @@ def install(app: FastAPI) -> None:
 
 
 def _problem(status: int, detail: str) -> Problem:
-    return Problem({"title": HTTPStatus(status).phrase, "status": status, "detail": detail}, status_code=status)
+    # File names and foreign JSON may hold halves of characters, which no answer can.
+    text = detail.encode(errors="replace").decode()
+    return Problem({"title": HTTPStatus(status).phrase, "status": status, "detail": text}, status_code=status)
 
 
 async def _foreseen(_request: Request, error: Exception) -> Problem:
@@ -63,4 +65,6 @@ async def _unreadable(_request: Request, error: Exception) -> Problem:
 async def _http(_request: Request, error: Exception) -> Problem:
     if not isinstance(error, HTTPException):
         raise TypeError(error)
-    return _problem(error.status_code, str(error.detail))
+    answer = _problem(error.status_code, str(error.detail))
+    answer.headers.update(error.headers or {})
+    return answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -122,7 +123,7 @@ def _jobs(routes: APIRouter, service: Service) -> None:
         return Json(views.job(found(job)))
 
     @routes.get("/jobs/{job}/wait")
-    async def wait(job: int, timeout: float = 30) -> Response:  # noqa: ASYNC109 - the client's own limit
+    async def wait(job: int, timeout: pydantic.FiniteFloat = 30) -> Response:  # noqa: ASYNC109 - the client's own limit
         found(job)
         await service.queue.wait(job, seconds=min(timeout, 60))
         return Json(views.job(found(job)))
@@ -139,6 +140,8 @@ def _tags(routes: APIRouter, service: Service) -> None:
 
     @routes.put("/tags/{kind}/{name}/{tag:path}")
     async def add(kind: str, name: str, tag: str) -> Response:
+        if not tag:
+            raise errors.InvalidInput("an empty tag is no tag")
         cluster = await _commit(service, lambda _: [changes.Tagged(kind, name, tag, present=True)])
         return Json(views.tags(cluster, kind, name))
 
@@ -202,7 +205,6 @@ def _plays(routes: APIRouter, service: Service) -> None:
 
 
 def _owner(service: Service, body: Hold | Record) -> table.Owner:
-    path = service.where.livelocks / body.livelock
-    if path.parent != service.where.livelocks:
+    if not re.fullmatch("[a-zA-Z0-9_-]{1,100}", body.livelock):
         raise errors.InvalidInput(f"{body.livelock!r} is not the name of a livelock")
-    return table.Owner(body.owner, str(path))
+    return table.Owner(body.owner, str(service.where.livelocks / body.livelock))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pydantic  # noqa: TC002 - FastAPI reads the annotations
 from fastapi import APIRouter
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
@@ -79,7 +80,7 @@ def _page(routes: APIRouter, service: Service) -> None:
         return Json(page.state(service))
 
     @routes.get("/1/news")
-    async def news(after: int = -1, seconds: float = 30) -> Response:
+    async def news(after: int = -1, seconds: pydantic.FiniteFloat = 30) -> Response:
         return Json({"number": await service.news.after(after, seconds=min(max(seconds, 0), 60))})
 
     @routes.get("/ui")

@@ -67,6 +67,7 @@ class Queue:
 
         Raises:
             InvalidInput: an opcode is unknown or its parameters are wrong; no job is submitted.
+            StoreFailed: one could not be made durable; none starts.
         """
         new = [job for job in jobs if job.id not in self.jobs]
         for job in new:
@@ -74,9 +75,9 @@ class Queue:
                 registry.make(opcode.kind, opcode.params)
         for job in new:
             self._ports.store.save(job)
+        for job in new:
             self.jobs[job.id] = job
             self._next_id = max(self._next_id, job.id + 1)
-        for job in new:
             self._start(job.id)
         self._on_change()
 
@@ -109,7 +110,8 @@ class Queue:
             await asyncio.wait([drive])
             if not self.jobs[job_id].is_final:
                 # It was canceled before its first step, which then never comes.
-                self._end(job_id, "canceled")
+                self._start(job_id)
+                await self._event(job_id).wait()
         elif kill and job.opcodes[index].run:
             process.end_all_of(self._ports.store.run_folder(job_id, index))
             await self._event(job_id).wait()
@@ -148,17 +150,22 @@ class Queue:
         """Work on a job until it has ended; state that cannot be written now is tried again, for nothing is lost."""
         while not self.jobs[job_id].ended:
             try:
-                self._end(job_id, await self._advance(job_id))
-            except asyncio.CancelledError:
-                if not self.jobs[job_id].canceling:
-                    raise
-                self._end(job_id, "canceled")
+                self._end(job_id, await self._stopped(job_id))
             except (errors.StoreFailed, OSError):
                 LOG.exception("job %s cannot go on, and is tried again in %s s", job_id, RETRY_SECONDS)
                 await asyncio.sleep(RETRY_SECONDS)
 
+    async def _stopped(self, job_id: int) -> str:
+        try:
+            return await self._advance(job_id)
+        except asyncio.CancelledError:
+            # When the daemon stops, what runs is left to the next one, canceled or not.
+            if self._stopping or not self.jobs[job_id].canceling:
+                raise
+            return "canceled"
+
     async def _advance(self, job_id: int) -> str:
-        stopped = await self._dependencies(job_id)
+        stopped = "" if self.jobs[job_id].canceling else await self._dependencies(job_id)
         while not stopped and (index := self.jobs[job_id].next_opcode) is not None:
             if self.jobs[job_id].canceling and self.jobs[job_id].opcodes[index].status is not values.Status.RUNNING:
                 return "canceled"
@@ -224,7 +231,7 @@ class Queue:
                 self._set(job_id, index, status=values.Status.RUNNING, started=self._ports.clock(), run=str(index))
                 self._ports.processes.start(run, spec)
                 await self._ports.processes.ended(run)
-        elif process.standing(run) is process.Standing.NEVER_RAN:
+        elif process.standing(run) is process.Standing.NEVER_RAN and not self.jobs[job_id].canceling:
             self._ports.processes.start(run, self._spec(job_id, made))
             await self._ports.processes.ended(run)
         else:

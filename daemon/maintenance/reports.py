@@ -10,10 +10,13 @@ import fcntl
 import json
 import logging
 import os
+import shutil
 import stat
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import pydantic
 
 from ...plugins.module_utils.domain import diagnosis, errors, reports
 from ...plugins.plugin_utils import durable_files
@@ -27,8 +30,21 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 KEPT_REJECTED = 200
+TEXT_LIMIT = 500
 UNREACHABLE = ".unreachable"
 PROBLEM = ".problem.json"
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a note of an unreachable node holds: its name, the unix time of the attempt, and why."""
+
+    node: str
+    time: pydantic.FiniteFloat
+    text: str
+
+
+_NOTE = pydantic.TypeAdapter(Note)
 
 
 @dataclass(frozen=True)
@@ -104,9 +120,9 @@ class Intake:
         except errors.ReportRejected as error:
             self._reject(path, error)
             return False
-        self._keep(report, accepted=self._clock())
         target = self._where.reports / (report.node + (".json" if report.diagnosis is not None else PROBLEM))
         path.rename(target)
+        self._keep(report, accepted=self._clock())
         durable_files.sync_folder(self._where.reports)
         return True
 
@@ -129,16 +145,13 @@ class Intake:
 
     def _note_unreachable(self, path: Path) -> bool:
         try:
-            note = json.loads(_content(path))
-            self.unreachable[str(note["node"])] = {
-                "time": float(note["time"]),
-                "text": str(note["text"])[:500],
-            }
+            note = _NOTE.validate_json(_content(path))
         except (FileNotFoundError, BlockingIOError):
             return False
-        except (ValueError, KeyError, TypeError, errors.ReportRejected) as error:
+        except (ValueError, errors.ReportRejected) as error:
             self._reject(path, errors.ReportRejected("malformed", f"not a note of an unreachable node: {error}"))
             return False
+        self.unreachable[note.node] = {"time": note.time, "text": note.text[:TEXT_LIMIT]}
         path.unlink()
         return True
 
@@ -146,24 +159,28 @@ class Intake:
         LOG.warning("report %s rejected: %s: %s", path.name, error.reason, error)
         self.rejections[error.reason] += 1
         where = self._where.rejected
-        name = f"{self._clock():.6f}-{error.reason}-{path.name[-100:]}"
+        # In bytes: a name of 255 of them is as long as a file system allows.
+        name = f"{self._clock():.6f}-{error.reason}-{os.fsdecode(os.fsencode(path.name)[-100:])}"
         path.rename(where / name)
         (where / f"{name}.reason").write_text(f"{error.reason}: {error}\n")
         durable_files.replace(where / ".counts", json.dumps(self.rejections).encode())
         kept = sorted(path for path in where.iterdir() if not path.name.startswith("."))
         for old in kept[: max(0, len(kept) - 2 * KEPT_REJECTED)]:
-            old.unlink()
+            _remove(old)
 
     def _load(self) -> None:
         for folder in (self._where.spool, self._where.reports, self._where.rejected):
             folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        accepts = self._cluster().maintenance.settings.accept_cluster_key
         for path in self._where.reports.glob("*.json"):
             try:
-                report = reports.read(path.read_bytes(), cluster_key=self._key)
+                report = reports.read(path.read_bytes(), cluster_key=self._key, accept_cluster_key=accepts)
             except errors.ReportRejected as error:
                 LOG.warning("%s is not an accepted report and is not used: %s", path, error)
                 continue
-            self._keep(report, accepted=path.stat().st_mtime)
+            known = path.stat()
+            # Whoever spooled the file chose its mtime, which may lie ahead; renaming it set its ctime.
+            self._keep(report, accepted=min(known.st_mtime, known.st_ctime))
         try:
             self.rejections.update(json.loads((self._where.rejected / ".counts").read_bytes()))
         except (FileNotFoundError, ValueError):
@@ -182,6 +199,13 @@ def _cluster_key(path: Path) -> bytes:
     return key
 
 
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
 def _content(path: Path) -> bytes:
     """The bytes of a spooled file, durable before they count; never those of a link, a pipe or a large file.
 
@@ -195,10 +219,11 @@ def _content(path: Path) -> bytes:
         raise
     except OSError as error:
         raise errors.ReportRejected("malformed", f"not a file that can be read: {error.strerror}") from error
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(descriptor)
+        raise errors.ReportRejected("malformed", "not a regular file")
     with os.fdopen(descriptor, "rb") as stream:
-        found = os.fstat(stream.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise errors.ReportRejected("malformed", "not a regular file")
         _refuse_while_written(stream.fileno())
         if found.st_size > reports.LIMIT:
             raise errors.ReportRejected("oversized", f"{found.st_size} bytes, and {reports.LIMIT} is the limit")

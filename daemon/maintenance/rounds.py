@@ -65,13 +65,14 @@ class Rounds:
                 LOG.debug("no event within %g s", interval)
 
     def resume(self) -> None:
-        """Submit the jobs of the round at work that a crash kept from the queue."""
+        """Submit the jobs of the round at work that a crash, or a full disk, kept from the queue."""
         maintenance = self._configuration.current.maintenance
         if any(job not in self._queue.jobs for job in maintenance.jobs):
             self._queue.add(job for job in self._history.jobs(maintenance.round) if job.id in maintenance.jobs)
 
     async def step(self) -> bool:
         """Do the next thing there is to do; returns whether there was one."""
+        self.resume()
         before = self._configuration.current
         self._intake.take_all()
         await self._configuration.commit(self._reconciled)

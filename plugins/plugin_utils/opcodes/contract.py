@@ -75,5 +75,5 @@ class ChangeKind(Kind, Protocol):
 
 def node_variables(cluster: clusters.Cluster, uuid: str) -> dict[str, str]:
     """A node as plays see it."""
-    node = cluster.nodes[uuid]
+    node = cluster.node(uuid)
     return {"uuid": uuid, "name": node.name}

@@ -64,7 +64,7 @@ class Failover:
         return [self.source, self.target]
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        source = cluster.nodes[self.source]
+        source = cluster.node(self.source)
         return _move_variables(cluster, self.instance, self.source, self.target) | {
             "instance_source_reachable": clusters.reachable(cluster, source),
             "instance_source_oob": clusters.parameter(cluster, source, "oob_program") or "",
@@ -117,7 +117,7 @@ class ReplaceDisks:
             "instance_primary": contract.node_variables(cluster, instance.primary_node),
             "instance_old": contract.node_variables(cluster, self.old),
             "instance_new": contract.node_variables(cluster, self.new),
-            "instance_old_reachable": clusters.reachable(cluster, cluster.nodes[self.old]),
+            "instance_old_reachable": clusters.reachable(cluster, cluster.node(self.old)),
         }
 
     def effects(self, cluster: clusters.Cluster) -> list[changes.Change]:

@@ -73,7 +73,7 @@ class Power:
         return [self.node]
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        node = cluster.nodes[self.node]
+        node = cluster.node(self.node)
         if clusters.parameter(cluster, node, "oob_program") is None:
             raise errors.Refused(f"{node.name} does not support OOB commands")
         stops = self.command in {"off", "cycle"} and not self.force
@@ -111,6 +111,7 @@ class Diagnose:
         return [self.node]
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        cluster.node(self.node)
         return {"diagnose_command": cluster.maintenance.settings.diagnose_command}
 
     def files(self) -> dict[str, str]:
@@ -135,7 +136,7 @@ class NodeRole:
         return {f"node/{self.node}": mode}
 
     def moot(self, cluster: clusters.Cluster) -> str:
-        node = cluster.nodes[self.node]
+        node = cluster.node(self.node)
         drained = node.drained if self.drained is None else self.drained
         offline = node.offline if self.offline is None else self.offline
         if (node.drained, node.offline) == (drained, offline):
@@ -143,7 +144,7 @@ class NodeRole:
         return ""
 
     def changes(self, cluster: clusters.Cluster, facts: contract.Facts, *, since: float) -> list[changes.Change]:
-        node = cluster.nodes[self.node]
+        node = cluster.node(self.node)
         if self.offline is False and not self.force:
             if not node.powered:
                 raise errors.Refused(
