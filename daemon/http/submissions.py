@@ -18,12 +18,14 @@ def role(service: Service, name: str, wanted: str, *, force: bool) -> values.Job
     """The job that gives a node its role; `online` confirms the power and asks for a fresh diagnosis first.
 
     Raises:
-        NotFound: there is no such node. Refused: the master keeps its role.
+        NotFound: there is no such node. Refused: the master keeps its role, and offline is not drained.
     """
     cluster = service.configuration.current
     node = cluster.node(name)
     if wanted in {"drained", "offline"} and clusters.role(cluster, node) is clusters.Role.MASTER:
         raise errors.Refused(f"{node.name} is the master: move the master role to another node first")
+    if wanted in {"drained", "undrained"} and node.offline:
+        raise errors.Refused(f"{node.name} is offline: bring it back with `roundsman node online {node.name}` first")
     roles: dict[str, dict[str, Any]] = {
         "drained": {"drained": True},
         "undrained": {"drained": False},

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils.opcodes import contract
 from ...plugins.plugin_utils.opcodes.instance_facts import instance_variables
-from . import process
-from .runs import run_spec, settled
+from . import process, settling
+from .runs import run_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,7 +70,7 @@ async def look_for(lost: contract.PlayKind, *, folder: Path, ports: Ports, owner
     )
     ports.processes.start(folder, spec)
     await ports.processes.ended(folder)
-    found = settled(folder)
+    found = settling.settle(folder)
     await ports.configuration.commit(lambda _: found.recorded)
     name = cluster.instance(instance).name
     if not found.succeeded:

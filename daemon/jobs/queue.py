@@ -8,17 +8,18 @@ import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain import changes, errors
 from ...plugins.plugin_utils.opcodes import contract, registry
 from .. import faults
 from ..locks import table
-from . import lookup, process, values
-from .runs import run_spec, settled
+from . import lookup, process, settling, values
+from .runs import run_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
+    from ...plugins.module_utils.domain import cluster as clusters
     from ..configuration import Configuration
     from ..locks.desk import Desk
     from .store import Store
@@ -244,9 +245,17 @@ class Queue:
 
     async def _settle(self, job_id: int, index: int, run: Path, made: contract.PlayKind) -> None:
         faults.point("before-settling")
-        settlement, standing = settled(run), process.standing(run)
-        await self._ports.configuration.commit(lambda _: settlement.recorded)
-        text, status = settlement.text, values.Status.SUCCESS if settlement.succeeded else values.Status.ERROR
+        settlement, standing = settling.settle(run), process.standing(run)
+        refused = list(settlement.unreadable)
+
+        def recorded(cluster: clusters.Cluster) -> list[changes.Change]:
+            applicable, others = changes.sort_out(cluster, settlement.recorded, now=self._ports.clock())
+            refused.extend(others)
+            return applicable
+
+        await self._ports.configuration.commit(recorded)
+        text = "; ".join(filter(None, [settlement.text, *refused]))
+        status = values.Status.SUCCESS if settlement.succeeded and not refused else values.Status.ERROR
         if self.jobs[job_id].canceling and standing is not process.Standing.ENDED:
             text, status = f"canceled while it ran: {text}", values.Status.CANCELED
         if standing is process.Standing.LOST and made.about():

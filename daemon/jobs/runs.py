@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...plugins.plugin_utils.config import hosts
-from . import process, settling
+from . import process
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from ...plugins.module_utils.domain import cluster as clusters
     from ...plugins.module_utils.domain.locks import Mode
@@ -39,11 +38,3 @@ def run_spec(
         time_limit=TIME_LIMIT,
         files=made.files(),
     )
-
-
-def settled(run: Path) -> settling.Settlement:
-    """How a run that is over ended, be it that its process died before its first act."""
-    if process.standing(run) is process.Standing.NEVER_RAN:
-        process.end_all_of(run)
-        return settling.Settlement(succeeded=False, text="its process ended before it began", recorded=[])
-    return settling.settle(run)

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settlement:
-    """How a run ended: whether it succeeded, what it says, and the changes that it recorded."""
+    """How a run ended: whether it succeeded, what it says, what it recorded, and what of that cannot be read."""
 
     succeeded: bool
     text: str
     recorded: list[changes.Change]
+    unreadable: list[str]
 
 
 def settle(run: Path) -> Settlement:
@@ -28,20 +29,21 @@ def settle(run: Path) -> Settlement:
     if stands is not process.Standing.ENDED:
         # What is left of the run may still record: its changes are read when it cannot any more.
         process.end_all_of(run)
-    recorded = recorded_changes(run / "changes.jsonl")
+    recorded, unreadable = recorded_changes(run / "changes.jsonl")
+    succeeded, text = _result(run, stands)
+    return Settlement(succeeded, text, recorded, unreadable)
+
+
+def _result(run: Path, stands: process.Standing) -> tuple[bool, str]:
     if stands is process.Standing.NEVER_RAN:
-        return Settlement(succeeded=False, text=f"its process ended before it began: {_output(run)}", recorded=recorded)
+        return False, f"its process ended before it began: {_output(run)}"
     if stands is not process.Standing.ENDED:
-        return Settlement(
-            succeeded=False,
-            text="its process ended without a result: it is lost, and not repeated",
-            recorded=recorded,
-        )
+        return False, "its process ended without a result: it is lost, and not repeated"
     try:
         result = json.loads((run / "result.json").read_bytes())
-        return Settlement(succeeded=result["status"] == "success", text=result.get("text", ""), recorded=recorded)
+        return result["status"] == "success", result.get("text", "")
     except (ValueError, KeyError, TypeError) as error:
-        return Settlement(succeeded=False, text=f"{run / 'result.json'} is damaged: {error}", recorded=recorded)
+        return False, f"{run / 'result.json'} is damaged: {error}"
 
 
 def _output(run: Path) -> str:
@@ -52,20 +54,17 @@ def _output(run: Path) -> str:
     return lines[-1][:500] if lines else "it said nothing"
 
 
-def recorded_changes(path: Path) -> list[changes.Change]:
-    """The changes that a run recorded; a torn last line is dropped.
-
-    Raises:
-        StoreFailed: a line before the last cannot be read.
-    """
+def recorded_changes(path: Path) -> tuple[list[changes.Change], list[str]]:
+    """The changes that a run recorded, and why others cannot be read; a torn last line is dropped."""
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
-        return []
+        return [], []
     found: list[changes.Change] = []
+    unreadable: list[str] = []
     for index, line in enumerate(lines[:-1]):
         try:
             found.append(changes.decode(json.loads(line)))
         except (ValueError, errors.InvalidInput) as error:
-            raise errors.StoreFailed(f"{path}, line {index + 1} cannot be read: {error}") from error
-    return found
+            unreadable.append(f"{path}, line {index + 1} cannot be read: {error}")
+    return found, unreadable

@@ -117,8 +117,10 @@ class Rounds:
         )
 
     def _verdicts(self, cluster: clusters.Cluster) -> list[changes.Change]:
-        plan, now = self._plan(cluster), self._clock()
-        stated: list[changes.Change] = []
+        # A job may have ended while the last write was waited for: what failed by it is not taken for done.
+        stated, now = self._reconciled(cluster), self._clock()
+        cluster = changes.apply_all(cluster, stated, now=now)
+        plan = self._plan(cluster)
         for one in plan.completed:
             stated += lifecycle.finish(cluster, incidents.complete(cluster.incident(one), now=now))
         for one, reason in plan.failed:

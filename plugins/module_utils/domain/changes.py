@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Callable, Mapping, Optional, Union
+from typing import Callable, Mapping, Optional, Sequence, Union
 
 from . import cluster as clusters
 from . import errors, incidents
@@ -300,6 +300,19 @@ def apply_all(cluster: clusters.Cluster, stated: list[Change], *, now: float) ->
     for change in stated:
         cluster = apply(cluster, change, now=now)
     return cluster
+
+
+def sort_out(cluster: clusters.Cluster, stated: Sequence[Change], *, now: float) -> tuple[list[Change], list[str]]:
+    """Those changes that can be applied one after the other, and for each of the others why it cannot."""
+    applicable: list[Change] = []
+    others: list[str] = []
+    for change in stated:
+        try:
+            cluster = apply(cluster, change, now=now)
+            applicable.append(change)
+        except errors.InvalidInput as error:
+            others.append(f"{type(change).__name__} cannot be recorded: {error}")
+    return applicable, others
 
 
 def role_change(

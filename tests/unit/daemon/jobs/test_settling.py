@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import process, settling
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,22 +19,25 @@ LINE = json.dumps(changes.encode(OFF)).encode() + b"\n"
 def test_a_torn_last_line_is_dropped(tmp_path: Path) -> None:
     for torn in (b"", LINE[:20], LINE[:-1], b"\0\0"):
         (tmp_path / "changes.jsonl").write_bytes(LINE + torn)
-        assert settling.recorded_changes(tmp_path / "changes.jsonl") == [OFF]
-    assert settling.recorded_changes(tmp_path / "none") == []
+        assert settling.recorded_changes(tmp_path / "changes.jsonl") == ([OFF], [])
+    assert settling.recorded_changes(tmp_path / "none") == ([], [])
 
 
 @pytest.mark.parametrize("bad", [b'{"change": "node_pow\n', b"5\n", b"[]\n", b"\n", b'{"change": "x"}\n', b"\xff\n"])
-def test_a_torn_middle_line_is_refused_with_its_number(tmp_path: Path, bad: bytes) -> None:
+def test_a_torn_middle_line_is_told_with_its_number_and_the_others_count(tmp_path: Path, bad: bytes) -> None:
     (tmp_path / "changes.jsonl").write_bytes(LINE + bad + LINE)
-    with pytest.raises(errors.StoreFailed, match=r"changes.jsonl, line 2 cannot be read"):
-        settling.recorded_changes(tmp_path / "changes.jsonl")
+    found, unreadable = settling.recorded_changes(tmp_path / "changes.jsonl")
+    assert found == [OFF, OFF]
+    assert [text.partition(" cannot be read")[0] for text in unreadable] == [f"{tmp_path}/changes.jsonl, line 2"]
 
 
 @pytest.mark.parametrize(("status", "succeeded"), [("success", True), ("error", False)])
 def test_a_result_says_how_a_run_ended(tmp_path: Path, status: str, *, succeeded: bool) -> None:
     (tmp_path / "changes.jsonl").write_bytes(LINE)
     (tmp_path / "result.json").write_text(json.dumps({"status": status, "text": "so"}))
-    assert settling.settle(tmp_path) == settling.Settlement(succeeded=succeeded, text="so", recorded=[OFF])
+    assert settling.settle(tmp_path) == settling.Settlement(
+        succeeded=succeeded, text="so", recorded=[OFF], unreadable=[]
+    )
 
 
 @pytest.mark.parametrize("data", ["", "[]", "{}"])
