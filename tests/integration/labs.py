@@ -18,7 +18,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils import daemon_cl
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 LIMIT = 240.0
 
@@ -110,6 +110,7 @@ def up(
     *,
     nodes: int = 4,
     instances: int = 6,
+    pairs: Sequence[tuple[str, str]] | None = None,
     settings: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
     migration_seconds: float = 0.0,
@@ -127,6 +128,7 @@ def up(
         folder,
         nodes=nodes,
         instances=instances,
+        pairs=pairs,
         ports=ports,
         settings=clusters.Settings(**chosen),
         migration_seconds=migration_seconds,

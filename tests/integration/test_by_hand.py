@@ -1,0 +1,130 @@
+"""`evacuate.yml` by hand: with and without the daemon, in check mode, and never beside a round."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.jobs import process
+from ansible_collections.roundsman.cluster.daemon.lab import processes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated
+
+from . import labs, states
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PAIRS = (("node2", "node3"), ("node1", "node2"), ("node3", "node1"))
+LIVE_REPAIR = '{"status": "live-repair", "command": "lab-repair"}'
+
+
+def _with_plain_disk(cluster: clusters.Cluster) -> clusters.Cluster:
+    one = dataclasses.replace(cluster.instance("instance3"), disk_template="plain", secondary_nodes=())
+    return clusters.with_instance(cluster, one)
+
+
+def _on(one: labs.Running, node: str) -> list[str]:
+    cluster = one.cluster()
+    uuid = cluster.node(node).uuid
+    return [instance.name for instance in (*cluster.primaries(uuid), *cluster.secondaries(uuid))]
+
+
+@contextlib.contextmanager
+def _playing(one: labs.Running, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Run `evacuate.yml` beside the test."""
+    program = str(Path(sys.executable).with_name("ansible-playbook"))
+    play = subprocess.Popen(
+        [program, "-i", str(one.lab.folder / "inventory"), str(process.PLAYBOOKS / "evacuate.yml"), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield play
+    finally:
+        play.kill()
+        play.wait()
+
+
+def _read_until(play: subprocess.Popen[str], words: str) -> None:
+    assert play.stdout is not None
+    read = []
+    for line in play.stdout:
+        read.append(line)
+        if words in line:
+            return
+    raise AssertionError("".join(read))
+
+
+def test_check_mode_says_what_would_move_and_what_would_stay_and_changes_nothing(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=3, pairs=PAIRS, edit=_with_plain_disk)
+    (one.lab.node("node1").root / simulated.DISKS / "instance3.json").unlink()
+    processes.stop(one.lab, "daemon")
+    before = states.digest(one.lab.folder)
+
+    done = one.play("evacuate.yml", "-e", "node=node3", "--check")
+
+    assert states.digest(one.lab.folder) == before
+    assert "replace_disks instance1: node3 -> node1" in done.stdout
+    assert "instance3: disk template plain keeps its only copy on node3" in done.stdout
+    assert one.wrong() == []
+
+
+def test_by_hand_without_the_daemon_the_play_commits_and_keeps_the_daemon_from_starting(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=3, pairs=PAIRS)
+    processes.stop(one.lab, "daemon")
+    with _playing(one, "-e", "node=node2") as play:
+        _read_until(play, "TASK [roundsman.cluster.instance : ")
+        os.kill(play.pid, signal.SIGSTOP)
+        with pytest.raises(errors.Failed, match=rf"config.lock is held by ansible-playbook, pid {play.pid}"):
+            one.start()
+        os.kill(play.pid, signal.SIGCONT)
+        told, _ = play.communicate()
+
+    assert play.returncode == 0, told
+    assert _on(one, "node2") == []
+    one.start()
+    assert [node["primaries"] for node in one.get("/1/nodes") if node["name"] == "node2"] == [[]]
+
+    with_daemon = one.play("evacuate.yml", "-e", "node=node3")
+    assert with_daemon.returncode == 0, with_daemon.stdout
+    assert _on(one, "node3") == []
+    assert not any("play" in owner for holders in one.get("/2/locks")["held"].values() for owner in holders)
+    assert one.wrong() == []
+
+
+def test_by_hand_beside_a_round_the_play_waits_for_the_locks_of_the_round(lab: Callable[..., labs.Running]) -> None:
+    one = lab(nodes=3, pairs=PAIRS)
+    # The lab's repair command reads this pipe and goes on when somebody has written to it.
+    pipe = one.lab.node("node2").root / "lab/repair-seconds"
+    os.mkfifo(pipe)
+    labs.drop(one, "r.json", labs.report(one, "node2", LIVE_REPAIR))
+    with pipe.open("w") as repair, _playing(one, "-e", "node=node2") as play:
+        waiting = one.until(lambda _: one.get("/2/locks")["waiting"], "the play waits for the repair")
+        assert [entry["owner"].startswith("play-") for entry in waiting] == [True]
+        assert sorted(_on(one, "node2")) == ["instance1", "instance2"]
+        repair.write("0\n")
+        repair.close()
+        told, _ = play.communicate()
+
+    assert play.returncode == 0, told
+    assert _on(one, "node2") == []
+    incident = one.until(states.reads("node2", "completed"), "the repair is completed too")
+    repair_job = one.get(f"/2/jobs/{incident['jobs'][0]}")
+    moves = [entry for node in one.lab.nodes() for entry in node.journal() if entry["opcode"] == "by hand"]
+    assert (repair_job["status"], len(moves)) == ("success", 6)
+    assert one.wrong() == []

@@ -1,0 +1,93 @@
+"""Canceling an incident lets running work finish; canceling a running job ends it at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import labs, states
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EVACUATE = '{"status": "evacuate"}'
+
+
+def _at_work(one: labs.Running) -> dict[str, Any]:
+    """Break node2, and wait until an instance of it is on its way."""
+    labs.drop(one, "r.json", labs.report(one, "node2", EVACUATE))
+    found: dict[str, Any] = one.until(lambda _: states.running(one, "migrate"), "a migration runs")
+    return found
+
+
+def _members(run: Path) -> list[str]:
+    """The processes whose environment names a run."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            environment = (entry / "environ").read_bytes() if entry.name.isdigit() else b""
+        except OSError:
+            continue
+        if f"ROUNDSMAN_RUN={run}".encode() in environment.split(b"\0"):
+            found.append(entry.name)
+    return found
+
+
+def test_a_canceled_incident_lets_running_opcodes_finish_and_starts_nothing_new(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=3, instances=3, migration_seconds=1.5, settings={"moves_per_node": 1})
+    job = _at_work(one)
+    incident = one.incident("node2")
+    assert incident is not None
+
+    canceled = one.put(f"/2/incidents/{incident['id']}/cancel")
+    one.until(states.at_rest, "what ran has finished")
+
+    assert (canceled.status_code, canceled.json()["repair-status"]) == (200, "canceled")
+    statuses = {step["kind"]: step["status"] for step in one.get(f"/2/jobs/{job['id']}")["opcodes"]}
+    assert statuses == {"migrate": "success", "replace_disks": "canceled"}
+    others = [one.get(f"/2/jobs/{other}") for other in incident["jobs"] if other != job["id"]]
+    assert [(other["opcodes"][0]["kind"], other["status"]) for other in others] == [
+        ("node_role", "success"),
+        ("replace_disks", "canceled"),
+        ("node_role", "canceled"),
+    ]
+    assert one.get("/1/plan")["jobs"] == []
+    now = one.incident("node2")
+    assert now is not None
+    assert (now["repair-status"], len(one.get("/1/rounds"))) == ("canceled", 1)
+
+    labs.drop(one, "ok.json", labs.report(one, "node2", '{"status": "Ok"}'))
+    one.until(states.forgotten("node2"), "the canceled incident vanishes")
+    assert one.cluster().node("node2").tags == ()
+    assert one.wrong() == []
+
+
+def test_a_running_job_that_is_canceled_leaves_no_process_and_its_instance_is_looked_for(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=3, instances=3, migration_seconds=30, settings={"moves_per_node": 1})
+    job = _at_work(one)
+    index = [step["kind"] for step in job["opcodes"]].index("migrate")
+    run = one.where.queue / str(job["id"]) / str(index)
+    one.until(lambda _: (run / "held").exists(), "the play has begun")
+
+    # The target does not answer when the instance is looked for: the copy that is known there is kept.
+    one.lab.node("node3").cut(is_cut=True)
+    told = states.command(one, "jobs", "cancel", str(job["id"]))
+    incident = one.until(states.reads("node2", "failed"), "the incident fails")
+
+    assert (told.returncode, told.stdout) == (0, f"Job {job['id']} is canceled.\n")
+    assert _members(run) == []
+    ended = one.get(f"/2/jobs/{job['id']}")["opcodes"][index]
+    assert ended["status"] == "canceled"
+    assert ended["text"].startswith("canceled while it ran")
+    assert ended["text"].endswith("instance2 runs on node2")
+    assert incident["reason"] == f"job {job['id']}: {ended['text']}"
+    one.until(states.at_rest, "nothing is left in the queue")
+    assert one.cluster().node("node2").tags == (f"maintd:repairfailed:{incident['id']}",)
+    cluster = one.cluster()
+    assert cluster.instance("instance2").nodes == (cluster.node("node2").uuid, cluster.node("node3").uuid)
+    one.lab.node("node3").cut(is_cut=False)
+    assert one.wrong() == []

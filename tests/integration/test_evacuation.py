@@ -1,0 +1,103 @@
+"""Evacuations that cannot be whole: an instance that can never move, two nodes at once, no room."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from ansible_collections.roundsman.cluster.daemon.lab import processes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated
+
+from . import labs, states
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EVACUATE = '{"status": "evacuate"}'
+EACH_OTHER = (("node2", "node4"), ("node4", "node2"))
+
+
+def _with_plain_disk(cluster: clusters.Cluster) -> clusters.Cluster:
+    one = dataclasses.replace(cluster.instance("instance2"), disk_template="plain", secondary_nodes=())
+    return clusters.with_instance(cluster, one)
+
+
+def _without_room(cluster: clusters.Cluster) -> clusters.Cluster:
+    for name in ("node1", "node3"):
+        cluster = clusters.with_node(cluster, dataclasses.replace(cluster.node(name), mtotal=2560))
+    return cluster
+
+
+def _break_at_once(one: labs.Running, *nodes: str) -> None:
+    """Have nodes ask for evacuation in the same moment: their reports arrive while the daemon is down."""
+    processes.stop(one.lab, "daemon")
+    for node in nodes:
+        labs.drop(one, f"{node}.json", labs.report(one, node, EVACUATE))
+    one.start()
+
+
+def test_what_can_move_leaves_a_node_before_an_instance_that_never_can_fails_the_incident(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=3, instances=3, edit=_with_plain_disk)
+    (one.lab.node("node3").root / simulated.DISKS / "instance2.json").unlink()
+    labs.drop(one, "r.json", labs.report(one, "node2", EVACUATE))
+
+    incident = one.until(one.ended("node2"), "the incident ends")
+
+    node = one.cluster().node("node2")
+    assert incident["repair-status"] == "failed"
+    assert "instance2: disk template plain keeps its only copy on node2" in incident["reason"]
+    assert node.tags == (f"maintd:repairfailed:{incident['id']}",)
+    assert [instance.name for instance in one.cluster().primaries(node.uuid)] == ["instance2"]
+    assert one.cluster().secondaries(node.uuid) == []
+    assert (node.drained, node.offline, node.powered) == (True, False, True)
+    assert one.wrong() == []
+
+
+def test_two_nodes_that_hold_each_others_copies_both_end_empty_when_there_is_room(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=4, pairs=EACH_OTHER)
+    _break_at_once(one, "node2", "node4")
+
+    one.until(one.ended("node2"), "node2 is evacuated")
+    one.until(one.ended("node4"), "node4 is evacuated")
+
+    first = one.get("/1/rounds")[-1]["plan"]
+    waits = {entry["subject"]: entry for entry in first["refusals"]}
+    assert set(waits) == {"instance1", "instance2"}
+    assert all("is moved by the evacuation of node2" in entry["reason"] for entry in waits.values())
+    assert all(entry["unblock"].startswith("the end of the evacuation of node2") for entry in waits.values())
+    cluster = one.cluster()
+    for name in ("node2", "node4"):
+        node, incident = cluster.node(name), one.incident(name)
+        assert incident is not None
+        assert incident["repair-status"] == "completed"
+        assert (cluster.primaries(node.uuid), cluster.secondaries(node.uuid)) == ([], [])
+        assert (node.offline, node.tags) == (True, (f"maintd:repairready:{incident['id']}",))
+    one.until(states.at_rest, "nothing is left in the queue")
+    assert one.wrong() == []
+
+
+def test_two_broken_nodes_without_room_wait_and_explain_says_what_would_unblock_them(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=4, pairs=EACH_OTHER, edit=_without_room)
+    _break_at_once(one, "node2", "node4")
+
+    def both_wait(_: labs.Running) -> bool:
+        told = [one.incident(name) for name in ("node2", "node4")]
+        return all(entry is not None and entry["repair-status"] == "pending" for entry in told) and states.at_rest(one)
+
+    one.until(both_wait, "both wait for room")
+
+    told = one.get("/1/explain/node2")
+    waiting = {entry["subject"]: entry for entry in told["refusals"]}
+    assert set(waiting) == {"instance1"}
+    assert "MiB more memory on node" in waiting["instance1"]["unblock"]
+    assert not waiting["instance1"]["permanent"]
+    assert waiting["instance1"]["unblock"] in states.command(one, "explain", "node2").stdout.replace("\n", " ")
+    assert one.cluster().node("node2").tags == ()
+    assert one.wrong() == []
