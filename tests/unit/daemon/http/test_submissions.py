@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.http import submissions
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+
+from tests.unit.daemon import twins
+from tests.unit.daemon.http.reached import Reached, reach
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("wanted", "force", "kinds"),
+    [
+        ("drained", False, ["node_role"]),
+        ("undrained", False, ["node_role"]),
+        ("offline", False, ["node_role"]),
+        ("online", False, ["power", "diagnose", "node_role"]),
+        ("online", True, ["node_role"]),
+    ],
+)
+def test_a_role_is_a_job_and_back_online_asks_for_power_and_a_diagnosis_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str, force: bool, kinds: list[str]
+) -> None:
+    async def act(one: Reached) -> None:
+        job = submissions.role(one.running, "node2", wanted, force=force)
+        assert [opcode.kind for opcode in job.opcodes] == kinds
+        assert {opcode.params["node"] for opcode in job.opcodes} == set(job.names)
+        assert list(job.names.values()) == ["node2"]
+        assert [(one.source, one.text) for one in job.reason] == [("gnt:user", f"node {wanted}")]
+
+    reach(tmp_path, monkeypatch, act, is_local=True)
+
+
+@pytest.mark.parametrize("wanted", ["drained", "offline"])
+def test_the_master_keeps_its_role_and_its_power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
+    async def act(one: Reached) -> None:
+        with pytest.raises(errors.Refused, match="node1 is the master"):
+            submissions.role(one.running, "node1", wanted, force=True)
+        for command in ("off", "cycle"):
+            with pytest.raises(errors.Refused, match="node1 is the master"):
+                submissions.power(one.running, "node1", command, force=True)
+        assert submissions.power(one.running, "node1", "status", force=False).opcodes[0].params["command"] == "status"
+
+    reach(tmp_path, monkeypatch, act, is_local=True)
+
+
+def test_a_node_without_a_bmc_has_no_power_commands_and_comes_back_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act(one: Reached) -> None:
+        cluster = one.running.configuration.current
+        node = dataclasses.replace(cluster.node("node2"), ndparams={"oob_program": "!"})
+        changed = dataclasses.replace(cluster, nodes={**cluster.nodes, node.uuid: node})
+        store.write(one.running.where.config, changed)
+        running, _ = twins.assemble(twins.lab_of(one.running), monkeypatch)
+        with pytest.raises(errors.Refused, match="does not support OOB"):
+            submissions.power(running, "node2", "on", force=False)
+        assert [one.kind for one in submissions.role(running, "node2", "online", force=False).opcodes] == [
+            "diagnose",
+            "node_role",
+        ]
+
+    reach(tmp_path, monkeypatch, act, is_local=True)
+
+
+@pytest.mark.parametrize(("said", "comes_back"), [('{"status":"Ok"}', True), ('{"status":"evacuate"}', False)])
+def test_a_node_comes_back_only_with_a_fresh_ok(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, comes_back: bool
+) -> None:
+    async def act(one: Reached) -> None:
+        running = one.running
+        cluster = running.configuration.current
+        await running.configuration.commit(lambda head: changes.role_change(head, cluster.node("node4"), offline=True))
+        job = submissions.role(running, "node4", "online", force=False)
+        running.queue.add([job])
+        await twins.until_held(one.twin)
+        twins.report(twins.lab_of(running), running, "node4", said)
+        one.twin.finish(one.twin.held()[0])
+        await twins.jobs_end(running)
+        assert running.configuration.current.node("node4").offline is not comes_back
+        assert twins.statuses(running)[job.id] == ("success" if comes_back else "error")
+
+    reach(tmp_path, monkeypatch, act, is_local=True, outcomes={"diagnose": "held"})

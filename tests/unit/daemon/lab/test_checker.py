@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.jobs import store as job_store
+from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.daemon.lab import checker
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+
+from tests.unit.daemon import twins
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ansible_collections.roundsman.cluster.daemon.lab import world
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> world.Lab:
+    return twins.lab(tmp_path, pairs=[("node2", "node3")])
+
+
+def cluster(lab: world.Lab) -> clusters.Cluster:
+    return store.read(tree.Tree(lab.controller).config)
+
+
+def driver(lab: world.Lab, node: str, opcode: str = "1/0") -> fake.Driver:
+    return fake.Driver(lab.node(node).root, opcode=opcode)
+
+
+def stands(lab: world.Lab, primary: str, *secondaries: str) -> None:
+    """Record where the instance is."""
+    before = cluster(lab)
+    change = changes.InstanceNodes(
+        before.instance("instance1").uuid,
+        before.node(primary).uuid,
+        tuple(before.node(one).uuid for one in secondaries),
+    )
+    store.write(tree.Tree(lab.controller).config, changes.apply(before, change, now=1.0))
+
+
+def done(lab: world.Lab, kind: str, **params: str) -> None:
+    """A job whose only opcode has succeeded."""
+    params = params or {"instance": cluster(lab).instance("instance1").uuid}
+    opcode = values.Opcode(kind, params, status=values.Status.SUCCESS, run="0")
+    job_store.Store(tree.Tree(lab.controller).queue).save(values.Job(id=1, opcodes=(opcode,), ended=1.0))
+
+
+def migrate(lab: world.Lab) -> None:
+    driver(lab, "node2").migrate("instance1", str(lab.node("node3").wire), hvparams={})
+
+
+def test_a_new_lab_is_in_order(lab: world.Lab) -> None:
+    assert checker.check(lab) == []
+
+
+def test_a_migration_that_ran_once_is_in_order(lab: world.Lab) -> None:
+    migrate(lab)
+    stands(lab, "node3", "node2")
+    done(lab, "migrate")
+    assert checker.check(lab) == []
+
+
+def test_an_instance_that_ran_twice_is_found_even_when_it_was_only_for_a_moment(lab: world.Lab) -> None:
+    driver(lab, "node3", "7/0").start("instance1", {})
+    driver(lab, "node3", "7/0").stop("instance1")
+    assert checker.check(lab) == ["instance1 ran twice, on node2 and node3 (opcode 7/0)"]
+
+
+def test_a_lost_instance_is_found(lab: world.Lab) -> None:
+    driver(lab, "node2").stop("instance1")
+    assert checker.check(lab) == [
+        "instance1 runs on [], and the configuration says ['node2']",
+        "instance1 runs on [] in truth",
+    ]
+
+
+def test_an_instance_that_vanished_without_an_event_is_found(lab: world.Lab) -> None:
+    (lab.node("node2").root / fake.RUNNING / "instance1.json").unlink()
+    assert checker.check(lab) == ["instance1 runs on [] in truth"]
+
+
+def test_a_configuration_that_was_not_told_is_found(lab: world.Lab) -> None:
+    migrate(lab)
+    assert "instance1 runs on ['node3'], and the configuration says ['node2']" in checker.check(lab)
+
+
+def test_an_instance_that_was_stopped_where_it_did_not_run_is_found(lab: world.Lab) -> None:
+    fake.append(lab.node("node3").root, {"instance": "instance1", "opcode": "1/0", "event": "stopped"})
+    assert checker.check(lab) == ["instance1 was stopped on node3, where it did not run"]
+
+
+def test_an_instance_that_shall_be_down_and_runs_is_found(lab: world.Lab) -> None:
+    before = cluster(lab)
+    change = changes.InstanceState(before.instance("instance1").uuid, "down")
+    store.write(tree.Tree(lab.controller).config, changes.apply(before, change, now=1.0))
+    assert len(checker.check(lab)) == 2
+
+
+def test_an_opcode_that_ran_twice_is_found(lab: world.Lab) -> None:
+    migrate(lab)
+    driver(lab, "node3").migrate("instance1", str(lab.node("node2").wire), hvparams={})
+    done(lab, "migrate")
+    assert checker.check(lab) == [
+        "opcode 1/0 (migrate instance1): 2 times handed over",
+        "opcode 1/0 (migrate instance1): 2 times received",
+    ]
+
+
+def test_an_opcode_that_claims_what_never_happened_is_found(lab: world.Lab) -> None:
+    done(lab, "migrate")
+    assert len(checker.check(lab)) == 2
+
+
+def test_a_copy_too_many_and_a_copy_too_few_are_found(lab: world.Lab) -> None:
+    copies = simulated.Copies(lab.node("node4").root, opcode="x")
+    copies.create("instance1", [1])
+    assert checker.check(lab) == ["instance1 has copies on ['node2', 'node3', 'node4'] in truth"]
+    copies.remove("instance1")
+    simulated.Copies(lab.node("node3").root, opcode="x").remove("instance1")
+    assert checker.check(lab) == ["instance1 has copies on ['node2'] in truth"]
+
+
+def test_what_a_silent_node_still_keeps_is_no_copy_too_many(lab: world.Lab) -> None:
+    simulated.Copies(lab.node("node4").root, opcode="x").create("instance1", [1])
+    lab.node("node4").cut(is_cut=True)
+    assert checker.check(lab) == []
+
+
+def test_a_doubled_tag_is_found(lab: world.Lab) -> None:
+    before = cluster(lab)
+    node = dataclasses.replace(before.node("node2"), tags=("a", "b", "a"))
+    store.write(tree.Tree(lab.controller).config, dataclasses.replace(before, nodes={**before.nodes, node.uuid: node}))
+    assert checker.check(lab) == ["node2 has the tag a more than once"]
+
+
+def test_a_repair_that_ran_more_often_than_jobs_say_is_found(lab: world.Lab) -> None:
+    repairs = lab.node("node2").root / "lab/repairs"
+    repairs.write_text("repaired\n")
+    done(lab, "repair_command", node=cluster(lab).node("node2").uuid)
+    assert checker.check(lab) == []
+    repairs.write_text("repaired\nrepaired\n")
+    assert checker.check(lab) == ["the repair command ran 2 times on node2, and 1 jobs say so"]

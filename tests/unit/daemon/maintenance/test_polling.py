@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
+
+from tests.unit.daemon import twins
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+def test_a_poll_asks_every_reachable_node_with_the_configured_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        lab = twins.lab(tmp_path, diagnose_command="lab-diagnose")
+        running, twin = twins.assemble(lab, monkeypatch)
+        cluster = running.configuration.current
+        offline, dark = cluster.node("node2"), cluster.node("node3")
+        await running.configuration.commit(
+            lambda head: [
+                *changes.role_change(head, offline, offline=True),
+                changes.NodePowered(dark.uuid, powered=False),
+            ]
+        )
+        await running.poll.once()
+        (spec,) = twin.specs.values()
+        hosts = set(json.loads(spec.inventory)["all"]["hosts"])
+        assert hosts == {"localhost", "node1", "node4"}
+        assert spec.variables == {"diagnose_command": "lab-diagnose"}
+        assert spec.playbook.name == "diagnose.yml"
+        assert spec.playbook.exists()
+
+    asyncio.run(scenario())
+
+
+def test_polls_come_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        lab = twins.lab(tmp_path, diagnose_interval=0.001)
+        running, twin = twins.assemble(lab, monkeypatch, outcomes={"diagnose": "held"})
+        work = asyncio.get_running_loop().create_task(running.poll.run())
+        for _ in range(3):
+            (run,) = await twins.until_held(twin)
+            twin.finish(run)
+        await twins.until_held(twin)
+        work.cancel()
+        assert len(twin.ran) == 4
+        assert twin.most_at_once == 1
+
+    asyncio.run(scenario())
+
+
+def test_an_interval_of_zero_asks_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        lab = twins.lab(tmp_path, diagnose_interval=0.0)
+        running, twin = twins.assemble(lab, monkeypatch)
+        work = asyncio.get_running_loop().create_task(running.poll.run())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        work.cancel()
+        assert twin.ran == []
+
+    asyncio.run(scenario())

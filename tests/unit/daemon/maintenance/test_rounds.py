@@ -1,0 +1,481 @@
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, incidents, lifecycle
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+
+from tests.unit.daemon import twins
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ansible_collections.roundsman.cluster.daemon import service
+    from ansible_collections.roundsman.cluster.daemon.jobs import values
+    from ansible_collections.roundsman.cluster.daemon.lab import world
+
+EVACUATE = '{"status":"evacuate","details":"psu 2"}'
+REPAIR = '{"status":"live-repair","command":"lab-repair"}'
+OK = '{"status":"Ok"}'
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> world.Lab:
+    return twins.lab(tmp_path, pairs=[("node2", "node3"), ("node3", "node2"), ("node2", "node4")])
+
+
+def incident(running: service.Service, name: str = "node2") -> incidents.Incident:
+    """The only incident of a node."""
+    cluster = running.configuration.current
+    (found,) = [one for one in cluster.maintenance.incidents if one.node == cluster.node(name).uuid]
+    return found
+
+
+def status(running: service.Service, name: str = "node2") -> str:
+    return incident(running, name).repair_status.value
+
+
+def versions(monkeypatch: pytest.MonkeyPatch) -> list[clusters.Cluster]:
+    """Every version of the configuration that becomes durable from now on."""
+    found: list[clusters.Cluster] = []
+    write = store.write
+
+    def noted(path: Path, cluster: clusters.Cluster) -> None:
+        write(path, cluster)
+        found.append(cluster)
+
+    monkeypatch.setattr(store, "write", noted)
+    return found
+
+
+def test_an_incident_is_noted_and_durable_before_anything_is_submitted(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch)
+        twins.report(lab, running, "node2", EVACUATE)
+        assert await running.rounds.step()
+        assert status(running) == "noted"
+        assert store.read(running.where.config).maintenance.incidents == (incident(running),)
+        assert running.queue.jobs == {}
+        assert twin.ran == []
+
+    asyncio.run(scenario())
+
+
+def test_an_evacuation_goes_from_noted_over_pending_to_completed(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, _twin = twins.assemble(lab, monkeypatch)
+        durable = versions(monkeypatch)
+        twins.report(lab, running, "node2", EVACUATE)
+        await running.rounds.step()
+        await running.rounds.step()
+        assert status(running) == "pending"
+        assert list(incident(running).jobs) == list(running.queue.jobs)
+        await twins.settle(running)
+        cluster = running.configuration.current
+        node = cluster.node("node2")
+        assert status(running) == "completed"
+        assert node.tags == (f"maintd:repairready:{incident(running).uuid}",)
+        assert (node.offline, node.drained) == (True, False)
+        assert cluster.primaries(node.uuid) == cluster.secondaries(node.uuid) == []
+        assert set(twins.statuses(running).values()) == {"success"}
+        assert cluster == store.read(running.where.config)
+        for one in durable:
+            completed = one.maintenance.incidents[0].repair_status is incidents.RepairStatus.COMPLETED
+            assert completed == bool(one.node("node2").tags), "status and tag are one commit"
+
+    asyncio.run(scenario())
+
+
+def test_a_failed_job_fails_the_incident_with_its_tag_in_one_commit_and_starts_nothing_more(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch, outcomes={"migrate": "error"})
+        durable = versions(monkeypatch)
+        twins.report(lab, running, "node2", EVACUATE)
+        await twins.settle(running)
+        failed = incident(running)
+        assert failed.repair_status is incidents.RepairStatus.FAILED
+        assert "the twin was told to fail" in failed.reason
+        node = running.configuration.current.node("node2")
+        assert node.tags == (failed.tag,) == (f"maintd:repairfailed:{failed.uuid}",)
+        assert not node.offline
+        for one in durable:
+            has_failed = one.maintenance.incidents[0].repair_status is incidents.RepairStatus.FAILED
+            assert has_failed == bool(one.node("node2").tags), "status and tag are one commit"
+        count = len(twin.ran)
+        await twins.settle(running)
+        assert len(twin.ran) == count
+
+    asyncio.run(scenario())
+
+
+def test_when_an_incident_fails_what_runs_finishes_and_what_waits_never_starts(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch, outcomes={"migrate": "held"})
+        twins.report(lab, running, "node2", EVACUATE)
+        await running.rounds.step()
+        await running.rounds.step()
+        first, second = await twins.until_held(twin, 2)
+        twin.finish(first, "error")
+        await running.queue.wait(int(first.parent.name), seconds=twins.LIMIT)
+        while await running.rounds.step():
+            pass
+        assert status(running) == "failed"
+        twin.finish(second)
+        await twins.settle(running)
+        assert twins.statuses(running)[int(first.parent.name)] == "error"
+        assert not [one for one in twin.ran if one.endswith("/1")], "no second step after a move"
+        assert not running.queue.unfinished(running.queue.jobs)
+        moved = twin.specs[second].variables["instance"]["uuid"]
+        gone = running.configuration.current.node("node2").uuid
+        assert running.configuration.current.instance(moved).primary_node != gone
+
+    asyncio.run(scenario())
+
+
+def test_the_jobs_of_a_canceled_incident_are_canceled_and_what_runs_finishes(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch, outcomes={"migrate": "held"})
+        twins.report(lab, running, "node2", EVACUATE)
+        await running.rounds.step()
+        await running.rounds.step()
+        await twins.until_held(twin, 2)
+        await running.configuration.commit(
+            lambda cluster: [changes.IncidentStands(incidents.cancel(cluster.maintenance.incidents[0], now=2.0))]
+        )
+        await running.rounds.step()
+        for run in twin.held():
+            twin.finish(run)
+        await twins.settle(running)
+        assert status(running) == "canceled"
+        assert not [one for one in twin.ran if one.endswith("/1")], "no second step after a move"
+        assert "canceled" in twins.statuses(running).values()
+        assert not running.configuration.current.node("node2").offline
+
+    asyncio.run(scenario())
+
+
+def test_a_canceled_incident_is_forgotten_once_it_is_no_longer_observed(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, _ = twins.assemble(lab, monkeypatch)
+        twins.report(lab, running, "node2", EVACUATE, age=10)
+        await running.rounds.step()
+        await running.configuration.commit(
+            lambda cluster: [changes.IncidentStands(incidents.cancel(cluster.maintenance.incidents[0], now=2.0))]
+        )
+        await twins.settle(running)
+        assert status(running) == "canceled"
+        twins.report(lab, running, "node2", OK)
+        await twins.settle(running)
+        assert running.configuration.current.maintenance.incidents == ()
+        assert running.queue.jobs == {}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("said", [REPAIR, EVACUATE])
+def test_an_acknowledged_failure_that_is_still_observed_starts_anew(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch, outcomes={"repair_command": "error", "migrate": "error"})
+        twins.report(lab, running, "node2", said)
+        await twins.settle(running)
+        first = incident(running)
+        assert first.repair_status is incidents.RepairStatus.FAILED
+        twin.outcomes.clear()
+        await running.configuration.commit(lambda cluster: lifecycle.acknowledge(cluster, first.uuid))
+        await twins.settle(running)
+        assert incident(running).uuid != first.uuid
+        assert status(running) == "completed"
+
+    asyncio.run(scenario())
+
+
+def test_a_live_repair_runs_its_command_once_with_the_whole_diagnosis(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch)
+        twins.report(lab, running, "node2", REPAIR)
+        await twins.settle(running)
+        assert [one.partition(" ")[0] for one in twin.ran] == ["repair_command"]
+        (spec,) = twin.specs.values()
+        assert spec.files == {"input.json": REPAIR}
+        assert status(running) == "completed"
+
+    asyncio.run(scenario())
+
+
+def test_a_live_repair_without_a_command_is_completed_at_once(lab: world.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch)
+        twins.report(lab, running, "node2", '{"status":"live-repair"}')
+        await running.rounds.step()
+        assert status(running) == "completed"
+        assert running.configuration.current.node("node2").tags == (incident(running).tag,)
+        assert running.queue.jobs == {}
+        assert twin.ran == []
+
+    asyncio.run(scenario())
+
+
+def test_every_job_carries_the_daemon_and_the_incident_in_its_reason_trail(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, _ = twins.assemble(lab, monkeypatch)
+        twins.report(lab, running, "node2", EVACUATE)
+        await twins.settle(running)
+        assert running.queue.jobs
+        for job in running.queue.jobs.values():
+            assert {one.source for one in job.reason} == {"gnt:daemon:maintd"}
+            assert incident(running).uuid in [one.text for one in job.reason]
+            assert set(job.names.values()) <= {
+                "node2",
+                "node3",
+                "node4",
+                "node1",
+                "instance1",
+                "instance2",
+                "instance3",
+            }
+
+    asyncio.run(scenario())
+
+
+def test_a_round_does_not_start_while_the_jobs_of_the_last_one_run(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch, outcomes={"migrate": "held"})
+        twins.report(lab, running, "node2", EVACUATE)
+        await running.rounds.step()
+        await running.rounds.step()
+        await twins.until_held(twin, 2)
+        twins.report(lab, running, "node4", REPAIR)
+        while await running.rounds.step():
+            pass
+        assert running.rounds.is_at_work
+        assert status(running, "node4") == "noted"
+        assert running.configuration.current.maintenance.round == 1
+        twin.outcomes.clear()
+        for run in twin.held():
+            twin.finish(run)
+        await twins.settle(running)
+        assert status(running, "node4") == "completed"
+        assert not running.rounds.is_at_work
+
+    asyncio.run(scenario())
+
+
+def test_a_preview_changes_nothing_and_is_what_is_then_submitted(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch, outcomes={"migrate": "held"})
+        twins.report(lab, running, "node2", EVACUATE)
+        await running.rounds.step()
+        before = running.configuration.current
+        asked = [running.rounds.preview(), running.rounds.preview()]
+        assert asked[0] == asked[1]
+        assert running.configuration.current is before
+        assert running.queue.jobs == {}
+        assert running.history.last(9, up_to=9) == []
+        await running.rounds.step()
+        (kept,) = running.history.last(1, up_to=1)
+        assert kept["plan"] == plain(dataclasses.asdict(asked[0]))
+        assert [steps(one) for one in running.queue.jobs.values()] == [
+            [(step.kind, dict(step.params)) for step in one.opcodes] for one in asked[0].jobs
+        ]
+        ids = dict(zip((one.key for one in asked[0].jobs), running.queue.jobs, strict=True))
+        for draft, job in zip(asked[0].jobs, running.queue.jobs.values(), strict=True):
+            assert [one.job for one in job.depends] == [ids[key] for key in (*draft.after, *draft.behind)]
+        await twins.until_held(twin)
+        await running.queue.stop()
+
+    asyncio.run(scenario())
+
+
+def plain(value: Any) -> Any:
+    """A value as it comes back from a JSON file."""
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def steps(job: values.Job) -> list[tuple[str, dict[str, Any]]]:
+    return [(one.kind, dict(one.params)) for one in job.opcodes]
+
+
+def test_asking_before_a_report_is_judged_tells_what_is_observed_only(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, _ = twins.assemble(lab, monkeypatch)
+        twins.report(lab, running, "node2", EVACUATE)
+        assert running.rounds.preview().jobs == ()
+        running.intake.take_all()
+        assert running.rounds.preview().jobs != ()
+        assert running.configuration.current.maintenance.incidents == ()
+
+    asyncio.run(scenario())
+
+
+class Crash(BaseException):
+    """The daemon dies here."""
+
+
+def test_a_crash_between_plan_and_commit_loses_and_doubles_nothing(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def dying() -> None:
+        running, _ = twins.assemble(lab, monkeypatch)
+        twins.report(lab, running, "node2", EVACUATE)
+        await running.rounds.step()
+        monkeypatch.setattr(running.rounds._queue, "add", crash)
+        write = running.history.write
+
+        def written(number: int, **kept: Any) -> None:
+            write(number, **kept)
+            raise Crash
+
+        monkeypatch.setattr(running.history, "write", written)
+        with pytest.raises(Crash):
+            await running.rounds.step()
+
+    asyncio.run(dying())
+    everything_runs_once(lab, monkeypatch, rounds=1)
+
+
+def test_a_crash_between_commit_and_submission_loses_and_doubles_nothing(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def dying() -> None:
+        running, _ = twins.assemble(lab, monkeypatch)
+        twins.report(lab, running, "node2", EVACUATE)
+        await running.rounds.step()
+        monkeypatch.setattr(running.queue, "add", crash)
+        with pytest.raises(Crash):
+            await running.rounds.step()
+        assert store.read(running.where.config).maintenance.jobs
+
+    asyncio.run(dying())
+    everything_runs_once(lab, monkeypatch, rounds=1)
+
+
+def crash(_jobs: Sequence[values.Job]) -> None:
+    raise Crash
+
+
+def everything_runs_once(lab: world.Lab, monkeypatch: pytest.MonkeyPatch, *, rounds: int) -> None:
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch)
+        running.queue.resume()
+        running.rounds.resume()
+        await twins.settle(running)
+        assert status(running) == "completed"
+        assert running.configuration.current.maintenance.round == rounds
+        assert list(incident(running).jobs) == list(running.queue.jobs)
+        kinds = [one.partition(" ")[0] for one in twin.ran]
+        assert kinds.count("migrate") == 2
+        assert kinds.count("replace_disks") == 3
+        assert len(twin.ran) == len(set(twin.ran))
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("saved", [0, 2])
+def test_a_full_disk_while_jobs_are_submitted_loses_and_doubles_nothing(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, saved: int
+) -> None:
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch)
+        twins.report(lab, running, "node2", EVACUATE)
+        await running.rounds.step()
+        jobs = running.queue._ports.store
+        save, count = jobs.save, 0
+
+        def full(job: values.Job) -> None:
+            nonlocal count
+            count += 1
+            if count > saved:
+                raise errors.StoreFailed("the disk is full")
+            save(job)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(jobs, "save", full)
+            with pytest.raises(errors.StoreFailed):
+                await running.rounds.step()
+            assert twin.ran == []
+            with pytest.raises(errors.StoreFailed):
+                await running.rounds.step()
+        await twins.settle(running)
+        assert status(running) == "completed"
+        assert running.configuration.current.maintenance.round == 1
+        assert len(twin.ran) == len(set(twin.ran))
+
+    asyncio.run(scenario())
+
+
+def test_work_goes_on_at_every_event_and_after_a_step_that_failed(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, _ = twins.assemble(lab, monkeypatch)
+        running.where.spool.rmdir()
+        number = running.news.number
+        work = asyncio.get_running_loop().create_task(running.rounds.run())
+        await asyncio.sleep(0)
+        running.where.spool.mkdir()
+        twins.report(lab, running, "node2", EVACUATE)
+        running.rounds.wake()
+        async with asyncio.timeout(twins.LIMIT):
+            while running.configuration.current.node("node2").tags == ():
+                number = await running.news.after(number, seconds=twins.LIMIT)
+        work.cancel()
+        assert status(running) == "completed"
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_leaves_takes_its_incident_and_its_jobs_with_it(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def dying() -> None:
+        running, _ = twins.assemble(lab, monkeypatch)
+        twins.report(lab, running, "node2", REPAIR)
+        await running.rounds.step()
+        monkeypatch.setattr(running.queue, "_start", lambda _job: None)
+        await running.rounds.step()
+        cluster = running.configuration.current
+        left = {uuid: one for uuid, one in cluster.nodes.items() if one.name != "node2"}
+        store.write(running.where.config, dataclasses.replace(cluster, nodes=left, instances={}))
+
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch)
+        running.queue.resume()
+        await twins.settle(running)
+        assert running.configuration.current.maintenance.incidents == ()
+        assert set(twins.statuses(running).values()) <= {"canceled", "error"}
+        assert twin.ran == []
+
+    asyncio.run(dying())
+    monkeypatch.undo()
+    asyncio.run(scenario())

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from ansible_collections.roundsman.cluster.daemon.maintenance import views
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import json_values
+
+from tests.unit.daemon import twins
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pytest
+    from ansible_collections.roundsman.cluster.daemon import service
+
+SAID = '{"status":"evacuate","details":{"big":123456789012345678901234567890,"z":1e-7,"a":0.1000000000000000000001}}'
+# Seed 000, "/1/status".
+SEED = {"id", "node", "original", "repair-status", "jobs", "tag"}
+
+
+def shown(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[service.Service], Any], *said: str, problem: str = ""
+) -> bytes:
+    async def scenario() -> bytes:
+        lab = twins.lab(folder, pairs=[("node2", "node3"), ("node3", "node2")])
+        running, twin = twins.assemble(lab, monkeypatch, outcomes={"migrate": "held"})
+        for age, one in enumerate(reversed(said)):
+            twins.report(lab, running, "node2", one, age=10.0 * (len(said) - age))
+        if problem:
+            twins.report(lab, running, "node2", problem=problem)
+        await running.rounds.step()
+        while await running.rounds.step():
+            pass
+        if running.queue.jobs:
+            await twins.until_held(twin)
+        told = orjson.dumps(look(running))
+        await running.queue.stop()
+        return told
+
+    return asyncio.run(scenario())
+
+
+def test_the_status_has_every_field_of_the_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = orjson.loads(shown(tmp_path, monkeypatch, lambda one: views.status(one.configuration.current), SAID))
+    (incident,) = told
+    assert set(incident) >= SEED
+    assert incident["repair-status"] == "pending"
+    assert incident["tag"] == "maintd:repairready:" + incident["id"]
+    assert incident["jobs"] == sorted(incident["jobs"]) != []
+    assert incident["node_name"] == "node2"
+
+
+def test_the_original_is_passed_through_value_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = shown(tmp_path, monkeypatch, lambda one: views.status(one.configuration.current), SAID)
+    value = json_values.parse(told.decode())
+    assert isinstance(value, list)
+    assert isinstance(value[0], dict)
+    assert value[0]["original"] == json_values.parse(SAID)
+    assert SAID.encode() in told
+
+
+def test_a_node_shows_its_role_health_and_what_runs_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(one: service.Service) -> list[dict[str, Any]]:
+        return views.nodes(one.configuration.current, one.intake)
+
+    told = {node["name"]: node for node in orjson.loads(shown(tmp_path, monkeypatch, look, SAID))}
+    assert list(told) == ["node1", "node2", "node3", "node4"]
+    assert told["node1"]["role"] == "master"
+    assert (told["node1"]["health"], told["node2"]["health"]) == (None, "evacuate")
+    assert told["node2"]["primaries"] == ["instance1"]
+    assert told["node2"]["secondaries"] == ["instance2"]
+    assert told["node2"]["mfree"] == 131_072 - 2048 - 1024
+
+
+def test_a_problem_is_shown_instead_of_the_health(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(one: service.Service) -> Any:
+        cluster = one.configuration.current
+        return [views.node(cluster, cluster.node("node2"), one.intake), views.reports(cluster, one.intake)]
+
+    node, reports = orjson.loads(shown(tmp_path, monkeypatch, look, '{"status":"Ok"}', problem="not_json"))
+    assert node["health"] == "not_json"
+    assert reports["nodes"]["node2"]["problem"]["reason"] == "not_json"
+    assert reports["nodes"]["node2"]["diagnosis"]["status"] == "Ok"
+    assert reports["nodes"]["node3"] == {
+        "uuid": reports["nodes"]["node3"]["uuid"],
+        "diagnosis": None,
+        "problem": None,
+        "unreachable": None,
+    }
+
+
+def test_jobs_and_plans_name_their_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(one: service.Service) -> Any:
+        jobs = [views.job(job) for job in one.queue.jobs.values()]
+        plan = views.plan(one.configuration.current, one.rounds.preview(), is_at_work=one.rounds.is_at_work)
+        return [jobs, plan]
+
+    jobs, plan = orjson.loads(shown(tmp_path, monkeypatch, look, SAID))
+    migrate = next(job for job in jobs if job["opcodes"][0]["kind"] == "migrate")
+    assert {migrate["names"][uuid] for uuid in migrate["opcodes"][0]["params"].values()} == {
+        "instance1",
+        "node2",
+        "node3",
+    }
+    assert migrate["status"] == "running"
+    assert migrate["depends"] == [[jobs[0]["id"], ["success"]]]
+    assert plan["waits_for_round"] is True
+
+
+def test_an_explanation_tells_the_incidents_and_jobs_of_that_node_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(one: service.Service) -> Any:
+        return [
+            views.explain(
+                one.configuration.current, name, intake=one.intake, queue=one.queue, preview=one.rounds.preview()
+            )
+            for name in ("node2", "node3")
+        ]
+
+    ill, well = orjson.loads(shown(tmp_path, monkeypatch, look, SAID))
+    assert [one["node_name"] for one in ill["incidents"]] == ["node2"]
+    assert [one["id"] for one in ill["jobs"]] == ill["incidents"][0]["jobs"]
+    assert well["incidents"] == well["jobs"] == well["planned"] == []

@@ -1,0 +1,173 @@
+"""A daemon without processes: a whole service on a lab's folder, whose opcodes "run" as files that a twin writes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.roundsman.cluster.daemon import service
+from ansible_collections.roundsman.cluster.daemon.jobs import queue as queues
+from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.daemon.lab import building, world
+from ansible_collections.roundsman.cluster.daemon.locks import desk
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, reports, signing, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    import pytest
+    from ansible_collections.roundsman.cluster.daemon.jobs import process
+
+LIMIT = 20.0
+
+
+class Processes:
+    """The twin of `jobs.process.Processes`: a run ends as `outcomes` says of its kind of opcode.
+
+    Outcomes are success (the default), error, lost (began, no result), dead (not even began) and held (until `finish`).
+    """
+
+    def __init__(self, outcomes: Mapping[str, str] | None = None) -> None:
+        self.outcomes = dict(outcomes or {})
+        self.ran: list[str] = []
+        self.specs: dict[Path, process.Spec] = {}
+        self.most_at_once = 0
+        self.started = asyncio.Event()
+        self._over: dict[Path, asyncio.Event] = {}
+
+    def start(self, run: Path, spec: process.Spec) -> None:
+        run.mkdir(parents=True, exist_ok=True)
+        (run / "livelock").touch()
+        kind = spec.playbook.stem
+        self.ran.append(f"{kind} {run.parent.name}/{run.name}")
+        self.specs[run] = spec
+        self._over[run] = asyncio.Event()
+        self.started.set()
+        self.most_at_once = max(self.most_at_once, sum(not one.is_set() for one in self._over.values()))
+        outcome = self.outcomes.get(kind, "success")
+        if outcome == "dead":
+            self._over[run].set()
+            return
+        (run / "began").touch()
+        if outcome != "held":
+            self.finish(run, outcome)
+
+    async def ended(self, run: Path) -> None:
+        if run in self._over:
+            await self._over[run].wait()
+        else:
+            await desk.ended(run / "livelock")
+
+    def finish(self, run: Path, outcome: str = "success") -> None:
+        spec = self.specs[run]
+        if outcome == "success":
+            lines = [json.dumps(changes.encode(one)) + "\n" for one in _recorded(spec)]
+            (run / "changes.jsonl").write_text("".join(lines))
+        if outcome != "lost":
+            result = {"status": outcome, "text": "" if outcome == "success" else "the twin was told to fail"}
+            (run / "result.json").write_text(json.dumps(result))
+        self._over[run].set()
+
+    def held(self) -> list[Path]:
+        """The runs that have not ended."""
+        return [run for run, over in self._over.items() if not over.is_set()]
+
+
+def _recorded(spec: process.Spec) -> list[changes.Change]:
+    kind, told = spec.playbook.stem, spec.variables
+    if kind in {"migrate", "failover"}:
+        target, others = told["instance_target"]["uuid"], tuple(told["instance_secondaries"])
+        return [changes.InstanceNodes(told["instance"]["uuid"], target, others)]
+    if kind == "replace_disks":
+        primary, new = told["instance_primary"]["uuid"], told["instance_new"]["uuid"]
+        return [changes.InstanceNodes(told["instance"]["uuid"], primary, (new,))]
+    if kind == "power" and told["node_power"] in {"on", "off"}:
+        return [changes.NodePowered(told["node"]["uuid"], powered=told["node_power"] == "on")]
+    return []
+
+
+def lab(
+    folder: Path, *, nodes: int = 4, instances: int = 4, pairs: Sequence[tuple[str, str]] | None = None, **settings: Any
+) -> world.Lab:
+    """The folder of a new lab; nothing of it runs."""
+    return building.build(
+        folder / "lab",
+        nodes=nodes,
+        instances=instances,
+        pairs=pairs,
+        ports={"http": 1, "bmc": 2},
+        settings=clusters.Settings(**settings),
+    )
+
+
+def assemble(
+    one: world.Lab, monkeypatch: pytest.MonkeyPatch, *, limit: int = 8, outcomes: Mapping[str, str] | None = None
+) -> tuple[service.Service, Processes]:
+    """A service on a lab's folder as after a start of the daemon, and the twin that runs its opcodes."""
+    twin = Processes(outcomes)
+    monkeypatch.setattr(service, "Processes", lambda: twin)
+    monkeypatch.setattr(queues, "RETRY_SECONDS", 0.001)
+    return service.assemble(tree.Tree(one.controller), limit=limit), twin
+
+
+def lab_of(running: service.Service) -> world.Lab:
+    """The lab on whose folder a service stands."""
+    return world.Lab(running.where.root.parent)
+
+
+async def settle(one: service.Service) -> None:
+    """Work until there is nothing more to do."""
+    while await one.rounds.step() or await jobs_end(one):
+        pass
+
+
+async def jobs_end(one: service.Service) -> bool:
+    """Wait for all jobs; returns whether there was one."""
+    unfinished = one.queue.unfinished(one.queue.jobs)
+    for job in unfinished:
+        await asyncio.wait_for(one.queue.wait(job, seconds=LIMIT), LIMIT)
+        assert one.queue.jobs[job].is_final, f"job {job} did not end"
+    return bool(unfinished)
+
+
+async def until_held(twin: Processes, count: int = 1) -> list[Path]:
+    """Wait until so many runs are held."""
+    async with asyncio.timeout(LIMIT):
+        while len(twin.held()) < count:
+            twin.started.clear()
+            await twin.started.wait()
+    return twin.held()
+
+
+def envelope(one: world.Lab, node: clusters.Node, said: str, *, age: float = 0.0, problem: str = "") -> bytes:
+    """The report that a node would send."""
+    key = (one.node(node.name).root / "var/lib/roundsman/node.key").read_bytes()
+    moment = time.time() - age
+    message = reports.message(
+        node_uuid=node.uuid,
+        timestamp_ns=int(moment * 1e9),
+        data=None if problem else said,
+        problem=reports.problem(problem, text="no more is known") if problem else None,
+    )
+    return signing.sign(message, key=key, now=int(moment)).encode()
+
+
+def report(one: world.Lab, running: service.Service, name: str, said: str = "", **options: Any) -> None:
+    """Put a report of a node into the spool."""
+    node = running.configuration.current.node(name)
+    data = envelope(one, node, said, **options)
+    (running.where.spool / f"{name}-{time.time_ns()}.json").write_bytes(data)
+
+
+def job(number: int, *opcodes: values.Opcode, depends: tuple[values.Dependency, ...] = ()) -> values.Job:
+    """A job as somebody submits it."""
+    return values.Job(id=number, opcodes=opcodes, depends=depends, received=1.0)
+
+
+def statuses(running: service.Service) -> dict[int, str]:
+    """The statuses of all jobs."""
+    return {number: one.status.value for number, one in running.queue.jobs.items()}

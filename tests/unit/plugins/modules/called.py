@@ -1,0 +1,48 @@
+"""Calling a module in this process, on a node that is a folder."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated
+
+if TYPE_CHECKING:
+    import pathlib
+    from types import ModuleType
+
+
+class Node:
+    """A simulated node, and the modules that run there."""
+
+    def __init__(self, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.root = root
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+        for folder in (fake.RUNNING, simulated.DISKS):
+            (root / folder).mkdir(parents=True)
+
+    def call(self, module: ModuleType, *, check: bool = False, **options: Any) -> dict[str, Any]:
+        """What a module answers; `failed` is there in any case."""
+        self._monkeypatch.setenv("ROUNDSMAN_ROOT", str(self.root))
+        arguments = {"hypervisor": "fake", "_ansible_check_mode": check, **options}
+        with patch_module_args(arguments), pytest.raises(SystemExit):
+            module.main()
+        return {"failed": False, **json.loads(self._capsys.readouterr().out)}
+
+    def running(self) -> list[str]:
+        return fake.Driver(self.root, opcode="").running()
+
+    def start(self, name: str) -> None:
+        fake.Driver(self.root, opcode="test").start(name, {})
+
+    def copies(self) -> list[str]:
+        return simulated.Copies(self.root, opcode="").names()
+
+    def events(self) -> list[tuple[str, str, str]]:
+        path = self.root / fake.JOURNAL
+        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return [(one["instance"], one["event"], one["opcode"]) for one in lines]

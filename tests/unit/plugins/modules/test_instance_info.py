@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.modules import disk_replica, instance_info
+
+if TYPE_CHECKING:
+    from tests.unit.plugins.modules.called import Node
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_what_runs_and_what_has_a_copy_is_told(node: Node, check: bool) -> None:
+    node.start("b")
+    for name in ("b", "a"):
+        node.call(disk_replica, instance=name, state="present", sizes=[1])
+    told = node.call(instance_info, check=check)
+    assert (told["changed"], told["running"], told["copies"]) == (False, ["b"], ["a", "b"])
+
+
+def test_an_empty_node_has_nothing(node: Node) -> None:
+    told = node.call(instance_info)
+    assert told["running"] == told["copies"] == []

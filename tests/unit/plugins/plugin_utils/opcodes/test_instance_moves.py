@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, instance_moves
+
+from tests.unit import small_cluster
+
+# In it, i1 runs on n2 with its copy on n3.
+CLUSTER = small_cluster.make()
+MOVES = [instance_moves.Migrate, instance_moves.Failover]
+
+
+def after(stated: list[changes.Change]) -> clusters.Cluster:
+    return changes.apply_all(CLUSTER, stated, now=9.0)
+
+
+def with_instance(**fields: Any) -> clusters.Cluster:
+    return clusters.with_instance(CLUSTER, dataclasses.replace(CLUSTER.instance("i1"), **fields))
+
+
+@pytest.mark.parametrize("kind", MOVES)
+def test_a_move_wants_the_instance_for_itself_and_its_nodes_with_others(kind: Any) -> None:
+    wants = {"instance/i1": contract.EXCLUSIVE, "node/n2": contract.SHARED, "node/n3": contract.SHARED}
+    assert kind("i1", "n2", "n3").wants(CLUSTER) == wants
+
+
+@pytest.mark.parametrize("kind", MOVES)
+def test_a_move_makes_the_secondary_the_primary_and_is_moot_afterwards(kind: Any) -> None:
+    one = kind("i1", "n2", "n3")
+    assert one.moot(CLUSTER) == ""
+    moved = after(one.effects(CLUSTER))
+    assert moved.instance("i1").nodes == ("n3", "n2")
+    assert one.moot(moved) == "inst1 has left node2 already: its primary is node3"
+
+
+@pytest.mark.parametrize("kind", MOVES)
+def test_a_replicated_instance_moves_only_to_its_copy(kind: Any) -> None:
+    with pytest.raises(errors.Refused, match="inst1 has no copy on node10"):
+        kind("i1", "n2", "n10").variables(CLUSTER)
+
+
+@pytest.mark.parametrize("kind", MOVES)
+def test_an_instance_on_shared_storage_moves_anywhere_and_leaves_no_copy(kind: Any) -> None:
+    cluster = with_instance(disk_template="sharedfile", secondary_nodes=())
+    one = kind("i1", "n2", "n10")
+    assert one.variables(cluster)["instance_secondaries"] == []
+    assert one.effects(cluster) == [changes.InstanceNodes("i1", "n10", ())]
+
+
+@pytest.mark.parametrize("kind", MOVES)
+@pytest.mark.parametrize("params", [("gone", "n2", "n3"), ("i1", "gone", "n3")])
+def test_what_has_left_the_cluster_is_refused(kind: Any, params: tuple[str, str, str]) -> None:
+    with pytest.raises(errors.NotFound):
+        kind(*params).variables(CLUSTER)
+
+
+def test_a_migration_knows_its_instance_and_nodes() -> None:
+    told = instance_moves.Migrate("i1", "n2", "n3").variables(CLUSTER)
+    assert told["instance"]["name"] == "inst1"
+    assert told["instance"]["disks"] == [10, 20]
+    assert told["instance_source"] == {"uuid": "n2", "name": "node2"}
+    assert told["instance_target"] == {"uuid": "n3", "name": "node3"}
+    assert told["instance_secondaries"] == ["n2"]
+
+
+@pytest.mark.parametrize(("powered", "offline", "reachable"), [(True, False, True), (True, True, False)])
+def test_a_failover_knows_whether_its_source_answers_and_has_a_bmc(
+    powered: bool, offline: bool, reachable: bool
+) -> None:
+    node = dataclasses.replace(CLUSTER.node("n3"), powered=powered, offline=offline)
+    moved = with_instance(primary_node="n3", secondary_nodes=("n2",))
+    cluster = clusters.with_node(moved, node)
+    told = instance_moves.Failover("i1", "n3", "n2").variables(cluster)
+    assert told["instance_source_reachable"] is reachable
+    assert told["instance_source_oob"] == "/bin/oob"
+    assert instance_moves.Failover("i1", "n2", "n3").variables(CLUSTER)["instance_source_oob"] == ""
+
+
+def test_a_replacement_gives_a_new_secondary_and_is_moot_afterwards() -> None:
+    one = instance_moves.ReplaceDisks("i1", "n3", "n10")
+    assert one.wants(CLUSTER) == {
+        "instance/i1": contract.EXCLUSIVE,
+        "node/n2": contract.SHARED,
+        "node/n3": contract.SHARED,
+        "node/n10": contract.SHARED,
+    }
+    replaced = after(one.effects(CLUSTER))
+    assert replaced.instance("i1").nodes == ("n2", "n10")
+    assert one.moot(CLUSTER) == ""
+    assert one.moot(replaced) == "inst1 keeps no copy on node3 any more"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [("n2", "n10", "has its primary, not its secondary, on node2"), ("n3", "n2", "keeps a copy on node2 already")],
+)
+def test_a_replacement_that_does_not_fit_is_refused(old: str, new: str, text: str) -> None:
+    with pytest.raises(errors.Refused, match=text):
+        instance_moves.ReplaceDisks("i1", old, new).variables(CLUSTER)
+
+
+@pytest.mark.parametrize("kind", [*MOVES, instance_moves.ReplaceDisks])
+def test_a_lost_move_is_about_its_instance_and_its_hosts(kind: Any) -> None:
+    one = kind("i1", "n3", "n10")
+    assert one.about() == "i1"
+    assert set(one.hosts(CLUSTER)) >= {"n3", "n10"}
+    assert one.files() == {}

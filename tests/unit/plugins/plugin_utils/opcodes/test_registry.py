@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, instance_moves, registry
+
+PLAYBOOKS = Path(__file__).parents[5] / "playbooks/opcodes"
+
+
+def test_an_opcode_is_made_of_its_parameters() -> None:
+    made = registry.make("migrate", {"instance": "i", "source": "a", "target": "b"})
+    assert made == instance_moves.Migrate(instance="i", source="a", target="b")
+
+
+@pytest.mark.parametrize(
+    ("kind", "params", "text"),
+    [
+        ("explode", {}, "there is no opcode 'explode': use one of diagnose, failover"),
+        ("", {}, "there is no opcode ''"),
+        ("migrate", {"instance": "i", "source": "a", "target": "b", "fast": True}, "no parameter 'fast'"),
+        ("migrate", {"instance": "i"}, "opcode migrate: source: Field required"),
+        ("migrate", {"instance": 5, "source": "a", "target": "b"}, "opcode migrate: instance: "),
+        ("node_role", {"node": "n", "drained": "perhaps"}, "opcode node_role: drained: "),
+        ("power", {"node": "n", "kind": "x"}, "no parameter 'kind'"),
+    ],
+)
+def test_unknown_kinds_and_parameters_are_refused(kind: str, params: dict[str, Any], text: str) -> None:
+    with pytest.raises(errors.InvalidInput) as refused:
+        registry.make(kind, params)
+    assert text in str(refused.value)
+
+
+def test_every_opcode_that_touches_nodes_has_its_play() -> None:
+    plays = [kind for kind, one in registry._KINDS.items() if not hasattr(one, "changes")]
+    assert plays
+    assert [kind for kind in plays if not (PLAYBOOKS / f"{kind}.yml").exists()] == []
+    assert isinstance(registry.make("node_role", {"node": "n"}), contract.ChangeKind)
