@@ -136,6 +136,9 @@ def _silent(state: dict[str, Any]) -> None:
             for one in silent
         ]
         output.table(("NODE", "LAST TRIED", "WHY"), rows)
+    if state["poll_problem"]:
+        output.title("The last poll of the nodes failed")
+        output.line(state["poll_problem"])
     if state["rejected"]:
         output.title("Rejected reports")
         output.table(("REASON", "COUNT"), sorted(state["rejected"].items()))

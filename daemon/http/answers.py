@@ -36,6 +36,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(errors.RoundsmanError, _foreseen)
     app.add_exception_handler(RequestValidationError, _unreadable)
     app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unforeseen)
 
 
 def _problem(status: int, detail: str) -> Problem:
@@ -68,3 +69,7 @@ async def _http(_request: Request, error: Exception) -> Problem:
     answer = _problem(error.status_code, str(error.detail))
     answer.headers.update(error.headers or {})
     return answer
+
+
+async def _unforeseen(_request: Request, error: Exception) -> Problem:
+    return _problem(500, f"this is a defect of Roundsman: {type(error).__name__}; see the daemon's log")

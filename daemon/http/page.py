@@ -37,6 +37,7 @@ def state(service: Service) -> dict[str, Any]:
         "jobs": [views.job(service.queue.jobs[one]) for one in maintenance.jobs if one in service.queue.jobs],
         "refusals": views.plan(cluster, service.rounds.preview(), is_at_work=False)["refusals"],
         "rejected": dict(service.intake.rejections),
+        "poll_problem": service.poll.problem or None,
     }
 
 

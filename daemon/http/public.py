@@ -49,7 +49,7 @@ def _maintenance(routes: APIRouter, service: Service) -> None:
 
     @routes.get("/1/reports")
     async def reports() -> Response:
-        return Json(views.reports(service.configuration.current, service.intake))
+        return Json(views.reports(service.configuration.current, service.intake, poll_problem=service.poll.problem))
 
 
 def _objects(routes: APIRouter, service: Service) -> None:

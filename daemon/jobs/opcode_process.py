@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 import time
 from pathlib import Path
@@ -27,7 +28,7 @@ def main() -> None:
     _begin(run)
     outcome = _play(run, json.loads((run / "opcode.json").read_bytes()))
     faults.point("before-result")
-    durable_files.replace(run / "result.json", json.dumps(outcome).encode())
+    durable_files.replace(run / "result.json", json.dumps({**outcome, "cpu_seconds": _cpu_seconds()}).encode())
 
 
 def _begin(run: Path) -> None:
@@ -73,6 +74,12 @@ def _play(run: Path, spec: dict[str, Any]) -> dict[str, Any]:
     text = "; ".join(said) if runner.rc == 0 else _summary(failures, runner, run)
     status = "success" if runner.rc == 0 else "error"
     return {"status": status, "rc": runner.rc, "text": text[:TEXT_LIMIT], "seconds": time.time() - started}
+
+
+def _cpu_seconds() -> float:
+    """What this process and everything that it waited for have used."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return round(sum(one.ru_utime + one.ru_stime for one in used), 3)
 
 
 def _summary(failures: list[str], runner: Any, run: Path) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils.config import hosts
-from ..jobs import process
+from ..jobs import process, settling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Poll:
-    """One run of `diagnose.yml` over all reachable nodes after the other."""
+    """One run of `diagnose.yml` over all reachable nodes after the other; `problem` says how the last one failed."""
 
     def __init__(
         self,
@@ -36,6 +36,7 @@ class Poll:
         self._processes = processes
         self._folder = folder
         self._environment = environment
+        self.problem = ""
 
     async def run(self) -> None:
         """Poll for ever at `diagnose_interval`; an interval of 0 turns polling off."""
@@ -44,7 +45,8 @@ class Poll:
             if interval:
                 try:
                     await self.once()
-                except (errors.RoundsmanError, OSError):
+                except (errors.RoundsmanError, OSError) as error:
+                    self.problem = str(error)
                     LOG.exception("the nodes could not be asked")
             await asyncio.sleep(interval or 60)
 
@@ -66,3 +68,7 @@ class Poll:
         )
         self._processes.start(run, spec)
         await self._processes.ended(run)
+        ended = settling.settle(run)
+        self.problem = "" if ended.succeeded else ended.text
+        if self.problem:
+            LOG.warning("the poll of the nodes failed: %s", self.problem)

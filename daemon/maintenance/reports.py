@@ -151,7 +151,12 @@ class Intake:
         except (ValueError, errors.ReportRejected) as error:
             self._reject(path, errors.ReportRejected("malformed", f"not a note of an unreachable node: {error}"))
             return False
-        self.unreachable[note.node] = {"time": note.time, "text": note.text[:TEXT_LIMIT]}
+        node = next((one for one in self._cluster().nodes.values() if one.name == note.node), None)
+        if node is None:
+            self._reject(path, errors.ReportRejected("wrong-node", f"no node of the cluster: {ascii(note.node[:80])}"))
+            return False
+        if note.time * 1e9 > self._floor(node.uuid):
+            self.unreachable[node.name] = {"time": note.time, "text": note.text[:TEXT_LIMIT]}
         path.unlink()
         return True
 

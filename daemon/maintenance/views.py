@@ -165,9 +165,10 @@ def plan(cluster: clusters.Cluster, one: RoundPlan, *, is_at_work: bool) -> dict
     }
 
 
-def reports(cluster: clusters.Cluster, intake: Intake) -> dict[str, Any]:
-    """The last report of each node, and the rejected ones by reason."""
+def reports(cluster: clusters.Cluster, intake: Intake, *, poll_problem: str) -> dict[str, Any]:
+    """The last report of each node, the rejected ones by reason, and how the last poll failed if it did."""
     return {
+        "poll_problem": poll_problem or None,
         "nodes": {one.name: _last(one, intake) for one in cluster.nodes.values()},
         "rejected": dict(intake.rejections),
     }

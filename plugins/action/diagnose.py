@@ -37,7 +37,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             )
         except AnsibleConnectionFailure as e:
             if spool:
-                note = {"node": host, "time": int(time.time()), "text": str(e)}
+                note = {"node": host, "time": int(time.time()), "text": str(e).encode(errors="replace").decode()}
                 _put(json.dumps(note), folder=pathlib.Path(spool), name=host + ".unreachable")
             raise
         if spool and isinstance(result.get("envelope"), str):

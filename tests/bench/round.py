@@ -8,6 +8,7 @@ primary on two cores.
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 import tempfile
@@ -57,13 +58,20 @@ def _measure(running: labs.Running) -> int:
     total = time.time() - started
     runs = sorted(running.where.queue.glob("*/*/began"))
     first = min(json.loads(run.read_text())["time"] for run in runs) - started
-    seconds = [json.loads((run.parent / "result.json").read_text())["seconds"] for run in runs]
+    results = [json.loads((run.parent / "result.json").read_text()) for run in runs]
+    cpu = sum(one["cpu_seconds"] for one in results)
+    spent = _cpu_seconds(running)
     wrong = checker.check(running.lab)
     rounds = 1 + PRIMARIES + (SECONDARIES + PRIMARIES) + 1
     print(f"node with {PRIMARIES} primaries and {SECONDARIES} secondaries: {incident['repair-status']}")
     print(f"report to the start of the first opcode's process: {first:.3f} s")
     print(f"report to tag: {total:.1f} s for {len(runs)} opcode processes, {total / len(runs):.2f} s each")
-    print(f"inside ansible-runner: {sum(seconds):.0f} s in all, {sum(seconds) / len(seconds):.2f} s a run")
+    print(
+        f"CPU of the opcodes, nearly all of it Ansible's start and its modules: {cpu:.0f} s, {cpu / len(runs):.2f} s each"
+    )
+    print(
+        f"CPU of the daemon: {spent:.1f} s; CPUs here: {os.cpu_count()}, busy {cpu / total / (os.cpu_count() or 1):.0%}"
+    )
     print(
         f"Ganeti's design, one instance a round: {rounds} rounds of {GANETI_ROUND:g} s, "
         f"{rounds * GANETI_ROUND / total:.0f} times as long"
@@ -71,6 +79,13 @@ def _measure(running: labs.Running) -> int:
     print(f"gnt-node evacuate, {GANETI_EVACUATE:g} s a primary and primaries only: {GANETI_EVACUATE * PRIMARIES:g} s")
     print(*(wrong or ["no instance was lost or ran twice, and each opcode ran once"]), sep="\n")
     return 1 if wrong or incident["repair-status"] != "completed" else 0
+
+
+def _cpu_seconds(running: labs.Running) -> float:
+    """What the daemon's own process has used so far."""
+    pid = running.where.pid_file.read_text().strip()
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

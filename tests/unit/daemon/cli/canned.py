@@ -49,6 +49,7 @@ def service(*, at_work: bool = True, name: str = "north") -> Any:
         intake=_intake(cluster),
         rounds=types.SimpleNamespace(is_at_work=at_work, preview=lambda: plan),
         queue=types.SimpleNamespace(jobs={one.id: one for one in jobs()}),
+        poll=types.SimpleNamespace(problem="the playbook diagnose.yml has no hosts"),
     )
 
 

@@ -99,3 +99,7 @@ def test_explain_says_what_happens_what_is_refused_and_what_to_do(daemon: StandI
     assert "Job 12 (set node2 offline): queued, after job 11." in out
     assert "Refused for instance2: node1 has no room. What would unblock it: 1024 MiB on node1." in out
     assert "`roundsman incident cancel 3f2a91c0`" in out
+
+
+def test_a_failed_poll_is_shown(daemon: StandIn, roundsman: Run) -> None:
+    assert "the playbook diagnose.yml has no hosts" in roundsman("status")[1]

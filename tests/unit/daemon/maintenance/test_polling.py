@@ -66,3 +66,15 @@ def test_an_interval_of_zero_asks_nobody(tmp_path: Path, monkeypatch: pytest.Mon
         assert twin.ran == []
 
     asyncio.run(scenario())
+
+
+def test_a_poll_that_fails_says_so_until_one_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        running, twin = twins.assemble(twins.lab(tmp_path), monkeypatch, outcomes={"diagnose": "error"})
+        await running.poll.once()
+        assert running.poll.problem
+        twin.outcomes["diagnose"] = "success"
+        await running.poll.once()
+        assert not running.poll.problem
+
+    asyncio.run(scenario())

@@ -230,6 +230,19 @@ def test_a_note_says_why_a_node_is_unreachable_until_it_reports_again(one: Spool
     assert one.intake.unreachable == {}
 
 
+def test_a_note_older_than_the_last_report_of_its_node_says_nothing(one: Spooled) -> None:
+    one.report()
+    one.drop(json.dumps({"node": "node2", "time": 5, "text": "late"}).encode(), "node2.unreachable")
+    assert one.intake.take_all()
+    assert one.intake.unreachable == {}
+
+
+def test_a_note_about_a_host_outside_the_cluster_is_rejected(one: Spooled) -> None:
+    one.drop(json.dumps({"node": "router", "time": 5, "text": ""}).encode(), "router.unreachable")
+    assert not one.intake.take_all()
+    assert one.intake.rejections == {"wrong-node": 1}
+
+
 @pytest.mark.parametrize(
     "note",
     [

@@ -78,7 +78,10 @@ def test_a_node_shows_its_role_health_and_what_runs_there(tmp_path: Path, monkey
 def test_a_problem_is_shown_instead_of_the_health(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def look(one: service.Service) -> Any:
         cluster = one.configuration.current
-        return [views.node(cluster, cluster.node("node2"), one.intake), views.reports(cluster, one.intake)]
+        return [
+            views.node(cluster, cluster.node("node2"), one.intake),
+            views.reports(cluster, one.intake, poll_problem=""),
+        ]
 
     node, reports = orjson.loads(shown(tmp_path, monkeypatch, look, '{"status":"Ok"}', problem="not_json"))
     assert node["health"] == "not_json"
