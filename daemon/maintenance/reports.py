@@ -153,7 +153,7 @@ class Intake:
             return False
         node = next((one for one in self._cluster().nodes.values() if one.name == note.node), None)
         if node is None:
-            self._reject(path, errors.ReportRejected("wrong-node", f"no node of the cluster: {ascii(note.node[:80])}"))
+            self._reject(path, errors.ReportRejected("wrong-node", f"no node of the cluster: {note.node[:80]!a}"))
             return False
         if note.time * 1e9 > self._floor(node.uuid):
             self.unreachable[node.name] = {"time": note.time, "text": note.text[:TEXT_LIMIT]}

@@ -66,9 +66,7 @@ def _measure(running: labs.Running) -> int:
     print(f"node with {PRIMARIES} primaries and {SECONDARIES} secondaries: {incident['repair-status']}")
     print(f"report to the start of the first opcode's process: {first:.3f} s")
     print(f"report to tag: {total:.1f} s for {len(runs)} opcode processes, {total / len(runs):.2f} s each")
-    print(
-        f"CPU of the opcodes, nearly all of it Ansible's start and its modules: {cpu:.0f} s, {cpu / len(runs):.2f} s each"
-    )
+    print(f"CPU of the opcodes, nearly all Ansible's start and its modules: {cpu:.0f} s, {cpu / len(runs):.2f} s each")
     print(
         f"CPU of the daemon: {spent:.1f} s; CPUs here: {os.cpu_count()}, busy {cpu / total / (os.cpu_count() or 1):.0%}"
     )
