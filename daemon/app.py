@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from fastapi import FastAPI
 
+from ..plugins.plugin_utils import unix_sockets
 from .http import answers, local, public
 from .maintenance import spool
 
@@ -99,12 +100,8 @@ def unix_socket(path: Path) -> socket.socket:
     path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        # The kernel takes 107 bytes of a socket's name; through the open folder the name is short.
-        listener.bind(f"/proc/self/fd/{folder}/{path.name}")
-    finally:
-        os.close(folder)
+    with unix_sockets.short_name(path) as name:
+        listener.bind(name)
     path.chmod(0o660)
     listener.listen(128)
     return listener

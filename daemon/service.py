@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .configuration import Configuration
+from .jobs.ports import Ports
 from .jobs.process import Processes
-from .jobs.queue import Ports, Queue
+from .jobs.queue import Queue
 from .jobs.store import Store
 from .locks.desk import Desk
 from .maintenance.history import History

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import socket
 from http import HTTPStatus
 from pathlib import Path
@@ -13,6 +13,7 @@ from urllib.parse import quote
 import httpx
 
 from ...plugins.module_utils.domain import errors, tree
+from ...plugins.plugin_utils import daemon_client, unix_sockets
 
 if TYPE_CHECKING:
     import typer
@@ -38,23 +39,18 @@ class Daemon:
         self.root = root
         self._socket = tree.Tree(root).socket
         self._hint = hint
-        self._folder = -1
+        self._open = contextlib.ExitStack()
         self._http: httpx.Client | None = None
 
     def __enter__(self) -> Self:
         try:
-            self._folder = _open_folder(self._socket)
+            self._http = self._open.enter_context(daemon_client.connected(self._socket, seconds=PATIENCE))
         except OSError as error:
             raise self._absent(error) from error
-        # The kernel takes 107 bytes of a socket's name; through the open folder the name is short.
-        transport = httpx.HTTPTransport(uds=_short(self._folder, self._socket))
-        self._http = httpx.Client(transport=transport, base_url="http://roundsmand", timeout=PATIENCE, trust_env=False)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._http is not None:
-            self._http.close()
-        os.close(self._folder)
+        self._open.close()
 
     def get(self, *parts: object, **query: object) -> Any:
         """Read the JSON value of a resource; each part of its path is quoted."""
@@ -122,29 +118,14 @@ def located(chosen: Path | None) -> Daemon:
     return Daemon(own, hint=f", or choose one of the labs with --dir: {names}" if labs else "")
 
 
-def _open_folder(path: Path) -> int:
-    return os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-
-
-def _short(folder: int, path: Path) -> str:
-    return f"/proc/self/fd/{folder}/{path.name}"
-
-
 def _is_live(path: Path) -> bool:
     try:
-        folder = _open_folder(path)
-    except OSError:
-        return False
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        with unix_sockets.short_name(path) as name, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.settimeout(1)
-            probe.connect(_short(folder, path))
+            probe.connect(name)
     except OSError:
         return False
-    else:
-        return True
-    finally:
-        os.close(folder)
+    return True
 
 
 def _quoted(part: str) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ...plugins.module_utils.domain.locks import Mode
     from ..locks import table
-    from .queue import Ports
+    from .ports import Ports
 
 
 @dataclass(frozen=True)

@@ -16,29 +16,14 @@ from . import lookup, process, settling, values
 from .runs import run_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from ...plugins.module_utils.domain import cluster as clusters
-    from ..configuration import Configuration
-    from ..locks.desk import Desk
-    from .store import Store
+    from .ports import Ports
 
 LOG = logging.getLogger(__name__)
 RETRY_SECONDS = 5
-
-
-@dataclasses.dataclass(frozen=True)
-class Ports:
-    """What the queue works with."""
-
-    store: Store
-    desk: Desk
-    processes: process.Processes
-    configuration: Configuration
-    facts: contract.Facts
-    environment: Mapping[str, str]
-    clock: Callable[[], float]
 
 
 class Queue:

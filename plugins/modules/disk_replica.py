@@ -14,19 +14,6 @@ description:
   - Makes the node hold, or not hold, a copy of the disks of an instance.
   - A copy that a running instance uses is never removed.
 options:
-  instance:
-    description: Name of the instance.
-    type: str
-    required: true
-  hypervisor:
-    description: The hypervisor that runs it.
-    type: str
-    choices: [fake]
-    required: true
-  opcode:
-    description: Who asks, written beside every event in the node's journal.
-    type: str
-    default: by hand
   state:
     description: Whether the node shall hold a copy.
     type: str
@@ -41,6 +28,7 @@ options:
     type: list
     elements: int
     default: []
+extends_documentation_fragment: roundsman.cluster.instance
 attributes:
   check_mode:
     description: Says whether a copy would be made or removed.
@@ -67,20 +55,16 @@ present:
   type: bool
 """
 
-import os
-from pathlib import Path
-
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils import instance_options
 from ..module_utils.domain import errors
 from ..module_utils.storage import templates
 
 
 def main() -> None:
     spec = {
-        "instance": {"type": "str", "required": True},
-        "hypervisor": {"type": "str", "required": True, "choices": ["fake"]},
-        "opcode": {"type": "str", "default": "by hand"},
+        **instance_options.SPEC,
         "state": {"type": "str", "required": True, "choices": ["present", "absent"]},
         "disk_template": {"type": "str", "default": "drbd"},
         "sizes": {"type": "list", "elements": "int", "default": []},
@@ -88,7 +72,7 @@ def main() -> None:
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     options, wanted = module.params, module.params["state"] == "present"
     name = options["instance"]
-    root = Path(os.environ.get("ROUNDSMAN_ROOT") or "/")
+    root = instance_options.root()
     try:
         storage = templates.get(
             options["disk_template"], root, hypervisor=options["hypervisor"], opcode=options["opcode"]

@@ -48,20 +48,18 @@ copies:
   elements: str
 """
 
-import os
-from pathlib import Path
-
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils import instance_options
 from ..module_utils.domain import errors
 from ..module_utils.hypervisor import drivers
 from ..module_utils.storage import templates
 
 
 def main() -> None:
-    spec = {"hypervisor": {"type": "str", "required": True, "choices": ["fake"]}}
+    spec = {"hypervisor": instance_options.SPEC["hypervisor"]}
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
-    root, hypervisor = Path(os.environ.get("ROUNDSMAN_ROOT") or "/"), module.params["hypervisor"]
+    root, hypervisor = instance_options.root(), module.params["hypervisor"]
     try:
         running = drivers.get(hypervisor, root, opcode="").running()
         copies = templates.get("drbd", root, hypervisor=hypervisor, opcode="").names()

@@ -13,19 +13,6 @@ version_added: 0.1.0
 description:
   - Moves a running instance without stopping it. It is run on the node that the instance leaves.
 options:
-  instance:
-    description: Name of the instance.
-    type: str
-    required: true
-  hypervisor:
-    description: The hypervisor that runs it.
-    type: str
-    choices: [fake]
-    required: true
-  opcode:
-    description: Who asks, written beside every event in the node's journal.
-    type: str
-    default: by hand
   target_address:
     description: Where the hypervisor of the target node is reached.
     type: str
@@ -34,6 +21,7 @@ options:
     description: The hypervisor parameters of the instance.
     type: dict
     default: {}
+extends_documentation_fragment: roundsman.cluster.instance
 attributes:
   check_mode:
     description: Says whether the instance is here to be migrated.
@@ -60,26 +48,22 @@ migrated:
   type: bool
 """
 
-import os
-from pathlib import Path
-
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils import instance_options
 from ..module_utils.domain import errors
 from ..module_utils.hypervisor import drivers
 
 
 def main() -> None:
     spec = {
-        "instance": {"type": "str", "required": True},
-        "hypervisor": {"type": "str", "required": True, "choices": ["fake"]},
-        "opcode": {"type": "str", "default": "by hand"},
+        **instance_options.SPEC,
         "target_address": {"type": "str", "required": True},
         "hvparams": {"type": "dict", "default": {}},
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     options = module.params
-    root = Path(os.environ.get("ROUNDSMAN_ROOT") or "/")
+    root = instance_options.root()
     try:
         hypervisor = drivers.get(options["hypervisor"], root, opcode=options["opcode"])
         if module.check_mode:

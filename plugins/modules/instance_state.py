@@ -14,19 +14,6 @@ description:
   - Makes an instance run, or not run, on the node that the task is run on.
   - It does not know where else the instance may run; the locks and the order of the steps take care of that.
 options:
-  instance:
-    description: Name of the instance.
-    type: str
-    required: true
-  hypervisor:
-    description: The hypervisor that runs it.
-    type: str
-    choices: [fake]
-    required: true
-  opcode:
-    description: Who asks, written beside every event in the node's journal.
-    type: str
-    default: by hand
   state:
     description: What the instance shall be.
     type: str
@@ -40,6 +27,7 @@ options:
     description: Its virtual CPUs.
     type: int
     default: 1
+extends_documentation_fragment: roundsman.cluster.instance
 attributes:
   check_mode:
     description: Says whether the instance would be started or stopped.
@@ -66,27 +54,23 @@ running:
   type: bool
 """
 
-import os
-from pathlib import Path
-
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils import instance_options
 from ..module_utils.domain import errors
 from ..module_utils.hypervisor import drivers
 
 
 def main() -> None:
     spec = {
-        "instance": {"type": "str", "required": True},
-        "hypervisor": {"type": "str", "required": True, "choices": ["fake"]},
-        "opcode": {"type": "str", "default": "by hand"},
+        **instance_options.SPEC,
         "state": {"type": "str", "required": True, "choices": ["started", "stopped"]},
         "memory": {"type": "int", "default": 0},
         "vcpus": {"type": "int", "default": 1},
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     name, starts = module.params["instance"], module.params["state"] == "started"
-    root = Path(os.environ.get("ROUNDSMAN_ROOT") or "/")
+    root = instance_options.root()
     try:
         hypervisor = drivers.get(module.params["hypervisor"], root, opcode=module.params["opcode"])
         if module.check_mode:

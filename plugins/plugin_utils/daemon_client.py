@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from ..module_utils.domain import errors
+from . import unix_sockets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,14 +18,13 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def connected(socket: Path, *, seconds: float) -> Iterator[httpx.Client]:
     """A client of the daemon behind a socket whose path may have any length."""
-    # The kernel takes 107 bytes of a socket's name; through the open folder the name is short.
-    folder = os.open(socket.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        transport = httpx.HTTPTransport(uds=f"/proc/self/fd/{folder}/{socket.name}")
-        with httpx.Client(transport=transport, base_url="http://roundsmand", timeout=seconds) as client:
+    with unix_sockets.short_name(socket) as name:
+        transport = httpx.HTTPTransport(uds=name)
+        # A proxy of the environment is for the network, not for this socket.
+        with httpx.Client(
+            transport=transport, base_url="http://roundsmand", timeout=seconds, trust_env=False
+        ) as client:
             yield client
-    finally:
-        os.close(folder)
 
 
 def answers(socket: Path) -> bool:

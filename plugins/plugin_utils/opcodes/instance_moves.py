@@ -15,69 +15,72 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Migrate:
-    """Move a running instance to another node without stopping it."""
-
-    kind: ClassVar[str] = "migrate"
+class _Move:
     instance: str
     source: str
     target: str
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
-        return _move_locks(self.instance, self.source, self.target)
+        nodes = {f"node/{node}": contract.SHARED for node in (self.source, self.target)}
+        return {f"instance/{self.instance}": contract.EXCLUSIVE, **nodes}
 
     def moot(self, cluster: clusters.Cluster) -> str:
-        return _has_moved(cluster, self.instance, self.source)
+        instance = cluster.instance(self.instance)
+        if instance.primary_node == self.source:
+            return ""
+        is_on = cluster.node_name(instance.primary_node)
+        return f"{instance.name} has left {cluster.node_name(self.source)} already: its primary is {is_on}"
 
     def hosts(self, _cluster: clusters.Cluster) -> list[str]:
         return [self.source, self.target]
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        return _move_variables(cluster, self.instance, self.source, self.target)
-
-    def effects(self, cluster: clusters.Cluster) -> list[changes.Change]:
-        return _move_effects(cluster, self.instance, self.source, self.target)
-
-    def files(self) -> dict[str, str]:
-        return {}
-
-    def about(self) -> str:
-        return self.instance
-
-
-@dataclass(frozen=True)
-class Failover:
-    """Stop an instance on its primary, or prove that it is stopped, and start it on another node."""
-
-    kind: ClassVar[str] = "failover"
-    instance: str
-    source: str
-    target: str
-
-    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
-        return _move_locks(self.instance, self.source, self.target)
-
-    def moot(self, cluster: clusters.Cluster) -> str:
-        return _has_moved(cluster, self.instance, self.source)
-
-    def hosts(self, _cluster: clusters.Cluster) -> list[str]:
-        return [self.source, self.target]
-
-    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        source = cluster.node(self.source)
-        return _move_variables(cluster, self.instance, self.source, self.target) | {
-            "instance_source_reachable": clusters.reachable(cluster, source),
-            "instance_source_oob": clusters.parameter(cluster, source, "oob_program") or "",
+        instance = cluster.instance(self.instance)
+        if instance.disk_template == "drbd" and self.target not in instance.secondary_nodes:
+            target = cluster.node_name(self.target)
+            raise errors.Refused(f"{instance.name} has no copy on {target}: replace its secondary first")
+        return {
+            "instance": instance_variables(cluster, instance),
+            "instance_source": contract.node_variables(cluster, self.source),
+            "instance_target": contract.node_variables(cluster, self.target),
+            "instance_secondaries": self._other_copies(instance),
         }
 
     def effects(self, cluster: clusters.Cluster) -> list[changes.Change]:
-        return _move_effects(cluster, self.instance, self.source, self.target)
+        others = self._other_copies(cluster.instance(self.instance))
+        return [changes.InstanceNodes(self.instance, self.target, tuple(others))]
 
     def files(self) -> dict[str, str]:
         return {}
 
     def about(self) -> str:
         return self.instance
+
+    def _other_copies(self, instance: clusters.Instance) -> list[str]:
+        if not instance.secondary_nodes:
+            return []
+        return [node for node in (self.source, *instance.secondary_nodes) if node != self.target]
+
+
+@dataclass(frozen=True)
+class Migrate(_Move):
+    """Move a running instance to another node without stopping it."""
+
+    kind: ClassVar[str] = "migrate"
+
+
+@dataclass(frozen=True)
+class Failover(_Move):
+    """Stop an instance on its primary, or prove that it is stopped, and start it on another node."""
+
+    kind: ClassVar[str] = "failover"
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        source = cluster.node(self.source)
+        return super().variables(cluster) | {
+            "instance_source_reachable": clusters.reachable(cluster, source),
+            "instance_source_oob": clusters.parameter(cluster, source, "oob_program") or "",
+        }
 
 
 @dataclass(frozen=True)
@@ -129,39 +132,3 @@ class ReplaceDisks:
 
     def about(self) -> str:
         return self.instance
-
-
-def _move_locks(instance: str, *nodes: str) -> dict[str, Mode]:
-    return {f"instance/{instance}": contract.EXCLUSIVE} | {f"node/{node}": contract.SHARED for node in nodes}
-
-
-def _has_moved(cluster: clusters.Cluster, uuid: str, source: str) -> str:
-    instance = cluster.instance(uuid)
-    if instance.primary_node != source:
-        return f"{instance.name} has left {cluster.node_name(source)} already: its primary is " + cluster.node_name(
-            instance.primary_node
-        )
-    return ""
-
-
-def _move_variables(cluster: clusters.Cluster, uuid: str, source: str, target: str) -> dict[str, Any]:
-    instance = cluster.instance(uuid)
-    if instance.disk_template == "drbd" and target not in instance.secondary_nodes:
-        raise errors.Refused(f"{instance.name} has no copy on {cluster.node_name(target)}: replace its secondary first")
-    return {
-        "instance": instance_variables(cluster, instance),
-        "instance_source": contract.node_variables(cluster, source),
-        "instance_target": contract.node_variables(cluster, target),
-        "instance_secondaries": _other_copies(instance, source, target),
-    }
-
-
-def _move_effects(cluster: clusters.Cluster, uuid: str, source: str, target: str) -> list[changes.Change]:
-    others = _other_copies(cluster.instance(uuid), source, target)
-    return [changes.InstanceNodes(uuid, target, tuple(others))]
-
-
-def _other_copies(instance: clusters.Instance, source: str, target: str) -> list[str]:
-    if not instance.secondary_nodes:
-        return []
-    return [node for node in (source, *instance.secondary_nodes) if node != target]

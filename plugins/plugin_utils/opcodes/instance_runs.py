@@ -14,14 +14,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Startup:
-    """Start an instance on its primary."""
-
-    kind: ClassVar[str] = "startup"
+class _AtPrimary:
     instance: str
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
-        return _locks(cluster, self.instance)
+        primary = cluster.instance(self.instance).primary_node
+        return {f"instance/{self.instance}": contract.EXCLUSIVE, f"node/{primary}": contract.SHARED}
 
     def moot(self, _cluster: clusters.Cluster) -> str:
         return ""
@@ -30,7 +28,11 @@ class Startup:
         return [cluster.instance(self.instance).primary_node]
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        return _variables(cluster, self.instance)
+        instance = cluster.instance(self.instance)
+        return {
+            "instance": instance_variables(cluster, instance),
+            "instance_primary": contract.node_variables(cluster, instance.primary_node),
+        }
 
     def files(self) -> dict[str, str]:
         return {}
@@ -40,39 +42,14 @@ class Startup:
 
 
 @dataclass(frozen=True)
-class Shutdown:
+class Startup(_AtPrimary):
+    """Start an instance on its primary."""
+
+    kind: ClassVar[str] = "startup"
+
+
+@dataclass(frozen=True)
+class Shutdown(_AtPrimary):
     """Stop an instance on its primary."""
 
     kind: ClassVar[str] = "shutdown"
-    instance: str
-
-    def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
-        return _locks(cluster, self.instance)
-
-    def moot(self, _cluster: clusters.Cluster) -> str:
-        return ""
-
-    def hosts(self, cluster: clusters.Cluster) -> list[str]:
-        return [cluster.instance(self.instance).primary_node]
-
-    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        return _variables(cluster, self.instance)
-
-    def files(self) -> dict[str, str]:
-        return {}
-
-    def about(self) -> str:
-        return self.instance
-
-
-def _locks(cluster: clusters.Cluster, uuid: str) -> dict[str, Mode]:
-    primary = cluster.instance(uuid).primary_node
-    return {f"instance/{uuid}": contract.EXCLUSIVE, f"node/{primary}": contract.SHARED}
-
-
-def _variables(cluster: clusters.Cluster, uuid: str) -> dict[str, Any]:
-    instance = cluster.instance(uuid)
-    return {
-        "instance": instance_variables(cluster, instance),
-        "instance_primary": contract.node_variables(cluster, instance.primary_node),
-    }

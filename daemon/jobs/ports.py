@@ -1,0 +1,28 @@
+"""What the job queue works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ...plugins.plugin_utils.opcodes import contract
+    from ..configuration import Configuration
+    from ..locks.desk import Desk
+    from .process import Processes
+    from .store import Store
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The parts of the daemon that jobs touch; `environment` is that of every run."""
+
+    store: Store
+    desk: Desk
+    processes: Processes
+    configuration: Configuration
+    facts: contract.Facts
+    environment: Mapping[str, str]
+    clock: Callable[[], float]

@@ -1,0 +1,18 @@
+"""The options that the modules of an instance share, and the root of the node they run on."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import Any, Dict
+
+SPEC: Dict[str, Any] = {
+    "instance": {"type": "str", "required": True},
+    "hypervisor": {"type": "str", "required": True, "choices": ["fake"]},
+    "opcode": {"type": "str", "default": "by hand"},
+}
+
+
+def root() -> pathlib.Path:
+    """The folder that holds the node's files: `/`, save in a lab."""
+    return pathlib.Path(os.environ.get("ROUNDSMAN_ROOT") or "/")
