@@ -14,13 +14,13 @@ import httpx
 
 from ...plugins.module_utils.domain import errors, tree
 from ...plugins.plugin_utils import daemon_client, unix_sockets
+from . import places
 
 if TYPE_CHECKING:
     import typer
 
 PATIENCE = 75.0
 """Seconds to wait for an answer; the daemon itself keeps a waiting client at most 60."""
-LABS = Path(".lab")
 
 
 class NoDaemon(errors.Failed):
@@ -93,9 +93,10 @@ class Daemon:
     def _absent(self, error: Exception) -> NoDaemon:
         if isinstance(error, PermissionError) or "Permission denied" in str(error):
             return NoDaemon(f"you may not talk to the daemon at {self._socket}: be root, or in the group of that file")
-        is_lab = (self.root.parent / "lab.json").exists()
-        start = f"roundsman lab up --dir {self.root.parent}" if is_lab else f"roundsmand --root {self.root}"
-        return NoDaemon(f"no daemon answers at {self._socket}: start it with `{start}`{self._hint}")
+        start = f"start it with `roundsmand --root {self.root}`"
+        if places.is_lab(self.root.parent):
+            start = f"start it with `roundsman lab up --dir {self.root.parent}`"
+        return NoDaemon(f"no daemon answers at {self._socket}: {self._hint or start}")
 
 
 def of(ctx: typer.Context) -> Daemon:
@@ -106,16 +107,18 @@ def of(ctx: typer.Context) -> Daemon:
 def located(chosen: Path | None) -> Daemon:
     """Find the daemon of a root or lab folder; without one this machine's, else that of the only live lab."""
     if chosen is not None:
-        lab = chosen / "controller"
-        return Daemon(lab if lab.is_dir() else chosen)
+        return Daemon(places.root(chosen))
     own = Path("/")
     if tree.Tree(own).socket.exists():
         return Daemon(own)
-    labs = sorted(path for path in LABS.glob("*/controller") if _is_live(tree.Tree(path).socket))
+    labs = sorted(path for path in places.LABS.glob("*/controller") if _is_live(tree.Tree(path).socket))
     if len(labs) == 1:
         return Daemon(labs[0])
-    names = ", ".join(str(path.parent) for path in labs)
-    return Daemon(own, hint=f", or choose one of the labs with --dir: {names}" if labs else "")
+    if labs:
+        names = ", ".join(str(path.parent) for path in labs)
+        return Daemon(own, hint=f"start it with `roundsmand --root /`, or choose one of the labs with --dir: {names}")
+    starts = ", or ".join(f"`roundsman lab up --dir {one}`" for one in places.labs())
+    return Daemon(own, hint=f"start a lab with {starts}" if starts else "")
 
 
 def _is_live(path: Path) -> bool:

@@ -39,10 +39,11 @@ def status(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> 
     _nodes(state["nodes"])
     output.title("Incidents")
     incident.show(state["incidents"], empty="None.")
+    _tags(state)
     _round(state)
     if state["refusals"]:
         output.title("Refused for now")
-        _refusals(state["refusals"])
+        _refusals(state["refusals"], nodes=state["nodes"])
     _silent(state)
 
 
@@ -53,6 +54,7 @@ def plan(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> No
             output.as_json(daemon.text("1", "plan"))
             return
         told = daemon.get("1", "plan")
+        nodes = daemon.get("1", "nodes") if told["refusals"] else []
     if told["waits_for_round"]:
         output.line("This waits for the round at work: it starts when the round's jobs have ended.")
     places = {one["key"]: place for place, one in enumerate(told["jobs"], start=1)}
@@ -67,7 +69,7 @@ def plan(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> No
         output.line(f"Incident {wording.short(uuid)} fails: {reason}.")
     if told["refusals"]:
         output.title("Refused")
-        _refusals(told["refusals"])
+        _refusals(told["refusals"], nodes=nodes)
     for note in told["notes"]:
         output.line(f"Note: {note}")
 
@@ -84,7 +86,7 @@ def explain(ctx: typer.Context, name: Name, *, form: output.Option = output.Form
 
 
 def pause(ctx: typer.Context, reason: Reason) -> None:
-    """Start no more rounds until `resume`; jobs at work run to their end."""
+    """Start no more rounds until `resume`; jobs which are submitted already go on."""
     if not reason.strip():
         raise typer.BadParameter("say why, in a few words", param_hint="REASON")
     with client.of(ctx) as daemon:
@@ -144,8 +146,23 @@ def _silent(state: dict[str, Any]) -> None:
         output.table(("REASON", "COUNT"), sorted(state["rejected"].items()))
 
 
-def _refusals(found: Iterable[dict[str, Any]]) -> None:
-    rows = [(one["subject"], one["reason"], one["unblock"] or "nothing") for one in found]
+def _tags(state: dict[str, Any]) -> None:
+    carried = {one["name"]: one["tags"] for one in state["nodes"]}
+    for one in state["incidents"]:
+        if one["tag"] and one["tag"] in carried.get(one["node_name"], ()):
+            output.line(f"Tag {one['tag']} is on {one['node_name']}.")
+
+
+def _refusals(found: Iterable[dict[str, Any]], *, nodes: Iterable[dict[str, Any]]) -> None:
+    names = {one["name"] for one in nodes}
+    subjects: dict[tuple[str, str, str], list[str]] = {}
+    for one in found:
+        kind = "nodes" if one["subject"] in names else "instances"
+        subjects.setdefault((kind, one["reason"], one["unblock"]), []).append(one["subject"])
+    rows = [
+        (wording.counted(list(dict.fromkeys(same)), kind), reason, unblock or "nothing")
+        for (kind, reason, unblock), same in subjects.items()
+    ]
     output.table(("WHAT", "WHY NOT", "WHAT WOULD UNBLOCK IT"), rows)
 
 

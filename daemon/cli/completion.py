@@ -45,7 +45,7 @@ def _asked(ctx: typer.Context, *parts: str) -> list[Any]:
     try:
         with client.of(ctx) as daemon:
             return list(daemon.get(*parts))
-    except errors.RoundsmanError:
+    except (errors.RoundsmanError, OSError):
         return []
 
 

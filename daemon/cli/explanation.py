@@ -16,7 +16,7 @@ def sentences(told: dict[str, Any], *, now: float) -> list[str]:
     """Word the daemon's explanation of a node, the operator's next step last; `now` in unix seconds."""
     return [
         *_state(told["node"], now=now),
-        *(line for one in told["incidents"] for line in _incident(one, told["jobs"], now=now)),
+        *(line for one in told["incidents"] for line in _incident(one, told, now=now)),
         *(_refusal(one) for one in told["refusals"]),
         *_planned(told["planned"]),
         *_next(told),
@@ -43,12 +43,14 @@ def _state(node: dict[str, Any], *, now: float) -> Iterator[str]:
     yield f"{held}; it keeps copies of {copies}." if copies else f"{held}."
 
 
-def _incident(one: dict[str, Any], jobs: list[dict[str, Any]], *, now: float) -> Iterator[str]:
+def _incident(one: dict[str, Any], told: dict[str, Any], *, now: float) -> Iterator[str]:
     age = wording.age(one["ctime"], now=now)
     reason = f", because {one['reason']}" if one["reason"] else ""
     stands = f"it came {age} ago and is {one['repair-status']}{reason}"
     yield f"Incident {wording.short(one['uuid'])} asks for {one['action']}; {stands}."
-    known = {job["id"]: job for job in jobs}
+    if one["tag"] and one["tag"] in told["node"]["tags"]:
+        yield f"  The node carries its tag {one['tag']}."
+    known = {job["id"]: job for job in told["jobs"]}
     for number in one["jobs"]:
         if number not in known:
             yield f"  Job {number} is not in the queue any more."
@@ -94,26 +96,41 @@ def _for_incidents(told: dict[str, Any]) -> Iterator[str]:
         if one["tag"] in tags and status == "completed":
             yield f"Mend the node, then say so: `roundsman incident ack {short}`"
         elif one["tag"] in tags and status == "failed":
-            yield from _failed(one, told["jobs"])
+            yield from _failed(one, told)
         elif status == "completed":
             yield f"Incident {short} is acknowledged; it is forgotten once the node reports something else."
         elif status == "canceled":
             yield f"Incident {short} is ignored until the node reports something else."
         else:
-            cancel = f"`roundsman incident cancel {short}`"
-            yield f"Wait: incident {short} is worked on. To have it ignored: {cancel}"
+            yield f"{_waits(one, told)}. To have it ignored: `roundsman incident cancel {short}`"
 
 
-def _failed(one: dict[str, Any], jobs: list[dict[str, Any]]) -> Iterator[str]:
-    bad = next((job["id"] for job in jobs if job["id"] in one["jobs"] and job["status"] == "error"), None)
-    if bad is not None:
-        yield f"See what went wrong: `roundsman jobs info {bad}`"
+def _waits(one: dict[str, Any], told: dict[str, Any]) -> str:
+    short = wording.short(one["uuid"])
+    if any(job["id"] in one["jobs"] and job["status"] not in wording.FINAL for job in told["jobs"]):
+        return f"Wait: incident {short} is worked on"
+    refused = [other for other in told["refusals"] if other.get("incident") == one["uuid"]]
+    if not refused:
+        return f"Incident {short} waits for the next round"
+    cures = dict.fromkeys(other["unblock"] for other in refused if other["unblock"])
+    return f"Incident {short} waits; what would unblock it: {'; '.join(cures) or 'nothing'}"
+
+
+def _failed(one: dict[str, Any], told: dict[str, Any]) -> Iterator[str]:
+    bad = [job for job in told["jobs"] if job["id"] in one["jobs"] and job["status"] == "error"]
+    if bad:
+        yield f"See what went wrong: `roundsman jobs info {bad[0]['id']}`"
+    node = told["node"]
+    steps = [step for job in bad for step in job["opcodes"]]
+    if node["powered"] and any(step["kind"] == "failover" and step["status"] == "error" for step in steps):
+        yield f"Fence the node, so that its instances run nowhere: `roundsman node power off {node['name']} --force`"
     yield f"Take care of it, then have it tried anew: `roundsman incident ack {wording.short(one['uuid'])}`"
 
 
 def _for_node(told: dict[str, Any]) -> Iterator[str]:
     node = told["node"]
     is_open = any(one["repair-status"] in {"noted", "pending"} for one in told["incidents"])
+    is_failed = any(one["repair-status"] == "failed" for one in told["incidents"])
     if is_open:
         return
     if node["problem"] is not None:
@@ -122,7 +139,7 @@ def _for_node(told: dict[str, Any]) -> Iterator[str]:
         yield f"Power it on when it is mended: `roundsman node power on {node['name']}`"
     if node["offline"]:
         yield f"Bring it back when it is mended: `roundsman node online {node['name']}`"
-    elif node["drained"]:
+    elif node["drained"] and not is_failed:
         yield f"Let instances go there again: `roundsman node undrain {node['name']}`"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import metadata
 from pathlib import Path  # noqa: TC003 - Typer reads the annotations at run time
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from . import cluster_status, group, incident, instance, jobs, lab, node, output
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+DISTRIBUTION = "roundsman-cluster"
 app = typer.Typer(
     name="roundsman",
     epilog="Example: roundsman status",
@@ -21,6 +23,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 cluster = typer.Typer(help="The cluster itself.", no_args_is_help=True)
+
+
+def _shown(wanted: bool) -> None:  # noqa: FBT001 - Typer calls it so
+    if wanted:
+        output.line(f"roundsman {metadata.version(DISTRIBUTION)}")
+        raise typer.Exit
 
 
 @app.callback()
@@ -35,6 +43,9 @@ def options(
             "Default: this machine's daemon, else the only live lab below ./.lab.",
         ),
     ] = None,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_shown, is_eager=True, help="Print the version and end.")
+    ] = False,
 ) -> None:
     """Keep a cluster of virtualization nodes healthy: see what is broken, what is done about it, and why."""
 
@@ -63,6 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         # Whoever read the output has gone: nothing is left to say, at exit neither.
         sys.stdout = None
+        sys.exit(1)
+    except OSError as error:
+        named = "" if error.filename is None else f"{error.filename}: "
+        output.warning(f"roundsman: {named}{error.strerror or error}")
         sys.exit(1)
 
 

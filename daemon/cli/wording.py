@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SHORT_ID = 8
+SHOWN = 2
 GIB = 1024
 WAITING = frozenset({"queued", "waiting"})
 FINAL = frozenset({"success", "error", "canceled"})
@@ -64,11 +65,18 @@ def job(one: Mapping[str, Any], names: Mapping[str, str] | None = None) -> str:
 
 
 def steps(one: Mapping[str, Any]) -> str:
-    """How many steps of a job have ended."""
-    ended = sum(step["status"] in FINAL for step in one["opcodes"])
-    return f"{ended}/{len(one['opcodes'])}"
+    """How many steps of a job have succeeded."""
+    done = sum(step["status"] == "success" for step in one["opcodes"])
+    return f"{done}/{len(one['opcodes'])}"
 
 
 def enumerated(names: list[str]) -> str:
     """Names as a sentence lists them."""
     return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)
+
+
+def counted(names: list[str], kind: str) -> str:
+    """Names as a cell of a table holds them: the one, or how many there are and the first two."""
+    if len(names) == 1:
+        return names[0]
+    return f"{len(names)} {kind}: {', '.join([*names[:SHOWN], *(['…'] if len(names) > SHOWN else [])])}"

@@ -140,8 +140,7 @@ def _tags(routes: APIRouter, service: Service) -> None:
 
     @routes.put("/tags/{kind}/{name}/{tag:path}")
     async def add(kind: str, name: str, tag: str) -> Response:
-        if not tag:
-            raise errors.InvalidInput("an empty tag is no tag")
+        changes.check_tag(tag)
         cluster = await _commit(service, lambda _: [changes.Tagged(kind, name, tag, present=True)])
         return Json(views.tags(cluster, kind, name))
 

@@ -29,7 +29,7 @@ def role(service: Service, name: str, wanted: str, *, force: bool) -> values.Job
     roles: dict[str, dict[str, Any]] = {
         "drained": {"drained": True},
         "undrained": {"drained": False},
-        "offline": {"offline": True},
+        "offline": {"offline": True, "force": force},
         "online": {"drained": False, "offline": False, "force": force},
     }
     opcodes = [values.Opcode("node_role", {"node": node.uuid, **roles[wanted]})]

@@ -43,7 +43,7 @@ class FindInstance:
             "instance": instance_variables(cluster, instance),
             "instance_nodes": [contract.node_variables(cluster, uuid) for uuid in self.hosts(cluster)],
             "instance_known": list(instance.nodes),
-            "instance_unasked": [uuid for uuid in self.nodes if uuid not in self.hosts(cluster)],
+            "instance_unasked": [cluster.node_name(uuid) for uuid in self.nodes if uuid not in self.hosts(cluster)],
         }
 
     def files(self) -> dict[str, str]:
@@ -72,8 +72,4 @@ async def look_for(lost: contract.PlayKind, *, folder: Path, ports: Ports, owner
     await ports.processes.ended(folder)
     found = settling.settle(folder)
     await ports.configuration.commit(lambda _: found.recorded)
-    name = cluster.instance(instance).name
-    if not found.succeeded:
-        return f"{name} was looked for: {found.text}"
-    after = ports.configuration.current
-    return f"{name} runs on {after.node_name(after.instance(instance).primary_node)}"
+    return found.text if found.succeeded else f"it was looked for: {found.text}"

@@ -95,8 +95,11 @@ def _summary(failures: list[str], runner: Any, run: Path) -> str:
 def _failure(data: dict[str, Any]) -> str:
     result = data.get("res", {})
     text = next((result[key] for key in ("msg", "reason", "stderr", "exception") if result.get(key)), "no message")
+    if data.get("task_action") == "ansible.builtin.fail":
+        return str(text)
     host = result.get("_ansible_delegated_vars", {}).get("ansible_delegated_host") or data.get("host", "")
-    return f"{data.get('task', '')} on {host}: {text}"
+    where = "" if host == "localhost" else f" on {host}"
+    return f"{data.get('task', '')}{where}: {text}"
 
 
 if __name__ == "__main__":

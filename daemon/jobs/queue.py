@@ -130,7 +130,9 @@ class Queue:
         return self._ended.setdefault(job_id, asyncio.Event())
 
     def _start(self, job_id: int) -> None:
-        self._drives[job_id] = asyncio.get_running_loop().create_task(self._drive(job_id), name=f"job {job_id}")
+        drive = asyncio.get_running_loop().create_task(self._drive(job_id), name=f"job {job_id}")
+        drive.add_done_callback(_tell_defect)
+        self._drives[job_id] = drive
 
     async def _drive(self, job_id: int) -> None:
         """Work on a job until it has ended; state that cannot be written now is tried again, for nothing is lost."""
@@ -243,7 +245,7 @@ class Queue:
         status = values.Status.SUCCESS if settlement.succeeded and not refused else values.Status.ERROR
         if self.jobs[job_id].canceling and standing is not process.Standing.ENDED:
             text, status = f"canceled while it ran: {text}", values.Status.CANCELED
-        if standing is process.Standing.LOST and made.about():
+        if not settlement.succeeded and standing is not process.Standing.NEVER_RAN and made.about():
             text += "; " + await lookup.look_for(made, folder=run / "lookup", ports=self._ports, owner=_owner(job_id))
         self._set(job_id, index, status=status, text=text, ended=self._ports.clock())
 
@@ -287,6 +289,14 @@ class Queue:
 
 def _owner(job_id: int) -> table.Owner:
     return table.Owner(f"job {job_id}")
+
+
+def _tell_defect(drive: asyncio.Task[None]) -> None:
+    """A job that stands still because of a defect is never silent about it."""
+    if not drive.cancelled() and (defect := drive.exception()) is not None:
+        LOG.critical(
+            "%s stands still: this is a defect; a restart takes it up again", drive.get_name(), exc_info=defect
+        )
 
 
 def _is_running(job: values.Job) -> bool:

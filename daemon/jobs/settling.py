@@ -26,9 +26,8 @@ class Settlement:
 def settle(run: Path) -> Settlement:
     """Read how a run ended; one that began and left no result is lost, and nothing of it is repeated."""
     stands = process.standing(run)
-    if stands is not process.Standing.ENDED:
-        # What is left of the run may still record: its changes are read when it cannot any more.
-        process.end_all_of(run)
+    # What is left of the run, such as a module past its time limit, may still act and record: it ends first.
+    process.end_all_of(run)
     recorded, unreadable = recorded_changes(run / "changes.jsonl")
     succeeded, text = _result(run, stands)
     return Settlement(succeeded, text, recorded, unreadable)
@@ -41,7 +40,8 @@ def _result(run: Path, stands: process.Standing) -> tuple[bool, str]:
         return False, "its process ended without a result: it is lost, and not repeated"
     try:
         result = json.loads((run / "result.json").read_bytes())
-        return result["status"] == "success", result.get("text", "")
+        # Halves of characters come from a node's connection, and no job file can hold them.
+        return result["status"] == "success", result.get("text", "").encode(errors="replace").decode()
     except (ValueError, KeyError, TypeError) as error:
         return False, f"{run / 'result.json'} is damaged: {error}"
 

@@ -75,6 +75,27 @@ def build(
     return lab
 
 
+def options(lab: world.Lab) -> dict[str, float]:
+    """What a lab was built with, by the names of the options of `roundsman lab up`; what it cannot tell is left out."""
+    cluster = store.read(tree.Tree(lab.controller).config)
+    settings = lab.settings()
+    moves = {float(one.hvparams.get("migration_seconds", 0)) for one in cluster.instances.values()}
+    return {
+        "nodes": len(settings["nodes"]),
+        "instances": len(cluster.instances),
+        "port": settings["ports"]["http"],
+        "bmc_port": settings["ports"]["bmc"],
+        "diagnose_interval": cluster.maintenance.settings.diagnose_interval,
+        **({"migration_seconds": moves.pop()} if len(moves) == 1 else {}),
+    }
+
+
+def write_commands(node: world.LabNode) -> None:
+    """Write the node's diagnose and repair commands with their modes, whatever has become of them."""
+    _write_command(node, "node-diagnose-commands/lab-diagnose", f"exec /bin/cat {shlex.quote(str(node.diagnosis))}\n")
+    _write_command(node, f"node-repair-commands/{world.REPAIR_COMMAND}", _repair_script(node))
+
+
 def bmc_address(index: int) -> str:
     """The loopback address of the BMC of a lab's node."""
     return f"127.77.{index // 250}.{index % 250 + 1}"
@@ -108,8 +129,7 @@ def _write_node(node: world.LabNode, known: clusters.Node, *, cluster_key: bytes
     key.write_bytes(signing.node_key(cluster_key, known.uuid))
     node.say(world.OK)
     node.wire.symlink_to(".")
-    _write_command(node, "node-diagnose-commands/lab-diagnose", f"exec /bin/cat {shlex.quote(str(node.diagnosis))}\n")
-    _write_command(node, f"node-repair-commands/{world.REPAIR_COMMAND}", _repair_script(node))
+    write_commands(node)
 
 
 def _repair_script(node: world.LabNode) -> str:
@@ -127,11 +147,14 @@ def _repair_script(node: world.LabNode) -> str:
 
 def _write_command(node: world.LabNode, name: str, script: str) -> None:
     path = node.root / "etc/roundsman" / name
-    path.parent.mkdir()
-    path.write_text(f"#!/bin/sh\n# A command of the lab: nothing of it is real.\n{script}")
-    for one in (path.parent, path):
+    path.parent.mkdir(exist_ok=True)
+    # Made elsewhere and renamed: a poll finds a whole command, whatever the old one had become.
+    made = node.root / "lab" / f"{path.name}.new"
+    made.write_text(f"#!/bin/sh\n# A command of the lab: nothing of it is real.\n{script}")
+    for one in (path.parent, made):
         os.chown(one, os.getuid(), _own_group())
         one.chmod(0o755)
+    made.replace(path)
 
 
 def _own_group() -> int:

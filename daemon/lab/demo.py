@@ -20,7 +20,8 @@ from ...plugins.plugin_utils.planning import wording
 from . import building, checker, processes, world
 
 NODES, INSTANCES = 6, 15
-EVACUATED, REPAIRED = "node3", "node5"
+EVACUATED, REPAIRED = BROKEN = ("node3", "node5")
+WALK = ("noted", "pending")
 PATIENCE = 300.0
 
 
@@ -41,7 +42,7 @@ class Demo:
         self._say(f"{REPAIRED} breaks: its diagnose command asks for live-repair by {world.REPAIR_COMMAND}", "bold")
         details = {"status": "live-repair", "command": world.REPAIR_COMMAND, "details": {"raid": "degraded"}}
         self._lab.node(REPAIRED).break_with(details)
-        ended = {name: self._until(lambda name=name: self._ended(name)) for name in (EVACUATED, REPAIRED)}
+        ended: dict[str, dict[str, Any]] = self._until(self.both_ended)
         self._prove(ended)
         for name, incident in ended.items():
             self._put(f"/2/incidents/{incident['id']}/acknowledge")
@@ -58,16 +59,23 @@ class Demo:
         self._until(lambda: not self._get("/1/status"))
         self._say("no incident is left", "green")
 
-    def _ended(self, name: str) -> dict[str, Any] | None:
-        found = next((one for one in self._get("/1/status") if one["node_name"] == name), None)
-        if found is None:
-            return None
+    def both_ended(self) -> dict[str, dict[str, Any]] | None:
+        """Tell what is new of both incidents; returns them by node when both are completed."""
+        found = {one["node_name"]: one for one in self._get("/1/status")}
+        ended = [self._ended(name, found[name]) for name in BROKEN if name in found]
+        return found if len(ended) == len(BROKEN) and all(ended) else None
+
+    def _ended(self, name: str, found: dict[str, Any]) -> bool:
         status = found["repair-status"]
-        self._once(f"incident {found['id'][:8]} of {name} is {status}", key=(name, status))
+        # Each incident is noted first and then pending, also where it was over before anybody looked.
+        for step in ("noted",) if status == "noted" else WALK:
+            self._once(f"incident {found['id'][:8]} of {name} is {step}", key=(name, step))
         self._tell_jobs(found["jobs"])
+        if status not in WALK:
+            self._once(f"incident {found['id'][:8]} of {name} is {status}", key=(name, status))
         if status == "failed":
             raise errors.Failed(f"the incident of {name} failed: {found['reason']}")
-        return found if status == "completed" else None
+        return bool(status == "completed")
 
     def _tell_jobs(self, wanted: list[int]) -> None:
         for job in self._get("/1/jobs"):

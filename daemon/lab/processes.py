@@ -103,6 +103,8 @@ def _start(lab: world.Lab, name: str, module: str, arguments: list[str], *, envi
     _remember(lab, name, child.pid)
     with os.fdopen(ready, "rb") as stream:
         if stream.readline() != b"ready\n":
+            # Its end of the pipe closes a moment before it is gone.
+            child.wait()
             last = log.read_text(errors="replace").strip().splitlines()[-1:]
             raise errors.Failed(f"{name} did not start: {' '.join(last) or 'it said nothing'} (log: {log})")
 

@@ -89,19 +89,19 @@ class Rounds:
         return True
 
     def preview(self) -> rounds.RoundPlan:
-        """What a round would do now; nothing is changed by asking."""
+        """What a round would do now, or after `resume`; nothing is changed by asking."""
         cluster = self._configuration.current
         now = changes.apply_all(cluster, self._reconciled(cluster), now=self._clock())
-        return self._plan(now)
+        return self._plan(now, as_if_resumed=True)
 
     @property
     def is_at_work(self) -> bool:
         """Whether jobs of the last round have not ended."""
         return bool(self._queue.unfinished(self._configuration.current.maintenance.jobs))
 
-    def _plan(self, cluster: clusters.Cluster) -> rounds.RoundPlan:
+    def _plan(self, cluster: clusters.Cluster, *, as_if_resumed: bool = False) -> rounds.RoundPlan:
         at_work = {one.uuid: bool(self._queue.unfinished(one.jobs)) for one in cluster.maintenance.incidents}
-        return rounds.plan(cluster, at_work=at_work)
+        return rounds.plan(cluster, at_work=at_work, as_if_resumed=as_if_resumed)
 
     def _reconciled(self, cluster: clusters.Cluster) -> list[changes.Change]:
         wanted = {job for one in cluster.maintenance.incidents for job in one.jobs}

@@ -71,11 +71,10 @@ def _plan(cluster: clusters.Cluster, name: str, *, failover: bool) -> evacuation
 
 
 def _wants(cluster: clusters.Cluster, plan: evacuation.EvacuationPlan, name: str) -> dict[str, Mode]:
-    """The evacuated node exclusively, so that no job moves anything to or from it meanwhile."""
-    wants: dict[str, Mode] = {f"node/{cluster.node(name).uuid}": Mode.EXCLUSIVE}
+    """All of it exclusively: no job moves anything to or from these nodes, or counts on their room, meanwhile."""
+    wants = {f"node/{cluster.node(name).uuid}": Mode.EXCLUSIVE}
     for opcode in _opcodes(plan):
-        for lock, mode in registry.make(opcode.kind, opcode.params).wants(cluster).items():
-            wants.setdefault(lock, mode)
+        wants |= dict.fromkeys(registry.make(opcode.kind, opcode.params).wants(cluster), Mode.EXCLUSIVE)
     return wants
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -13,6 +14,8 @@ from . import unix_sockets
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+PAUSE = 0.5
 
 
 @contextlib.contextmanager
@@ -60,6 +63,22 @@ def post(socket: Path, path: str, body: Mapping[str, Any], *, seconds: float) ->
     if answer.is_error:
         raise errors.LockRefused(_detail(answer))
     return answer.json()
+
+
+def post_until_answered(socket: Path, path: str, body: Mapping[str, Any], *, patience: float) -> Any:
+    """Ask again while the daemon is being restarted, for so many seconds; only for what may be said twice.
+
+    Raises:
+        LockRefused: it refused. StoreFailed: it did not answer in that time.
+    """
+    end = time.monotonic() + patience
+    while True:
+        try:
+            return post(socket, path, body, seconds=max(1.0, end - time.monotonic()))
+        except errors.StoreFailed:
+            if time.monotonic() + PAUSE > end:
+                raise
+            time.sleep(PAUSE)
 
 
 def _detail(answer: httpx.Response) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..module_utils.domain.locks import Mode
 
 RUN_VARIABLE = "ROUNDSMAN_RUN"
+PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,8 @@ def record(one: Play, change: changes.Change, *, now: float) -> None:
             store.commit(one.where, [change], now=now)
     else:
         body = {"owner": one.name, "livelock": one.name, "change": encoded}
-        _client().post(one.where.socket, "/2/record", body, seconds=60)
+        # What became true stays true while the daemon restarts, and our locks outlive it.
+        _client().post_until_answered(one.where.socket, "/2/record", body, patience=PATIENCE)
 
 
 def _check_granted(granted: Mapping[str, str], wanted: Mapping[str, str]) -> None:

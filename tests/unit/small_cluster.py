@@ -10,6 +10,7 @@ INCIDENT = incidents.note(diagnosis.parse(SAID), node="n3", uuid="aaaa-1", now=5
 
 
 def node(uuid: str, name: str, **fields: object) -> clusters.Node:
+    fields = {"mtotal": 4096, "dtotal": 1000, **fields}
     return clusters.Node(uuid=uuid, name=name, group="g1", **fields)  # type: ignore[arg-type]
 
 
@@ -19,7 +20,7 @@ def make(*, pool: int = 2) -> clusters.Cluster:
         node("n1", "node1", master_candidate=True, primary_ip="192.0.2.1"),
         node("n2", "node2", master_candidate=True, hostvars={"ansible_user": "ops"}, tags=("rack:1",)),
         node("n10", "node10"),
-        node("n3", "node3", mtotal=4096, ndparams={"oob_program": "/bin/oob"}),
+        node("n3", "node3", ndparams={"oob_program": "/bin/oob"}),
     ]
     disks = (clusters.Disk(10), clusters.Disk(20))
     instance = clusters.Instance("i1", "inst1", "n2", ("n3",), disks=disks, memory=512, tags=("t",))

@@ -7,6 +7,7 @@ a run's `changes.jsonl` all go through `apply`.
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import dataclass
 from typing import Callable, Mapping, Optional, Sequence, Union
 
@@ -300,6 +301,16 @@ def apply_all(cluster: clusters.Cluster, stated: list[Change], *, now: float) ->
     for change in stated:
         cluster = apply(cluster, change, now=now)
     return cluster
+
+
+def check_tag(tag: str) -> None:
+    """A tag has 1 to 128 letters, digits and characters of `_.+*/:@-` (Ganeti's rule).
+
+    Raises:
+        InvalidInput: it has not.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9_.+*/:@-]{1,128}", tag):
+        raise errors.InvalidInput(f"{tag[:140]!r} is no tag: use 1 to 128 letters, digits and characters of _.+*/:@-")
 
 
 def sort_out(cluster: clusters.Cluster, stated: Sequence[Change], *, now: float) -> tuple[list[Change], list[str]]:

@@ -73,6 +73,12 @@ class ChangeKind(Kind, Protocol):
         """
 
 
+def not_empty(cluster: clusters.Cluster, node: str) -> str:
+    """Why a node that was to be empty is not, or ''."""
+    there = [one.name for one in (*cluster.primaries(node), *cluster.secondaries(node))]
+    return f"not done: {cluster.node_name(node)} holds {', '.join(there)} again" if there else ""
+
+
 def node_variables(cluster: clusters.Cluster, uuid: str) -> dict[str, str]:
     """A node as plays see it."""
     node = cluster.node(uuid)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...module_utils.domain import changes, errors
 from ...module_utils.domain import cluster as clusters
-from . import contract
+from . import contract, room_now
 from .instance_facts import instance_variables
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class _Move:
         if instance.disk_template == "drbd" and self.target not in instance.secondary_nodes:
             target = cluster.node_name(self.target)
             raise errors.Refused(f"{instance.name} has no copy on {target}: replace its secondary first")
+        room_now.refuse_without_memory(cluster, instance, target=self.target)
         return {
             "instance": instance_variables(cluster, instance),
             "instance_source": contract.node_variables(cluster, self.source),
@@ -115,6 +116,7 @@ class ReplaceDisks:
             )
         if self.new in instance.nodes:
             raise errors.Refused(f"{instance.name} keeps a copy on {cluster.node_name(self.new)} already")
+        room_now.refuse_without_disk(cluster, instance, target=self.new)
         return {
             "instance": instance_variables(cluster, instance),
             "instance_primary": contract.node_variables(cluster, instance.primary_node),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -53,7 +52,7 @@ class Power:
     """Change or read the power of a node through its BMC; success is the state read back.
 
     Before `off` and `cycle` the configuration must name no running instance there, unless `force`; `expect` fails a
-    `status` that reads otherwise.
+    `status` that reads otherwise; with `empty` there is nothing to do while any instance has the node.
     """
 
     kind: ClassVar[str] = "power"
@@ -61,13 +60,14 @@ class Power:
     command: str
     force: bool = False
     expect: str = ""
+    empty: bool = False
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         mode = contract.SHARED if self.command == "status" else contract.EXCLUSIVE
         return {f"node/{self.node}": mode}
 
-    def moot(self, _cluster: clusters.Cluster) -> str:
-        return ""
+    def moot(self, cluster: clusters.Cluster) -> str:
+        return contract.not_empty(cluster, self.node) if self.empty else ""
 
     def hosts(self, _cluster: clusters.Cluster) -> list[str]:
         return [self.node]
@@ -84,7 +84,7 @@ class Power:
             "node": contract.node_variables(cluster, self.node),
             "node_power": self.command,
             "node_power_expected": self.expect,
-            "node_look_first": stops and node.powered and clusters.reachable(cluster, _online(node)),
+            "node_look_first": stops,
         }
 
     def files(self) -> dict[str, str]:
@@ -123,19 +123,26 @@ class Diagnose:
 
 @dataclass(frozen=True)
 class NodeRole:
-    """Drain, offline or bring back a node; back from offline needs power on record and an Ok report, or `force`."""
+    """Drain, offline or bring back a node.
+
+    Back from offline needs power on record and an Ok report, or `force`; offline needs that no running instance has its
+    primary there, or `force`; with `empty` there is nothing to do while any instance has the node.
+    """
 
     kind: ClassVar[str] = "node_role"
     node: str
     drained: bool | None = None
     offline: bool | None = None
     force: bool = False
+    empty: bool = False
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         mode = contract.SHARED if self.offline is None else contract.EXCLUSIVE
         return {f"node/{self.node}": mode}
 
     def moot(self, cluster: clusters.Cluster) -> str:
+        if self.empty and (text := contract.not_empty(cluster, self.node)):
+            return text
         node = cluster.node(self.node)
         drained = node.drained if self.drained is None else self.drained
         offline = node.offline if self.offline is None else self.offline
@@ -152,9 +159,7 @@ class NodeRole:
                 )
             if not facts.reported_ok_since(self.node, since):
                 raise errors.Refused(f"{node.name} has not reported Ok: mend it, or use --force")
+        running = [one.name for one in cluster.primaries(self.node) if one.is_up]
+        if self.offline and running and not self.force:
+            raise errors.Refused(f"{node.name} still runs {', '.join(running)}: evacuate it first, or use --force")
         return changes.role_change(cluster, node, drained=self.drained, offline=self.offline)
-
-
-def _online(node: clusters.Node) -> clusters.Node:
-    """A node that was just set offline can still be looked at, as long as it has power."""
-    return dataclasses.replace(node, offline=False)

@@ -37,6 +37,8 @@ def plan(
 ) -> EvacuationPlan:
     """Every instance leaves by one job or is refused; no job counts on room that another one frees.
 
+    An instance whose copy finds no room leaves by a job, and its copy is refused.
+
     `failover` forbids live migration; `avoid` are nodes that are no targets; `taken` are the instances (UUID)
     that another evacuation of the round moves, each with that evacuation in words; every job comes after
     `after`. `room` and `waves` are those of the round and are used up. Targets are chosen greedily, instance
@@ -51,10 +53,12 @@ def plan(
     refusals: list[work.Refusal] = []
     for instance in in_order(room.held(node.uuid), node=node.uuid):
         way = _waits(instance, taken) or out.of(instance)
-        if isinstance(way, ways.Obstruction):
+        kept = way if isinstance(way, ways.Obstruction) else way.left
+        if kept is not None:
             refusals.append(
-                work.Refusal(instance.name, way.reason, way.unblock, incident=incident, permanent=way.permanent)
+                work.Refusal(instance.name, kept.reason, kept.unblock, incident=incident, permanent=kept.permanent)
             )
+        if isinstance(way, ways.Obstruction):
             continue
         at = _nodes(instance, way)
         n_plus_1.watch(at)

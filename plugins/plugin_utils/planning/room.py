@@ -22,8 +22,9 @@ class NodeRoom:
     """What one node has left (MiB).
 
     `reserved` is, for each other node, the memory that would start here if that node failed, `peak` the
-    largest of them: N+1 holds while `memory` >= `peak`. `rank` is the place of the node's name in natural
-    order.
+    largest of them; `returned` is the memory that instances left here which keep a copy: no move may count
+    on it, but they can start in it again. N+1 holds while `spare` >= `peak`. `rank` is the place of the
+    node's name in natural order.
     """
 
     uuid: str
@@ -35,7 +36,13 @@ class NodeRoom:
     disk: int
     instances: int = 0
     peak: int = 0
+    returned: int = 0
     reserved: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def spare(self) -> int:
+        """The memory that is free for what would start here (MiB)."""
+        return self.memory + self.returned
 
     def holds(self, *, memory: int, disk: int) -> bool:
         """Whether this much more fits; what needs nothing fits even on a node that is overfull."""
@@ -47,9 +54,9 @@ class NodeRoom:
 
     def deficits(self) -> dict[str, int]:
         """By failing node, the memory (MiB) that is missing here for what would start."""
-        if self.memory >= self.peak:
+        if self.spare >= self.peak:
             return {}
-        return {peer: size - self.memory for peer, size in self.reserved.items() if size > self.memory}
+        return {peer: size - self.spare for peer, size in self.reserved.items() if size > self.spare}
 
     def reserve(self, peer: str, *, memory: int) -> None:
         """Change what would start here if `peer` failed; looks at all peers only when the largest shrinks."""
@@ -109,11 +116,14 @@ class Room:
     def move(self, instance: clusters.Instance, *, primary: str, secondaries: tuple[str, ...]) -> None:
         """Take an instance's room at its new nodes; what it leaves stays taken, but is no longer reserved.
 
-        `instance` is as the cluster has it, and is moved at most once.
+        `instance` is as the cluster has it, and is moved at most once. Where its old primary becomes a
+        secondary, what it leaves there is returned, for it to start in again.
         """
         memory, disk = memory_in_use(instance), disk_per_copy(instance)
         if primary != instance.primary_node:
             self.nodes[primary].memory -= memory
+        if instance.primary_node in secondaries and instance.primary_node in self.nodes:
+            self.nodes[instance.primary_node].returned += memory
         for uuid in {primary, *secondaries}.difference(instance.nodes):
             self.nodes[uuid].disk -= disk
             self.nodes[uuid].instances += 1

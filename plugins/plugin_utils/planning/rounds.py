@@ -27,18 +27,22 @@ class RoundPlan:
     notes: tuple[str, ...] = ()
 
 
-def plan(cluster: clusters.Cluster, *, at_work: Mapping[str, bool]) -> RoundPlan:
+def plan(cluster: clusters.Cluster, *, at_work: Mapping[str, bool], as_if_resumed: bool = False) -> RoundPlan:
     """Per node the most invasive open incident is worked on; what has unfinished jobs is left alone.
 
     `at_work` says of incidents (UUID) whether they have unfinished jobs; one that is missing has none. An
     incident of which a job failed is expected to be failed already. The same cluster gives the equal plan
-    again.
+    again. While maintenance is paused, each incident is refused and that is all; `as_if_resumed` adds, after
+    these refusals, what would be done without the pause: to be shown, never to be carried out.
     """
     draft = _Draft(cluster, at_work)
-    for incident in in_order(cluster):
-        if at_work.get(incident.uuid, False):
-            continue
-        held = guards.paused(cluster, incident) or _waits_for_another(cluster, incident)
+    idle = [one for one in in_order(cluster) if not at_work.get(one.uuid, False)]
+    pauses = [refusal for one in idle if (refusal := guards.paused(cluster, one)) is not None]
+    draft.refuse(*pauses)
+    if pauses and not as_if_resumed:
+        return draft.plan
+    for incident in idle:
+        held = _waits_for_another(cluster, incident)
         if held is not None:
             draft.refuse(held)
         elif incident.evacuates:
@@ -173,7 +177,7 @@ class _Draft:
     def _part(self, node: clusters.Node, incident: incidents.Incident, *, after: tuple[str, ...]) -> None:
         opcodes = self._farewell(node)
         if not node.offline:
-            opcodes = (work.Opcode("node_role", {"node": node.uuid, "offline": True}), *opcodes)
+            opcodes = (work.Opcode("node_role", {"node": node.uuid, "offline": True, "empty": True}), *opcodes)
         if opcodes:
             reason = f"evacuating {node.name}: it is empty"
             self._submit(work.Job(f"offline:{node.name}", opcodes, after=after, incident=incident.uuid, reason=reason))
@@ -183,7 +187,7 @@ class _Draft:
         has_oob = clusters.parameter(self._cluster, node, "oob_program") is not None
         if not (self._cluster.maintenance.settings.power_off_evacuated and has_oob and node.powered):
             return ()
-        return (work.Opcode("power", {"node": node.uuid, "command": "off"}),)
+        return (work.Opcode("power", {"node": node.uuid, "command": "off", "empty": True}),)
 
 
 def _drain(node: clusters.Node, incident: incidents.Incident) -> work.Job:

@@ -30,7 +30,7 @@ class Survival:
                 if missing > before.get(peer, 0):
                     failing = self._room.nodes[peer]
                     text = (
-                        f"{failing.name} may no longer fail: {node.name} has {node.memory} MiB free "
+                        f"{failing.name} may no longer fail: {node.name} has {node.spare} MiB free "
                         f"for the {node.reserved[peer]} MiB that would start there"
                     )
                     found.append((failing.rank, node.rank, text))

@@ -114,10 +114,20 @@ class Targets:
         open_ = sorted((one for one in self.of(group) if one.uuid not in without), key=lambda one: one.rank)
         cures = self._cures(demand, group=group, without=without)
         if not open_:
-            name = self._cluster.nodegroups[group].name
-            return Lack(f"no other node of group {name} takes instances", cures or f"another node in group {name}")
+            unblock = cures or f"another node in group {self._cluster.nodegroups[group].name}"
+            return Lack(self._vacancy(group, without=without), unblock)
         reason, unblock = _shortage(demand, open_)
         return Lack(reason, f"{unblock}, or {cures}" if cures else unblock)
+
+    def _vacancy(self, group: str, *, without: Collection[str]) -> str:
+        """Why no node of the group is left to ask: there is no other one, or those that are take nothing."""
+        name = self._cluster.nodegroups[group].name
+        holders = sorted((one for one in self.of(group) if one.uuid in without), key=lambda one: one.rank)
+        told = f" ({' and '.join(one.name for one in holders)} holds its other copy)" if holders else ""
+        members = {one.uuid for one in self._cluster.nodes.values() if one.group == group}
+        if len(members) > 1 and members <= set(without):
+            return f"no third node in group {name}{told}"
+        return f"no other node of group {name} takes {f'it{told}' if holders else 'instances'}"
 
     def _cures(self, demand: Demand, *, group: str, without: Collection[str]) -> str:
         by_obstacle: dict[Obstacle, list[NodeRoom]] = {}
@@ -133,7 +143,7 @@ class Targets:
 
 def loses(node: NodeRoom, demand: Demand) -> bool:
     """Whether N+1 does not hold at a node once a demand is met there."""
-    left = node.memory - demand.memory
+    left = node.spare - demand.memory
     if demand.memory and left < node.peak:
         return True
     return demand.reserve > 0 and left < node.reserved.get(demand.peer, 0) + demand.reserve

@@ -18,17 +18,21 @@ NOWHERE = frozenset({"plain", "file"})
 
 @dataclass(frozen=True)
 class Way:
-    """The opcodes of one instance, where it is afterwards, and whether N+1 holds there."""
+    """The opcodes of one instance, where it is afterwards, and whether N+1 holds there.
+
+    `left` is set where a copy has to stay on the node for now, and says why.
+    """
 
     opcodes: tuple[work.Opcode, ...]
     primary: str
     secondaries: tuple[str, ...]
     keeps: bool
+    left: Obstruction | None = None
 
 
 @dataclass(frozen=True)
 class Obstruction:
-    """Why an instance has no way out, and what would open one."""
+    """Why an instance, or its copy, has no way out, and what would open one."""
 
     reason: str
     unblock: str = ""
@@ -96,7 +100,10 @@ class Ways:
         return Way((swap,), primary.uuid, (*others, choice.node), keeps=choice.keeps)
 
     def _of_replicated(self, instance: clusters.Instance) -> Way | Obstruction:
-        """To its secondary if that keeps N+1, else over a new one if that does, else in the same order."""
+        """To its secondary if that keeps N+1, else over a new one if that does, else in the same order.
+
+        Where its copy finds no room, it goes to its secondary all the same.
+        """
         if not instance.secondary_nodes:
             return Obstruction("it has no second copy to move to", "a second copy: give it a new secondary")
         flaw = self._flaw(instance, instance.secondary_nodes[0])
@@ -108,20 +115,27 @@ class Ways:
             return detour if isinstance(detour, Way) and detour.keeps else direct
         if isinstance(detour, Way):
             return detour
-        if flaw is None:
-            return direct
         return Obstruction(f"{direct.reason}, and {detour.reason}", _either(direct.unblock, detour.unblock))
 
-    def _by_secondary(self, instance: clusters.Instance) -> Way | Obstruction:
+    def _by_secondary(self, instance: clusters.Instance) -> Way:
         secondary = instance.secondary_nodes[0]
         demand = self._copy_demand(instance, primary=secondary)
         choice = self._targets.best(demand, group=self._node.group, without=instance.nodes)
-        if choice is None:
-            return self._no_room(demand, group=self._node.group, without=instance.nodes)
-        swap = _replace(instance, old=self._node.uuid, new=choice.node)
+        move = self._move(instance, secondary)
         others = _without(instance.secondary_nodes, secondary)
-        keeps = choice.keeps and self._keeps_at_secondary(instance, secondary)
-        return Way((self._move(instance, secondary), swap), secondary, (*others, choice.node), keeps=keeps)
+        keeps = self._keeps_at_secondary(instance, secondary)
+        if choice is None:
+            left = self._left(instance, demand, secondary=secondary)
+            return Way((move,), secondary, (self._node.uuid, *others), keeps=keeps, left=left)
+        swap = _replace(instance, old=self._node.uuid, new=choice.node)
+        return Way((move, swap), secondary, (*others, choice.node), keeps=keeps and choice.keeps)
+
+    def _left(self, instance: clusters.Instance, demand: targets.Demand, *, secondary: str) -> Obstruction:
+        """Why the copy of an instance stays on the node when the instance goes to its secondary."""
+        lack = self._no_room(demand, group=self._node.group, without=instance.nodes)
+        verb, primary = "runs" if instance.is_up else "is", self._cluster.node_name(secondary)
+        text = f"{instance.name} {verb} on {primary} then; its copy stays on {self._node.name}: {lack.reason}"
+        return Obstruction(text, lack.unblock)
 
     def _by_new_secondary(self, instance: clusters.Instance) -> Way | Obstruction:
         old, group = instance.secondary_nodes[0], self._node.group
@@ -133,7 +147,8 @@ class Ways:
         copy = self._copy_demand(instance, primary=first.node)
         second = self._targets.best(copy, group=group, without=without, returning=old)
         if second is None:
-            return self._no_room(copy, group=group, without=without)
+            lack = self._no_room(copy, group=group, without=without)
+            return Obstruction(f"if it moves to {self._cluster.node_name(first.node)}, {lack.reason}", lack.unblock)
         opcodes = (
             _replace(instance, old=old, new=first.node),
             self._move(instance, first.node),
@@ -167,7 +182,7 @@ class Ways:
     def _keeps_at_secondary(self, instance: clusters.Instance, secondary: str) -> bool:
         """Only other peers count: what the evacuated node reserves there falls with the free memory."""
         room = self._room.nodes[secondary]
-        left = room.memory - memory_in_use(instance)
+        left = room.spare - memory_in_use(instance)
         peers = (size for peer, size in room.reserved.items() if peer != self._node.uuid)
         return memory_in_use(instance) == 0 or left >= max(peers, default=0)
 

@@ -10,9 +10,9 @@ from typing import Mapping
 class Opcode:
     """One step on the cluster; every object in `params` is named by its UUID.
 
-    Kinds and params: `node_role` {node, drained} or {node, offline}; `migrate` and `failover` {instance,
+    Kinds and params: `node_role` {node, drained} or {node, offline, empty}; `migrate` and `failover` {instance,
     source, target}; `replace_disks` {instance, old, new}; `repair_command` {node, command, input}; `power`
-    {node, command}.
+    {node, command, empty}. With `empty` nothing is done when any instance has the node by then.
     """
 
     kind: str

@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.unit.daemon.cli import canned
 
 if TYPE_CHECKING:
@@ -103,3 +105,44 @@ def test_explain_says_what_happens_what_is_refused_and_what_to_do(daemon: StandI
 
 def test_a_failed_poll_is_shown(daemon: StandIn, roundsman: Run) -> None:
     assert "the playbook diagnose.yml has no hosts" in roundsman("status")[1]
+
+
+def test_the_tags_of_finished_incidents_are_shown_while_they_are_on_the_node(daemon: StandIn, roundsman: Run) -> None:
+    assert f"Tag maintd:repairready:{canned.MENDED} is on node3." in roundsman("status")[1]
+    state = json.loads(canned.answers()["GET", "/1/page"])
+    for one in state["nodes"]:
+        one["tags"] = []
+    daemon.put("GET", "/1/page", state)
+    assert "maintd:" not in roundsman("status")[1]
+
+
+@pytest.mark.parametrize(("command", "path"), [("status", "/1/page"), ("plan", "/1/plan")])
+def test_refusals_for_the_same_reason_are_one_row(command: str, path: str, daemon: StandIn, roundsman: Run) -> None:
+    value = json.loads(canned.answers()["GET", path])
+    value["refusals"] = [
+        *(refusal(f"instance{number}", "no room") for number in range(1, 13)),
+        *(refusal(name, "storm") for name in ("node1", "node2")),
+        refusal("instance13", "storm"),
+        refusal("instance14", "no room", unblock="time"),
+    ]
+    daemon.put("GET", path, value)
+    _, out, _ = roundsman(command)
+    assert "12 instances: instance1, instance2, …  no room  nothing\n" in out
+    assert "\n2 nodes: node1, node2 " in out
+    assert words(out, "instance13 ") == ["instance13", "storm", "nothing"]
+    assert words(out, "instance14 ") == ["instance14", "no", "room", "time"]
+
+
+def refusal(subject: str, reason: str, *, unblock: str = "") -> dict[str, object]:
+    return {"subject": subject, "reason": reason, "unblock": unblock, "incident": None, "permanent": False}
+
+
+def test_the_help_of_pause_says_that_submitted_jobs_go_on(roundsman: Run) -> None:
+    assert "jobs which are submitted already go on" in " ".join(roundsman("pause", "--help")[1].split())
+
+
+def test_only_steps_that_succeeded_count(daemon: StandIn, roundsman: Run) -> None:
+    one = json.loads(canned.answers()["GET", "/2/jobs/10"])
+    steps = [one["opcodes"][0] | {"status": status} for status in ("success", "error", "canceled", "queued")]
+    daemon.put("GET", "/2/jobs", [one | {"opcodes": steps, "status": "error"}])
+    assert words(roundsman("jobs", "list")[1], "10 ")[:3] == ["10", "error", "1/4"]

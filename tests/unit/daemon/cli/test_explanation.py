@@ -61,3 +61,40 @@ def test_an_acknowledged_incident_waits_for_the_node_to_say_something_else() -> 
     value = told("node3")
     value["node"]["tags"] = []
     assert "Incident 77be01d4 is acknowledged" in text(value)
+
+
+def test_the_tag_of_a_finished_incident_is_told_while_it_is_on_the_node() -> None:
+    value = told("node3")
+    assert f"The node carries its tag maintd:repairready:{canned.MENDED}." in text(value)
+    value["node"]["tags"] = []
+    assert "maintd:" not in text(value)
+
+
+def test_wait_is_said_only_while_a_job_of_the_incident_is_unfinished() -> None:
+    value = told("node2")
+    assert "Wait: incident 3f2a91c0 is worked on." in text(value)
+    for job in value["jobs"]:
+        job["status"] = "success"
+    assert "Wait:" not in text(value)
+    assert "Incident 3f2a91c0 waits; what would unblock it: 1024 MiB on node1. To have it ignored: " in text(value)
+    value["refusals"][0]["incident"] = "another"
+    assert "Incident 3f2a91c0 waits for the next round. To have it ignored: " in text(value)
+
+
+def failed(kind: str) -> dict[str, Any]:
+    value = told("node5")
+    value["node"] |= {"powered": True, "drained": True}
+    step = {"kind": kind, "params": {}, "status": "error", "text": ""}
+    value["jobs"] = [{"id": 7, "status": "error", "text": "it failed", "names": {}, "depends": [], "opcodes": [step]}]
+    return value
+
+
+def test_a_failed_failover_is_tried_anew_after_fencing() -> None:
+    said = text(failed("failover"))
+    fenced, acknowledged = said.index("`roundsman node power off node5 --force`"), said.index("`roundsman incident ack")
+    assert fenced < acknowledged
+    assert "power off" not in text(failed("migrate"))
+
+
+def test_a_node_with_a_failed_incident_stays_drained() -> None:
+    assert "undrain" not in text(failed("migrate"))

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,12 +51,46 @@ def test_the_help_of_every_command_has_a_sentence_and_an_example(path: tuple[str
 
 
 def test_a_daemon_that_is_not_there_is_one_line_and_exit_status_1(tmp_path: Path, roundsman: Run) -> None:
+    (tmp_path / "etc").mkdir()
     code, out, err = roundsman("--dir", str(tmp_path), "status")
     assert (code, out) == (1, "")
     assert err == (
         f"roundsman: no daemon answers at {tmp_path}/run/roundsman/roundsmand.sock: "
         f"start it with `roundsmand --root {tmp_path}`\n"
     )
+
+
+def test_a_folder_with_neither_controller_nor_lab_is_refused(tmp_path: Path, roundsman: Run) -> None:
+    found = roundsman("--dir", str(tmp_path), "status")
+    assert found == (1, "", f"roundsman: there is neither a controller nor a lab in {tmp_path}\n")
+
+
+def test_labs_that_do_not_run_are_named_with_the_way_to_start_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, roundsman: Run
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ROUNDSMAN_ROOT", raising=False)
+    for name, starts in (
+        ("b", "`roundsman lab up --dir .lab/b`"),
+        ("a", "`roundsman lab up --dir .lab/a`, or `roundsman lab up --dir .lab/b`"),
+    ):
+        (tmp_path / ".lab" / name).mkdir(parents=True)
+        (tmp_path / ".lab" / name / "lab.json").touch()
+        assert roundsman("status")[2].endswith(f": start a lab with {starts}\n")
+
+
+def test_an_error_of_the_system_is_one_line_with_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, roundsman: Run
+) -> None:
+    def refuse(_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path))
+
+    monkeypatch.setattr(client, "of", refuse)
+    assert roundsman("status") == (1, "", f"roundsman: {tmp_path}: Permission denied\n")
+
+
+def test_the_version_is_that_of_the_distribution(roundsman: Run) -> None:
+    assert roundsman("--version") == (0, f"roundsman {metadata.version('roundsman-cluster')}\n", "")
 
 
 def test_a_socket_that_nobody_serves_any_more_is_no_daemon(tmp_path: Path, roundsman: Run) -> None:

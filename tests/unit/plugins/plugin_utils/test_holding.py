@@ -58,8 +58,12 @@ def play(where: tree.Tree, process: Playbook) -> holding.Play:
     return holding.play(str(where.root), pid=process.pid)
 
 
-def wait_until_free(livelock: Path) -> None:
-    descriptor = os.open(livelock, os.O_RDONLY)
+def wait_until_free(path: Path) -> None:
+    """Until nobody holds a file; a livelock may be taken away before."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     os.close(descriptor)
 
@@ -130,10 +134,9 @@ def test_without_a_daemon_the_right_to_write_is_held_until_the_play_ends(
         store.open_lock(where)
     with pytest.raises(errors.StoreFailed, match=f"held by ansible-playbook, pid {playbook.pid}"):
         holding.hold(play(where, other), {"node/n2": X}, time_limit=1)
-    livelock = one.livelock
     playbook.kill()
     playbook.wait()
-    wait_until_free(livelock)
+    wait_until_free(where.config_lock)
     os.close(store.open_lock(where))
 
 
@@ -230,7 +233,10 @@ class Daemon:
         self._thread.join()
 
 
-def test_with_a_daemon_its_table_is_asked_and_it_gets_the_change(where: tree.Tree, playbook: Playbook) -> None:
+def test_with_a_daemon_its_table_is_asked_and_it_gets_the_change(
+    where: tree.Tree, playbook: Playbook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "PATIENCE", 0.1)
     one = play(where, playbook)
     with Daemon(where) as daemon:
         holding.hold(one, {"node/n3": X}, time_limit=5)
@@ -274,3 +280,15 @@ def test_the_socket_of_a_dead_daemon_is_none(where: tree.Tree, playbook: Playboo
     holding.hold(play(where, playbook), {"node/n3": X}, time_limit=5)
     holding.record(play(where, playbook), OFF, now=1.0)
     assert not store.read(where.config).nodes["n3"].powered
+
+
+def test_a_record_waits_for_a_daemon_that_is_being_restarted(where: tree.Tree, playbook: Playbook) -> None:
+    one = play(where, playbook)
+    with Daemon(where):
+        holding.hold(one, {"node/n3": X}, time_limit=5)
+    where.socket.unlink()
+    recording = threading.Thread(target=holding.record, args=(one, OFF), kwargs={"now": 1.0})
+    recording.start()
+    with Daemon(where) as restarted:
+        recording.join()
+    assert [path for path, _asked in restarted.asked] == ["/2/record"]

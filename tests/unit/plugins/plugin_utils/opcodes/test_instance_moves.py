@@ -110,3 +110,12 @@ def test_a_lost_move_is_about_its_instance_and_its_hosts(kind: Any) -> None:
     assert one.about() == "i1"
     assert set(one.hosts(CLUSTER)) >= {"n3", "n10"}
     assert one.files() == {}
+
+
+def test_a_target_without_the_room_now_is_refused_with_the_numbers() -> None:
+    full = with_instance(memory=5000)
+    with pytest.raises(errors.Refused, match="node3 has 4096 MiB of memory free, and inst1 needs 5000"):
+        instance_moves.Migrate("i1", "n2", "n3").variables(full)
+    large = with_instance(disks=(clusters.Disk(1001),))
+    with pytest.raises(errors.Refused, match="node10 has 1000 MiB of disk free, and inst1 needs 1001"):
+        instance_moves.ReplaceDisks("i1", "n3", "n10").variables(large)

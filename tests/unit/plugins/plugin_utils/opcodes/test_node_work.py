@@ -90,9 +90,23 @@ def test_a_node_that_runs_instances_keeps_its_power_unless_forced(command: str) 
     assert node_work.Power("n3", command).variables(down)["node_look_first"] is True
 
 
-def test_an_offline_node_is_looked_at_before_off_and_a_dark_one_is_not() -> None:
-    assert node_work.Power("n3", "off").variables(with_node("n3", offline=True))["node_look_first"] is True
-    assert node_work.Power("n3", "off").variables(with_node("n3", powered=False))["node_look_first"] is False
+def test_every_node_is_looked_at_before_off_for_the_record_may_be_wrong() -> None:
+    for fields in ({"offline": True}, {"powered": False}):
+        assert node_work.Power("n3", "off").variables(with_node("n3", **fields))["node_look_first"] is True
+    assert node_work.Power("n3", "on").variables(CLUSTER)["node_look_first"] is False
+
+
+def test_what_shall_be_empty_is_left_alone_while_an_instance_has_it() -> None:
+    emptied = dataclasses.replace(CLUSTER, instances={})
+    for one in (node_work.Power("n3", "off", empty=True), node_work.NodeRole("n3", offline=True, empty=True)):
+        assert one.moot(CLUSTER) == "not done: node3 holds inst1 again"
+        assert one.moot(emptied) == ""
+
+
+def test_offline_is_refused_while_an_instance_runs_there_unless_forced() -> None:
+    with pytest.raises(errors.Refused, match="node2 still runs inst1"):
+        node_work.NodeRole("n2", offline=True).changes(CLUSTER, Said(is_ok=True), since=0.0)
+    assert node_work.NodeRole("n2", offline=True, force=True).changes(CLUSTER, Said(is_ok=True), since=0.0)
 
 
 def test_a_diagnosis_shares_the_node_and_runs_the_configured_command() -> None:
@@ -130,7 +144,7 @@ def test_draining_shares_the_node_and_going_offline_does_not() -> None:
 
 def test_offline_ends_drained_and_promotes_another_candidate() -> None:
     cluster = with_node("n2", drained=True)
-    stated = node_work.NodeRole("n2", offline=True).changes(cluster, Said(is_ok=False), since=0.0)
+    stated = node_work.NodeRole("n2", offline=True, force=True).changes(cluster, Said(is_ok=False), since=0.0)
     after = changes.apply_all(cluster, stated, now=1.0)
     assert (after.node("n2").offline, after.node("n2").drained) == (True, False)
     assert after.node("n3").master_candidate

@@ -11,8 +11,8 @@ _ORDER = {
     "migrate": ("instance", "source", "target"),
     "failover": ("instance", "source", "target"),
     "replace_disks": ("instance", "old", "new"),
-    "node_role": ("node", "drained", "offline"),
-    "power": ("node", "command"),
+    "node_role": ("node", "drained", "offline", "empty"),
+    "power": ("node", "command", "empty"),
     "repair_command": ("node", "command"),
 }
 

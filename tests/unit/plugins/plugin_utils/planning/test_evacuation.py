@@ -44,6 +44,17 @@ def _refusal(table: str, **options: object) -> tuple[str, str, bool]:
     return refusal.reason, refusal.unblock, refusal.permanent
 
 
+def _left(table: str, **options: object) -> tuple[str, str]:
+    """Of an instance that goes to its secondary: why its copy stays on node1, and what would free it."""
+    plan = _plan(table, **options)  # type: ignore[arg-type] # passed on as they are
+    assert list(steps.of(plan.jobs).values()) == [["migrate instance1 node1 node2"]]
+    (refusal,) = plan.refusals
+    assert (refusal.subject, refusal.incident, refusal.permanent) == ("instance1", "a1", False)
+    moved, reason = refusal.reason.split(": ", 1)
+    assert moved == "instance1 runs on node2 then; its copy stays on node1"
+    return reason, refusal.unblock
+
+
 NODES = """
 node1 16384 100000
 node2 16384 100000
@@ -116,7 +127,7 @@ def test_a_copy_does_not_return_to_a_node_whose_disk_is_overfull() -> None:
     assert (reason, permanent) == (
         (
             "its secondary node2 has 3072 MiB free and not 4096, "
-            "and no node has 10000 MiB of disk free: best is node2 with -1"
+            "and if it moves to node3, no node has 10000 MiB of disk free: best is node2 with -1"
         ),
         False,
     )
@@ -235,10 +246,84 @@ def test_memory_that_is_lacking_is_named_in_numbers() -> None:
 
 def test_disk_that_is_lacking_is_named_in_numbers() -> None:
     table = NODES.replace("node3 16384 100000", "node3 16384 9000") + DRBD
-    assert _refusal(table) == (
+    assert _left(table) == (
         "no node has 10000 MiB of disk free: best is node3 with 9000",
         "1000 MiB more disk on node3",
+    )
+
+
+TWO = "node1 16384 100000\nnode2 16384 100000\n"
+
+
+def test_without_a_third_node_it_moves_to_its_secondary_and_its_copy_stays() -> None:
+    for more in ("", "node3 16384 100000 group=b\n"):
+        assert _left(TWO + more + DRBD) == (
+            "no third node in group default (node2 holds its other copy)",
+            "another node in group default",
+        )
+
+
+def test_when_no_third_node_takes_its_copy_it_moves_to_its_secondary_and_its_copy_stays() -> None:
+    for flag, cure in (("drained", "back from drained"), ("offline", "back from offline")):
+        assert _left(f"{TWO}node3 16384 100000 {flag}\n{DRBD}") == (
+            "no other node of group default takes it (node2 holds its other copy)",
+            f"node3 {cure}",
+        )
+
+
+def test_a_third_node_that_would_have_no_disk_either_is_no_cure() -> None:
+    assert _left(f"{TWO}node3 16384 9000 drained\n{DRBD}")[1] == "another node in group default"
+
+
+def test_a_stopped_instance_whose_copy_stays_is_failed_over_and_is_not_said_to_run() -> None:
+    plan = _plan(TWO + DRBD + " down")
+    assert steps.of(plan.jobs) == {"move:instance1": ["failover instance1 node1 node2"]}
+    assert [one.reason.split(";")[0] for one in plan.refusals] == ["instance1 is on node2 then"]
+
+
+def test_an_instance_fails_over_from_a_dead_node_even_if_its_copy_stays() -> None:
+    plan = _plan("node1 16384 100000 unpowered\nnode2 16384 100000\n" + DRBD)
+    assert steps.of(plan.jobs) == {"move:instance1": ["failover instance1 node1 node2"]}
+    assert len(plan.refusals) == 1
+
+
+def test_no_instance_goes_to_a_secondary_without_memory_for_the_sake_of_leaving() -> None:
+    reason, unblock, permanent = _refusal("node1 16384 100000\nnode2 3072 100000\n" + DRBD)
+    assert reason == (
+        "its secondary node2 has 3072 MiB free and not 4096, "
+        "and no third node in group default (node2 holds its other copy)"
+    )
+    assert (unblock, permanent) == ("1024 MiB more memory on node2, or another node in group default", False)
+
+
+def test_moves_whose_copies_stay_share_no_memory_at_the_secondary() -> None:
+    plan = _plan("node1 16384 9\nnode2 6000 9\ninstance1 drbd 4096 1 node1 node2\ninstance2 drbd 2048 1 node1 node2")
+    assert list(steps.of(plan.jobs)) == ["move:instance1"]
+    assert [one.subject for one in plan.refusals] == ["instance1", "instance2"]
+
+
+def test_a_copy_that_stays_loses_no_failure_that_was_survived() -> None:
+    assert _plan("node1 4096 100000\nnode2 4096 100000\n" + DRBD).failures_no_longer_survived == ()
+
+
+def test_a_copy_that_stays_on_an_overfull_node_is_named_with_what_is_free_there() -> None:
+    assert _plan("node1 4000 100000\nnode2 4096 100000\n" + DRBD).failures_no_longer_survived == (
+        "node2 may no longer fail: node1 has 4000 MiB free for the 4096 MiB that would start there",
+    )
+
+
+def test_a_copy_without_a_third_node_waits_and_says_so() -> None:
+    assert _refusal(TWO + "instance1 drbd 4096 10000 node2 node1") == (
+        "no third node in group default (node2 holds its other copy)",
+        "another node in group default",
         False,
+    )
+
+
+def test_what_a_new_primary_would_lack_for_the_second_copy_is_told_as_such() -> None:
+    assert _refusal(NODES.replace("node2 16384 100000", "node2 16384 100000 group=b") + DRBD)[0] == (
+        "its secondary node2 is in another group, "
+        "and if it moves to node3, no third node in group default (node3 holds its other copy)"
     )
 
 

@@ -71,6 +71,22 @@ def test_a_node_of_which_nothing_is_refused_ends_empty_and_offline(cluster: clus
 
 
 @FEW
+@hypothesis.given(_clusters(), st.integers())
+def test_an_instance_that_is_moved_and_refused_ends_as_a_secondary_of_its_node(
+    cluster: clusters.Cluster, seed: int
+) -> None:
+    plan = rounds.plan(cluster, at_work={})
+    world = worlds.World(cluster)
+    world.run(plan.jobs, luck=random.Random(seed))
+    nodes = {one.uuid: one.node for one in cluster.maintenance.incidents}
+    moved = {(f"u-{job.key.removeprefix('move:')}", job.incident) for job in plan.jobs}
+    for refusal in plan.refusals:
+        if refusal.incident is not None and (f"u-{refusal.subject}", refusal.incident) in moved:
+            assert not refusal.permanent
+            assert nodes[refusal.incident] in world.cluster.instance(refusal.subject).secondary_nodes
+
+
+@FEW
 @hypothesis.given(_clusters())
 def test_every_job_waits_only_for_known_jobs_and_keys_are_unique(cluster: clusters.Cluster) -> None:
     jobs = rounds.plan(cluster, at_work={}).jobs

@@ -42,6 +42,22 @@ def test_the_reservation_sinks_to_the_next_worst_failure_when_an_instance_moves(
     assert stands.nodes["u-node3"].peak == 4096
 
 
+def test_an_old_primary_that_keeps_a_copy_survives_what_it_survived_before() -> None:
+    cluster = tables.read("node1 4096 9\nnode2 9000 9\ninstance1 drbd 4096 1 node1 node2")
+    stands = room.Room(cluster)
+    stands.move(cluster.instance("instance1"), primary="u-node2", secondaries=("u-node1",))
+    node1 = stands.nodes["u-node1"]
+    assert (node1.memory, node1.spare, node1.reserved) == (0, 4096, {"u-node2": 4096})
+    assert node1.deficits() == {}
+
+
+def test_an_overfull_old_primary_that_keeps_a_copy_lacks_what_it_is_overfull_by() -> None:
+    cluster = tables.read("node1 4000 9\nnode2 9000 9\ninstance1 drbd 4096 1 node1 node2")
+    stands = room.Room(cluster)
+    stands.move(cluster.instance("instance1"), primary="u-node2", secondaries=("u-node1",))
+    assert stands.nodes["u-node1"].deficits() == {"u-node2": 96}
+
+
 def test_what_a_move_frees_is_not_free() -> None:
     cluster = tables.read(TABLE)
     stands = room.Room(cluster)

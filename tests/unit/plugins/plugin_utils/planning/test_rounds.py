@@ -31,7 +31,7 @@ def test_an_evacuation_drains_moves_every_instance_and_sets_offline_in_that_orde
     assert list(steps.of(plan.jobs)) == ["drain:node1", "move:instance1", "move:instance2", "offline:node1"]
     assert [steps.text(plan.jobs[0]), steps.text(plan.jobs[-1])] == [
         ["node_role node1 drained"],
-        ["node_role node1 offline"],
+        ["node_role node1 offline empty"],
     ]
     assert [job.after for job in plan.jobs] == [
         (),
@@ -59,16 +59,16 @@ def test_a_drained_or_offline_node_is_not_drained_again() -> None:
 def test_a_node_is_powered_off_after_its_evacuation_where_the_policy_says_so_and_it_has_oob() -> None:
     policy = "settings power_off_evacuated=yes\n"
     off = _plan(_with("oob") + EVACUATE + policy).jobs[-1]
-    assert steps.text(off) == ["node_role node1 offline", "power node1 off"]
-    assert steps.text(_plan(NODES + EVACUATE + policy).jobs[-1]) == ["node_role node1 offline"]
-    assert steps.text(_plan(_with("oob") + EVACUATE).jobs[-1]) == ["node_role node1 offline"]
+    assert steps.text(off) == ["node_role node1 offline empty", "power node1 off empty"]
+    assert steps.text(_plan(NODES + EVACUATE + policy).jobs[-1]) == ["node_role node1 offline empty"]
+    assert steps.text(_plan(_with("oob") + EVACUATE).jobs[-1]) == ["node_role node1 offline empty"]
 
 
 def test_an_empty_offline_node_is_completed_once_it_is_off_where_the_policy_says_so() -> None:
     policy = "settings power_off_evacuated=yes\n"
     assert _plan(_with("offline oob") + PENDING).completed == ("a1",)
     still_on = _plan(_with("offline oob") + PENDING + policy)
-    assert (steps.of(still_on.jobs), still_on.completed) == ({"offline:node1": ["power node1 off"]}, ())
+    assert (steps.of(still_on.jobs), still_on.completed) == ({"offline:node1": ["power node1 off empty"]}, ())
     assert _plan(_with("offline unpowered") + PENDING + policy).completed == ("a1",)
     assert _plan(_with("offline") + PENDING + policy).completed == ("a1",)
 
@@ -95,6 +95,29 @@ def test_an_instance_without_room_waits_and_the_node_does_not_go_offline() -> No
     assert [one.subject for one in plan.refusals] == ["instance1"]
     again = _plan(_with("drained") + PENDING + "instance1 diskless 99999 0 node1\n")
     assert (again.jobs, again.failed, len(again.refusals)) == ((), (), 1)
+
+
+PAIR = "node1 16384 100000\nnode2 16384 100000\n"
+
+
+def test_a_node_of_which_only_a_copy_has_to_stay_is_drained_but_not_set_offline() -> None:
+    plan = _plan(PAIR + EVACUATE + DRBD)
+    assert steps.of(plan.jobs) == {
+        "drain:node1": ["node_role node1 drained"],
+        "move:instance1": ["migrate instance1 node1 node2"],
+    }
+    assert [(one.subject, one.permanent) for one in plan.refusals] == [("instance1", False)]
+    assert (plan.completed, plan.failed) == ((), ())
+
+
+def test_in_the_rounds_after_the_copy_that_stayed_waits_and_goes_once_there_is_a_third_node() -> None:
+    moved = PENDING + "instance1 drbd 4096 10000 node2 node1\n"
+    waits = _plan(PAIR.replace("node1 16384 100000", "node1 16384 100000 drained") + moved)
+    assert (waits.jobs, waits.completed, waits.failed) == ((), (), ())
+    assert _reasons(waits) == [("instance1", "no third node in group default (node2 holds its other copy)")]
+    goes = _plan(_with("drained") + moved)
+    assert steps.of(goes.jobs)["move:instance1"] == ["replace_disks instance1 node1 node3"]
+    assert goes.jobs[-1].key == "offline:node1"
 
 
 PLAIN = "instance3 plain 100 100 node1\n"
@@ -215,6 +238,28 @@ def test_a_pause_holds_every_job_and_every_verdict() -> None:
     assert {one.reason for one in plan.refusals} == {"maintenance is paused: audit"}
     assert [one.subject for one in plan.refusals] == ["node3", "node1", "node2"]
     assert (plan.jobs, plan.completed, plan.failed) == ((), (), ())
+
+
+def test_as_if_resumed_the_pause_is_told_first_and_then_what_would_be_done_without_it() -> None:
+    table = NODES + EVACUATE + DRBD + "incident b1 node1 live-repair noted 1 command=fix\n"
+    cluster = tables.read(table + "settings paused=audit\n")
+    resumed = _plan(table)
+    shown = rounds.plan(cluster, at_work={}, as_if_resumed=True)
+    held = rounds.plan(cluster, at_work={})
+    assert (shown.jobs, shown.notes) == (resumed.jobs, resumed.notes)
+    assert shown.refusals == (*held.refusals, *resumed.refusals)
+    assert shown.refusals[0].reason == "maintenance is paused: audit"
+    assert held.jobs == ()
+
+
+def test_as_if_resumed_nothing_is_added_where_nothing_is_paused() -> None:
+    cluster = tables.read(NODES + EVACUATE + DRBD)
+    assert rounds.plan(cluster, at_work={}, as_if_resumed=True) == rounds.plan(cluster, at_work={})
+
+
+def test_as_if_resumed_an_incident_at_work_is_left_alone_all_the_same() -> None:
+    cluster = tables.read(NODES + PENDING + DRBD + "settings paused=audit\n")
+    assert rounds.plan(cluster, at_work={"a1": True}, as_if_resumed=True) == rounds.RoundPlan()
 
 
 LIVE = "incident a1 node1 live-repair noted 100 command=fix\n"

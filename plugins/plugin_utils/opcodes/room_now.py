@@ -1,0 +1,38 @@
+"""The room that a target has when an opcode is about to start: a plan by hand may have used what a round counted on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...module_utils.domain import errors
+from ..planning import room
+
+if TYPE_CHECKING:
+    from ...module_utils.domain import cluster as clusters
+
+
+def refuse_without_memory(cluster: clusters.Cluster, instance: clusters.Instance, *, target: str) -> None:
+    """An instance that is up starts only where its memory is free.
+
+    Raises:
+        Refused: it is not; the text has the numbers.
+    """
+    node, needed = cluster.node(target), room.memory_in_use(instance)
+    used = sum(room.memory_in_use(one) for one in cluster.instances.values() if one.primary_node == node.uuid)
+    _refuse(node, instance, needed=needed, free=node.mtotal - node.mnode - used, what="memory")
+
+
+def refuse_without_disk(cluster: clusters.Cluster, instance: clusters.Instance, *, target: str) -> None:
+    """A copy is made only where there is disk for it.
+
+    Raises:
+        Refused: there is not; the text has the numbers.
+    """
+    node, needed = cluster.node(target), room.disk_per_copy(instance)
+    used = sum(room.disk_per_copy(one) for one in cluster.instances.values() if node.uuid in one.nodes)
+    _refuse(node, instance, needed=needed, free=node.dtotal - used, what="disk")
+
+
+def _refuse(node: clusters.Node, instance: clusters.Instance, *, needed: int, free: int, what: str) -> None:
+    if needed > max(0, free):
+        raise errors.Refused(f"{node.name} has {max(0, free)} MiB of {what} free, and {instance.name} needs {needed}")

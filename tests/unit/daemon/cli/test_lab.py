@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.lab import building, processes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+
+if TYPE_CHECKING:
+    from ansible_collections.roundsman.cluster.daemon.lab import world
+
+    from tests.unit.daemon.cli.conftest import Run
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder without labs, and no processes of labs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ROUNDSMAN_ROOT", raising=False)
+    for name in ("start_bmcs", "start_daemon", "down"):
+        monkeypatch.setattr(processes, name, lambda _: None)
+    return tmp_path
+
+
+def lab_in(folder: str) -> world.Lab:
+    settings = clusters.Settings(diagnose_command="lab-diagnose")
+    return building.build(Path(folder), nodes=3, instances=3, ports={"http": 1, "bmc": 2}, settings=settings)
+
+
+@pytest.mark.parametrize("means", [".lab/b", ".lab/b/controller"])
+def test_the_global_folder_is_the_one_that_is_removed(means: str, roundsman: Run) -> None:
+    lab_in(".lab/default")
+    lab_in(".lab/b")
+    assert roundsman("--dir", means, "lab", "down", "--remove") == (0, "", "")
+    assert [str(one) for one in Path(".lab").iterdir()] == [".lab/default"]
+
+
+def test_the_environment_names_the_lab_too(roundsman: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab_in(".lab/default")
+    lab_in(".lab/b")
+    monkeypatch.setenv("ROUNDSMAN_ROOT", ".lab/b")
+    assert roundsman("lab", "down", "--remove")[0] == 0
+    assert [str(one) for one in Path(".lab").iterdir()] == [".lab/default"]
+
+
+def test_inside_a_controller_its_lab_is_meant(roundsman: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = lab_in(".lab/b")
+    monkeypatch.chdir(lab.controller)
+    assert roundsman("--dir", ".", "lab", "cut", "node1")[0] == 0
+    assert not lab.node("node1").wire.exists()
+
+
+def test_the_commands_own_folder_goes_before_the_global_one(roundsman: Run) -> None:
+    lab_in(".lab/a")
+    lab_in(".lab/b")
+    assert roundsman("--dir", ".lab/a", "lab", "down", "--remove", "--dir", ".lab/b")[0] == 0
+    assert [str(one) for one in Path(".lab").iterdir()] == [".lab/a"]
+
+
+def test_a_global_folder_without_a_lab_is_refused(roundsman: Run) -> None:
+    lab_in(".lab/default")
+    code, _, err = roundsman("--dir", ".lab/b", "lab", "down", "--remove")
+    assert code == 1
+    assert err.startswith("roundsman: there is no lab in .lab/b:")
+    assert Path(".lab/default/lab.json").exists()
+
+
+def test_without_a_folder_the_only_lab_is_meant_and_of_several_none(roundsman: Run) -> None:
+    assert roundsman("lab", "status")[2].startswith("roundsman: there is no lab below .lab: ")
+    lab_in(".lab/b")
+    assert roundsman("lab", "status")[0] == 0
+    lab_in(".lab/a")
+    code, out, err = roundsman("lab", "down", "--remove")
+    assert (code, out) == (1, "")
+    assert err == "roundsman: there are several labs: choose one with --dir: .lab/a, .lab/b\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "folder"), [((), ".lab/default"), (("--dir", "x"), "x"), (("--dir", "y/controller"), "y")]
+)
+def test_a_new_lab_goes_where_it_was_told_to(words: tuple[str, ...], folder: str, roundsman: Run) -> None:
+    code, out, err = roundsman(*words, "lab", "up", "--nodes", "2", "--instances", "1")
+    assert (code, err) == (0, "")
+    port = json.loads(Path(folder, "lab.json").read_text())["ports"]["http"]
+    first, second = out.splitlines()
+    assert first == f"http://127.0.0.1:{port}"
+    assert second.endswith(f" http://127.0.0.1:{port}/ui")
+
+
+@pytest.mark.parametrize(
+    ("option", "other"),
+    [
+        ("--nodes", "9"),
+        ("--instances", "9"),
+        ("--port", "9"),
+        ("--bmc-port", "9"),
+        ("--diagnose-interval", "9"),
+        ("--migration-seconds", "9"),
+    ],
+)
+def test_a_lab_that_is_there_takes_no_other_options(option: str, other: str, roundsman: Run) -> None:
+    lab_in(".lab/default")
+    code, out, err = roundsman("lab", "up", option, other)
+    assert (code, out) == (1, "")
+    assert err.startswith("roundsman: there is a lab in .lab/default already: bring it down with --remove, or leave ")
+    assert err.endswith(f" these options out: {option}\n")
+
+
+def test_a_lab_that_is_there_starts_again_without_options_or_with_its_own(roundsman: Run) -> None:
+    lab_in(".lab/default")
+    assert roundsman("lab", "up")[0] == 0
+    same = ("--nodes", "3", "--instances", "3", "--port", "0", "--bmc-port", "2", "--migration-seconds", "0")
+    assert roundsman("lab", "up", *same)[1].startswith("http://127.0.0.1:1\n")
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(roundsman: Run) -> None:
+    Path("file").touch()
+    code, out, err = roundsman("lab", "up", "--dir", "file/lab")
+    assert (code, out) == (1, "")
+    assert err.startswith("roundsman: ")
+    assert err.endswith(": Not a directory\n")
+    assert "file/lab" in err
+    assert err.count("\n") == 1
+
+
+def test_break_and_cut_say_what_is_so_now(roundsman: Run) -> None:
+    lab = lab_in(".lab/default")
+    said = roundsman("lab", "break", "node3", "--details", '{"disk": 2}')[1]
+    printed = '{"status": "evacuate", "details": {"disk": 2}}'
+    assert said == f"node3: its diagnose command prints {printed}; the daemon hears of it with its next poll\n"
+    assert lab.node("node3").diagnosis.read_text() == printed + "\n"
+    assert roundsman("lab", "cut", "node3")[1].startswith("node3: its link is cut")
+
+
+def test_any_other_word_of_break_is_called_a_problem(roundsman: Run) -> None:
+    said = " ".join(roundsman("lab", "break", "--help")[1].replace("│", " ").split())
+    assert "anything else is a problem of the node" in said
+
+
+@pytest.mark.parametrize("harm", ["removed", "without folder", "without modes", "overwritten", "elsewhere"])
+def test_mend_gives_a_node_its_commands_back(harm: str, roundsman: Run) -> None:
+    node = lab_in(".lab/default").node("node1")
+    commands = node.root / "etc/roundsman"
+    for path in (commands / "node-diagnose-commands/lab-diagnose", commands / "node-repair-commands/lab-repair"):
+        if harm == "removed":
+            path.unlink()
+        elif harm == "without folder":
+            shutil.rmtree(path.parent)
+        elif harm == "without modes":
+            path.chmod(0)
+            path.parent.chmod(0o777)
+        elif harm == "overwritten":
+            path.write_text("#!/bin/sh\nexit 1\n")
+        else:
+            path.unlink()
+            path.symlink_to("/bin/false")
+    node.say('{"status": "evacuate"}')
+    assert roundsman("lab", "mend", "node1")[1].startswith('node1: its diagnose command prints {"status": "Ok"}, ')
+    for path in (commands / "node-diagnose-commands/lab-diagnose", commands / "node-repair-commands/lab-repair"):
+        assert not path.is_symlink()
+        assert [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent)] == [0o755, 0o755]
+        assert subprocess.run([path], input=b"", capture_output=True, check=False).returncode == 0
+    assert node.repairs() == 1
