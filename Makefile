@@ -2,8 +2,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LAB ?= .lab
+# Ansible's tools see this checkout's collection, and leave nothing in the home folder.
+TOOLS := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_HOME="$(CURDIR)/.lab/ansible" \
+         ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/playbooks/collections"
 
-.PHONY: help setup demo test check bench
+.PHONY: help setup demo test molecule check bench
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -23,13 +26,16 @@ demo: setup ## six nodes, fifteen instances, two broken nodes: watch the whole w
 test: setup ## the default suite
 	$(BIN)/python -m pytest
 
+molecule: setup ## the roles, on the simulated nodes of a lab
+	$(TOOLS) molecule test -s instance
+
 check: setup ## linters and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p ansible_collections.roundsman.cluster.plugins -p ansible_collections.roundsman.cluster.daemon -p tests
 	$(BIN)/vermin --target=3.9- --no-tips --violations --backport typing plugins/module_utils plugins/modules
 	$(BIN)/yamllint --strict .
-	PATH="$(CURDIR)/$(BIN):$$PATH" ansible-lint --offline --strict --profile production -q
+	$(TOOLS) ansible-lint --offline --strict --profile production -q
 
 bench: setup ## what a round costs, in ratios
 	PYTHONPATH=. $(BIN)/python tests/bench/round.py

@@ -72,4 +72,7 @@ async def look_for(lost: contract.PlayKind, *, folder: Path, ports: Ports, owner
     await ports.processes.ended(folder)
     found = settling.settle(folder)
     await ports.configuration.commit(lambda _: found.recorded)
-    return found.text if found.succeeded else f"it was looked for: {found.text}"
+    if not found.succeeded:
+        return f"it was looked for: {found.text}"
+    after = ports.configuration.current.instance(instance)
+    return found.text or f"{after.name} runs on {ports.configuration.current.node_name(after.primary_node)}"

@@ -128,8 +128,17 @@ def test_a_running_job_is_shown_and_canceled(local: Callable[..., None]) -> None
     local(act, outcomes={"power": "held"})
 
 
-@pytest.mark.parametrize("tag", ["plain", "a/b/c", "rack:é界", "maintd:repairready:x", "a b?c#d%", "..", "<b>"])
-def test_a_tag_of_any_characters_is_added_listed_and_removed(local: Callable[..., None], tag: str) -> None:
+@pytest.mark.parametrize("tag", ["rack:é界", "a b?c#d%", "<b>", "x" * 129])
+def test_what_is_no_tag_is_refused(local: Callable[..., None], tag: str) -> None:
+    async def act(one: Reached) -> None:
+        assert (await one.refused("PUT", "/2/tags/node/node2/" + quote(tag, safe="")))[0] == 400
+        assert (await one.ask("GET", "/2/tags/node/node2")).json() == []
+
+    local(act)
+
+
+@pytest.mark.parametrize("tag", ["plain", "a/b/c", "maintd:repairready:x", "..", "x" * 128])
+def test_a_tag_is_added_listed_and_removed(local: Callable[..., None], tag: str) -> None:
     async def act(one: Reached) -> None:
         path = "/2/tags/node/node2/" + quote(tag, safe="").replace("..", "%2E%2E")
         for _ in range(2):

@@ -12,15 +12,15 @@ from ansible_collections.roundsman.cluster.daemon.jobs import process
 if TYPE_CHECKING:
     from pathlib import Path
 
+LEFT = "import os, sys, time; os.write(1, b'%s %d\\n' % (sys.argv[1].encode(), os.getpid())); time.sleep(60)"
 TREE = """
-import os, subprocess, sys
+import subprocess, sys, time
 def left(name, **more):
-    code = f"import os, time; os.write(1, b'{name} %d\\n' % os.getpid()); time.sleep(600)"
-    subprocess.Popen([sys.executable, "-S", "-c", code], **more)
+    subprocess.Popen([sys.executable, "-S", "-c", sys.argv[1], name], **more)
 left("plain")
 left("gone", start_new_session=True)
 left("bare", env={}, start_new_session=True)
-__import__('time').sleep(600)
+time.sleep(60)
 """
 
 
@@ -49,9 +49,9 @@ def test_a_run_stands_by_its_livelock_and_its_files(
 def test_every_process_of_a_run_is_ended_and_no_other(tmp_path: Path) -> None:
     other = {**os.environ, process.RUN_VARIABLE: str(tmp_path / "1")}
     mine = {**os.environ, process.RUN_VARIABLE: str(tmp_path)}
-    command = [sys.executable, "-S", "-c", TREE]
+    command = [sys.executable, "-S", "-c", TREE, LEFT]
     with (
-        subprocess.Popen(["sleep", "600"], env=other) as stranger,
+        subprocess.Popen(["sleep", "60"], env=other) as stranger,
         subprocess.Popen(command, env=mine, stdout=subprocess.PIPE, text=True) as root,
     ):
         assert root.stdout is not None

@@ -453,9 +453,9 @@ def test_a_run_that_ended_meanwhile_is_settled_and_not_repeated(daemon: Daemon) 
     async def act(running: service.Service, twin: twins.Processes) -> None:
         running.queue.resume()
         await twins.jobs_end(running)
-        assert running.queue.jobs[1].text == "too hot"
+        assert running.queue.jobs[1].text == "too hot; instance1 runs on node2"
         assert primary(running) == "node2", "what was recorded before the error stands"
-        assert twin.ran == []
+        assert twin.ran == ["find_instance 0/lookup"]
         assert running.desk.table.held == {}
 
     daemon.run(act)
