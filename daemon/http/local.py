@@ -13,7 +13,8 @@ from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annota
 
 from ...plugins.module_utils.domain import changes, errors, incidents, lifecycle, locks
 from ...plugins.module_utils.domain import cluster as clusters
-from ..locks import desk, table
+from ...plugins.plugin_utils import livelocks
+from ..locks import table
 from ..maintenance import views
 from . import submissions
 from .answers import Json
@@ -170,7 +171,7 @@ def _plays(routes: APIRouter, service: Service) -> None:
     @routes.post("/hold")
     async def hold(body: Hold) -> Response:
         owner = _owner(service, body)
-        if not desk.is_alive(Path(owner.livelock)):
+        if not livelocks.is_alive(Path(owner.livelock)):
             raise errors.Refused(f"nobody holds the livelock {body.livelock}")
         await service.desk.acquire(owner, body.wants, purpose=body.owner, time_limit=body.time_limit)
         held = service.desk.table.locks_of(owner)

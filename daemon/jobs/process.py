@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.plugin_utils import durable_files
+from ...plugins.plugin_utils import durable_files, livelocks
 from .. import faults
 from ..locks import desk
 
@@ -103,7 +103,7 @@ class Processes:
 
 def standing(run: Path) -> Standing:
     """How a run stands: its livelock held, its result there, or which of its files is missing."""
-    if desk.is_alive(run / "livelock"):
+    if livelocks.is_alive(run / "livelock"):
         return Standing.RUNNING
     if (run / "result.json").exists():
         return Standing.ENDED

@@ -12,26 +12,11 @@ from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.module_utils.domain.locks import Mode
-from ...plugins.plugin_utils import durable_files
+from ...plugins.plugin_utils import durable_files, livelocks
 from . import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-
-def is_alive(livelock: Path) -> bool:
-    """Whether the process that holds a livelock still runs: the file is there and somebody holds its flock."""
-    try:
-        descriptor = os.open(livelock, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 async def ended(livelock: Path) -> None:
@@ -134,7 +119,7 @@ class Desk:
             rows = json.loads(self._path.read_bytes())
             for name, livelock, locks in rows:
                 owner = table.Owner(name, livelock)
-                if livelock and not is_alive(Path(livelock)):
+                if livelock and not livelocks.is_alive(Path(livelock)):
                     continue
                 for lock, mode in locks.items():
                     self.table.held.setdefault(lock, {})[owner] = Mode(mode)

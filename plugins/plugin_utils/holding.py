@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..module_utils.domain import changes, errors, tree
-from . import durable_files
+from . import durable_files, livelocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -109,7 +109,7 @@ def record(one: Play, change: changes.Change, *, now: float) -> None:
         from .config import store  # noqa: PLC0415 - reading the document's types costs a run a fifth of a second
 
         with _turn(one):
-            if not _is_locked(one.livelock):
+            if not livelocks.is_alive(one.livelock):
                 raise errors.Refused("record: the keeper of this play's locks has ended, and nothing is held any more")
             store.commit(one.where, [change], now=now)
     else:
@@ -158,20 +158,6 @@ def _turn(one: Play) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _is_locked(path: Path) -> bool:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
 def _refuse_unsettled(one: Play) -> None:
     try:
         rows = json.loads(one.where.locks.read_bytes())
@@ -180,7 +166,7 @@ def _refuse_unsettled(one: Play) -> None:
     owners = [name for name, livelock, _locks in rows if not livelock]
     if owners:
         raise errors.LockRefused(f"{', '.join(owners)} of the stopped daemon is not settled: start roundsmand first")
-    plays = [name for name, livelock, _locks in rows if _is_locked(Path(livelock))]
+    plays = [name for name, livelock, _locks in rows if livelocks.is_alive(Path(livelock))]
     if plays:
         raise errors.LockRefused(f"{', '.join(plays)} still runs with locks of the stopped daemon: let it end first")
 

@@ -11,10 +11,9 @@ import threading
 from typing import TYPE_CHECKING, Any, Iterator, Self
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.locks import desk
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, tree
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import holding
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import holding, livelocks
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit import small_cluster
@@ -246,7 +245,7 @@ def test_with_a_daemon_its_table_is_asked_and_it_gets_the_change(
         ("/2/hold", {**same, "wants": {"node/n3": "exclusive"}, "time_limit": 5}),
         ("/2/record", {**same, "change": changes.encode(OFF)}),
     ]
-    assert desk.is_alive(one.livelock)
+    assert livelocks.is_alive(one.livelock)
     os.close(store.open_lock(where))
     with pytest.raises(errors.StoreFailed, match="does not answer"):
         holding.record(one, OFF, now=1.0)
