@@ -19,9 +19,11 @@ def test_a_sealed_object_is_plain_json_and_gives_back_what_was_sealed() -> None:
 def test_no_flipped_bit_and_no_cut_is_taken_for_right() -> None:
     sealed = sealed_json.seal(DOCUMENT)
     damaged = [sealed[:index] for index in range(len(sealed))]
-    for index in range(len(sealed)):
-        for bit in range(8):
-            damaged.append(sealed[:index] + bytes([sealed[index] ^ (1 << bit)]) + sealed[index + 1 :])
+    damaged += [
+        sealed[:index] + bytes([sealed[index] ^ (1 << bit)]) + sealed[index + 1 :]
+        for index in range(len(sealed))
+        for bit in range(8)
+    ]
     for one in damaged:
         try:
             assert sealed_json.unseal(one) == DOCUMENT  # a space of the opening became a tab
