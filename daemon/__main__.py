@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import os
 import signal
 import sys
 from pathlib import Path
 
 from ..plugins.module_utils.domain import errors, tree
+from ..plugins.plugin_utils import log_output
 from ..plugins.plugin_utils.config import store
 from . import app, service, settings
 
@@ -18,11 +18,11 @@ from . import app, service, settings
 def main() -> None:
     """Run the daemon in the foreground until it is told to stop."""
     options = _options()
-    logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     where = tree.Tree(options.root.resolve())
     # A lease on a spooled file that somebody opens again would otherwise end the daemon.
     signal.signal(signal.SIGIO, signal.SIG_IGN)
     try:
+        log_output.install(level=options.log_level, file=options.log_file)
         chosen = settings.read(where.daemon_settings)
         lock = store.open_lock(where)
         store.sign_lock(lock, f"roundsmand, pid {os.getpid()}")
@@ -61,6 +61,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--log-level", default="info", choices=["debug", "info", "warning", "error"], help="(default: info)"
     )
+    parser.add_argument("--log-file", type=Path, help="a file that the log goes to as well; it may be rotated")
     parser.add_argument("--ready-fd", type=int, help="a descriptor that is told when the daemon serves")
     return parser.parse_args()
 

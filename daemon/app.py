@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import signal
 import socket
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from fastapi import FastAPI
 
-from ..plugins.plugin_utils import unix_sockets
+from ..plugins.plugin_utils import readiness, unix_sockets
 from .http import answers, local, public
 from .maintenance import spool
 
@@ -63,9 +62,7 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
     work: list[asyncio.Task[Any]] = [loop.create_task(server.serve(sockets=[listener])) for server, listener in servers]
     work += [loop.create_task(service.rounds.run()), loop.create_task(service.poll.run())]
     stop: asyncio.Task[Any] = loop.create_task(stopping.wait())
-    if ready is not None:
-        os.write(ready, b"ready\n")
-        os.close(ready)
+    readiness.tell(ready)
     LOG.info("roundsmand serves http://%s:%s and %s", bind, port, service.where.socket)
     done, _ = await asyncio.wait([*work, stop], return_when=asyncio.FIRST_COMPLETED)
     for server, _listener in servers:

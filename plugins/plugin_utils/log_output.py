@@ -1,0 +1,36 @@
+"""Where a daemon's log goes: standard error, and a file that may be rotated under it."""
+
+from __future__ import annotations
+
+import io
+import logging
+import logging.handlers
+import os
+from pathlib import Path  # noqa: TC003 - an annotation that readers resolve
+
+FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class _PrivateFile(logging.handlers.WatchedFileHandler):
+    """A log that only its daemon can read (seed 004, "Directory structure and permissions")."""
+
+    def _open(self) -> io.TextIOWrapper:
+        return io.TextIOWrapper(
+            io.FileIO(os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "a"),
+            encoding="utf-8",
+            errors="backslashreplace",
+        )
+
+
+def install(*, level: str, file: Path | None) -> None:
+    """Send the log to standard error, and to a file if one is named.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    root = logging.getLogger()
+    handlers = [logging.StreamHandler(), *([_PrivateFile(file)] if file is not None else [])]
+    for handler in handlers:
+        handler.setFormatter(logging.Formatter(FORMAT))
+        root.addHandler(handler)
+    root.setLevel(level.upper())

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import log_output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def _logging_is_put_back() -> Iterator[None]:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    yield
+    for handler in set(root.handlers) - set(before):
+        root.removeHandler(handler)
+        handler.close()
+    root.setLevel(level)
+
+
+def test_a_line_goes_to_standard_error_and_to_a_file_of_the_daemon_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "roundsmand.log"
+    log_output.install(level="info", file=file)
+    logging.getLogger("one").info("half a character: \udc80")
+    assert "INFO one: half a character: \\udc80" in file.read_text()
+    assert "INFO one" in capsys.readouterr().err
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_after_a_rotation_the_log_goes_to_the_new_file(tmp_path: Path) -> None:
+    file = tmp_path / "roundsmand.log"
+    log_output.install(level="info", file=file)
+    logging.getLogger("one").info("before")
+    file.rename(tmp_path / "roundsmand.log.1")
+    logging.getLogger("one").info("after")
+    assert "after" in file.read_text()
+    assert "after" not in (tmp_path / "roundsmand.log.1").read_text()
+
+
+def test_a_file_that_cannot_be_written_is_an_error_and_not_silence(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="nowhere"):
+        log_output.install(level="info", file=tmp_path / "nowhere" / "roundsmand.log")
