@@ -29,7 +29,9 @@ def install(*, level: str, file: Path | None) -> None:
         OSError: the file cannot be written.
     """
     root = logging.getLogger()
-    handlers = [logging.StreamHandler(), *([_PrivateFile(file)] if file is not None else [])]
+    handlers: list[logging.Handler] = [logging.StreamHandler()]
+    if file is not None:
+        handlers.append(_PrivateFile(file))
     for handler in handlers:
         handler.setFormatter(logging.Formatter(FORMAT))
         root.addHandler(handler)

@@ -73,7 +73,7 @@ class Tree:
 
     @property
     def socket(self) -> Path:
-        return self.run / "roundsmand.sock"
+        return self.run / "socket/roundsmand.sock"
 
     @property
     def pid_file(self) -> Path:

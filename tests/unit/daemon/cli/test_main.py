@@ -55,7 +55,7 @@ def test_a_daemon_that_is_not_there_is_one_line_and_exit_status_1(tmp_path: Path
     code, out, err = roundsman("--dir", str(tmp_path), "status")
     assert (code, out) == (1, "")
     assert err == (
-        f"roundsman: no daemon answers at {tmp_path}/run/roundsman/roundsmand.sock: "
+        f"roundsman: no daemon answers at {tmp_path}/run/roundsman/socket/roundsmand.sock: "
         f"start it with `roundsmand --root {tmp_path}`\n"
     )
 

@@ -14,7 +14,7 @@ NAMES = {
     "rejected": "var/lib/roundsman/reports/rejected",
     "spool": "var/lib/roundsman/spool",
     "hmac_key": "var/lib/roundsman/hmac.key",
-    "socket": "run/roundsman/roundsmand.sock",
+    "socket": "run/roundsman/socket/roundsmand.sock",
     "pid_file": "run/roundsman/roundsmand.pid",
     "livelocks": "run/roundsman/livelocks",
     "bmc_credentials": "etc/roundsman/bmc.json",
