@@ -26,8 +26,9 @@ demo: setup ## six nodes, fifteen instances, two broken nodes: watch the whole w
 test: setup ## the default suite
 	$(BIN)/python -m pytest
 
-molecule: setup ## the roles, on the simulated nodes of a lab
+molecule: setup ## the roles: on the simulated nodes of a lab, and on a machine with systemd (root, podman)
 	$(TOOLS) molecule test -s instance
+	$(TOOLS) molecule test -s controller
 
 check: setup ## linters and types
 	$(BIN)/ruff check .

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...plugins.module_utils.domain import errors
-from . import cluster_status, group, incident, instance, jobs, lab, node, output, tags
+from . import cluster_status, group, incident, instance, jobs, lab, locks, node, output, tags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +61,7 @@ for name, noun in (
     app.add_typer(noun, name=name)
 app.add_typer(incident.app, name="incident")
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(locks.app, name="locks")
 app.add_typer(lab.app, name="lab")
 
 

@@ -16,7 +16,7 @@ from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils import livelocks
 from ..locks import table
 from ..maintenance import views
-from . import submissions
+from . import lock_table, submissions
 from .answers import Json
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def router(service: Service) -> APIRouter:
     _tags(routes, service)
     _nodes(routes, service)
     _plays(routes, service)
+    lock_table.add(routes, service)
     return routes
 
 
@@ -185,23 +186,6 @@ def _plays(routes: APIRouter, service: Service) -> None:
             raise errors.Refused(f"{body.owner} does not hold {changes.lock_of(change)}: call hold first")
         await _commit(service, lambda _: [change])
         return Json({"recorded": True})
-
-    @routes.get("/locks")
-    async def lock_table() -> Response:
-        held = {
-            lock: {owner.name: mode.value for owner, mode in holders.items()}
-            for lock, holders in service.desk.table.held.items()
-        }
-        waiting = [
-            {
-                "owner": one.owner.name,
-                "wants": {lock: mode.value for lock, mode in one.wants.items()},
-                "purpose": one.purpose,
-                "since": one.since,
-            }
-            for one in service.desk.table.waiting
-        ]
-        return Json({"held": held, "waiting": waiting})
 
 
 def _owner(service: Service, body: Hold | Record) -> table.Owner:

@@ -8,15 +8,15 @@ import json
 import os
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.module_utils.domain.locks import Mode
-from ...plugins.plugin_utils import durable_files, livelocks
+from ...plugins.plugin_utils import durable_files, livelocks, sealed_json
 from . import table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 
 async def ended(livelock: Path) -> None:
@@ -88,15 +88,16 @@ class Desk:
                 self._grants.pop(owner, None)
         else:
             self._tell(granted)
-        self._save()
+        if wants:
+            self._save()
 
-    def release(self, owner: table.Owner) -> None:
-        """Free everything an owner holds or waits for."""
-        if not self.table.locks_of(owner) and not any(one.owner == owner for one in self.table.waiting):
+    def release(self, owner: table.Owner, names: Iterable[str] | None = None) -> None:
+        """Free some of the locks of an owner, or everything it holds or waits for."""
+        if not self.table.locks_of(owner) and not self.table.is_waiting(owner):
             return
-        granted = self.table.release(owner)
+        granted = self.table.release(owner, names)
         waiting = self._grants.get(owner)
-        if waiting is not None and not waiting.done():
+        if names is None and waiting is not None and not waiting.done():
             waiting.set_exception(errors.LockRefused(f"{owner.name} has ended, and what it waited for is withdrawn"))
         try:
             self._save()
@@ -106,8 +107,23 @@ class Desk:
 
     def forget_request(self, owner: table.Owner) -> None:
         """Take back what an owner waits for; what it holds it keeps."""
-        self.table.waiting = [one for one in self.table.waiting if one.owner != owner]
-        self._tell(self.table.grant())
+        self._tell(self.table.withdraw(owner))
+
+    def downgrade(self, owner: table.Owner, names: Iterable[str]) -> None:
+        """Share what an owner holds alone.
+
+        Raises:
+            LockRefused: it does not hold one of them.
+        """
+        granted = self.table.downgrade(owner, names)
+        try:
+            self._save()
+        finally:
+            self._tell(granted)
+
+    def reprioritize(self, owner: table.Owner, priority: int) -> None:
+        """Let an owner wait with another priority."""
+        self._tell(self.table.reprioritize(owner, priority))
 
     def restore(self) -> None:
         """Take over the locks of the daemon before this one, from `locks.data`.
@@ -116,18 +132,25 @@ class Desk:
             StoreFailed: the file is damaged.
         """
         try:
-            rows = json.loads(self._path.read_bytes())
-            for name, livelock, locks in rows:
-                owner = table.Owner(name, livelock)
-                if livelock and not livelocks.is_alive(Path(livelock)):
-                    continue
-                for lock, mode in locks.items():
-                    self.table.held.setdefault(lock, {})[owner] = Mode(mode)
-                self._watch(owner)
+            rows = json.loads(sealed_json.unseal(self._path.read_bytes()))["held"]
+            for row in rows:
+                self._take_over(row)
         except FileNotFoundError:
             return
-        except (ValueError, TypeError, AttributeError) as error:
-            raise errors.StoreFailed(f"{self._path} is damaged: {error}; move it aside when no job runs") from error
+        except (errors.Refused, ValueError, TypeError, AttributeError, KeyError) as error:
+            # An older table may miss what is held now, so none is kept to fall back to.
+            raise errors.StoreFailed(
+                f"{self._path} is damaged: {error}; move it aside when no process of an opcode and no play is at work"
+            ) from error
+
+    def _take_over(self, row: Mapping[str, Any]) -> None:
+        owner = table.Owner(row["owner"], row["livelock"])
+        if owner.livelock and not livelocks.is_alive(Path(owner.livelock)):
+            return
+        for lock, mode in row["locks"].items():
+            self.table.hold(owner, lock, Mode(mode))
+        self.table.holdings[owner] = table.Holding(row["purpose"], row["since"])
+        self._watch(owner)
 
     def _tell(self, granted: list[table.Owner]) -> None:
         for owner in granted:
@@ -145,12 +168,16 @@ class Desk:
             self._watches[owner] = asyncio.get_running_loop().create_task(wait())
 
     def _save(self) -> None:
-        rows = [
-            [
-                owner.name,
-                owner.livelock,
-                {lock: mode.value for lock, mode in self.table.locks_of(owner).items()},
-            ]
+        durable_files.replace(self._path, sealed_json.seal(json.dumps({"held": self._rows()}, indent=1).encode()))
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "owner": owner.name,
+                "livelock": owner.livelock,
+                "purpose": self.table.holdings[owner].purpose,
+                "since": self.table.holdings[owner].since,
+                "locks": {lock: mode.value for lock, mode in self.table.locks_of(owner).items()},
+            }
             for owner in sorted(self.table.owners(), key=lambda one: one.name)
         ]
-        durable_files.replace(self._path, json.dumps(rows).encode())

@@ -103,7 +103,7 @@ def test_by_hand_without_the_daemon_the_play_commits_and_keeps_the_daemon_from_s
     with_daemon = one.play("evacuate.yml", "-e", "node=node3")
     assert with_daemon.returncode == 0, with_daemon.stdout
     assert _on(one, "node3") == []
-    assert not any("play" in owner for holders in one.get("/2/locks")["held"].values() for owner in holders)
+    assert not any("play" in held["owner"] for lock in one.get("/2/locks") for held in lock["owners"])
     assert one.wrong() == []
 
 
@@ -114,8 +114,11 @@ def test_by_hand_beside_a_round_the_play_waits_for_the_locks_of_the_round(lab: C
     os.mkfifo(pipe)
     labs.drop(one, "r.json", labs.report(one, "node2", LIVE_REPAIR))
     with pipe.open("w") as repair, _playing(one, "-e", "node=node2") as play:
-        waiting = one.until(lambda _: one.get("/2/locks")["waiting"], "the play waits for the repair")
-        assert [entry["owner"].startswith("play-") for entry in waiting] == [True]
+        waiting = one.until(
+            lambda _: {who["owner"] for lock in one.get("/2/locks") for who in lock["waiting"]},
+            "the play waits for the repair",
+        )
+        assert [owner.startswith("play-") for owner in waiting] == [True]
         assert sorted(_on(one, "node2")) == ["instance1", "instance2"]
         repair.write("0\n")
         repair.close()

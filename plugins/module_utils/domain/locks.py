@@ -1,10 +1,17 @@
-"""The words of locking: levels in their order, and modes (seed 004, "Locking")."""
+"""The words of locking: levels in their order, set locks, and modes (seed 004, "Locking").
+
+A lock is named `level/name`. `level/[lockset]` is the lock of a whole level: it overlaps every lock of that level.
+"""
 
 from __future__ import annotations
 
 from enum import Enum
+from typing import Mapping, Tuple
+
+from . import errors
 
 LEVELS = ("cluster", "instance", "nodegroup", "node", "node-res", "network", "config")
+SET_NAME = "[lockset]"
 
 
 class Mode(Enum):
@@ -12,3 +19,39 @@ class Mode(Enum):
 
     SHARED = "shared"
     EXCLUSIVE = "exclusive"
+
+
+def level(lock: str) -> str:
+    """The level of a lock.
+
+    Raises:
+        LockRefused: there is no such level, or the lock has no name.
+    """
+    found, _, name = lock.partition("/")
+    if found not in LEVELS or not name:
+        raise errors.LockRefused(f"{lock!r} is no lock: name one as LEVEL/NAME, with a level of {', '.join(LEVELS)}")
+    return found
+
+
+def set_of(lock: str) -> str:
+    """The set lock that overlaps a lock."""
+    return f"{level(lock)}/{SET_NAME}"
+
+
+def is_set(lock: str) -> bool:
+    return lock.endswith(f"/{SET_NAME}")
+
+
+def rank(lock: str) -> Tuple[int, bool, str]:
+    """The place of a lock in the order in which locks are taken: by level, a set before its members, then by name."""
+    return LEVELS.index(level(lock)), not is_set(lock), lock
+
+
+def clash(one: Mode, other: Mode) -> bool:
+    """Whether two owners cannot hold overlapping locks in these modes at once."""
+    return Mode.EXCLUSIVE in {one, other}
+
+
+def covers(held: Mapping[str, Mode], lock: str, mode: Mode) -> bool:
+    """Whether who holds these locks has another one already, itself or by its set."""
+    return any(held.get(name) in {Mode.EXCLUSIVE, mode} for name in (lock, set_of(lock)))

@@ -118,12 +118,15 @@ def test_a_running_job_is_shown_and_canceled(local: Callable[..., None]) -> None
         for _ in range(2):
             await one.ask("PUT", "/2/nodes/node2/power", {"command": "on"})
         await twins.until_held(one.twin)
-        locks = (await one.ask("GET", "/2/locks")).json()
-        assert locks["held"] == {f"node/{uuid(one)}": {"job 1": "exclusive"}}
-        assert [(entry["owner"], entry["purpose"]) for entry in locks["waiting"]] == [("job 2", "power")]
+        lock = (await one.ask("GET", "/2/locks")).json()[-1]
+        assert (lock["lock"], lock["name"]) == (f"node/{uuid(one)}", "node/node2")
+        assert [(who["owner"], who["mode"], who["purpose"]) for who in lock["owners"]] == [
+            ("job 1", "exclusive", "power")
+        ]
+        assert [(who["owner"], who["behind"]) for who in lock["waiting"]] == [("job 2", ["job 1"])]
         assert (await one.ask("DELETE", "/2/jobs/2")).json()["status"] == "canceled"
         assert (await one.refused("DELETE", "/2/jobs/2"))[0] == 409
-        assert (await one.ask("GET", "/2/locks")).json()["waiting"] == []
+        assert [lock["waiting"] for lock in (await one.ask("GET", "/2/locks")).json()] == [[]]
 
     local(act, outcomes={"power": "held"})
 

@@ -108,7 +108,7 @@ def test_opcodes_run_in_order_each_with_its_locks_and_its_changes(daemon: Daemon
         assert running.configuration.current.node("node4").drained
         assert running.desk.table.held == {}
         assert on_disk(running) == running.queue.jobs
-        assert json.loads(running.where.locks.read_bytes()) == []
+        assert json.loads(running.where.locks.read_bytes())["held"] == []
 
     daemon.run(act)
 
@@ -413,7 +413,7 @@ def started(daemon: Daemon, *, cancel: bool = False) -> Path:
         if cancel:
             await running.queue.cancel(1, kill=False)
         await running.queue.stop()
-        assert len(json.loads(running.where.locks.read_bytes())) == 1
+        assert len(json.loads(running.where.locks.read_bytes())["held"]) == 1
         line = {"change": "instance_nodes", "instance": move(running).params["instance"]}
         nodes = {"primary": move(running).params["target"], "secondaries": [move(running).params["source"]]}
         (found[0] / "changes.jsonl").write_text(json.dumps(line | nodes) + "\n" + '{"torn')
@@ -514,7 +514,7 @@ def test_a_lost_run_fails_its_changes_stand_its_instance_is_looked_for_and_its_l
         assert [one.partition(" ")[0] for one in twin.ran] == ["find_instance"]
         assert primary(running) == "node2"
         assert running.desk.table.held == {}
-        assert json.loads(running.where.locks.read_bytes()) == []
+        assert json.loads(running.where.locks.read_bytes())["held"] == []
 
     daemon.run(act)
 

@@ -11,7 +11,9 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.locks import desk, table
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, sealed_json
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +39,8 @@ def at(tmp_path: Path) -> desk.Desk:
 
 
 def saved(tmp_path: Path) -> dict[str, dict[str, str]]:
-    return {name: locks for name, _livelock, locks in json.loads((tmp_path / "locks.data").read_bytes())}
+    rows = json.loads((tmp_path / "locks.data").read_bytes())["held"]
+    return {row["owner"]: row["locks"] for row in rows}
 
 
 async def settle() -> None:
@@ -147,13 +150,72 @@ def test_locks_survive_a_restart_but_not_those_of_processes_that_ended(tmp_path:
     asyncio.run(story())
 
 
-@pytest.mark.parametrize(
-    "data", [b"{", b"5", b'[["a"]]', b'[["a", "", {"node/1": "half"}]]', b'[["a", "", 5]]', b"\xff"]
-)
-def test_a_damaged_table_is_refused_with_its_path(tmp_path: Path, data: bytes) -> None:
-    (tmp_path / "locks.data").write_bytes(data)
+@pytest.fixture
+def table_on_disk(tmp_path: Path) -> bytes:
+    async def story() -> None:
+        one = at(tmp_path)
+        await one.acquire(JOB, {"instance/1": X, "node/1": SH}, purpose="migrate")
+        await one.acquire(NEXT, {"node/2": X})
+
+    asyncio.run(story())
+    return (tmp_path / "locks.data").read_bytes()
+
+
+def test_what_for_and_since_when_survives_a_restart(tmp_path: Path, table_on_disk: bytes) -> None:
+    after = at(tmp_path)
+    after.restore()
+    assert after.table.holdings[JOB] == table.Holding("migrate", 5.0)
+    assert b"migrate" in table_on_disk
+
+
+@pytest.mark.parametrize("part", range(16))
+def test_a_torn_table_is_refused_with_its_path(tmp_path: Path, table_on_disk: bytes, part: int) -> None:
+    (tmp_path / "locks.data").write_bytes(table_on_disk[: len(table_on_disk) * part // 16])
     with pytest.raises(errors.StoreFailed, match=r"locks\.data is damaged"):
         at(tmp_path).restore()
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_flipped_byte_is_taken_for_right(tmp_path: Path, table_on_disk: bytes, data: st.DataObject) -> None:
+    index = data.draw(st.integers(len(b"{"), len(table_on_disk) - 1))
+    flipped = bytes([table_on_disk[index] ^ data.draw(st.integers(1, 255))])
+    (tmp_path / "locks.data").write_bytes(table_on_disk[:index] + flipped + table_on_disk[index + 1 :])
+    after = at(tmp_path)
+    try:
+        after.restore()
+    except errors.StoreFailed:
+        return
+    assert flipped.isspace()
+    assert after.table.locks_of(JOB) == {"instance/1": X, "node/1": SH}
+
+
+@pytest.mark.parametrize(
+    "row", [5, {}, {"owner": "a", "livelock": "", "purpose": "", "since": 0, "locks": {"x": "shared"}}]
+)
+def test_a_table_that_makes_no_sense_is_refused_with_its_path(tmp_path: Path, row: object) -> None:
+    (tmp_path / "locks.data").write_bytes(sealed_json.seal(json.dumps({"held": [row]}).encode()))
+    with pytest.raises(errors.StoreFailed, match=r"locks\.data is damaged"):
+        at(tmp_path).restore()
+
+
+def test_locks_are_given_back_one_by_one_and_made_shared(tmp_path: Path) -> None:
+    async def story() -> None:
+        one = at(tmp_path)
+        await one.acquire(JOB, {"instance/1": X, "node/1": X})
+        waiting = asyncio.create_task(one.acquire(NEXT, {"instance/1": X, "node/1": SH}))
+        await settle()
+        one.downgrade(JOB, ["node/1"])
+        await settle()
+        assert not waiting.done()
+        one.release(JOB, ["instance/1"])
+        await waiting
+        assert saved(tmp_path) == {
+            "job 1": {"node/1": "shared"},
+            "job 2": {"instance/1": "exclusive", "node/1": "shared"},
+        }
+
+    asyncio.run(story())
 
 
 def test_no_table_is_an_empty_one(tmp_path: Path) -> None:
