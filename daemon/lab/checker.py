@@ -30,7 +30,7 @@ def check(lab: world.Lab) -> list[str]:
     events = _events(lab)
     return [
         *_instances(cluster, events),
-        *_files(lab, cluster),
+        *_files(lab, cluster, jobs),
         *_opcodes(lab, cluster, jobs, events),
         *_repairs(lab, cluster, jobs),
         *_tags(cluster),
@@ -62,7 +62,8 @@ def _instances(cluster: clusters.Cluster, events: list[dict[str, Any]]) -> list[
     return wrong
 
 
-def _files(lab: world.Lab, cluster: clusters.Cluster) -> list[str]:
+def _files(lab: world.Lab, cluster: clusters.Cluster, jobs: dict[int, values.Job]) -> list[str]:
+    left = _left_over(cluster, jobs)
     wrong: list[str] = []
     for one in cluster.instances.values():
         running = [node.name for node in lab.nodes() if (node.root / fake.RUNNING / f"{one.name}.json").exists()]
@@ -71,9 +72,19 @@ def _files(lab: world.Lab, cluster: clusters.Cluster) -> list[str]:
             wrong.append(f"{one.name} runs on {running} in truth")
         expected = {cluster.node_name(uuid) for uuid in one.nodes}
         # What was left on a node while it did not answer stays there for as long as it does not.
-        if expected - set(copies) or set(copies) - expected - _silent(lab):
+        if expected - set(copies) or set(copies) - expected - _silent(lab) - left.get(one.uuid, set()):
             wrong.append(f"{one.name} has copies on {copies} in truth")
     return wrong
+
+
+def _left_over(cluster: clusters.Cluster, jobs: dict[int, values.Job]) -> dict[str, set[str]]:
+    """Where a replacement of disks that says that it broke off may have left a copy, by instance."""
+    found: dict[str, set[str]] = {}
+    for opcode in (opcode for job in jobs.values() for opcode in job.opcodes):
+        if opcode.kind == "replace_disks" and opcode.started and opcode.status is not values.Status.SUCCESS:
+            names = {cluster.node_name(opcode.params[key]) for key in ("old", "new")}
+            found.setdefault(opcode.params["instance"], set()).update(names)
+    return found
 
 
 def _silent(lab: world.Lab) -> set[str]:

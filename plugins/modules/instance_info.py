@@ -18,6 +18,10 @@ options:
     type: str
     choices: [fake]
     required: true
+  interrupted:
+    description: The instance on which a step was interrupted; what it left half done is put in order first.
+    type: str
+    default: ""
 attributes:
   check_mode:
     description: Reads in check mode too.
@@ -57,11 +61,14 @@ from ..module_utils.storage import templates
 
 
 def main() -> None:
-    spec = {"hypervisor": instance_options.SPEC["hypervisor"]}
+    spec = {"hypervisor": instance_options.SPEC["hypervisor"], "interrupted": {"type": "str", "default": ""}}
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     root, hypervisor = instance_options.root(), module.params["hypervisor"]
     try:
-        running = drivers.get(hypervisor, root, opcode="").running()
+        driver = drivers.get(hypervisor, root, opcode="")
+        if module.params["interrupted"] and not module.check_mode:
+            driver.recover(module.params["interrupted"])
+        running = driver.running()
         copies = templates.get("drbd", root, hypervisor=hypervisor, opcode="").names()
     except errors.RoundsmanError as error:
         module.fail_json(msg=str(error))

@@ -2,7 +2,8 @@
 
 State is `var/lib/roundsman/fake/running/<instance>.json` below the node's root. What happens to an instance is
 appended, durably, to the node's journal `var/log/roundsman/journal`. A live migration sleeps for the instance's
-hypervisor parameter `migration_seconds`, then moves the file to the other node in one step.
+hypervisor parameter `migration_seconds`, then moves the file to the other node in one step. A step that is killed
+between its act and its entry is put into the journal by `recover`; a migration leaves a note of what it is about to do.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from ..domain import errors
 
 RUNNING = "var/lib/roundsman/fake/running"
 JOURNAL = "var/log/roundsman/journal"
+MIGRATING = "var/lib/roundsman/fake/migrating"
+ARRIVALS, DEPARTURES = frozenset({"started", "received"}), frozenset({"stopped", "handed over"})
 
 
 def append(root: Path, entry: Mapping[str, Any]) -> None:
@@ -85,13 +88,52 @@ class Driver:
         if there.exists():
             raise errors.Failed(f"{name} runs on the target already: it must be stopped on one of the two")
         time.sleep(float(hvparams.get("migration_seconds", "0")))
+        intent = self._root / MIGRATING / f"{name}.json"
+        intent.parent.mkdir(exist_ok=True)
+        intent.write_text(json.dumps({"target": target, "opcode": self._opcode}))
         try:
             self._path(name).rename(there)
         except OSError as error:
+            intent.unlink()
             raise errors.Failed(f"the migration of {name} broke off: {error.strerror}; it still runs here") from error
         self._note(name, "handed over")
         append(Path(target), {"instance": name, "opcode": self._opcode, "event": "received"})
+        intent.unlink()
         return True
+
+    def recover(self, name: str) -> None:
+        """Write into the journals what a step that was killed had done to an instance; nobody else may work on it."""
+        intent = self._root / MIGRATING / f"{name}.json"
+        if intent.exists():
+            self._recover_migration(name, intent)
+        is_here, last = self._path(name).exists(), self._last(self._root, name)
+        if is_here and last not in ARRIVALS:
+            self._note(name, "started")
+        elif not is_here and last in ARRIVALS:
+            self._note(name, "stopped")
+
+    def _recover_migration(self, name: str, intent: Path) -> None:
+        try:
+            begun = json.loads(intent.read_text())
+        except ValueError:
+            # It was killed while it wrote down what it was about to do, and had done nothing yet.
+            intent.unlink()
+            return
+        entry, target = {"instance": name, "opcode": begun["opcode"]}, Path(begun["target"])
+        if not self._path(name).exists():
+            if self._last(self._root, name) in ARRIVALS:
+                append(self._root, {**entry, "event": "handed over"})
+            if (target / RUNNING / f"{name}.json").exists() and self._last(target, name) not in ARRIVALS:
+                append(target, {**entry, "event": "received"})
+        intent.unlink()
+
+    @staticmethod
+    def _last(root: Path, name: str) -> str:
+        path = root / JOURNAL
+        lines = path.read_text().splitlines() if path.exists() else []
+        entries = (json.loads(line) for line in reversed(lines) if f'"{name}"' in line)
+        moves = (one["event"] for one in entries if one["instance"] == name)
+        return next((event for event in moves if event in ARRIVALS | DEPARTURES), "")
 
     def _path(self, name: str) -> Path:
         return self._root / RUNNING / f"{name}.json"
