@@ -43,6 +43,11 @@ class Running:
         with daemon_client.connected(self.where.socket, seconds=70) as client:
             return client.put(path, json=body)
 
+    def delete(self, path: str) -> httpx.Response:
+        """Ask the daemon to end something."""
+        with daemon_client.connected(self.where.socket, seconds=70) as client:
+            return client.delete(path)
+
     def until(self, is_so: Callable[[Running], Any], what: str) -> Any:
         """Wait for a state: looks again after each change that the daemon tells of."""
         end, number = time.monotonic() + LIMIT, -1
