@@ -6,7 +6,7 @@ LAB ?= .lab
 TOOLS := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_HOME="$(CURDIR)/.lab/ansible" \
          ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/playbooks/collections"
 
-.PHONY: help setup demo test molecule check bench
+.PHONY: help setup demo test molecule check bench crashtest
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -40,3 +40,6 @@ check: setup ## linters and types
 
 bench: setup ## what a round costs, in ratios
 	PYTHONPATH=. $(BIN)/python tests/bench/round.py
+
+crashtest: setup ## minutes: a lab at work, killed a hundred times (SEED=… KILLS=…)
+	PYTHONPATH=. $(BIN)/python tests/crash/run.py --seed $(or $(SEED),20261121) --kills $(or $(KILLS),100)

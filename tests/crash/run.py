@@ -59,7 +59,7 @@ def _blow(lab: labs.Running, *, seed: int, kills: int) -> list[str]:
         for _ in range(chance.randint(1, 3)):
             storm.blow()
         time.sleep(chance.uniform(0, 1.5))
-        if victims := _opcode_processes(lab) if chance.random() < 0.3 else []:
+        if victims := _opcode_processes(lab) if chance.random() < 0.5 else []:
             os.kill(chance.choice(victims), signal.SIGKILL)
             deaths["opcode"] += 1
         if chance.random() < 0.6:
@@ -70,6 +70,8 @@ def _blow(lab: labs.Running, *, seed: int, kills: int) -> list[str]:
                 print(f"{time.monotonic() - began:6.0f} s: {dict(deaths)}, {storm.told} reports", flush=True)
     storm.calm()
     lab.until(_at_rest, "everything has ended")
+    jobs = Counter(job["status"] for job in lab.get("/1/jobs"))
+    print(f"{time.monotonic() - began:6.0f} s: {dict(deaths)}; {storm.told} reports, jobs {dict(jobs)}", flush=True)
     return [*lab.wrong(), *_dangling(lab)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import httpx
 from tests.integration import labs
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable
 
 DIAGNOSES = (

@@ -82,6 +82,10 @@ class Running:
         """Start the daemon, unless it runs."""
         processes.start_daemon(self.lab, environment=self._environment)
 
+    def stop(self) -> None:
+        """Stop the daemon as an administrator would."""
+        processes.stop(self.lab, "daemon")
+
     def kill(self) -> None:
         """Kill the daemon as nothing else would."""
         processes.stop(self.lab, "daemon", number=9)
