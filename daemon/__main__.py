@@ -33,7 +33,7 @@ def main() -> None:
 
 
 async def _run(where: tree.Tree, chosen: settings.Settings, options: argparse.Namespace) -> None:
-    made = service.assemble(where, limit=chosen.max_running_jobs)
+    made = service.assemble(where, limit=chosen.max_running_jobs, is_warm=chosen.warm_ansible)
     cluster = made.configuration.current
     bind = options.bind or chosen.bind or cluster.node(cluster.cluster.master_node).primary_ip
     if not bind:

@@ -13,7 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from ..plugins.plugin_utils import readiness, unix_sockets
-from .http import answers, local, public
+from .http import answers, documentation, local, public
 from .maintenance import spool
 
 if TYPE_CHECKING:
@@ -29,9 +29,12 @@ def make_app(service: Service, *, is_local: bool) -> FastAPI:
     """All resources for the socket, or only those that anyone may read."""
     app = FastAPI(title="Roundsman", docs_url=None, redoc_url=None, openapi_url="/openapi.json" if is_local else None)
     answers.install(app)
-    app.include_router(public.router(service))
     if is_local:
+        # Before the public ones: `/` is Ganeti's here.
+        app.include_router(local.top())
         app.include_router(local.router(service))
+        documentation.install(app)
+    app.include_router(public.router(service, is_local=is_local))
     return app
 
 
@@ -61,6 +64,8 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
     service.rounds.resume()
     work: list[asyncio.Task[Any]] = [loop.create_task(server.serve(sockets=[listener])) for server, listener in servers]
     work += [loop.create_task(service.rounds.run()), loop.create_task(service.poll.run())]
+    if service.warm is not None:
+        work.append(loop.create_task(service.warm.run()))
     stop: asyncio.Task[Any] = loop.create_task(stopping.wait())
     readiness.tell(ready)
     LOG.info("roundsmand serves http://%s:%s and %s", bind, port, service.where.socket)
@@ -69,6 +74,8 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
         server.should_exit = True
     await service.queue.stop()
     observer.stop()
+    if service.warm is not None:
+        service.warm.stop()
     for task in work[2:]:
         task.cancel()
     await asyncio.wait(work, timeout=5)

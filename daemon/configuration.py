@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import TYPE_CHECKING
 
 from ..plugins.module_utils.domain import changes, errors
@@ -45,13 +46,27 @@ class Configuration:
         after = changes.apply_all(self._head, stated, now=self._clock())
         if after is self._head and after is self._current:
             return after
+        await self._follow(after)
+        return after
+
+    async def replace(self, cluster: clusters.Cluster) -> clusters.Cluster:
+        """Take over a whole configuration, under the next serial number, and return when it is durable.
+
+        Raises:
+            StoreFailed: it could not be written; nothing is changed.
+        """
+        now = self._clock()
+        after = dataclasses.replace(cluster, serial_no=max(cluster.serial_no, self._head.serial_no) + 1, mtime=now)
+        await self._follow(after)
+        return after
+
+    async def _follow(self, after: clusters.Cluster) -> None:
         self._head = after
         done = asyncio.get_running_loop().create_future()
         self._waiting.append(done)
         if self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._write())
         await done
-        return after
 
     async def _write(self) -> None:
         while self._waiting:

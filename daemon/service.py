@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..plugins.plugin_utils.connection_tries import SSH_ARGUMENTS
 from .configuration import Configuration
 from .jobs.ports import Ports
 from .jobs.process import Processes
@@ -20,6 +21,7 @@ from .maintenance.polling import Poll
 from .maintenance.reports import Intake
 from .maintenance.rounds import Rounds
 from .news import News
+from .warm.keeping import Keeper, shim_folder
 
 if TYPE_CHECKING:
     from ..plugins.module_utils.domain import tree
@@ -42,35 +44,43 @@ class Service:
     rounds: Rounds
     poll: Poll
     news: News
+    warm: Keeper | None
 
 
-def assemble(where: tree.Tree, *, limit: int) -> Service:
-    """Load all state and wire the parts; nothing runs yet.
+def assemble(where: tree.Tree, *, limit: int, is_warm: bool = False) -> Service:
+    """Load all state and wire the parts; nothing runs yet. With `is_warm` runs have Ansible kept warm for them.
 
     Raises:
         StoreFailed: some state is missing or damaged.
     """
     clock = time.time
     news = News()
-    configuration = Configuration(where, clock=clock, on_change=news.tell)
+
+    def changed() -> None:
+        news.tell()
+        queue.look()
+
+    configuration = Configuration(where, clock=clock, on_change=changed)
     desk = Desk(where.locks, clock=clock)
     desk.restore()
     intake = Intake(where, clock=clock, cluster=lambda: configuration.current, on_change=news.tell)
     processes = Processes()
-    environment = run_environment(where)
+    environment = run_environment(where, is_warm=is_warm)
     store = Store(where.queue)
     ports = Ports(store, desk, processes, configuration, intake, environment, clock)
-    queue = Queue(ports, limit=limit, on_change=news.tell, on_end=lambda: rounds.wake())  # noqa: PLW0108 - bound below
+    queue = Queue(ports, limit=lambda: limit, on_change=news.tell, on_end=lambda: rounds.wake())  # noqa: PLW0108 - bound below
     history = History(where.rounds)
     rounds = Rounds(configuration, queue, intake, history, clock=clock)
     poll = Poll(configuration, processes, folder=where.lib, environment=environment)
-    return Service(where, configuration, desk, queue, intake, history, rounds, poll, news)
+    warm = Keeper(where) if is_warm else None
+    return Service(where, configuration, desk, queue, intake, history, rounds, poll, news, warm)
 
 
-def run_environment(where: tree.Tree) -> dict[str, str]:
+def run_environment(where: tree.Tree, *, is_warm: bool) -> dict[str, str]:
     """The environment of every run: our Ansible first, no discovery, nothing that depends on a terminal."""
+    folders = [*([str(shim_folder(where))] if is_warm else []), str(Path(sys.executable).parent)]
     return {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
+        "PATH": ":".join([*folders, os.environ.get("PATH", os.defpath)]),
         "ROUNDSMAN_ROOT": str(where.root),
         "ANSIBLE_COLLECTIONS_PATH": f"{COLLECTIONS}:{os.environ.get('ANSIBLE_COLLECTIONS_PATH', SYSTEM_COLLECTIONS)}",
         "ANSIBLE_PIPELINING": "1",
@@ -79,4 +89,5 @@ def run_environment(where: tree.Tree) -> dict[str, str]:
         "ANSIBLE_LOCALHOST_WARNING": "0",
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_HOME": str(where.run / "ansible"),
+        "ANSIBLE_SSH_EXTRA_ARGS": f"{os.environ.get('ANSIBLE_SSH_EXTRA_ARGS', '')} {SSH_ARGUMENTS}".strip(),
     }

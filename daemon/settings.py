@@ -16,12 +16,16 @@ PORT = 1816
 
 
 class Settings(pydantic.BaseModel):
-    """Where the daemon listens, and how many opcodes run at once; an empty `bind` is the master's own address."""
+    """Where the daemon listens, how many opcodes run at once, and whether Ansible is kept imported for them.
+
+    An empty `bind` is the master's own address.
+    """
 
     model_config = pydantic.ConfigDict(extra="forbid")
     port: int = pydantic.Field(default=PORT, ge=0, le=65535)
     bind: str = ""
     max_running_jobs: int = pydantic.Field(default=max(4, 2 * (os.cpu_count() or 1)), ge=1, le=200)
+    warm_ansible: bool = True
 
 
 def read(path: Path) -> Settings:

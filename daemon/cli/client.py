@@ -60,13 +60,13 @@ class Daemon:
         """Read a resource as the very text that the daemon sent: no number in it is rounded."""
         return self._request("GET", parts, query=query)
 
-    def put(self, *parts: object, body: dict[str, Any] | None = None) -> Any:
-        """Change a resource; returns what it is afterwards."""
-        return json.loads(self._request("PUT", parts, body=body))
+    def put(self, *parts: object, body: Any = None, **query: object) -> Any:
+        """Change a resource; returns what it is afterwards, or the number of the job that changes it."""
+        return json.loads(self._request("PUT", parts, query=query, body=body))
 
-    def delete(self, *parts: object) -> Any:
-        """Remove a resource; returns what is left of it."""
-        return json.loads(self._request("DELETE", parts))
+    def delete(self, *parts: object, **query: object) -> Any:
+        """Remove a resource; returns what is left of it, or the number of the job that removes it."""
+        return json.loads(self._request("DELETE", parts, query=query))
 
     def _request(
         self,
@@ -74,7 +74,7 @@ class Daemon:
         parts: tuple[object, ...],
         *,
         query: dict[str, Any] | None = None,
-        body: dict[str, Any] | None = None,
+        body: Any = None,
     ) -> str:
         assert self._http is not None
         path = "/" + "/".join(_quoted(str(part)) for part in parts)

@@ -45,7 +45,7 @@ def cancel(ctx: typer.Context, uuid: Id) -> None:
 def ack(ctx: typer.Context, uuid: Id) -> None:
     """Say that a person has taken care of a completed or failed incident: its tag leaves the node."""
     with client.of(ctx) as daemon:
-        done = daemon.put("2", "incidents", uuid, "acknowledge")
+        done = daemon.put("2", "incidents", uuid, "ack")
     output.line(f"Incident {wording.short(done['uuid'])} is acknowledged.")
 
 

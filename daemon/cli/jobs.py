@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils.planning import wording as plan_wording
-from . import client, completion, output, wording
+from . import client, completion, output, watching, wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,6 +21,7 @@ Id = Annotated[int, typer.Argument(metavar="ID", help="The job's number.", autoc
 GLANCE = 1.0
 """Seconds between two looks at a job on a terminal, so that its progress moves."""
 LONG_LOOK = 60.0
+CANCELED = 3
 
 
 @app.command("list", epilog="Example: roundsman jobs list -o json")
@@ -28,9 +29,9 @@ def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> N
     """List the jobs of the queue, finished ones too."""
     with client.of(ctx) as daemon:
         if form is output.Format.JSON:
-            output.as_json(daemon.text("2", "jobs"))
+            output.as_json(daemon.text("2", "jobs", bulk=1))
             return
-        show(daemon.get("2", "jobs"), empty="The queue is empty.")
+        show(daemon.get("2", "jobs", bulk=1), empty="The queue is empty.")
 
 
 @app.command(epilog="Example: roundsman jobs info 12")
@@ -66,14 +67,19 @@ def info(ctx: typer.Context, job: Id, *, form: output.Option = output.Format.TAB
 def cancel(ctx: typer.Context, job: Id) -> None:
     """Cancel a job: what has not started never starts, what runs is ended."""
     with client.of(ctx) as daemon:
-        found = daemon.delete("2", "jobs", job)
-    output.line(f"Job {found['id']} is {found['status']}.")
+        done, told = daemon.delete("2", "jobs", job)
+    if not done:
+        raise errors.Refused(told)
+    output.line(f"{told.capitalize()}.")
 
 
 @app.command(epilog="Example: roundsman jobs watch 12")
 def watch(ctx: typer.Context, job: Id) -> None:
-    """Follow a job until it ends; the exit status is 1 when it did not succeed."""
+    """Follow a job until it ends, its tasks as they happen; the exit status is 1 for an error, 3 if it was canceled."""
     with client.of(ctx) as daemon:
+        if watching.show_tasks(daemon, job) == "canceled":
+            output.warning(f"roundsman: job {job} was canceled")
+            raise typer.Exit(CANCELED)
         follow(daemon, job)
 
 
@@ -94,12 +100,13 @@ def follow(daemon: client.Daemon, job: int) -> None:
     output.line(f"Job {job}: {wording.job(found)}: success" + (f" ({'; '.join(told)})" if told else ""))
 
 
-def submitted(daemon: client.Daemon, job: dict[str, Any], *, submit: bool) -> None:
-    """Follow a job that was just submitted, or only tell its number."""
+def submitted(daemon: client.Daemon, job: int | dict[str, Any], *, submit: bool) -> None:
+    """Follow a job that was just submitted, of which the daemon told the number or all; or only tell its number."""
+    number = job if isinstance(job, int) else job["id"]
     if submit:
-        output.line(str(job["id"]))
+        output.line(str(number))
     else:
-        follow(daemon, job["id"])
+        follow(daemon, number)
 
 
 def show(found: Iterable[dict[str, Any]], *, empty: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...plugins.module_utils.domain import errors
-from . import cluster_status, group, incident, instance, jobs, lab, locks, node, output, tags
+from . import cluster_status, config, group, incident, instance, jobs, lab, locks, node, output, tags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,6 +59,7 @@ for name, noun in (
 ):
     noun.add_typer(tags.sub_app(name), name="tags")
     app.add_typer(noun, name=name)
+app.add_typer(config.app, name="config")
 app.add_typer(incident.app, name="incident")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(locks.app, name="locks")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from ...plugins.module_utils.domain import errors
-from . import client, completion, jobs, output, wording
+from . import client, completion, jobs, output, questions, wording
 
 app = typer.Typer(help="Nodes: their roles and their power.", no_args_is_help=True)
 power = typer.Typer(help="Power, through the node's BMC.", no_args_is_help=True)
@@ -18,7 +17,6 @@ Name = Annotated[str, typer.Argument(metavar="NODE", help="The node's name.", au
 Force = Annotated[bool, typer.Option("--force", help="Skip the checks that protect instances.")]
 Submit = Annotated[bool, typer.Option("--submit", help="Print the job's number and do not wait for its end.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DECLINED = 1
 
 
 @app.command("list", epilog="Example: roundsman node list -o json")
@@ -86,14 +84,14 @@ def on(ctx: typer.Context, name: Name, *, force: Force = False, submit: Submit =
 @power.command(epilog="Example: roundsman node power off node3 --yes")
 def off(ctx: typer.Context, name: Name, *, force: Force = False, yes: Yes = False, submit: Submit = False) -> None:
     """Power a node off; it must run no instance, unless forced."""
-    _confirm(f"Power {name} off?", yes=yes)
+    questions.confirm(f"Power {name} off?", yes=yes)
     _power(ctx, name, "off", force=force, submit=submit)
 
 
 @power.command(epilog="Example: roundsman node power cycle node3")
 def cycle(ctx: typer.Context, name: Name, *, force: Force = False, yes: Yes = False, submit: Submit = False) -> None:
     """Power a node off and on again; it must run no instance, unless forced."""
-    _confirm(f"Power-cycle {name}?", yes=yes)
+    questions.confirm(f"Power-cycle {name}?", yes=yes)
     _power(ctx, name, "cycle", force=force, submit=submit)
 
 
@@ -135,18 +133,5 @@ def _power(ctx: typer.Context, name: str, command: str, *, force: bool, submit: 
 
 def _role(ctx: typer.Context, name: str, role: str, *, force: bool, submit: bool) -> None:
     with client.of(ctx) as daemon:
-        job = daemon.put("2", "nodes", name, "role", body={"role": role, "force": force})
+        job = daemon.put("2", "nodes", name, "role", body=role, force=int(force))
         jobs.submitted(daemon, job, submit=submit)
-
-
-def _confirm(question: str, *, yes: bool) -> None:
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise errors.Refused("standard input is no terminal, so nobody can be asked: add --yes")
-    # Not typer.confirm: it writes to standard output too, which `--submit` keeps for the number.
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        output.warning("roundsman: nothing was done")
-        raise typer.Exit(DECLINED)

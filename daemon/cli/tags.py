@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import client, completion, output
+from . import client, completion, jobs, output
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,17 +72,21 @@ def _of_named(app: typer.Typer, kind: str) -> None:
 
 def _list(ctx: typer.Context, kind: str, name: str, *, form: output.Format) -> None:
     with client.of(ctx) as daemon:
-        _show(daemon.get("2", "tags", kind, name), form=form)
+        _show(daemon.get(*_path(kind, name)), form=form)
 
 
 def _add(ctx: typer.Context, kind: str, name: str, *, tag: str) -> None:
     with client.of(ctx) as daemon:
-        _show(daemon.put("2", "tags", kind, name, tag), form=output.Format.TABLE)
+        jobs.submitted(daemon, daemon.put(*_path(kind, name), tag=tag), submit=False)
 
 
 def _remove(ctx: typer.Context, kind: str, name: str, *, tag: str) -> None:
     with client.of(ctx) as daemon:
-        _show(daemon.delete("2", "tags", kind, name, tag), form=output.Format.TABLE)
+        jobs.submitted(daemon, daemon.delete(*_path(kind, name), tag=tag), submit=False)
+
+
+def _path(kind: str, name: str) -> tuple[str, ...]:
+    return ("2", "tags") if kind == "cluster" else ("2", f"{kind}s", name, "tags")
 
 
 def _show(tags: list[str], *, form: output.Format) -> None:

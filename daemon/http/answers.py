@@ -1,4 +1,9 @@
-"""How every resource answers: JSON by orjson, errors as problem details (RFC 9457)."""
+"""How every resource answers: JSON by orjson, errors as problem details (RFC 9457).
+
+Beside the members of RFC 9457 an error has those of Ganeti's remote API, `code`, `message` and `explain`, by which its
+clients tell it; unlike there the text is not escaped for HTML. A wrong method is 405 with `Allow`, where Ganeti says
+501: its clients look at the number only to tell it, and for HTTP 501 is a method that no resource has.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import pydantic
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
@@ -25,10 +31,27 @@ class Json(Response):
         return orjson.dumps(content)
 
 
+class Listed(Response):
+    """A list that is JSON text already."""
+
+    media_type = "application/json"
+
+
 class Problem(Json):
     """An error as problem details."""
 
     media_type = "application/problem+json"
+
+
+class ProblemDetails(pydantic.BaseModel):
+    """What every error says: members of RFC 9457, then the same as Ganeti's clients read it."""
+
+    title: str
+    status: int
+    detail: str
+    code: int
+    message: str
+    explain: str
 
 
 def install(app: FastAPI) -> None:
@@ -42,7 +65,9 @@ def install(app: FastAPI) -> None:
 def _problem(status: int, detail: str) -> Problem:
     # File names and foreign JSON may hold halves of characters, which no answer can.
     text = detail.encode(errors="replace").decode()
-    return Problem({"title": HTTPStatus(status).phrase, "status": status, "detail": text}, status_code=status)
+    title = HTTPStatus(status).phrase
+    told = {"title": title, "status": status, "detail": text, "code": status, "message": title, "explain": text}
+    return Problem(told, status_code=status)
 
 
 async def _foreseen(_request: Request, error: Exception) -> Problem:
@@ -60,7 +85,7 @@ async def _unreadable(_request: Request, error: Exception) -> Problem:
     if not isinstance(error, RequestValidationError):
         raise TypeError(error)
     first = error.errors()[0]
-    return _problem(422, "/".join(str(part) for part in first["loc"]) + f": {first['msg']}")
+    return _problem(400, "/".join(str(part) for part in first["loc"]) + f": {first['msg']}")
 
 
 async def _http(_request: Request, error: Exception) -> Problem:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pydantic  # noqa: TC002 - FastAPI reads the annotations
 from fastapi import APIRouter
-from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
+from fastapi.responses import HTMLResponse, Response
 
 from ..maintenance import views
 from . import page
@@ -18,20 +18,24 @@ if TYPE_CHECKING:
 ROUNDS_SHOWN = 20
 
 
-def router(service: Service) -> APIRouter:
-    """The resources below `/`, `/1` and `/ui`."""
+def router(service: Service, *, is_local: bool = False) -> APIRouter:
+    """The resources below `/1` and `/ui`, and `/`, which is Ganeti's where local administrators ask."""
     routes = APIRouter()
+    if not is_local:
+        _versions(routes)
     _maintenance(routes, service)
     _objects(routes, service)
     _page(routes, service)
     return routes
 
 
-def _maintenance(routes: APIRouter, service: Service) -> None:
+def _versions(routes: APIRouter) -> None:
     @routes.get("/")
     async def versions() -> Response:
         return Json([1])
 
+
+def _maintenance(routes: APIRouter, service: Service) -> None:
     @routes.get("/1/status")
     async def status() -> Response:
         return Json(views.status(service.configuration.current))
@@ -83,6 +87,6 @@ def _page(routes: APIRouter, service: Service) -> None:
     async def news(after: int = -1, seconds: pydantic.FiniteFloat = 30) -> Response:
         return Json({"number": await service.news.after(after, seconds=min(max(seconds, 0), 60))})
 
-    @routes.get("/ui")
+    @routes.get("/ui", response_class=HTMLResponse)
     async def ui() -> Response:
         return page.answer(service)

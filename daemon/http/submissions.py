@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from ...plugins.module_utils.domain import changes, errors
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import errors
 from ..jobs import values
+from . import asking
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..service import Service
 
-SOURCE = "gnt:user"
+PRIORITIES = (-20, 19)
+IN_SERVICE = frozenset({"regular", "master-candidate"})
 
 
-def role(service: Service, name: str, wanted: str, *, force: bool) -> values.Job:
-    """The job that gives a node its role; `online` confirms the power and asks for a fresh diagnosis first.
+def role(cluster: clusters.Cluster, name: str, wanted: str, *, force: bool) -> list[values.Opcode]:
+    """The opcodes that give a node its role; `online` confirms the power and asks for a fresh diagnosis first.
+
+    `regular` and `master-candidate` are Ganeti's words for in service, from wherever the node is.
 
     Raises:
-        NotFound: there is no such node. Refused: the master keeps its role, and offline is not drained.
+        NotFound: there is no such node. Refused: the master keeps its role, offline is not drained, and candidates
+        are chosen by the size of their pool.
     """
-    cluster = service.configuration.current
     node = cluster.node(name)
     if wanted in {"drained", "offline"} and clusters.role(cluster, node) is clusters.Role.MASTER:
         raise errors.Refused(f"{node.name} is the master: move the master role to another node first")
+    if wanted in IN_SERVICE:
+        if wanted == "master-candidate":
+            _refuse_beyond_the_pool(cluster, node)
+        wanted = "online" if node.offline else "undrained"
     if wanted in {"drained", "undrained"} and node.offline:
         raise errors.Refused(f"{node.name} is offline: bring it back with `roundsman node online {node.name}` first")
     roles: dict[str, dict[str, Any]] = {
@@ -37,31 +48,65 @@ def role(service: Service, name: str, wanted: str, *, force: bool) -> values.Job
         opcodes.insert(0, values.Opcode("diagnose", {"node": node.uuid}))
         if clusters.parameter(cluster, node, "oob_program") is not None:
             opcodes.insert(0, values.Opcode("power", {"node": node.uuid, "command": "status", "expect": "on"}))
-    return _job(service, node, opcodes, reason=f"node {wanted}")
+    return opcodes
 
 
-def power(service: Service, name: str, command: str, *, force: bool) -> values.Job:
-    """The job that changes or reads a node's power.
+def _refuse_beyond_the_pool(cluster: clusters.Cluster, node: clusters.Node) -> None:
+    stated = changes.role_change(cluster, node, drained=False, offline=False)
+    if not any(isinstance(one, changes.NodeRole) and one.node == node.uuid and one.master_candidate for one in stated):
+        size = cluster.cluster.candidate_pool_size
+        raise errors.Refused(f"{node.name} would be no candidate: the pool has its {size}, or it is not master_capable")
+
+
+def power(cluster: clusters.Cluster, name: str, command: str, *, force: bool) -> list[values.Opcode]:
+    """The opcode that changes or reads a node's power.
 
     Raises:
         NotFound: there is no such node. Refused: it has no BMC, or it is the master.
     """
-    cluster = service.configuration.current
     node = cluster.node(name)
     if clusters.parameter(cluster, node, "oob_program") is None:
         raise errors.Refused(f"Node {node.name} does not support OOB commands")
     if command in {"off", "cycle"} and node.uuid == cluster.cluster.master_node:
         raise errors.Refused(f"{node.name} is the master: its power cannot be taken from here")
-    params: dict[str, Any] = {"node": node.uuid, "command": command, "force": force}
-    return _job(service, node, [values.Opcode("power", params)], reason=f"node power {command}")
+    return [values.Opcode("power", {"node": node.uuid, "command": command, "force": force})]
 
 
-def _job(service: Service, node: clusters.Node, opcodes: list[values.Opcode], *, reason: str) -> values.Job:
+async def submit(
+    service: Service,
+    opcodes: Sequence[values.Opcode],
+    *,
+    priority: int = 0,
+    reason: Sequence[tuple[str, str]] = (),
+    dry_run: bool = False,
+) -> values.Job:
+    """Have the queue take a new job of these opcodes, all of one priority; jobs that come together share one write.
+
+    `reason` are the sources and texts of its trail; without one the kinds of the opcodes are told as the user's.
+
+    Raises:
+        InvalidInput: an opcode is unknown, its parameters are wrong, or it cannot be tried without being done.
+        StoreFailed: the job could not be made durable. Refused: the queue takes no jobs.
+    """
+    if not PRIORITIES[0] <= priority <= PRIORITIES[1]:
+        raise errors.InvalidInput(f"the priority {priority} is not between {PRIORITIES[0]} and {PRIORITIES[1]}")
+    steps = [dataclasses.replace(one, priority=priority, dry_run=dry_run) for one in opcodes]
+    job = _job(service, steps, trail=reason or [(asking.USER, ", ".join(one.kind for one in opcodes))])
+    return (await service.queue.submit([job]))[0]
+
+
+def _job(service: Service, opcodes: Sequence[values.Opcode], *, trail: Sequence[tuple[str, str]]) -> values.Job:
     now = service.queue.now()
     return values.Job(
-        id=service.queue.reserve(1)[0],
+        id=0,  # the queue numbers it
         opcodes=tuple(opcodes),
-        reason=(values.Reason(SOURCE, reason, int(now * 1e9)),),
+        reason=tuple(values.Reason(source, text, int(now * 1e9)) for source, text in trail),
         received=now,
-        names={node.uuid: node.name},
+        names=_names(service.configuration.current, opcodes),
     )
+
+
+def _names(cluster: clusters.Cluster, opcodes: Sequence[values.Opcode]) -> dict[str, str]:
+    named: dict[str, Any] = {**cluster.nodegroups, **cluster.nodes, **cluster.instances}
+    uuids = {value for one in opcodes for value in one.params.values() if isinstance(value, str)}
+    return {one: named[one].name for one in sorted(uuids) if one in named}

@@ -25,6 +25,7 @@ class FindInstance:
     """See on which of its nodes an instance runs, and record it as its primary."""
 
     kind: ClassVar[str] = "find_instance"
+    time_limit: ClassVar[int] = 300
     instance: str
     nodes: tuple[str, ...]
 

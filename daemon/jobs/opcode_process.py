@@ -1,23 +1,29 @@
 """The process of one opcode: runs its playbook with ansible-runner and leaves `result.json`.
 
-It is started detached, with the descriptor of its livelock, and outlives the daemon. Its first act is `began`.
+It is started detached, with the descriptor of its livelock, and outlives the daemon. Its first act is `began`; before
+its last, the result, every process of the run has ended.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
-from ...plugins.plugin_utils import durable_files
+from ...plugins.plugin_utils import connection_tries, durable_files, run_group, run_records
 from .. import faults
+from . import task_log
 
 FAILURES = {"runner_on_failed", "runner_on_unreachable", "runner_item_on_failed"}
 TEXT_LIMIT = 2000
+GRACE = 20
+"""Seconds that ansible-runner has to notice that its play was ended."""
 
 
 def main() -> None:
@@ -26,9 +32,46 @@ def main() -> None:
     os.set_inheritable(livelock, False)  # noqa: FBT003 - the signature of os
     faults.point("before-began")
     _begin(run)
-    outcome = _play(run, json.loads((run / "opcode.json").read_bytes()))
+    run_group.join(run)
+    spec = json.loads((run / "opcode.json").read_bytes())
+    limit = _Limit(run, seconds=spec["time_limit"])
+    outcome = limit.outcome(_play(run, spec))
+    _forget_environment(run)
+    run_group.end(run)
     faults.point("before-result")
-    durable_files.replace(run / "result.json", json.dumps({**outcome, "cpu_seconds": _cpu_seconds()}).encode())
+    run_records.conclude(run, outcome)
+
+
+class _Limit:
+    """Ends the run when its time is over, ansible-runner itself when that does not notice, and says so."""
+
+    def __init__(self, run: Path, *, seconds: float) -> None:
+        self._run, self._seconds, self._started = run, seconds, time.time()
+        self._reached, self._over = threading.Event(), threading.Event()
+        threading.Thread(target=self._watch, name="time limit", daemon=True).start()
+
+    def outcome(self, outcome: dict[str, Any]) -> dict[str, Any]:
+        """What became of the run: what it says of itself, unless it was ended."""
+        self._over.set()
+        told = self._told() if self._reached.is_set() and outcome["status"] != "success" else outcome
+        return {**told, "seconds": time.time() - self._started, "cpu_seconds": _cpu_seconds()}
+
+    def _told(self) -> dict[str, Any]:
+        return {
+            "status": "error",
+            "text": f"time limit of {self._seconds:g} s reached: all of its processes were ended",
+        }
+
+    def _watch(self) -> None:
+        if self._over.wait(self._seconds):
+            return
+        self._reached.set()
+        for _ in range(GRACE):
+            run_group.end(self._run)
+            if self._over.wait(1):
+                return
+        run_records.conclude(self._run, {**self._told(), "seconds": time.time() - self._started})
+        os._exit(1)
 
 
 def _begin(run: Path) -> None:
@@ -44,15 +87,16 @@ def _play(run: Path, spec: dict[str, Any]) -> dict[str, Any]:
 
     failures: list[str] = []
     said: list[str] = []
+    log = task_log.Writer(run)
 
     def listen(event: dict[str, Any]) -> bool:
         data = event.get("event_data", {})
         said.extend(filter(None, [data.get("artifact_data", {}).get("roundsman_text")]))
         if event.get("event") in FAILURES and not data.get("ignore_errors"):
-            failures.append(_failure(data))
+            failures.append(_failure(data, is_unreachable=event["event"] == "runner_on_unreachable"))
+        log.event(event)
         return True
 
-    started = time.time()
     try:
         runner = ansible_runner.run(
             private_data_dir=str(run / "runner"),
@@ -61,19 +105,23 @@ def _play(run: Path, spec: dict[str, Any]) -> dict[str, Any]:
             inventory=str(run / "inventory.json"),
             extravars=spec["variables"],
             envvars=spec["environment"],
-            settings={"job_timeout": spec["time_limit"], "suppress_env_files": True, "pexpect_timeout": 1},
+            settings={"suppress_env_files": True, "pexpect_timeout": 1},
             event_handler=listen,
             quiet=True,
         )
     except Exception as error:  # noqa: BLE001 - the one place where any failure becomes a recorded outcome
-        return {
-            "status": "error",
-            "text": f"ansible-runner failed: {error}",
-            "seconds": time.time() - started,
-        }
+        return {"status": "error", "text": f"ansible-runner failed: {error}"}
     text = "; ".join(said) if runner.rc == 0 else _summary(failures, runner, run)
     status = "success" if runner.rc == 0 else "error"
-    return {"status": status, "rc": runner.rc, "text": text[:TEXT_LIMIT], "seconds": time.time() - started}
+    return {"status": status, "rc": runner.rc, "text": text[:TEXT_LIMIT]}
+
+
+def _forget_environment(run: Path) -> None:
+    """ansible-runner writes the whole environment of a play down; nobody needs it, and it may hold a secret."""
+    path = run / "runner/artifacts/run/command"
+    with contextlib.suppress(OSError, ValueError):
+        told = json.loads(path.read_bytes())
+        durable_files.replace(path, json.dumps({key: told[key] for key in told if key != "env"}).encode(), mode=0o600)
 
 
 def _cpu_seconds() -> float:
@@ -85,21 +133,19 @@ def _cpu_seconds() -> float:
 def _summary(failures: list[str], runner: Any, run: Path) -> str:
     if failures:
         return failures[-1]
-    if runner.status == "timeout":
-        return "the time limit of this opcode was reached"
     output = run / "runner/artifacts/run/stdout"
     lines = output.read_text(errors="replace").strip().splitlines() if output.exists() else []
     return f"ansible-playbook ended with {runner.rc}: " + " ".join(lines[-3:])
 
 
-def _failure(data: dict[str, Any]) -> str:
+def _failure(data: dict[str, Any], *, is_unreachable: bool) -> str:
     result = data.get("res", {})
     text = next((result[key] for key in ("msg", "reason", "stderr", "exception") if result.get(key)), "no message")
     if data.get("task_action") == "ansible.builtin.fail":
         return str(text)
     host = result.get("_ansible_delegated_vars", {}).get("ansible_delegated_host") or data.get("host", "")
     where = "" if host == "localhost" else f" on {host}"
-    return f"{data.get('task', '')}{where}: {text}"
+    return f"{data.get('task', '')}{where}: " + (connection_tries.told(str(text)) if is_unreachable else str(text))
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -13,7 +13,8 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.plugin_utils import durable_files, livelocks
+from ...plugins.module_utils.domain import errors
+from ...plugins.plugin_utils import durable_files, livelocks, run_group, run_records
 from .. import faults
 from ..locks import desk
 
@@ -21,7 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
-RUN_VARIABLE = "ROUNDSMAN_RUN"
+RUN_VARIABLE = run_group.RUN_VARIABLE
+LOG = logging.getLogger(__name__)
+INHERITED = frozenset(
+    {
+        *("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SSH_AUTH_SOCK", "TMPDIR", "TZ", "USER"),
+        *("ROUNDSMAN_FAULTS", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "VIRTUAL_ENV"),
+    }
+)
+"""What a run has of the daemon's environment, beside the locale's and Ansible's settings: no other secret enters."""
+SECRETS = ("_TOKEN", "_PASSWORD", "_PASS", "_SECRET", "_KEY")
 
 
 class Standing(Enum):
@@ -63,7 +73,7 @@ class Processes:
         livelock = os.open(run / "livelock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
             fcntl.flock(livelock, fcntl.LOCK_EX)
-            with (run / "output").open("ab") as output:
+            with open(run / "output", "ab", opener=_private) as output:
                 self.children[run] = subprocess.Popen(
                     [sys.executable, "-m", f"{__package__}.opcode_process", str(run), str(livelock)],
                     stdin=subprocess.DEVNULL,
@@ -72,7 +82,7 @@ class Processes:
                     pass_fds=(livelock,),
                     start_new_session=True,
                     cwd=run,
-                    env={**os.environ, **spec.environment, RUN_VARIABLE: str(run)},
+                    env={**_inherited(), **spec.environment, RUN_VARIABLE: str(run)},
                 )
         finally:
             os.close(livelock)
@@ -93,7 +103,8 @@ class Processes:
             "environment": environment,
             "time_limit": spec.time_limit,
         }
-        (run / "runner").mkdir(mode=0o750, exist_ok=True)
+        # Results of modules are nobody else's business.
+        (run / "runner").mkdir(mode=0o700, exist_ok=True)
         for name, text in spec.files.items():
             durable_files.replace(run / name, text.encode())
         durable_files.replace(run / "inventory.json", spec.inventory)
@@ -101,46 +112,38 @@ class Processes:
         durable_files.replace(run / "opcode.json", json.dumps(opcode).encode())
 
 
+def _inherited() -> dict[str, str]:
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in INHERITED or (name.startswith(("LC_", "ANSIBLE_", "COVERAGE_")) and not name.endswith(SECRETS))
+    }
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 def standing(run: Path) -> Standing:
     """How a run stands: its livelock held, its result there, or which of its files is missing."""
     if livelocks.is_alive(run / "livelock"):
         return Standing.RUNNING
-    if (run / "result.json").exists():
-        return Standing.ENDED
+    if run_records.has_result(run):
+        return Standing.ENDED if _is_readable(run) else Standing.LOST
     return Standing.LOST if (run / "began").exists() else Standing.NEVER_RAN
 
 
+def _is_readable(run: Path) -> bool:
+    try:
+        run_records.result(run)
+    except errors.InvalidInput:
+        return False
+    return True
+
+
 def end_all_of(run: Path) -> int:
-    """Kill every process that belongs to a run, its modules' children included; returns how many there were.
-
-    A process belongs to a run when its environment names the run, or when it descends from one that does.
-    """
-    killed: set[int] = set()
-    while found := _members(run) - killed:
-        for pid in found:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                continue
-        killed |= found
-    return len(killed)
-
-
-def _members(run: Path) -> set[int]:
-    wanted = f"{RUN_VARIABLE}={run}".encode()
-    parents: dict[int, int] = {}
-    members: set[int] = set()
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            parents[int(entry.name)] = int((entry / "stat").read_bytes().rpartition(b")")[2].split()[1])
-            # Another user's environment cannot be read, but its ancestry can.
-            if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                members.add(int(entry.name))
-        except (OSError, IndexError):
-            continue
-    while grown := {pid for pid, parent in parents.items() if parent in members} - members:
-        members |= grown
-    members.discard(os.getpid())
-    return members
+    """Kill every process that belongs to a run, its modules' children included; returns how many there were."""
+    ended = run_group.end(run)
+    if ended.left:
+        LOG.error("%s: processes %s cannot be ended", run, ", ".join(map(str, sorted(ended.left))))
+    return ended.count

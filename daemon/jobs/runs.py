@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ...plugins.module_utils.domain.locks import Mode
     from ...plugins.plugin_utils.opcodes import contract
 
-TIME_LIMIT = 3600
-
 
 def run_spec(
     cluster: clusters.Cluster,
@@ -35,6 +33,6 @@ def run_spec(
         environment=environment,
         inventory=hosts.run_inventory(cluster, dict.fromkeys(made.hosts(cluster)), root=environment["ROUNDSMAN_ROOT"]),
         granted={lock: mode.value for lock, mode in granted.items()},
-        time_limit=TIME_LIMIT,
+        time_limit=made.time_limit,
         files=made.files(),
     )

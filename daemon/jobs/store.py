@@ -1,20 +1,51 @@
-"""Jobs on disk: one folder per job, `queue/<id>/job.json`, and a run folder per opcode that touches nodes."""
+"""Jobs on disk: one folder per job, `queue/<id>/job.json`, and a run folder per opcode that touches nodes.
+
+Every job file carries its checksum. One that is damaged is never loaded: its bytes are kept as
+`queue/damaged/<id>/job.json` for a person, and a job that stands in for it takes its place in the queue, so that all
+that depends on it learns of it. The files of its runs stay where they are.
+"""
 
 from __future__ import annotations
 
-import json
+import logging
+import os
+from concurrent import futures
 from typing import TYPE_CHECKING
 
 import pydantic
 
 from ...plugins.module_utils.domain import errors
-from ...plugins.plugin_utils import durable_files
-from . import values
+from ...plugins.plugin_utils import durable_files, sealed_json
+from . import archive, values
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+LOG = logging.getLogger(__name__)
+TOGETHER = 8
+"""How many files are made durable at once: file systems join such requests."""
 _ADAPTER = pydantic.TypeAdapter(values.Job)
+
+
+def encode(job: values.Job) -> bytes:
+    """The content of a job's file."""
+    return sealed_json.seal(_ADAPTER.dump_json(job, indent=1))
+
+
+def decode(data: bytes, *, number: int) -> values.Job:
+    """The job in the content of its file.
+
+    Raises:
+        InvalidInput: the file is damaged, or is that of another job.
+    """
+    try:
+        job = _ADAPTER.validate_json(sealed_json.unseal(data))
+    except pydantic.ValidationError as error:
+        raise errors.InvalidInput(str(error.errors(include_url=False)[0]["msg"])) from error
+    if job.id != number:
+        raise errors.InvalidInput(f"it says that it is job {job.id}")
+    return job
 
 
 class Store:
@@ -22,6 +53,7 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.archive = archive.Archive(folder)
 
     def save(self, job: values.Job) -> None:
         """Make a job's state durable; a new job's folder appears with its file.
@@ -29,6 +61,109 @@ class Store:
         Raises:
             StoreFailed: it could not be written; what was there before is still there.
         """
+        folder = self._made(job)
+        durable_files.replace(folder / "job.json", encode(job))
+
+    def save_new(self, jobs: Sequence[values.Job]) -> None:
+        """Make new jobs durable together; nothing of them is left when one of them cannot be.
+
+        Raises:
+            StoreFailed: one could not be written.
+        """
+        made: list[Path] = []
+        try:
+            for job in jobs:
+                made.append(self._folder / str(job.id))
+                made[-1].mkdir(parents=True, exist_ok=True)
+            if len(jobs) == 1:
+                durable_files.replace(made[0] / "job.json", encode(jobs[0]))
+            else:
+                with futures.ThreadPoolExecutor(TOGETHER) as pool:
+                    list(pool.map(lambda job: durable_files.replace(self._path(job.id), encode(job)), jobs))
+            durable_files.sync_folder(self._folder)
+        except (OSError, errors.StoreFailed) as error:
+            for folder in made:
+                _undo(folder)
+            text = error.strerror if isinstance(error, OSError) else error
+            raise errors.StoreFailed(f"no job was submitted: {text}") from error
+
+    def load(self) -> dict[int, values.Job]:
+        """Every job in the queue, by id; a folder without a job file is one that was never submitted."""
+        found: dict[int, values.Job] = {}
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for number in sorted(archive.numbers(self._folder)):
+            try:
+                data = self._path(number).read_bytes()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise errors.StoreFailed(f"{self._path(number)} cannot be read: {error.strerror}") from error
+            try:
+                found[number] = decode(data, number=number)
+            except errors.InvalidInput as error:
+                found[number] = self._set_aside(number, data, str(error))
+        return found
+
+    def archived(self, number: int) -> values.Job | None:
+        """The archived job of this number; one whose file is damaged counts as one that ended in error."""
+        path = self.archive.folder(number) / "job.json"
+        try:
+            return decode(path.read_bytes(), number=number)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise errors.StoreFailed(f"{path} cannot be read: {error.strerror}") from error
+        except errors.InvalidInput as error:
+            LOG.error("%s is damaged: %s", path, error)  # noqa: TRY400 - the file's name and the reason say it all
+            return values.unreadable(number, f"{path} is damaged: {error}", status=values.Status.ERROR)
+
+    def damaged(self) -> list[int]:
+        """The numbers of the jobs whose damaged files were set aside."""
+        folder = self._folder / "damaged"
+        return sorted(archive.numbers(folder)) if folder.is_dir() else []
+
+    def highest_id(self) -> int:
+        """The highest number that a job ever had; of the archive only the newest part is looked at."""
+        return max(
+            max(archive.numbers(self._folder), default=0),
+            max(self.damaged(), default=0),
+            self.archive.highest_id(),
+        )
+
+    def run_folder(self, job: int, index: int) -> Path:
+        """Where the run of an opcode keeps its files."""
+        return self._folder / str(job) / str(index)
+
+    def runs(self, job: int) -> list[Path]:
+        """The run folders of a job, in the order of its opcodes."""
+        folder = self._folder / str(job)
+        return [folder / str(index) for index in sorted(archive.numbers(folder))] if folder.is_dir() else []
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether the queue takes no jobs."""
+        return (self._folder / "drain").exists()
+
+    def drain(self, *, wanted: bool) -> None:
+        """Let the queue take no jobs from now on, or again.
+
+        Raises:
+            StoreFailed: it could not be made durable.
+        """
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            if wanted:
+                (self._folder / "drain").touch()
+            else:
+                (self._folder / "drain").unlink(missing_ok=True)
+            durable_files.sync_folder(self._folder)
+        except OSError as error:
+            raise errors.StoreFailed(f"{self._folder / 'drain'}: {error.strerror}") from error
+
+    def _path(self, number: int) -> Path:
+        return self._folder / str(number) / "job.json"
+
+    def _made(self, job: values.Job) -> Path:
         folder = self._folder / str(job.id)
         try:
             if not folder.exists():
@@ -36,32 +171,26 @@ class Store:
                 durable_files.sync_folder(self._folder)
         except OSError as error:
             raise errors.StoreFailed(f"{folder} could not be made: {error.strerror}") from error
-        durable_files.replace(folder / "job.json", _ADAPTER.dump_json(job, indent=1))
+        return folder
 
-    def load(self) -> dict[int, values.Job]:
-        """Every job in the queue, by id; a folder without a job file is one that was never submitted.
+    def _set_aside(self, number: int, data: bytes, why: str) -> values.Job:
+        """Keep the bytes of a damaged file, and put a job in its place; it runs until what it left is cleared up."""
+        kept = self._folder / "damaged" / str(number)
+        text = f"{self._path(number)} was damaged and is not loaded: {why}; what was in it is kept in {kept}"
+        LOG.critical("job %s: %s", number, text)
+        stands_in = values.unreadable(number, text, status=values.Status.RUNNING)
+        try:
+            kept.mkdir(parents=True, exist_ok=True)
+            durable_files.replace(kept / "job.json", data)
+            durable_files.sync_folder(kept.parent)
+            self.save(stands_in)
+        except (OSError, errors.StoreFailed):
+            # The damaged file still stands, and is found again at the next start.
+            LOG.exception("job %s: its damaged file could not be set aside", number)
+        return stands_in
 
-        Raises:
-            StoreFailed: a job file is damaged.
-        """
-        found: dict[int, values.Job] = {}
-        self._folder.mkdir(parents=True, exist_ok=True)
-        for path in self._folder.glob("*/job.json"):
-            if not path.parent.name.isdigit():
-                continue
-            try:
-                job = _ADAPTER.validate_json(path.read_bytes())
-            except (pydantic.ValidationError, json.JSONDecodeError) as error:
-                raise errors.StoreFailed(f"{path} is damaged: move it aside to go on without that job") from error
-            if str(job.id) != path.parent.name:
-                raise errors.StoreFailed(f"{path} is damaged: it says that it is job {job.id}")
-            found[job.id] = job
-        return dict(sorted(found.items()))
 
-    def highest_id(self) -> int:
-        """The highest number that a job folder ever had."""
-        return max((int(path.name) for path in self._folder.iterdir() if path.name.isdigit()), default=0)
-
-    def run_folder(self, job: int, index: int) -> Path:
-        """Where the run of an opcode keeps its files."""
-        return self._folder / str(job) / str(index)
+def _undo(folder: Path) -> None:
+    (folder / "job.json").unlink(missing_ok=True)
+    if folder.is_dir() and not os.listdir(folder):  # noqa: PTH208 - the names alone, and one look
+        folder.rmdir()

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotations at run time
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+from ...plugins.module_utils.domain import errors
+
+HIGHEST, LOWEST = -20, 19
+SUBMITTABLE = {"high": -10, "normal": 0, "low": 10}
+UNREADABLE = "unreadable"
+"""The kind of the only opcode of a job that stands in for one whose file was damaged; nobody can submit it."""
 
 
 class Status(Enum):
@@ -25,7 +33,11 @@ FINAL = frozenset({Status.CANCELED, Status.SUCCESS, Status.ERROR})
 
 @dataclass(frozen=True)
 class Opcode:
-    """One step of a job; `text` says how it ended, `run` names the run folder of one that touches nodes."""
+    """One step of a job; `text` says how it ended, `run` names the run folder of one that touches nodes.
+
+    `result` is the JSON value that it leaves; with `dry_run` it says what it would do. `aged` is by how much waiting
+    for locks has improved `priority`: their sum is the priority that was asked for.
+    """
 
     kind: str
     params: Mapping[str, Any]
@@ -35,11 +47,17 @@ class Opcode:
     text: str = ""
     started: float = 0.0
     ended: float = 0.0
+    result: Any = None
+    dry_run: bool = False
+    aged: int = 0
 
 
 @dataclass(frozen=True)
 class Dependency:
-    """Another job, and the final statuses of it that let this one start."""
+    """Another job, and the final statuses of it that let this one start; no statuses stand for any.
+
+    In a submission a negative number names a job of the same submission: -1 is the one just before.
+    """
 
     job: int
     statuses: tuple[Status, ...] = (Status.SUCCESS,)
@@ -96,6 +114,72 @@ class Job:
         return next((index for index, one in enumerate(self.opcodes) if one.status not in FINAL), None)
 
     @property
+    def has_begun(self) -> bool:
+        """Whether an opcode of it has been at work."""
+        return any(one.status not in {Status.QUEUED, Status.WAITING} for one in self.opcodes)
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether it stands in for a job whose file was damaged."""
+        return self.opcodes[0].kind == UNREADABLE if self.opcodes else False
+
+    @property
     def text(self) -> str:
         """Why it ended as it did."""
         return next((one.text for one in self.opcodes if one.status is Status.ERROR), "")
+
+    def with_opcode(self, index: int, opcode: Opcode) -> Job:
+        """The job with another opcode in this place."""
+        return dataclasses.replace(self, opcodes=(*self.opcodes[:index], opcode, *self.opcodes[index + 1 :]))
+
+    def over(self, *, now: float, text: str) -> Job:
+        """The job at its end: whatever has not ended never starts, and says why."""
+        opcodes = tuple(
+            one if one.status in FINAL else dataclasses.replace(one, status=Status.CANCELED, text=text, ended=now)
+            for one in self.opcodes
+        )
+        return dataclasses.replace(self, opcodes=opcodes, ended=now)
+
+    def with_priority(self, priority: int) -> Job:
+        """The job with another priority of all opcodes that are queued or wait.
+
+        Raises:
+            Refused: it has ended, is being canceled, or all that is left of it runs.
+        """
+        if self.is_final or self.canceling:
+            raise errors.Refused(f"job {self.id} keeps its priority: it is {self.status.value}")
+        opcodes = tuple(
+            dataclasses.replace(one, priority=priority, aged=0)
+            if one.status in {Status.QUEUED, Status.WAITING}
+            else one
+            for one in self.opcodes
+        )
+        if opcodes == self.opcodes and not any(one.status in {Status.QUEUED, Status.WAITING} for one in self.opcodes):
+            raise errors.Refused(f"job {self.id} keeps its priority: its last opcode runs")
+        return dataclasses.replace(self, opcodes=opcodes)
+
+
+def check_priority(priority: int) -> None:
+    """A priority is from -20 to 19.
+
+    Raises:
+        InvalidInput: it is not.
+    """
+    if not HIGHEST <= priority <= LOWEST:
+        raise errors.InvalidInput(f"the priority {priority} is not from {HIGHEST} to {LOWEST}")
+
+
+def check_submittable(priority: int) -> None:
+    """A person or program outside the daemon chooses from three priorities (seed 004, "Job priorities").
+
+    Raises:
+        InvalidInput: it is another one.
+    """
+    if priority not in SUBMITTABLE.values():
+        choices = ", ".join(f"{number} ({name})" for name, number in SUBMITTABLE.items())
+        raise errors.InvalidInput(f"the priority {priority} cannot be asked for: use {choices}")
+
+
+def unreadable(number: int, text: str, *, status: Status) -> Job:
+    """A job that stands in for one whose file was damaged."""
+    return Job(number, (Opcode(UNREADABLE, {}, status=status, text=text),))

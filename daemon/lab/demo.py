@@ -45,15 +45,15 @@ class Demo:
         ended: dict[str, dict[str, Any]] = self._until(self.both_ended)
         self._prove(ended)
         for name, incident in ended.items():
-            self._put(f"/2/incidents/{incident['id']}/acknowledge")
+            self._put(f"/2/incidents/{incident['id']}/ack")
             self._say(f"the incident of {name} is acknowledged: its tag is removed", "bold")
         self._bring_back()
 
     def _bring_back(self) -> None:
         self._lab.node(EVACUATED).say(world.OK)
         self._say(f"somebody has swapped the disk: {EVACUATED} is healthy; it is powered on and brought back", "bold")
-        self._job(self._put(f"/2/nodes/{EVACUATED}/power", {"command": "on"}))
-        self._job(self._put(f"/2/nodes/{EVACUATED}/role", {"role": "online"}))
+        self._job(self._put(f"/2/nodes/{EVACUATED}/power", {"command": "on"})["id"])
+        self._job(self._put(f"/2/nodes/{EVACUATED}/role", "online"))
         role = self._until(lambda: self._role_of(EVACUATED) in {"candidate", "regular"} and self._role_of(EVACUATED))
         self._say(f"{EVACUATED} is {role} again", "green")
         self._until(lambda: not self._get("/1/status"))
@@ -107,11 +107,11 @@ class Demo:
             raise errors.Failed("the nodes' journals say: " + "; ".join(wrong))
         self._say("the nodes' journals prove: no instance was lost or ran twice, and each opcode ran once", "green")
 
-    def _job(self, job: dict[str, Any]) -> None:
-        ended = self._until(lambda: self._final(job["id"]))
-        self._tell_jobs([job["id"]])
+    def _job(self, job: int) -> None:
+        ended = self._until(lambda: self._final(job))
+        self._tell_jobs([job])
         if ended["status"] != "success":
-            raise errors.Failed(f"job {job['id']} ended in {ended['status']}: {ended['text']}")
+            raise errors.Failed(f"job {job} ended in {ended['status']}: {ended['text']}")
 
     def _final(self, job: int) -> dict[str, Any] | None:
         self._tell_jobs([job])
@@ -133,7 +133,7 @@ class Demo:
         with daemon_client.connected(self._socket, seconds=70) as client:
             return client.get(path).raise_for_status().json()
 
-    def _put(self, path: str, body: dict[str, Any] | None = None) -> Any:
+    def _put(self, path: str, body: Any = None) -> Any:
         with daemon_client.connected(self._socket, seconds=70) as client:
             answer = client.put(path, json=body)
         if answer.is_error:

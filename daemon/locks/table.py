@@ -5,8 +5,9 @@ clashes with an earlier waiting request waits behind it, so nobody is overtaken,
 waiting group of its own priority that wants just the same, and that an owner never waits behind a request that waits
 for this owner. Locks are asked for in their order, so there is always somebody who waits for nobody.
 
-Costs: a change looks at the requests that it serves and, for each lock that it touches, at one more; a set lock touches
-every lock of its level that somebody holds or wants.
+Costs: a change looks, for each lock that it touches, at the requests up to the first exclusive one that must wait on
+(where something shared is let go of, at the exclusive ones only) and at the owners who wait while they hold something;
+a set lock touches every lock of its level that somebody holds or wants.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ...plugins.module_utils.domain import errors, locks
 from ...plugins.module_utils.domain.locks import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Table:
     _mine: dict[Owner, dict[str, Mode]] = field(default_factory=dict)
     _requests: dict[Owner, Request] = field(default_factory=dict)
     _queues: dict[str, list[Request]] = field(default_factory=dict)
+    _alone: dict[str, list[Request]] = field(default_factory=dict)
     _known: dict[str, set[str]] = field(default_factory=dict)
     _arrivals: itertools.count[int] = field(default_factory=itertools.count)
 
@@ -86,15 +88,15 @@ class Table:
         """Ask for locks; returns the owners whose requests are granted by this call.
 
         Raises:
-            LockRefused: the owner waits already, names no lock, asks against the order, or asks to make exclusive what
-                another one who shares it is about to make exclusive.
+            LockRefused: the owner waits already, names no lock, asks against the order, or asks for what is held by one
+                who waits for this owner, so that neither could go on.
         """
         if owner in self._requests:
             raise errors.LockRefused(f"{owner.name} waits for locks already")
         mine = self.locks_of(owner)
         missing = {lock: mode for lock, mode in wants.items() if not locks.covers(mine, lock, mode)}
         _check_order(owner, mine, missing)
-        self._check_upgrades(owner, mine, missing)
+        self._check_circle(owner, missing)
         number = next(self._arrivals)
         arrival = self._group(priority, missing, otherwise=number)
         self._enqueue(Request(owner, missing, priority, arrival, number, purpose, now))
@@ -103,15 +105,16 @@ class Table:
     def release(self, owner: Owner, names: Iterable[str] | None = None) -> list[Owner]:
         """Take locks from an owner, or all it holds and wants; returns the owners that are granted theirs by it."""
         mine = self._mine.get(owner, {})
-        gone = list(mine) if names is None else [name for name in names if name in mine]
-        withdrawn = self._dequeue(owner) if names is None else []
-        for lock in gone:
+        gone = {name: mine[name] for name in (list(mine) if names is None else names) if name in mine}
+        freed = {**(self._dequeue(owner) if names is None else {})}
+        for lock, mode in gone.items():
             self._let_go(owner, lock)
-        return self.grant([*gone, *withdrawn])
+            freed[lock] = Mode.EXCLUSIVE if Mode.EXCLUSIVE in {mode, freed.get(lock)} else mode
+        return self._grant(freed)
 
     def withdraw(self, owner: Owner) -> list[Owner]:
         """Take back what an owner waits for; what it holds it keeps. Returns the owners that are granted theirs."""
-        return self.grant(self._dequeue(owner))
+        return self._grant(self._dequeue(owner))
 
     def downgrade(self, owner: Owner, names: Iterable[str]) -> list[Owner]:
         """Make shared what an owner holds exclusively; returns the owners that are granted theirs by it.
@@ -119,13 +122,13 @@ class Table:
         Raises:
             LockRefused: it does not hold one of them.
         """
-        changed = list(names)
+        mine, changed = self.locks_of(owner), list(names)
         for lock in changed:
-            if owner not in self.held.get(lock, {}):
+            if lock not in mine:
                 raise errors.LockRefused(f"{owner.name} does not hold {lock}")
         for lock in changed:
             self.hold(owner, lock, Mode.SHARED)
-        return self.grant(changed)
+        return self._grant({lock: mine[lock] for lock in changed})
 
     def reprioritize(self, owner: Owner, priority: int) -> list[Owner]:
         """Give a waiting request another priority; it keeps its arrival. Returns the owners that are granted theirs."""
@@ -135,29 +138,7 @@ class Table:
         touched = self._dequeue(owner)
         number = before.number
         self._enqueue(Request(owner, before.wants, priority, number, number, before.purpose, before.since))
-        return self.grant(touched)
-
-    def grant(self, touched: Iterable[str]) -> list[Owner]:
-        """Serve the requests that a change of these locks lets go on, in their order."""
-        names = dict.fromkeys(other for lock in touched for other in self._overlapping(lock))
-        granted: list[Owner] = []
-        blocked: set[Owner] = set()
-        closed: set[str] = set()
-        queues = ([(one.place, name, one) for one in self._queues.get(name, ())] for name in names)
-        for _place, name, request in heapq.merge(*queues, key=lambda entry: entry[0]):
-            if name in closed and request.owner not in self._mine:
-                continue
-            if request.owner in blocked or self._requests.get(request.owner) is not request:
-                pass
-            elif self._serve(request.owner):
-                granted.append(request.owner)
-                continue
-            else:
-                blocked.add(request.owner)
-            if request.owner in blocked and request.wants[name] is Mode.EXCLUSIVE:
-                # All others behind it in this queue wait for it; only who holds something may pass.
-                closed.add(name)
-        return granted + self._pass_by()
+        return ([owner] if self._serve(owner) else []) + self._grant(touched)
 
     def hold(self, owner: Owner, lock: str, mode: Mode) -> None:
         """Write down that an owner holds a lock, as a grant does and as a restart does with those of before."""
@@ -181,31 +162,56 @@ class Table:
         request = self._requests.get(owner)
         return [] if request is None else sorted({one.name for one in self._blocking(request)})
 
-    def _blocking(self, request: Request) -> Iterator[Owner]:
-        for lock, mode in request.wants.items():
+    def awaited(self, owner: Owner) -> int | None:
+        """The best priority among the requests that want what an owner holds; costs a look at each of its locks."""
+        queues = (self._queues.get(name) for lock in self._mine.get(owner, ()) for name in self._overlapping(lock))
+        return min((queue[0].priority for queue in queues if queue), default=None)
+
+    def _grant(self, freed: Mapping[str, Mode]) -> list[Owner]:
+        """Serve, in their order, the requests that may go on because locks in these modes are free."""
+        names: dict[str, Mode] = {}
+        for lock, mode in freed.items():
             for name in self._overlapping(lock):
-                for other, held in self.held.get(name, {}).items():
-                    if other != request.owner and locks.clash(mode, held):
-                        yield other
-                for earlier in self._queues.get(name, ()):
-                    if earlier.place >= request.place:
-                        break
-                    if locks.clash(mode, earlier.wants[name]) and not self._waits_for(earlier, request.owner):
-                        yield earlier.owner
+                names[name] = Mode.EXCLUSIVE if Mode.EXCLUSIVE in {mode, names.get(name)} else mode
+        granted: list[Owner] = []
+        blocked: set[Owner] = set()
+        queues = (self._candidates(name, mode, blocked) for name, mode in names.items())
+        for request in heapq.merge(*queues, key=lambda one: one.place):
+            if request.owner in blocked or self._requests.get(request.owner) is not request:
+                continue
+            if self._serve(request.owner):
+                granted.append(request.owner)
+            else:
+                blocked.add(request.owner)
+        return granted + self._pass_by()
+
+    def _candidates(self, name: str, freed: Mode, blocked: set[Owner]) -> Iterator[Request]:
+        """Those who may go on; behind an exclusive one that must wait on, only who holds something may (`_pass_by`)."""
+        queue = self._queues if freed is Mode.EXCLUSIVE else self._alone
+        for request in tuple(queue.get(name, ())):
+            yield request
+            if request.owner in blocked and request.wants[name] is Mode.EXCLUSIVE:
+                return
+
+    def _blocking(self, request: Request) -> Iterator[Owner]:
+        yield from self._clashing(request.owner, request.wants)
+        for earlier in self._ahead(request):
+            if not self._waits_for(earlier, request.owner, self._directly_before):
+                yield earlier.owner
 
     def _pass_by(self) -> list[Owner]:
         """Serve owners that hold something and need not wait behind those who now wait for them."""
-        holding = [request for request in map(self._requests.get, self._mine) if request is not None]
-        return [one.owner for one in sorted(holding, key=lambda one: one.place) if self._serve(one.owner)]
+        both = [self._requests[owner] for owner in self._mine.keys() & self._requests.keys()]
+        return [one.owner for one in sorted(both, key=lambda one: one.place) if self._serve(one.owner)]
 
-    def _waits_for(self, request: Request, owner: Owner) -> bool:
-        """Whether a request cannot be served before an owner lets go of something."""
+    def _waits_for(self, request: Request, owner: Owner, before: Callable[[Request], Iterator[Owner]]) -> bool:
+        """Whether a request cannot be served before an owner lets go of something; `before` is one step of the way."""
         if owner not in self._mine:
             return False
         seen = {request.owner}
         ways = [request]
         while ways:
-            for other in self._directly_before(ways.pop()):
+            for other in before(ways.pop()):
                 if other == owner:
                     return True
                 if other not in seen:
@@ -214,15 +220,23 @@ class Table:
         return False
 
     def _directly_before(self, request: Request) -> Iterator[Owner]:
-        for lock, mode in request.wants.items():
+        yield from self._clashing(request.owner, request.wants)
+        yield from (earlier.owner for earlier in self._ahead(request))
+
+    def _clashing(self, owner: Owner, wants: Mapping[str, Mode]) -> Iterator[Owner]:
+        for lock, mode in wants.items():
             for name in self._overlapping(lock):
                 holders = self.held.get(name, {})
-                yield from (one for one, held in holders.items() if one != request.owner and locks.clash(mode, held))
-                for earlier in self._queues.get(name, ()):
+                yield from (one for one, held in holders.items() if one != owner and locks.clash(mode, held))
+
+    def _ahead(self, request: Request) -> Iterator[Request]:
+        for lock, mode in request.wants.items():
+            queues = self._queues if mode is Mode.EXCLUSIVE else self._alone
+            for name in self._overlapping(lock):
+                for earlier in queues.get(name, ()):
                     if earlier.place >= request.place:
                         break
-                    if locks.clash(mode, earlier.wants[name]):
-                        yield earlier.owner
+                    yield earlier
 
     def _serve(self, owner: Owner) -> bool:
         request = self._requests[owner]
@@ -248,21 +262,26 @@ class Table:
 
     def _enqueue(self, request: Request) -> None:
         self._requests[request.owner] = request
-        for lock in request.wants:
-            bisect.insort(self._queues.setdefault(lock, []), request, key=lambda one: one.place)
+        for lock, mode in request.wants.items():
+            for queues in self._queues_for(mode):
+                bisect.insort(queues.setdefault(lock, []), request, key=lambda one: one.place)
             self._known.setdefault(locks.level(lock), set()).add(lock)
 
-    def _dequeue(self, owner: Owner) -> list[str]:
+    def _dequeue(self, owner: Owner) -> Mapping[str, Mode]:
         request = self._requests.pop(owner, None)
         if request is None:
-            return []
-        for lock in request.wants:
-            queue = self._queues[lock]
-            del queue[bisect.bisect_left(queue, request.place, key=lambda one: one.place)]
-            if not queue:
-                del self._queues[lock]
+            return {}
+        for lock, mode in request.wants.items():
+            for queues in self._queues_for(mode):
+                queue = queues[lock]
+                del queue[bisect.bisect_left(queue, request.place, key=lambda one: one.place)]
+                if not queue:
+                    del queues[lock]
             self._forget(lock)
-        return list(request.wants)
+        return request.wants
+
+    def _queues_for(self, mode: Mode) -> list[dict[str, list[Request]]]:
+        return [self._queues, self._alone] if mode is Mode.EXCLUSIVE else [self._queues]
 
     def _let_go(self, owner: Owner, lock: str) -> None:
         del self._mine[owner][lock]
@@ -278,14 +297,15 @@ class Table:
         if lock not in self.held and lock not in self._queues:
             self._known[locks.level(lock)].discard(lock)
 
-    def _check_upgrades(self, owner: Owner, mine: Mapping[str, Mode], wants: Mapping[str, Mode]) -> None:
-        for lock in (lock for lock in wants if lock in mine):
-            for other in self._queues.get(lock, ()):
-                if other.wants[lock] is Mode.EXCLUSIVE and other.owner in self.held.get(lock, {}):
-                    raise errors.LockRefused(
-                        f"{owner.name} and {other.owner.name} share {lock}, and {other.owner.name} waits to have it "
-                        f"alone: {owner.name} must release it first"
-                    )
+    def _check_circle(self, owner: Owner, wants: Mapping[str, Mode]) -> None:
+        for other in self._clashing(owner, wants):
+            theirs = self._requests.get(other)
+            if theirs and self._waits_for(theirs, owner, lambda one: self._clashing(one.owner, one.wants)):
+                asked = ", ".join(sorted(wants, key=locks.rank))
+                raise errors.LockRefused(
+                    f"{owner.name} asks for {asked}, where {other.name} holds a lock and waits for what {owner.name} "
+                    f"holds: {owner.name} must release it first"
+                )
 
 
 def _check_order(owner: Owner, mine: Mapping[str, Mode], wants: Mapping[str, Mode]) -> None:

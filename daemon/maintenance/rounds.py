@@ -6,17 +6,16 @@ import asyncio
 import dataclasses
 import logging
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import changes, errors, incidents, lifecycle
 from ...plugins.plugin_utils.planning import rounds
-from ..jobs import values
+from ..jobs import planned, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...plugins.module_utils.domain import cluster as clusters
-    from ...plugins.plugin_utils.planning import work
     from ..configuration import Configuration
     from ..jobs.queue import Queue
     from .history import History
@@ -68,7 +67,9 @@ class Rounds:
         """Submit the jobs of the round at work that a crash, or a full disk, kept from the queue."""
         maintenance = self._configuration.current.maintenance
         if any(job not in self._queue.jobs for job in maintenance.jobs):
-            self._queue.add(job for job in self._history.jobs(maintenance.round) if job.id in maintenance.jobs)
+            self._queue.keep_numbers(maintenance.jobs)
+            if not self._queue.drained:
+                self._queue.add(job for job in self._history.jobs(maintenance.round) if job.id in maintenance.jobs)
 
     async def step(self) -> bool:
         """Do the next thing there is to do; returns whether there was one."""
@@ -80,7 +81,7 @@ class Rounds:
         after = await self._configuration.commit(self._verdicts)
         if after is not before:
             return True
-        if self._queue.unfinished(after.maintenance.jobs):
+        if self._queue.drained or self._queue.unfinished(after.maintenance.jobs):
             return False
         plan = self._plan(after)
         if not plan.jobs:
@@ -156,30 +157,8 @@ class Rounds:
         self._queue.add(jobs)
 
     def _numbered(self, cluster: clusters.Cluster, plan: rounds.RoundPlan, *, now: float) -> tuple[values.Job, ...]:
-        ids = dict(zip((job.key for job in plan.jobs), self._queue.reserve(len(plan.jobs)), strict=True))
-        return tuple(_job(cluster, draft, ids, now=now) for draft in plan.jobs)
-
-
-def _job(cluster: clusters.Cluster, draft: work.Job, ids: dict[str, int], *, now: float) -> values.Job:
-    depends = [values.Dependency(ids[key]) for key in draft.after]
-    depends += [values.Dependency(ids[key], tuple(values.FINAL)) for key in draft.behind]
-    trail = [values.Reason(SOURCE, draft.reason, int(now * 1e9))]
-    if draft.incident is not None:
-        trail.append(values.Reason(SOURCE, draft.incident, int(now * 1e9)))
-    return values.Job(
-        id=ids[draft.key],
-        opcodes=tuple(values.Opcode(one.kind, dict(one.params)) for one in draft.opcodes),
-        depends=tuple(depends),
-        reason=tuple(trail),
-        received=now,
-        names=_names(cluster, draft),
-    )
-
-
-def _names(cluster: clusters.Cluster, draft: work.Job) -> dict[str, str]:
-    uuids = {str(value) for opcode in draft.opcodes for value in opcode.params.values() if isinstance(value, str)}
-    named: dict[str, Any] = {**cluster.nodes, **cluster.instances}
-    return {one: named[one].name for one in sorted(uuids) if one in named}
+        numbers = self._queue.reserve(len(plan.jobs))
+        return planned.numbered(cluster, plan.jobs, numbers, source=SOURCE, now=now)
 
 
 def _outcome(job: values.Job) -> lifecycle.JobOutcome:

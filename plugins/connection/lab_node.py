@@ -8,7 +8,7 @@ short_description: Connect to a simulated node of a lab
 version_added: 0.1.0
 description:
   - Runs commands on this machine with the root of a lab node, which the modules find in their environment.
-  - Refuses to connect when the node's power is off or its link is cut.
+  - Refuses to connect when the node's power is off or its link is cut, after it has tried three times.
 options:
   lab_root:
     description: The folder of the lab node.
@@ -24,6 +24,8 @@ from pathlib import Path
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.connection.local import Connection as LocalConnection
+
+from ..plugin_utils import connection_tries
 
 
 class Connection(LocalConnection):  # type: ignore[misc]  # Ansible ships no types
@@ -47,7 +49,9 @@ class Connection(LocalConnection):  # type: ignore[misc]  # Ansible ships no typ
         return str(self.get_option("lab_root"))
 
     def _refuse_when_silent(self) -> None:
-        if not (Path(self._root()) / "wire").exists():
+        wire = Path(self._root()) / "wire"
+        if not connection_tries.answers(wire.exists):
             raise AnsibleConnectionFailure(
-                f"lab node {Path(self._root()).name} does not answer: no power, or its link is cut"
+                f"lab node {wire.parent.name} does not answer in {connection_tries.TRIES} tries: "
+                "no power, or its link is cut"
             )

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..module_utils.domain import changes, errors, tree
-from . import durable_files, livelocks
+from . import durable_files, livelocks, run_group, run_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from ..module_utils.domain.locks import Mode
 
-RUN_VARIABLE = "ROUNDSMAN_RUN"
 PATIENCE = 60.0
 
 
@@ -53,7 +52,7 @@ class Play:
 
 def play(root: str, *, pid: int) -> Play:
     """The play whose ansible-playbook has this pid, on the controller with this root."""
-    run = os.environ.get(RUN_VARIABLE)
+    run = os.environ.get(run_group.RUN_VARIABLE)
     return Play(tree.Tree(Path(root)), pid, Path(run) if run else None)
 
 
@@ -104,7 +103,7 @@ def record(one: Play, change: changes.Change, *, now: float) -> None:
     if known is None or lock not in known["locks"]:
         raise errors.Refused(f"record: {lock} is not held: call hold first")
     if one.run is not None:
-        durable_files.append_line(one.run / "changes.jsonl", json.dumps(encoded))
+        run_records.append(one.run, encoded)
     elif known["alone"]:
         from .config import store  # noqa: PLC0415 - reading the document's types costs a run a fifth of a second
 

@@ -41,6 +41,12 @@ def unseal(data: bytes) -> bytes:
     return b"{" + rest
 
 
+def opened(data: bytes) -> bytes:
+    """The text of an object without its checksum, whether there is one and whether it fits or not."""
+    opening = _OPENING.match(data)
+    return data if opening is None else b"{" + data[opening.end() :]
+
+
 def is_sealed(data: bytes) -> bool:
     """Whether a text begins with a checksum; it need not fit."""
     return _OPENING.match(data) is not None

@@ -84,8 +84,8 @@ class Storm:
                 self._report(one["node_name"], '{"status": "Ok"}')
                 self.broken.pop(one["node_name"], None)
                 if one["repair-status"] != "canceled":
-                    self._put(f"/2/incidents/{one['id']}/acknowledge")
-                self._put(f"/2/nodes/{one['node_name']}/role", {"role": "online", "force": True})
+                    self._put(f"/2/incidents/{one['id']}/ack")
+                self._put(f"/2/nodes/{one['node_name']}/role?force=1", "online")
                 return
 
     def _cancel_incident(self) -> None:
@@ -101,13 +101,13 @@ class Storm:
         role = self.chance.choice(("drained", "undrained", "offline", "online"))
         node = self._node()
         if role != "offline" or not any(one["name"] == node and one["primaries"] for one in self.lab.get("/1/nodes")):
-            self._put(f"/2/nodes/{node}/role", {"role": role, "force": self.chance.random() < 0.5})
+            self._put(f"/2/nodes/{node}/role?force={int(self.chance.random() < 0.5)}", role)
 
     def _power(self) -> None:
         self._put(f"/2/nodes/{self._node()}/power", {"command": self.chance.choice(("status", "on"))})
 
     def _tag(self) -> None:
-        self._put(f"/2/tags/node/{self._node()}/storm{self.chance.randint(1, 9)}")
+        self._put(f"/2/nodes/{self._node()}/tags?tag=storm{self.chance.randint(1, 9)}")
 
     def _pause(self) -> None:
         self._put("/2/pause", {"reason": self.chance.choice(("", "", "the storm blows"))})

@@ -46,7 +46,7 @@ def forgotten(node: str) -> Callable[[labs.Running], bool]:
 
 def at_rest(one: labs.Running) -> bool:
     """Whether every job of the queue has ended."""
-    return all(job["status"] in FINAL for job in one.get("/2/jobs"))
+    return all(job["status"] in FINAL for job in one.get("/1/jobs"))
 
 
 def job_ended(one: labs.Running, job: int) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def running(one: labs.Running, kind: str) -> dict[str, Any] | None:
     return next(
         (
             job
-            for job in one.get("/2/jobs")
+            for job in one.get("/1/jobs")
             if any(step["kind"] == kind and step["status"] == "running" for step in job["opcodes"])
         ),
         None,

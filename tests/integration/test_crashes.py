@@ -86,9 +86,9 @@ def _mend(one: Mortal, node: str) -> None:
     """Acknowledge, mend, and bring the node back."""
     incident = one.incident(node)
     assert incident is not None
-    assert one.put(f"/2/incidents/{incident['id']}/acknowledge").is_success
+    assert one.put(f"/2/incidents/{incident['id']}/ack").is_success
     labs.drop(one, "ok.json", labs.report(one, node, '{"status": "Ok"}'))
-    job = one.put(f"/2/nodes/{node}/role", {"role": "online", "force": True}).json()["id"]
+    job = one.put(f"/2/nodes/{node}/role?force=1", "online").json()
     assert states.job_ended(one, job)["status"] == "success"
     one.until(states.forgotten(node), f"{node} is forgotten")
 
@@ -117,5 +117,5 @@ def test_a_killed_daemon_loses_nothing_and_does_nothing_twice(lab: Callable[...,
 
     assert set(one.deaths) == {*faults.POINTS, "anywhere"}
     assert one.deaths.total() >= KILLS
-    assert {job["status"] for job in one.get("/2/jobs")} == {"success"}
+    assert {job["status"] for job in one.get("/1/jobs")} == {"success"}
     assert one.wrong() == []

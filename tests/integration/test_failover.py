@@ -26,7 +26,7 @@ def test_a_failover_starts_nothing_until_its_source_confirms_the_stop_or_reads_o
     assert one.wrong() == []
 
     one.lab.node("node2").set_power(False)
-    assert one.put(f"/2/incidents/{failed['id']}/acknowledge").is_success
+    assert one.put(f"/2/incidents/{failed['id']}/ack").is_success
     completed = one.until(states.reads("node2", "completed"), "the second try completes")
 
     assert completed["id"] != failed["id"]

@@ -39,6 +39,7 @@ ROOMS = (
     "daemon.watcher",
     "daemon.verify",
     "daemon.http",
+    "daemon.warm",
     "daemon.cli",
     "daemon.lab",
     "daemon",
@@ -121,7 +122,9 @@ def allowed_rooms(name: str) -> set[str]:  # noqa: PLR0911 - one line of the tab
         return EVERYWHERE | {here, "daemon.lab"}
     if here == "daemon.lab":
         return EVERYWHERE | {here, "daemon.jobs", "daemon.locks"}
-    return EVERYWHERE | {here, *DAEMON_ORDER}
+    if here == "daemon.warm":
+        return EVERYWHERE | {here}
+    return EVERYWHERE | {here, "daemon.warm", *DAEMON_ORDER}
 
 
 @pytest.mark.parametrize("name", FILES)

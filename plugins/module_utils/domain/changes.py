@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Callable, Mapping, Optional, Sequence, Union
 
 from . import cluster as clusters
-from . import errors, incidents
+from . import errors, incidents, job_filters
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,20 @@ class SettingsStand:
     settings: clusters.Settings
 
 
+@dataclass(frozen=True)
+class FilterStands:
+    """A filter of the job queue has exactly this value."""
+
+    filter: job_filters.Filter
+
+
+@dataclass(frozen=True)
+class FilterGone:
+    """A filter of the job queue is no more."""
+
+    uuid: str
+
+
 Change = Union[
     InstanceNodes,
     InstanceState,
@@ -99,6 +113,8 @@ Change = Union[
     IncidentForgotten,
     RoundStands,
     SettingsStand,
+    FilterStands,
+    FilterGone,
 ]
 RECORDABLE: Mapping[str, type] = {
     "instance_nodes": InstanceNodes,
@@ -283,6 +299,19 @@ def _put_maintenance(cluster: clusters.Cluster, now: float, **fields: object) ->
     return dataclasses.replace(cluster, maintenance=stands)
 
 
+def _filter_stands(cluster: clusters.Cluster, change: FilterStands, _now: float) -> clusters.Cluster:
+    if cluster.filters.get(change.filter.uuid) == change.filter:
+        return cluster
+    return dataclasses.replace(cluster, filters={**cluster.filters, change.filter.uuid: change.filter})
+
+
+def _filter_gone(cluster: clusters.Cluster, change: FilterGone, _now: float) -> clusters.Cluster:
+    if change.uuid not in cluster.filters:
+        return cluster
+    left = {uuid: one for uuid, one in cluster.filters.items() if uuid != change.uuid}
+    return dataclasses.replace(cluster, filters=left)
+
+
 _RULES: Mapping[type, Callable[[clusters.Cluster, object, float], clusters.Cluster]] = {
     InstanceNodes: _instance_nodes,  # type: ignore[dict-item]
     InstanceState: _instance_state,  # type: ignore[dict-item]
@@ -293,6 +322,8 @@ _RULES: Mapping[type, Callable[[clusters.Cluster, object, float], clusters.Clust
     IncidentForgotten: _incident_forgotten,  # type: ignore[dict-item]
     RoundStands: _round_stands,  # type: ignore[dict-item]
     SettingsStand: _settings_stand,  # type: ignore[dict-item]
+    FilterStands: _filter_stands,  # type: ignore[dict-item]
+    FilterGone: _filter_gone,  # type: ignore[dict-item]
 }
 
 

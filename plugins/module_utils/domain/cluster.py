@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Mapping, Optional, Union
 
-from . import errors
+from . import errors, job_filters
 from . import incidents as incident_rules
 
-VERSION = 1
+VERSION = 2
 
 
 class Role(Enum):
@@ -169,6 +169,7 @@ class Cluster:
     nodes: Mapping[str, Node] = field(default_factory=dict)
     instances: Mapping[str, Instance] = field(default_factory=dict)
     maintenance: Maintenance = field(default_factory=Maintenance)
+    filters: Mapping[str, job_filters.Filter] = field(default_factory=dict)
     version: int = VERSION
     serial_no: int = 1
     ctime: float = 0.0

@@ -10,6 +10,8 @@ import pydantic_core
 
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import diagnosis, errors
+from .. import sealed_json
+from . import migrations
 
 _ADAPTER = pydantic.TypeAdapter(clusters.Cluster)
 
@@ -28,19 +30,45 @@ def dump(cluster: clusters.Cluster) -> bytes:
         raise errors.InvalidInput(f"the configuration cannot be represented: {error}") from error
 
 
+def seal(cluster: clusters.Cluster) -> bytes:
+    """The document of a cluster with its checksum, as it stands on disk.
+
+    Raises:
+        InvalidInput: a value of it is none of JSON's.
+    """
+    return sealed_json.seal(dump(cluster))
+
+
+def unseal(data: bytes) -> clusters.Cluster:
+    """The cluster of a document on disk; only one of the first version may be without a checksum.
+
+    Raises:
+        InvalidInput: it is damaged or was edited, or cannot be represented.
+    """
+    if sealed_json.is_sealed(data):
+        return load(sealed_json.unseal(data))
+    try:
+        version = orjson.loads(data).get("version")
+    except (orjson.JSONDecodeError, AttributeError):
+        version = None
+    if version != migrations.UNSEALED:
+        raise errors.InvalidInput(
+            "it does not begin with its checksum: `roundsman config import` takes over a document that was edited"
+        )
+    return load(data)
+
+
 def load(data: bytes) -> clusters.Cluster:
     """The cluster that a document represents.
 
     Raises:
-        InvalidInput: it is no JSON, of another version, or cannot be represented; the text names object and field.
+        InvalidInput: it is no JSON, of a newer version, or cannot be represented; the text names object and field.
     """
     try:
         raw = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise errors.InvalidInput(f"not JSON: {error}") from error
-    version = raw.get("version") if isinstance(raw, dict) else None
-    if version != clusters.VERSION:
-        raise errors.InvalidInput(f"version is {version!r}, and this program reads version {clusters.VERSION}")
+    raw = migrations.to_current(raw)
     try:
         cluster = _ADAPTER.validate_python(raw, strict=False)
     except pydantic.ValidationError as error:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 from typing import TYPE_CHECKING
 
 from ...module_utils.domain import changes, errors
 from .. import durable_files
-from . import document
+from . import document, history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
     from ...module_utils.domain import cluster as clusters
     from ...module_utils.domain import tree
+
+LOG = logging.getLogger(__name__)
 
 
 def last_good(path: Path) -> Path:
@@ -31,20 +34,24 @@ def read(path: Path) -> clusters.Cluster:
         StoreFailed: the file cannot be read, or holds no configuration; the text names the last good version too.
     """
     try:
-        return document.load(path.read_bytes())
+        return document.unseal(path.read_bytes())
     except FileNotFoundError as error:
         raise errors.StoreFailed(f"{path} does not exist: is there a cluster here?") from error
     except OSError as error:
         raise errors.StoreFailed(f"{path} cannot be read: {error.strerror}") from error
     except errors.InvalidInput as error:
         kept = last_good(path)
-        hint = f"; the last good version is {kept}" if _is_good(kept) else ""
+        hint = (
+            f"; the last good version is {kept}, and `roundsman config import {kept}` takes it over"
+            if _is_good(kept)
+            else ""
+        )
         raise errors.StoreFailed(f"{path} is damaged and is not loaded: {error}{hint}") from error
 
 
 def _is_good(path: Path) -> bool:
     try:
-        document.load(path.read_bytes())
+        document.unseal(path.read_bytes())
     except (OSError, errors.InvalidInput):
         return False
     return True
@@ -57,7 +64,7 @@ def write(path: Path, cluster: clusters.Cluster) -> None:
         InvalidInput: it cannot be represented, and the old one stands.
         StoreFailed: it could not be written, and the old one stands.
     """
-    data = document.dump(cluster)
+    data = document.seal(cluster)
     try:
         if path.exists():
             kept = path.with_name(f".{path.name}.last.new")
@@ -69,6 +76,10 @@ def write(path: Path, cluster: clusters.Cluster) -> None:
             f"{last_good(path)} could not be kept: {error.strerror}; nothing was changed"
         ) from error
     durable_files.replace(path, data)
+    try:
+        history.keep(path, cluster.serial_no)
+    except OSError as error:
+        LOG.warning("version %s was committed, and is not in the history: %s", cluster.serial_no, error)
 
 
 def open_lock(where: tree.Tree) -> int:

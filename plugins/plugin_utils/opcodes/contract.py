@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from ...module_utils.domain import changes
     from ...module_utils.domain import cluster as clusters
+    from ..planning import work
 
 SHARED, EXCLUSIVE = Mode.SHARED, Mode.EXCLUSIVE
 
@@ -39,7 +40,12 @@ class Kind(Protocol):
 
 
 class PlayKind(Kind, Protocol):
-    """An opcode that touches nodes: `playbooks/opcodes/<kind>.yml` in a process of its own."""
+    """An opcode that touches nodes: `playbooks/opcodes/<kind>.yml` in a process of its own.
+
+    `time_limit` is how many seconds it gets: far more than it needs when all goes well, for its end is a violent one.
+    """
+
+    time_limit: ClassVar[int]
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
         """The nodes (UUIDs) that its run may reach."""
@@ -71,6 +77,37 @@ class ChangeKind(Kind, Protocol):
         Raises:
             Refused: a rule is against it.
         """
+
+
+@runtime_checkable
+class ResultKind(ChangeKind, Protocol):
+    """A change whose outcome has a value of its own, which the job keeps as the result of this opcode."""
+
+    def result(self, before: clusters.Cluster, stated: list[changes.Change]) -> Any:
+        """The result as a JSON value, from the cluster as it was before these changes."""
+
+
+@runtime_checkable
+class SubmitKind(Kind, Protocol):
+    """An opcode that plans inside the daemon and submits what it planned; it does not wait for those jobs.
+
+    Its result is Ganeti's `{"jobs": [[true, ID], ...]}`, in the order of the plan.
+    """
+
+    def jobs(self, cluster: clusters.Cluster, facts: Facts) -> list[work.Job]:
+        """The jobs to submit; `after` and `behind` name jobs of this list by their keys.
+
+        Raises:
+            Refused: a rule is against it; nothing is submitted.
+        """
+
+
+@runtime_checkable
+class DelayKind(Kind, Protocol):
+    """An opcode that only waits, inside the daemon."""
+
+    def seconds(self) -> float:
+        """How long it waits once its locks are granted; 0 for not at all."""
 
 
 def not_empty(cluster: clusters.Cluster, node: str) -> str:

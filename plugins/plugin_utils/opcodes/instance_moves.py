@@ -68,6 +68,7 @@ class Migrate(_Move):
     """Move a running instance to another node without stopping it."""
 
     kind: ClassVar[str] = "migrate"
+    time_limit: ClassVar[int] = 3600
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ class Failover(_Move):
     """Stop an instance on its primary, or prove that it is stopped, and start it on another node."""
 
     kind: ClassVar[str] = "failover"
+    time_limit: ClassVar[int] = 1800
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         source = cluster.node(self.source)
@@ -89,6 +91,7 @@ class ReplaceDisks:
     """Give an instance a new secondary, and take its copy from the old one."""
 
     kind: ClassVar[str] = "replace_disks"
+    time_limit: ClassVar[int] = 86400
     instance: str
     old: str
     new: str

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _AtPrimary:
+    time_limit: ClassVar[int] = 600
     instance: str
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:

@@ -19,6 +19,7 @@ class RepairCommand:
     """Run a whitelisted live-repair command on a node, with the whole diagnosis on its standard input."""
 
     kind: ClassVar[str] = "repair_command"
+    time_limit: ClassVar[int] = 3600
     node: str
     command: str
     input: str
@@ -56,6 +57,7 @@ class Power:
     """
 
     kind: ClassVar[str] = "power"
+    time_limit: ClassVar[int] = 600
     node: str
     command: str
     force: bool = False
@@ -99,6 +101,7 @@ class Diagnose:
     """Have a node diagnose itself now, even one that is offline."""
 
     kind: ClassVar[str] = "diagnose"
+    time_limit: ClassVar[int] = 600
     node: str
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:

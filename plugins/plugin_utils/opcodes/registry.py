@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING, Any
 
 import pydantic
 
 from ...module_utils.domain import errors
-from . import instance_moves, instance_runs, node_work
+from . import instance_moves, instance_runs, node_evacuation, node_work, reading, tag_work, test_delay
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import TypeAlias
 
     from . import contract
+
+    Made: TypeAlias = contract.PlayKind | contract.ChangeKind | contract.SubmitKind | contract.DelayKind
 
 _KINDS: dict[str, Any] = {
     one.kind: one
@@ -27,11 +31,18 @@ _KINDS: dict[str, Any] = {
         node_work.Power,
         node_work.Diagnose,
         node_work.NodeRole,
+        node_evacuation.NodeEvacuate,
+        node_evacuation.NodeMigrate,
+        reading.InstanceQueryData,
+        reading.ClusterRedistConf,
+        tag_work.TagsSet,
+        tag_work.TagsDel,
+        test_delay.TestDelay,
     )
 }
 
 
-def make(kind: str, params: Mapping[str, Any]) -> contract.PlayKind | contract.ChangeKind:
+def make(kind: str, params: Mapping[str, Any]) -> Made:
     """The opcode of a kind with these parameters.
 
     Raises:
@@ -43,12 +54,17 @@ def make(kind: str, params: Mapping[str, Any]) -> contract.PlayKind | contract.C
     if unknown:
         raise errors.InvalidInput(f"opcode {kind}: there is no parameter {min(unknown)!r}")
     try:
-        made: contract.PlayKind | contract.ChangeKind = pydantic.TypeAdapter(_KINDS[kind]).validate_python(dict(params))
+        made: Made = _adapter(kind).validate_python(dict(params))
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = "/".join(str(part) for part in first["loc"])
         raise errors.InvalidInput(f"opcode {kind}: {where}: {first['msg']}") from error
     return made
+
+
+@functools.cache
+def _adapter(kind: str) -> pydantic.TypeAdapter[Any]:
+    return pydantic.TypeAdapter(_KINDS[kind])
 
 
 def _fields(kind: str) -> tuple[Any, ...]:

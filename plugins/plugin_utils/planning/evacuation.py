@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Collection, Mapping
+from typing import TYPE_CHECKING, Callable, Collection, Mapping
 
 from ...module_utils.domain import cluster as clusters
 from . import survival, targets, ways, work
@@ -34,6 +34,7 @@ def plan(
     waves: Waves,
     after: tuple[str, ...] = (),
     incident: str | None = None,
+    which: Callable[[clusters.Instance], bool] | None = None,
 ) -> EvacuationPlan:
     """Every instance leaves by one job or is refused; no job counts on room that another one frees.
 
@@ -41,7 +42,8 @@ def plan(
 
     `failover` forbids live migration; `avoid` are nodes that are no targets; `taken` are the instances (UUID)
     that another evacuation of the round moves, each with that evacuation in words; every job comes after
-    `after`. `room` and `waves` are those of the round and are used up. Targets are chosen greedily, instance
+    `after`; `which` says which instances are meant, by default all. `room` and `waves` are those of the round
+    and are used up. Targets are chosen greedily, instance
     by instance; one choice costs O(nodes of the group), so the plan O(instances of the node * nodes of the
     group).
     """
@@ -51,7 +53,8 @@ def plan(
     n_plus_1 = survival.Survival(room)
     jobs: list[work.Job] = []
     refusals: list[work.Refusal] = []
-    for instance in in_order(room.held(node.uuid), node=node.uuid):
+    meant = [one for one in room.held(node.uuid) if which is None or which(one)]
+    for instance in in_order(meant, node=node.uuid):
         way = _waits(instance, taken) or out.of(instance)
         kept = way if isinstance(way, ways.Obstruction) else way.left
         if kept is not None:

@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+TAGGING = {"tags_set": "tag", "tags_del": "untag"}
+
+
 def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """One step in words, with names for UUIDs."""
     told = {key: names.get(str(value), value) for key, value in one["params"].items()}
@@ -19,9 +22,15 @@ def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
         "repair_command": "run {command} on {node}",
         "diagnose": "diagnose {node}",
         "power": "power {command} {node}",
+        "node_evacuate": "evacuate {node} ({mode})",
+        "node_migrate": "migrate the primaries of {node}",
+        "startup": "start {instance}",
+        "shutdown": "stop {instance}",
     }
     if kind == "node_role":
         return _role(told)
+    if kind in TAGGING:
+        return f"{TAGGING[kind]} {told.get('object') or 'the cluster'}: {', '.join(map(str, told.get('tags', ())))}"
     try:
         return patterns[kind].format_map(told)
     except KeyError:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon import service
-from ansible_collections.roundsman.cluster.daemon.jobs import queue as queues
-from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.daemon.jobs import driving, values
 from ansible_collections.roundsman.cluster.daemon.lab import building, world
 from ansible_collections.roundsman.cluster.daemon.locks import desk
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, reports, signing, tree
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,11 +64,11 @@ class Processes:
     def finish(self, run: Path, outcome: str = "success") -> None:
         spec = self.specs[run]
         if outcome == "success":
-            lines = [json.dumps(changes.encode(one)) + "\n" for one in _recorded(spec)]
-            (run / "changes.jsonl").write_text("".join(lines))
+            for one in _recorded(spec):
+                run_records.append(run, changes.encode(one))
         if outcome != "lost":
             result = {"status": outcome, "text": "" if outcome == "success" else "the twin was told to fail"}
-            (run / "result.json").write_text(json.dumps(result))
+            run_records.conclude(run, result)
         self._over[run].set()
 
     def held(self) -> list[Path]:
@@ -110,7 +109,7 @@ def assemble(
     """A service on a lab's folder as after a start of the daemon, and the twin that runs its opcodes."""
     twin = Processes(outcomes)
     monkeypatch.setattr(service, "Processes", lambda: twin)
-    monkeypatch.setattr(queues, "RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(driving, "RETRY_SECONDS", 0.001)
     return service.assemble(tree.Tree(one.controller), limit=limit), twin
 
 

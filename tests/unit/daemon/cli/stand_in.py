@@ -19,13 +19,17 @@ if TYPE_CHECKING:
 
 
 class StandIn(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    """`answers` are bodies by method and path, a list gives one after the other; `requests` what was asked."""
+    """`answers` are bodies by method and path, a list gives one after the other.
+
+    `requests` and `queries` are what was asked.
+    """
 
     daemon_threads = True
 
     def __init__(self, root: Path) -> None:
         self.answers: dict[tuple[str, str], bytes | list[bytes]] = {}
         self.requests: list[tuple[str, str, Any]] = []
+        self.queries: list[str] = []
         self.first_request = threading.Event()
         self._path = tree.Tree(root).socket
         self._path.parent.mkdir(parents=True)
@@ -74,6 +78,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _answer(self) -> None:
         # As the daemon does it: the path is decoded before it is looked at.
         path = unquote(urlsplit(self.path).path)
+        self.server.queries.append(urlsplit(self.path).query)
         length = int(self.headers.get("Content-Length", 0))
         body = json.loads(self.rfile.read(length)) if length else None
         self.server.requests.append((self.command, path, body))

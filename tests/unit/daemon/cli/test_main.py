@@ -112,7 +112,7 @@ def test_the_lab_that_a_dead_daemon_belongs_to_is_named(tmp_path: Path, roundsma
 def test_a_refusal_of_the_daemon_is_one_line_and_exit_status_1(daemon: stand_in.StandIn, roundsman: Run) -> None:
     code, out, err = roundsman("incident", "ack", "3f2a")
     assert (code, out) == (1, "")
-    assert err == "roundsman: there is nothing at /2/incidents/3f2a/acknowledge\n"
+    assert err == "roundsman: there is nothing at /2/incidents/3f2a/ack\n"
 
 
 def test_a_socket_path_of_any_length_works(tmp_path: Path, roundsman: Run) -> None:
@@ -174,9 +174,9 @@ def complete(line: str) -> list[str]:
 
 
 def test_control_c_ends_with_130_and_says_that_the_job_goes_on(tmp_path: Path) -> None:
-    running = canned.answers()["GET", "/2/jobs/11"]
+    running = b'{"status": "running", "final": false, "entries": []}'
     with stand_in.serve(tmp_path) as server:
-        server.answers["GET", "/2/jobs/11/wait"] = running
+        server.answers["GET", "/2/jobs/11/log"] = running
         child = subprocess.Popen(
             [*COMMAND, "--dir", str(tmp_path), "jobs", "watch", "11"],
             env={**os.environ, "PYTHONPATH": str(COLLECTIONS)},

@@ -61,9 +61,10 @@ def test_a_job_shows_its_steps_and_what_it_waits_for(daemon: StandIn, roundsman:
 
 
 def test_canceling_goes_to_the_daemon(daemon: StandIn, roundsman: Run) -> None:
-    daemon.put("DELETE", "/2/jobs/12", {"id": 12, "status": "canceled"})
+    daemon.put("DELETE", "/2/jobs/12", ([True, "job 12 is canceled"], [False, "job 12 has ended: success"]))
     daemon.put("PUT", "/2/incidents/3f2a/cancel", {"uuid": canned.BROKEN, "node_name": "node2"})
     assert roundsman("jobs", "cancel", "12")[1] == "Job 12 is canceled.\n"
+    assert roundsman("jobs", "cancel", "12") == (1, "", "roundsman: job 12 has ended: success\n")
     assert roundsman("incident", "cancel", "3f2a")[1] == "Incident 3f2a91c0 of node2 is canceled.\n"
 
 
@@ -85,7 +86,7 @@ def test_a_job_that_did_not_succeed_is_one_line_and_exit_status_1(daemon: StandI
 
 
 def test_submit_prints_the_number_of_the_job_and_does_not_wait(daemon: StandIn, roundsman: Run) -> None:
-    daemon.put("PUT", "/2/nodes/node3/role", RUNNING)
+    daemon.put("PUT", "/2/nodes/node3/role", 20)
     assert roundsman("node", "online", "node3", "--submit") == (0, "20\n", "")
     assert daemon.asked("GET") == []
 
@@ -95,9 +96,10 @@ def test_submit_prints_the_number_of_the_job_and_does_not_wait(daemon: StandIn, 
     [("drain", "drained"), ("undrain", "undrained"), ("offline", "offline"), ("online", "online")],
 )
 def test_each_role_command_asks_for_its_role(command: str, role: str, daemon: StandIn, roundsman: Run) -> None:
-    daemon.put("PUT", "/2/nodes/node3/role", RUNNING)
+    daemon.put("PUT", "/2/nodes/node3/role", 20)
     roundsman("node", command, "node3", "--force", "--submit")
-    assert daemon.asked("PUT") == [("/2/nodes/node3/role", {"role": role, "force": True})]
+    assert daemon.asked("PUT") == [("/2/nodes/node3/role", role)]
+    assert daemon.queries == ["force=1"]
 
 
 @pytest.mark.parametrize("command", ["off", "cycle"])
@@ -139,15 +141,24 @@ class Terminal:
 
 
 def test_tags_are_listed_added_and_removed(daemon: StandIn, roundsman: Run) -> None:
-    daemon.put("GET", "/2/tags/node/node3", ["rack:a", "old"])
-    daemon.put("PUT", "/2/tags/group/default/rack:a/left", ["rack:a/left"])
-    daemon.put("DELETE", "/2/tags/instance/instance3/..", [])
+    daemon.put("GET", "/2/nodes/node3/tags", ["rack:a", "old"])
+    daemon.put("GET", "/2/tags", ["blue"])
+    daemon.put("PUT", "/2/groups/default/tags", 20)
+    daemon.put("DELETE", "/2/instances/instance3/tags", 20)
+    daemon.put("GET", "/2/jobs/20/wait", DONE)
     assert roundsman("node", "tags", "list", "node3")[1] == "rack:a\nold\n"
     assert json.loads(roundsman("node", "tags", "list", "node3", "-o", "json")[1]) == ["rack:a", "old"]
-    assert roundsman("group", "tags", "add", "default", "rack:a/left") == (0, "rack:a/left\n", "")
-    assert roundsman("instance", "tags", "remove", "instance3", "..") == (0, "", "")
+    assert roundsman("cluster", "tags", "list")[1] == "blue\n"
+    for words in (
+        ("group", "tags", "add", "default", "rack:a/left"),
+        ("instance", "tags", "remove", "instance3", ".."),
+    ):
+        assert roundsman(*words)[0] == 0
+    assert {"tag=rack%3Aa%2Fleft", "tag=.."} <= set(daemon.queries)
 
 
 def test_the_cluster_has_tags_without_a_name(daemon: StandIn, roundsman: Run) -> None:
-    daemon.put("PUT", "/2/tags/cluster/cluster/blue", ["blue"])
-    assert roundsman("cluster", "tags", "add", "blue") == (0, "blue\n", "")
+    daemon.put("PUT", "/2/tags", 20)
+    daemon.put("GET", "/2/jobs/20/wait", DONE)
+    assert roundsman("cluster", "tags", "add", "blue")[0] == 0
+    assert "tag=blue" in daemon.queries

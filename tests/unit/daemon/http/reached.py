@@ -14,7 +14,7 @@ from ansible_collections.roundsman.cluster.daemon import app as apps
 from tests.unit.daemon import twins
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
     from pathlib import Path
 
     import pytest
@@ -38,9 +38,9 @@ class Reached:
         answer = await self.ask(method, path, body)
         assert answer.headers["content-type"] == "application/problem+json"
         told = answer.json()
-        assert set(told) == {"title", "status", "detail"}
-        assert told["status"] == answer.status_code >= 400
-        assert told["detail"]
+        assert set(told) == {"title", "status", "detail", "code", "message", "explain"}
+        assert told["status"] == told["code"] == answer.status_code >= 400
+        assert told["detail"] == told["explain"] != ""
         return answer.status_code, told["detail"]
 
 
@@ -51,11 +51,12 @@ def reach(
     *,
     is_local: bool,
     outcomes: dict[str, str] | None = None,
+    pairs: Sequence[tuple[str, str]] = (("node2", "node3"),),
 ) -> None:
     """Assemble a service on a new lab, and act on it."""
 
     async def scenario() -> None:
-        lab = twins.lab(folder, pairs=[("node2", "node3")])
+        lab = twins.lab(folder, pairs=pairs)
         running, twin = twins.assemble(lab, monkeypatch, outcomes=outcomes)
         transport = httpx.ASGITransport(app=apps.make_app(running, is_local=is_local))
         async with httpx.AsyncClient(transport=transport, base_url="http://daemon") as client:

@@ -48,12 +48,13 @@ def test_every_foreseen_error_is_a_problem_with_its_sentence(error: Exception, s
     answer = answered(fail)
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.json()["detail"] == str(error)
+    assert answer.json()["detail"] == answer.json()["explain"] == str(error)
+    assert (answer.json()["code"], answer.json()["message"]) == (status, answer.json()["title"])
 
 
 def test_an_unreadable_request_names_the_field() -> None:
     answer = answered(dict, "/?number=x")
-    assert answer.status_code == 422
+    assert answer.status_code == 400
     assert answer.json()["detail"].startswith("query/number: ")
     assert "\n" not in answer.json()["detail"]
 

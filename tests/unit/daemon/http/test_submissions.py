@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.daemon.http import submissions
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.http.reached import Reached, reach
@@ -29,11 +28,14 @@ def test_a_role_is_a_job_and_back_online_asks_for_power_and_a_diagnosis_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str, force: bool, kinds: list[str]
 ) -> None:
     async def act(one: Reached) -> None:
-        job = submissions.role(one.running, "node2", wanted, force=force)
+        opcodes = submissions.role(one.running.configuration.current, "node2", wanted, force=force)
+        job = await submissions.submit(one.running, opcodes, priority=-3, reason=[("gnt:user", f"node {wanted}")])
+        assert one.running.queue.jobs[job.id].opcodes == job.opcodes
         assert [opcode.kind for opcode in job.opcodes] == kinds
+        assert {opcode.priority for opcode in job.opcodes} == {-3}
         assert {opcode.params["node"] for opcode in job.opcodes} == set(job.names)
         assert list(job.names.values()) == ["node2"]
-        assert [(one.source, one.text) for one in job.reason] == [("gnt:user", f"node {wanted}")]
+        assert (job.reason[0].source, job.reason[0].text) == ("gnt:user", f"node {wanted}")
 
     reach(tmp_path, monkeypatch, act, is_local=True)
 
@@ -41,12 +43,13 @@ def test_a_role_is_a_job_and_back_online_asks_for_power_and_a_diagnosis_first(
 @pytest.mark.parametrize("wanted", ["drained", "offline"])
 def test_the_master_keeps_its_role_and_its_power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
     async def act(one: Reached) -> None:
+        cluster = one.running.configuration.current
         with pytest.raises(errors.Refused, match="node1 is the master"):
-            submissions.role(one.running, "node1", wanted, force=True)
+            submissions.role(cluster, "node1", wanted, force=True)
         for command in ("off", "cycle"):
             with pytest.raises(errors.Refused, match="node1 is the master"):
-                submissions.power(one.running, "node1", command, force=True)
-        assert submissions.power(one.running, "node1", "status", force=False).opcodes[0].params["command"] == "status"
+                submissions.power(cluster, "node1", command, force=True)
+        assert submissions.power(cluster, "node1", "status", force=False)[0].params["command"] == "status"
 
     reach(tmp_path, monkeypatch, act, is_local=True)
 
@@ -58,11 +61,9 @@ def test_a_node_without_a_bmc_has_no_power_commands_and_comes_back_without_one(
         cluster = one.running.configuration.current
         node = dataclasses.replace(cluster.node("node2"), ndparams={"oob_program": "!"})
         changed = dataclasses.replace(cluster, nodes={**cluster.nodes, node.uuid: node})
-        store.write(one.running.where.config, changed)
-        running, _ = twins.assemble(twins.lab_of(one.running), monkeypatch)
         with pytest.raises(errors.Refused, match="does not support OOB"):
-            submissions.power(running, "node2", "on", force=False)
-        assert [one.kind for one in submissions.role(running, "node2", "online", force=False).opcodes] == [
+            submissions.power(changed, "node2", "on", force=False)
+        assert [one.kind for one in submissions.role(changed, "node2", "online", force=False)] == [
             "diagnose",
             "node_role",
         ]
@@ -78,8 +79,8 @@ def test_a_node_comes_back_only_with_a_fresh_ok(
         running = one.running
         cluster = running.configuration.current
         await running.configuration.commit(lambda head: changes.role_change(head, cluster.node("node4"), offline=True))
-        job = submissions.role(running, "node4", "online", force=False)
-        running.queue.add([job])
+        opcodes = submissions.role(running.configuration.current, "node4", "online", force=False)
+        job = await submissions.submit(running, opcodes)
         await twins.until_held(one.twin)
         twins.report(twins.lab_of(running), running, "node4", said)
         one.twin.finish(one.twin.held()[0])

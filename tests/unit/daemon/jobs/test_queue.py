@@ -13,6 +13,7 @@ from ansible_collections.roundsman.cluster.daemon.jobs import process, values
 from ansible_collections.roundsman.cluster.daemon.locks import table
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
 
 from tests.unit.daemon import twins
 
@@ -416,7 +417,9 @@ def started(daemon: Daemon, *, cancel: bool = False) -> Path:
         assert len(json.loads(running.where.locks.read_bytes())["held"]) == 1
         line = {"change": "instance_nodes", "instance": move(running).params["instance"]}
         nodes = {"primary": move(running).params["target"], "secondaries": [move(running).params["source"]]}
-        (found[0] / "changes.jsonl").write_text(json.dumps(line | nodes) + "\n" + '{"torn')
+        run_records.append(found[0], line | nodes)
+        with (found[0] / "changes.jsonl").open("a") as lines:
+            lines.write('{"torn')
 
     daemon.run(act, outcomes={"migrate": "held"})
     assert (found[0] / "began").exists()
@@ -435,7 +438,7 @@ def test_a_run_that_is_still_at_work_is_adopted_with_its_locks(daemon: Daemon) -
                 await asyncio.sleep(0)
             assert reads(running, 1) == ["running", "queued"]
             assert len(running.desk.table.locks_of(owner)) == 3
-            (run / "result.json").write_text('{"status": "success"}')
+            run_records.conclude(run, {"status": "success"})
             let_go()
             await twins.jobs_end(running)
         assert reads(running, 1) == ["success", "success"]
@@ -448,7 +451,7 @@ def test_a_run_that_is_still_at_work_is_adopted_with_its_locks(daemon: Daemon) -
 
 def test_a_run_that_ended_meanwhile_is_settled_and_not_repeated(daemon: Daemon) -> None:
     run = started(daemon)
-    (run / "result.json").write_text('{"status": "error", "text": "too hot"}')
+    run_records.conclude(run, {"status": "error", "text": "too hot"})
 
     async def act(running: service.Service, twin: twins.Processes) -> None:
         running.queue.resume()
@@ -491,7 +494,7 @@ def test_a_run_that_never_began_and_was_canceled_is_not_started(daemon: Daemon) 
 
 def test_a_canceling_job_that_runs_when_the_daemon_stops_is_settled_by_the_next(daemon: Daemon) -> None:
     run = started(daemon, cancel=True)
-    (run / "result.json").write_text('{"status": "success"}')
+    run_records.conclude(run, {"status": "success"})
 
     async def act(running: service.Service, twin: twins.Processes) -> None:
         assert reads(running, 1) == ["running", "queued"]

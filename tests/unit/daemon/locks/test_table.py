@@ -210,7 +210,7 @@ def test_of_two_who_share_only_one_may_wait_to_have_it_alone() -> None:
     one.request(A, {"node/1": SH})
     one.request(B, {"node/1": SH})
     assert one.request(A, {"node/1": X}) == []
-    with pytest.raises(errors.LockRefused, match="B and A share node/1"):
+    with pytest.raises(errors.LockRefused, match="B asks for node/1, where A holds a lock and waits for what B holds"):
         one.request(B, {"node/1": X})
     assert one.release(B) == [A]
 

@@ -7,10 +7,12 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible.playbook.play_context import PlayContext
 from ansible_collections.roundsman.cluster.plugins.connection import lab_node
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import connection_tries
 
 from tests.unit.daemon import twins
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from ansible_collections.roundsman.cluster.daemon.lab import world
@@ -35,14 +37,34 @@ def test_a_command_runs_with_the_root_of_its_node(node: world.LabNode) -> None:
 
 
 @pytest.mark.parametrize("how", ["power", "link"])
-def test_a_node_without_power_or_link_is_unreachable(node: world.LabNode, how: str) -> None:
+def test_a_node_without_power_or_link_is_unreachable(
+    node: world.LabNode, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(connection_tries, "PAUSES", (0, 0))
     one = connection(node)
     one.exec_command(ROOT)
     if how == "power":
         node.set_power(False)
     else:
         node.cut(is_cut=True)
-    with pytest.raises(AnsibleConnectionFailure, match="node1 does not answer"):
+    with pytest.raises(AnsibleConnectionFailure, match="node1 does not answer in 3 tries"):
         one.exec_command(ROOT)
-    with pytest.raises(AnsibleConnectionFailure, match="node1 does not answer"):
+    with pytest.raises(AnsibleConnectionFailure, match="node1 does not answer in 3 tries"):
         connection(node)._connect()
+
+
+def test_a_link_that_comes_back_between_two_tries_is_used(node: world.LabNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    paused: list[float] = []
+
+    def answers(is_there: Callable[[], bool]) -> bool:
+        def pause(seconds: float) -> None:
+            paused.append(seconds)
+            node.cut(is_cut=len(paused) < 2)
+
+        return real(is_there, pause=pause)
+
+    real = connection_tries.answers
+    monkeypatch.setattr(connection_tries, "answers", answers)
+    node.cut(is_cut=True)
+    assert connection(node).exec_command(ROOT)[0] == 0
+    assert paused == list(connection_tries.PAUSES)

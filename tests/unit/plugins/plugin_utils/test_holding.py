@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Self
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, tree
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import holding, livelocks
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import holding, livelocks, run_group, run_records
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit import small_cluster
@@ -28,7 +28,7 @@ Playbook = subprocess.Popen[bytes]
 
 @pytest.fixture
 def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tree.Tree:
-    monkeypatch.delenv(holding.RUN_VARIABLE, raising=False)
+    monkeypatch.delenv(run_group.RUN_VARIABLE, raising=False)
     found = tree.Tree(tmp_path)
     found.lib.mkdir(parents=True)
     found.run.mkdir(parents=True)
@@ -72,7 +72,7 @@ def run(where: tree.Tree, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = where.queue / "1/0"
     folder.mkdir(parents=True)
     (folder / "granted.json").write_text(json.dumps({"node/n3": "exclusive", "node/n2": "shared"}))
-    monkeypatch.setenv(holding.RUN_VARIABLE, str(folder))
+    monkeypatch.setenv(run_group.RUN_VARIABLE, str(folder))
     return folder
 
 
@@ -80,7 +80,7 @@ def test_under_the_daemon_a_record_is_a_line_in_the_run_folder(where: tree.Tree,
     one = play(where, playbook)
     holding.hold(one, {"node/n3": SH, "node/n2": SH}, time_limit=1)
     holding.record(one, OFF, now=1.0)
-    assert json.loads((run / "changes.jsonl").read_text()) == changes.encode(OFF)
+    assert run_records.recorded(run, expected=1) == run_records.Recorded([OFF], [])
     assert store.read(where.config).nodes["n3"].powered
 
 
@@ -219,6 +219,7 @@ class Daemon:
                 self.wfile.write(data)
 
         self._where = where
+        where.socket.parent.mkdir(parents=True, exist_ok=True)
         self._server = socketserver.ThreadingUnixStreamServer(str(where.socket), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever)
 

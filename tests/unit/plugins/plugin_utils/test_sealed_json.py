@@ -40,3 +40,9 @@ def test_what_is_no_object_with_members_cannot_be_sealed(text: bytes) -> None:
 def test_an_object_without_its_checksum_is_refused() -> None:
     with pytest.raises(errors.InvalidInput, match="does not begin with its checksum"):
         sealed_json.unseal(DOCUMENT)
+
+
+def test_an_edited_object_can_be_opened_on_purpose() -> None:
+    edited = sealed_json.seal(DOCUMENT).replace(b"4096", b"8192")
+    assert json.loads(sealed_json.opened(edited)) == {"name": "node1", "memory": 8192, "tags": []}
+    assert sealed_json.opened(DOCUMENT) == DOCUMENT

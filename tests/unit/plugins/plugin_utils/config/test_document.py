@@ -54,7 +54,7 @@ def test_what_can_be_represented_is_loaded_and_left_to_verify(edit: Edit) -> Non
 @pytest.mark.parametrize(
     ("edit", "named"),
     [
-        (lambda raw: raw.update(version=2), "version is 2"),
+        (lambda raw: raw.update(version=3), "version is 3"),
         (lambda raw: raw.pop("version"), "version is None"),
         (lambda raw: raw.pop("cluster"), "cluster: "),
         (lambda raw: raw.update(extra=1), "extra: there is no such field"),

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, history, store
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.unit import small_cluster
 
@@ -88,3 +90,40 @@ def test_a_commit_applies_and_writes_only_what_is_new(where: tree.Tree) -> None:
     assert not store.commit(where, [change], now=2.0).nodes["n3"].powered
     assert where.config.stat().st_ino == inode
     assert store.read(where.config).serial_no == CLUSTER.serial_no + 1
+
+
+@pytest.mark.parametrize("part", range(16))
+def test_a_torn_file_is_never_loaded(where: tree.Tree, part: int) -> None:
+    store.write(where.config, NEWER)
+    data = where.config.read_bytes()
+    where.config.write_bytes(data[: len(data) * part // 16])
+    with pytest.raises(errors.StoreFailed, match=r"config\.data is damaged.*the last good version is .*\.last"):
+        store.read(where.config)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_flipped_byte_is_taken_for_right(where: tree.Tree, data: st.DataObject) -> None:
+    sound = document.seal(CLUSTER)
+    index = data.draw(st.integers(0, len(sound) - 1))
+    flipped = bytes([sound[index] ^ data.draw(st.integers(1, 255))])
+    where.config.write_bytes(sound[:index] + flipped + sound[index + 1 :])
+    try:
+        assert store.read(where.config) == CLUSTER
+    except errors.StoreFailed:
+        return
+    assert flipped.isspace()
+
+
+def test_a_document_that_was_edited_is_for_import_only(where: tree.Tree) -> None:
+    where.config.write_bytes(document.dump(CLUSTER))
+    with pytest.raises(errors.StoreFailed, match="roundsman config import"):
+        store.read(where.config)
+
+
+def test_every_version_is_in_the_history(where: tree.Tree) -> None:
+    store.write(where.config, NEWER)
+    store.write(where.config, NEWEST)
+    kept = history.versions(where.config)
+    assert [one.serial_no for one in kept] == [CLUSTER.serial_no, 6, 7]
+    assert [store.read(one.path) for one in kept] == [CLUSTER, NEWER, NEWEST]

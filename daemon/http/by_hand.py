@@ -1,0 +1,68 @@
+"""What plays by hand ask of the daemon: locks, and that what became true is recorded."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pydantic
+from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
+
+from ...plugins.module_utils.domain import changes, errors, locks
+from ...plugins.plugin_utils import livelocks
+from ..locks import table
+from .answers import Json
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from ..service import Service
+
+
+class Hold(pydantic.BaseModel):
+    """A play by hand asks for locks; they are its own for as long as its livelock is held."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+    owner: str
+    livelock: str
+    wants: dict[str, locks.Mode]
+    time_limit: float = pydantic.Field(default=300, gt=0, le=86400)
+
+
+class Record(pydantic.BaseModel):
+    """A play by hand hands over what became true."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+    owner: str
+    livelock: str
+    change: dict[str, Any]
+
+
+def add(routes: APIRouter, service: Service) -> None:
+    """Hold and record, for whoever holds a livelock."""
+
+    @routes.post("/hold", response_model=dict[str, str])
+    async def hold(body: Hold) -> Response:
+        owner = _owner(service, body)
+        if not livelocks.is_alive(Path(owner.livelock)):
+            raise errors.Refused(f"nobody holds the livelock {body.livelock}")
+        await service.desk.acquire(owner, body.wants, purpose=body.owner, time_limit=body.time_limit)
+        held = service.desk.table.locks_of(owner)
+        return Json({lock: mode.value for lock, mode in held.items()})
+
+    @routes.post("/record", response_model=dict[str, bool])
+    async def record(body: Record) -> Response:
+        owner = _owner(service, body)
+        change = changes.decode(body.change)
+        if changes.lock_of(change) not in service.desk.table.locks_of(owner):
+            raise errors.Refused(f"{body.owner} does not hold {changes.lock_of(change)}: call hold first")
+        await service.configuration.commit(lambda _: [change])
+        service.rounds.wake()
+        return Json({"recorded": True})
+
+
+def _owner(service: Service, body: Hold | Record) -> table.Owner:
+    if not re.fullmatch("[a-zA-Z0-9_-]{1,100}", body.livelock):
+        raise errors.InvalidInput(f"{body.livelock!r} is not the name of a livelock")
+    return table.Owner(body.owner, str(service.where.livelocks / body.livelock))

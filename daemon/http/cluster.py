@@ -1,0 +1,98 @@
+"""The cluster as a whole: what this API is, what the cluster is, its plan, and holding its maintenance."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
+
+from ...plugins.module_utils.domain import changes
+from ...plugins.module_utils.domain import cluster as clusters
+from ..jobs import values
+from ..maintenance import views
+from . import asking, bodies, submissions
+from .answers import Json
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from ..service import Service
+
+API_VERSION = 2
+FEATURES = ("node-migrate-reqv1", "node-evac-res1")
+"""What Ganeti's client asks for before it sends a body: that of a node's migration, and that of its evacuation."""
+
+
+class Pause(bodies.Body):
+    """Why rounds are held; an empty text lets them go on."""
+
+    reason: str
+
+
+def add_top(routes: APIRouter) -> None:
+    """What stands above `/2`."""
+
+    @routes.get("/", response_model=None)
+    async def top() -> Response:
+        return Json(None)
+
+    @routes.get("/version", response_model=int)
+    async def version() -> Response:
+        return Json(API_VERSION)
+
+    @routes.get("/2", response_model=None)
+    async def second() -> Response:
+        return Json(None)
+
+
+def add(routes: APIRouter, service: Service) -> None:
+    """What is about the whole cluster."""
+
+    @routes.get("/features", response_model=list[str])
+    async def features() -> Response:
+        return Json(list(FEATURES))
+
+    @routes.get("/info", response_model=dict[str, Any])
+    async def info() -> Response:
+        return Json(_told(service.configuration.current))
+
+    @routes.put("/redistribute-config", response_model=int)
+    async def redistribute(asked: asking.Parameters) -> Response:
+        opcodes = [values.Opcode("cluster_redist_conf", {})]
+        reason = asked.because("redistribute-config")
+        return Json((await submissions.submit(service, opcodes, reason=reason, dry_run=asked.dry_run)).id)
+
+    @routes.get("/plan", response_model=dict[str, Any])
+    async def plan() -> Response:
+        preview = service.rounds.preview()
+        return Json(views.plan(service.configuration.current, preview, is_at_work=service.rounds.is_at_work))
+
+    @routes.put("/pause", response_model=dict[str, str])
+    async def pause(body: Pause) -> Response:
+        def paused(cluster: clusters.Cluster) -> list[changes.Change]:
+            return [changes.SettingsStand(dataclasses.replace(cluster.maintenance.settings, paused=body.reason))]
+
+        await service.configuration.commit(paused)
+        service.rounds.wake()
+        return Json({"paused": body.reason})
+
+
+def _told(cluster: clusters.Cluster) -> dict[str, Any]:
+    own = cluster.cluster
+    hypervisors = sorted({one.hypervisor for one in cluster.instances.values()})
+    return {
+        "name": own.cluster_name,
+        "uuid": own.uuid,
+        "master": cluster.node_name(own.master_node),
+        "candidate_pool_size": own.candidate_pool_size,
+        "enabled_hypervisors": hypervisors,
+        "default_hypervisor": hypervisors[0] if hypervisors else None,
+        "ndparams": dict(own.ndparams),
+        "maintenance": dataclasses.asdict(cluster.maintenance.settings),
+        "config_version": cluster.version,
+        "tags": list(own.tags),
+        "serial_no": cluster.serial_no,
+        "ctime": own.ctime,
+        "mtime": own.mtime,
+    }

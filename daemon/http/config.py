@@ -1,0 +1,56 @@
+"""The whole configuration: read, taken over from a document, and the versions that are kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import Request  # noqa: TC002 - FastAPI reads the annotations
+from fastapi.responses import Response
+
+from ...plugins.module_utils.domain import errors
+from ...plugins.plugin_utils import sealed_json
+from ...plugins.plugin_utils.config import document, history
+from .answers import Json
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from ..service import Service
+
+
+def add(routes: APIRouter, service: Service) -> None:
+    """`/2/config`, for local administrators only."""
+    path = service.where.config
+
+    @routes.get("/config")
+    async def export(version: int | None = None) -> Response:
+        found = path if version is None else history.get(path, version).path
+        return Response(found.read_bytes(), media_type="application/json")
+
+    @routes.get("/config/history")
+    async def versions() -> Response:
+        return Json([_version(one) for one in history.versions(path)])
+
+    @routes.put("/config")
+    async def take_over(request: Request, *, force: bool = False) -> Response:
+        cluster = readable(await request.body())
+        if not force and (at_work := service.queue.unfinished(service.queue.jobs)):
+            raise errors.Refused(
+                f"{len(at_work)} jobs have not ended, and rely on the configuration: wait, or use force"
+            )
+        after = await service.configuration.replace(cluster)
+        service.rounds.wake()
+        return Json({"serial_no": after.serial_no})
+
+
+def readable(data: bytes) -> Any:
+    """The cluster of a document that was exported, and perhaps edited since: its checksum need not fit.
+
+    Raises:
+        InvalidInput: it cannot be represented; the text names object and field.
+    """
+    return document.load(sealed_json.opened(data))
+
+
+def _version(one: history.Version) -> dict[str, Any]:
+    return {"serial_no": one.serial_no, "time": one.time, "size": one.size}

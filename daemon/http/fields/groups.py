@@ -1,0 +1,35 @@
+"""The fields of node groups; names are Ganeti's."""
+
+from __future__ import annotations
+
+from ....plugins.module_utils.domain import cluster as clusters
+from .definition import Field, Kind
+
+Group = Field[clusters.Group]
+
+
+def _attribute(name: str, title: str, kind: Kind, doc: str) -> Group:
+    return Group(title, kind, doc, lambda _, one: getattr(one, name))
+
+
+FIELDS: dict[str, Group] = {
+    "name": _attribute("name", "Group", Kind.TEXT, "Group name"),
+    "uuid": _attribute("uuid", "UUID", Kind.TEXT, "Group UUID"),
+    "alloc_policy": _attribute("alloc_policy", "AllocPolicy", Kind.TEXT, "Whether new instances go there"),
+    "node_cnt": Group("Nodes", Kind.NUMBER, "Number of nodes", lambda seen, one: len(seen.nodes_by_group[one.uuid])),
+    "node_list": Group("NodeList", Kind.OTHER, "Nodes", lambda seen, one: seen.nodes_by_group[one.uuid]),
+    "ndparams": Group(
+        "NDParams",
+        Kind.OTHER,
+        "Parameters of its nodes, the cluster's too",
+        lambda seen, one: {**seen.cluster.cluster.ndparams, **one.ndparams},
+    ),
+    "custom_ndparams": Group(
+        "CustomNDParams", Kind.OTHER, "The group's own parameters of its nodes", lambda _, one: dict(one.ndparams)
+    ),
+    "tags": Group("Tags", Kind.OTHER, "Tags", lambda _, one: list(one.tags)),
+    "serial_no": _attribute("serial_no", "SerialNo", Kind.NUMBER, "How often the group was changed"),
+    "ctime": _attribute("ctime", "CTime", Kind.TIMESTAMP, "Creation (unix seconds)"),
+    "mtime": _attribute("mtime", "MTime", Kind.TIMESTAMP, "Last change (unix seconds)"),
+}
+BULK = tuple(FIELDS)

@@ -1,0 +1,27 @@
+"""The fields of locks; names are Ganeti's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .definition import Field, Kind, Missing
+
+Lock = Field[Mapping[str, Any]]
+
+
+def _mode(row: Mapping[str, Any]) -> str | Missing:
+    return next((str(one["mode"]) for one in row["owners"]), Missing.NO_DATA)
+
+
+FIELDS: dict[str, Lock] = {
+    "name": Lock("Name", Kind.TEXT, "Lock name: its level and the UUID", lambda _, one: one["lock"]),
+    "mode": Lock("Mode", Kind.OTHER, "How it is held: shared or exclusive", lambda _, one: _mode(one)),
+    "owner": Lock("Owner", Kind.OTHER, "Who holds it", lambda _, one: [who["owner"] for who in one["owners"]]),
+    "pending": Lock(
+        "Pending",
+        Kind.OTHER,
+        "Who waits for it: pairs of mode and owners",
+        lambda _, one: [[who["mode"], [who["owner"]]] for who in one["waiting"]],
+    ),
+}

@@ -1,0 +1,194 @@
+"""Instances: what they are, and how one is moved, started, stopped or given another second copy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import pydantic
+from fastapi import Query
+from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
+
+from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain import errors
+from ...plugins.plugin_utils.planning import single_moves
+from ..jobs import values
+from . import asking, bodies, submissions
+from .answers import Json, Listed
+from .fields import definition
+from .fields import instances as fields
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from ..service import Service
+    from .snapshots import Snapshot, Snapshots
+
+
+class Move(bodies.JobBody):
+    """Where an instance goes; without `target_node` to its second copy, or where there is most room."""
+
+    target_node: str | None = None
+    iallocator: str | None = pydantic.Field(default=None, description="The daemon's planner chooses, whatever it says.")
+
+
+class Migrate(Move):
+    """A live migration."""
+
+    mode: Literal["live"] = "live"
+    allow_failover: bool = pydantic.Field(default=False, description="Fail over an instance that does not run.")
+
+
+class Failover(Move):
+    """Stop here, start there; the stop is confirmed first, or read back from the BMC."""
+
+    ignore_consistency: Literal[False] = False
+
+
+class ReplaceDisks(bodies.JobBody):
+    """A new second copy; without `remote_node` where there is most room."""
+
+    mode: Literal["replace_new_secondary"]
+    remote_node: str | None = None
+    iallocator: str | None = pydantic.Field(default=None, description="The daemon's planner chooses, whatever it says.")
+    disks: list[int] = pydantic.Field(default=[], description="Must be empty: all disks of an instance go together.")
+    early_release: bool = False
+
+
+NoRemember = Annotated[Literal[0, False], Query(description="Refused: the new state is always on record.")]
+
+
+def add(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
+    """All resources below `/instances`."""
+    _readable(routes, service, snapshots)
+    _moves(routes, service, snapshots)
+    _copies(routes, service, snapshots)
+    _runs(routes, service, snapshots)
+
+
+def _readable(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
+    @routes.get("/instances", response_model=list[dict[str, Any]])
+    async def listed(*, bulk: bool = False) -> Response:
+        seen = snapshots.newest()
+        parts = (seen.cluster.instances, seen.cluster.nodes)
+        if bulk:
+            return Listed(
+                snapshots.serialised("instances", parts, lambda: [_told(seen, one) for one in _in_order(seen)])
+            )
+        return Listed(snapshots.serialised("instance names", parts, lambda: [_named(one) for one in _in_order(seen)]))
+
+    @routes.get("/instances/{name}", response_model=dict[str, Any])
+    async def info(name: str) -> Response:
+        seen = snapshots.newest()
+        return Json(_told(seen, seen.instance(name)))
+
+    @routes.get("/instances/{name}/info", response_model=int)
+    async def told(name: str, asked: asking.Parameters) -> Response:
+        params = {"instance": snapshots.newest().instance(name).uuid}
+        opcodes = [values.Opcode("instance_query_data", params)]
+        return Json((await submissions.submit(service, opcodes, reason=asked.because("instance info"))).id)
+
+
+def _in_order(seen: Snapshot) -> list[clusters.Instance]:
+    return sorted(seen.cluster.instances.values(), key=lambda one: clusters.natural(one.name))
+
+
+def _named(one: clusters.Instance) -> dict[str, str]:
+    return {"id": one.name, "uri": f"/2/instances/{one.name}"}
+
+
+def _told(seen: Snapshot, one: clusters.Instance) -> dict[str, Any]:
+    return definition.told(fields.FIELDS, fields.BULK, seen, one)
+
+
+def _moves(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
+    async def submitted(name: str, kind: str, body: Move, asked: asking.Asked) -> int:
+        seen = snapshots.newest()
+        one = seen.instance(name)
+        chosen = body.target_node
+        target = seen.cluster.node(chosen).uuid if chosen else single_moves.target(seen.cluster, one)
+        if target == one.primary_node:
+            raise errors.Refused(f"{one.name} is on {seen.cluster.node_name(target)} already")
+        params = {"instance": one.uuid, "source": one.primary_node, "target": target}
+        job = await submissions.submit(
+            service,
+            [values.Opcode(kind, params)],
+            priority=body.priority,
+            reason=asked.because(f"instance {kind}"),
+            dry_run=asked.dry_run,
+        )
+        return job.id
+
+    @routes.put("/instances/{name}/migrate", response_model=int)
+    async def migrate(name: str, asked: asking.Parameters, body: Migrate | None = None) -> Response:
+        body = body or Migrate()
+        one = snapshots.newest().instance(name)
+        if not one.is_up and not body.allow_failover:
+            raise errors.Refused(f"{one.name} does not run: use failover, or allow_failover")
+        return Json(await submitted(name, "migrate" if one.is_up else "failover", body, asked))
+
+    @routes.put("/instances/{name}/failover", response_model=int)
+    async def failover(name: str, asked: asking.Parameters, body: Failover | None = None) -> Response:
+        return Json(await submitted(name, "failover", body or Failover(), asked))
+
+
+def _copies(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
+    @routes.post("/instances/{name}/replace-disks", response_model=int)
+    async def replace(
+        name: str,
+        asked: asking.Parameters,
+        body: ReplaceDisks | None = None,
+        mode: str | None = None,
+        remote_node: str | None = None,
+    ) -> Response:
+        # Ganeti's client still says it in the query, its server reads both.
+        wanted = body or _by_query(mode, remote_node)
+        seen = snapshots.newest()
+        one = seen.instance(name)
+        if wanted.disks:
+            raise errors.InvalidInput("disks: all disks of an instance go together: leave it empty")
+        if len(one.secondary_nodes) != 1:
+            count = len(one.secondary_nodes)
+            raise errors.Refused(f"The instance has a strange layout, expected one secondary but found {count}")
+        chosen = wanted.remote_node
+        new = seen.cluster.node(chosen).uuid if chosen else single_moves.new_secondary(seen.cluster, one)
+        params = {"instance": one.uuid, "old": one.secondary_nodes[0], "new": new}
+        job = await submissions.submit(
+            service,
+            [values.Opcode("replace_disks", params)],
+            priority=wanted.priority,
+            reason=asked.because("instance replace-disks"),
+            dry_run=asked.dry_run,
+        )
+        return Json(job.id)
+
+
+def _by_query(mode: str | None, remote_node: str | None) -> ReplaceDisks:
+    if mode != "replace_new_secondary":
+        raise errors.InvalidInput(f"mode: {mode!r} is not offered: use replace_new_secondary")
+    return ReplaceDisks(mode="replace_new_secondary", remote_node=remote_node)
+
+
+def _runs(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
+    async def submitted(name: str, kind: str, body: bodies.JobBody | None, asked: asking.Asked) -> int:
+        job = await submissions.submit(
+            service,
+            [values.Opcode(kind, {"instance": snapshots.newest().instance(name).uuid})],
+            priority=body.priority if body else 0,
+            reason=asked.because(f"instance {kind}"),
+            dry_run=asked.dry_run,
+        )
+        return job.id
+
+    @routes.put("/instances/{name}/startup", response_model=int)
+    async def startup(
+        name: str, asked: asking.Parameters, body: bodies.JobBody | None = None, no_remember: NoRemember = 0
+    ) -> Response:
+        del no_remember
+        return Json(await submitted(name, "startup", body, asked))
+
+    @routes.put("/instances/{name}/shutdown", response_model=int)
+    async def shutdown(
+        name: str, asked: asking.Parameters, body: bodies.JobBody | None = None, no_remember: NoRemember = 0
+    ) -> Response:
+        del no_remember
+        return Json(await submitted(name, "shutdown", body, asked))

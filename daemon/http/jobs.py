@@ -1,0 +1,91 @@
+"""Jobs: what they are, waiting for them, and canceling them."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pydantic
+from fastapi import Query
+from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
+
+from ..jobs import task_log
+from . import asking, bodies
+from .answers import Json
+from .fields import definition
+from .fields import jobs as fields
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from ..service import Service
+
+LONGEST_WAIT = 60.0
+Number = Annotated[int, pydantic.Field(le=2**53)]
+Seconds = Annotated[pydantic.FiniteFloat, Query(ge=0, description="How long to wait at most; 60 is the most there is.")]
+
+
+class Change(bodies.Body):
+    """What a client knows of a job already: it waits until some of it is different."""
+
+    fields: list[str] = pydantic.Field(max_length=100)
+    previous_job_info: list[Any] | None = None
+    previous_log_serial: int | None = pydantic.Field(default=None, ge=0)
+
+
+def add(routes: APIRouter, service: Service) -> None:
+    """All resources below `/jobs`."""
+    _readable(routes, service)
+    _waiting(routes, service)
+
+    @routes.delete("/jobs/{job}", response_model=list[bool | str])
+    async def cancel(job: Number, asked: asking.Parameters) -> Response:
+        one = service.queue.find(job)
+        if one.is_final:
+            return Json([False, f"job {job} has ended: {one.status.value}"])
+        if asked.dry_run:
+            return Json([True, f"job {job} would be canceled"])
+        after = await service.queue.cancel(job, kill=True)
+        return Json([True, f"job {job} is {after.status.value}"])
+
+
+def _readable(routes: APIRouter, service: Service) -> None:
+    @routes.get("/jobs", response_model=list[dict[str, Any]])
+    async def listed(*, bulk: bool = False) -> Response:
+        if bulk:
+            return Json([fields.ganeti(one) for one in service.queue.jobs.values()])
+        return Json([{"id": number, "uri": f"/2/jobs/{number}"} for number in service.queue.jobs])
+
+    @routes.get("/jobs/{job}", response_model=dict[str, Any])
+    async def info(job: Number) -> Response:
+        return Json(fields.ganeti(service.queue.find(job)))
+
+
+def _waiting(routes: APIRouter, service: Service) -> None:
+    @routes.get("/jobs/{job}/wait", response_model=dict[str, Any] | None)
+    async def wait(job: Number, body: Change | None = None, timeout: Seconds = 30) -> Response:  # noqa: ASYNC109 - the client's own limit
+        """Without a body the job as soon as it has ended; with one what has changed, or null, as Ganeti says it."""
+        service.queue.find(job)
+        seconds = min(timeout, LONGEST_WAIT)
+        if body is not None:
+            return Json(await _changed(service, job, body, seconds=seconds))
+        await service.queue.wait(job, seconds=seconds)
+        return Json(fields.ganeti(service.queue.find(job)))
+
+
+async def _changed(service: Service, job: int, known: Change, *, seconds: float) -> dict[str, Any] | None:
+    for name in known.fields:
+        definition.known(fields.FIELDS, name)
+    deadline = time.monotonic() + seconds
+    while True:
+        number, one = service.news.number, service.queue.find(job)
+        told = definition.told(fields.FIELDS, known.fields, fields.NOWHERE, one)
+        info = [told[name] for name in known.fields]
+        if info != known.previous_job_info:
+            folder, after = service.where.queue / str(job), known.previous_log_serial or 0
+            log = task_log.of_job(folder, opcodes=len(one.opcodes), after=after)
+            return {"job_info": info, "log_entries": log}
+        left = deadline - time.monotonic()
+        if left <= 0 or one.is_final:
+            return None
+        await service.news.after(number, seconds=left)

@@ -1,0 +1,157 @@
+"""Nodes: what they are, their roles and power, and how instances leave them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import pydantic
+from fastapi import Body
+from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
+
+from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain import errors
+from ..jobs import values
+from ..maintenance import views
+from . import asking, bodies, submissions
+from .answers import Json, Listed
+from .fields import definition
+from .fields import nodes as fields
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from ..service import Service
+    from .snapshots import Snapshot, Snapshots
+
+Role = Annotated[
+    Literal["drained", "offline", "regular", "master-candidate", "undrained", "online"],
+    Body(
+        description="`regular` and `master-candidate` are back in service, from drained or offline; ours are "
+        "`undrained`, which leaves an offline node alone, and `online`."
+    ),
+]
+
+
+class Power(bodies.JobBody):
+    """A power command for a node."""
+
+    command: Literal["on", "off", "cycle", "status"]
+    force: bool = False
+
+
+class Evacuate(bodies.JobBody):
+    """Which instances leave; the daemon's planner chooses where to, whatever `iallocator` says."""
+
+    mode: Literal["primary-only", "secondary-only", "all"] = "all"
+    iallocator: str | None = None
+    remote_node: str | None = pydantic.Field(default=None, description="Refused: the planner chooses.")
+    early_release: bool = False
+
+
+class Migrate(bodies.JobBody):
+    """The primaries leave by live migration."""
+
+    mode: Literal["live"] = "live"
+    iallocator: str | None = None
+    target_node: str | None = pydantic.Field(default=None, description="Refused: the planner chooses.")
+
+
+def add(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
+    """All resources below `/nodes`."""
+    _readable(routes, service, snapshots)
+    _role(routes, service)
+    _power(routes, service)
+    _moves(routes, service)
+
+
+def _readable(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
+    @routes.get("/nodes", response_model=list[dict[str, Any]])
+    async def listed(*, bulk: bool = False) -> Response:
+        seen = snapshots.newest()
+        if not bulk:
+            return Json([{"id": one.name, "uri": f"/2/nodes/{one.name}"} for one in _in_order(seen)])
+        parts = (seen.cluster.nodes, seen.cluster.instances, seen.cluster.nodegroups, seen.cluster.cluster)
+        return Listed(snapshots.serialised("nodes", parts, lambda: [_told(seen, one) for one in _in_order(seen)]))
+
+    @routes.get("/nodes/{name}", response_model=dict[str, Any])
+    async def info(name: str) -> Response:
+        seen = snapshots.newest()
+        one = seen.cluster.node(name)
+        # What Ganeti's fields tell comes last: `role` is a letter there, and a word at `/role`.
+        return Json({**views.node(seen.cluster, one, service.intake), **_told(seen, one)})
+
+
+def _in_order(seen: Snapshot) -> list[clusters.Node]:
+    return sorted(seen.cluster.nodes.values(), key=lambda one: clusters.natural(one.name))
+
+
+def _told(seen: Snapshot, one: clusters.Node) -> dict[str, Any]:
+    return definition.told(fields.FIELDS, fields.BULK, seen, one)
+
+
+def _role(routes: APIRouter, service: Service) -> None:
+    @routes.get("/nodes/{name}/role", response_model=str)
+    async def role(name: str) -> Response:
+        cluster = service.configuration.current
+        return Json(fields.ROLES[clusters.role(cluster, cluster.node(name))][1])
+
+    @routes.put("/nodes/{name}/role", response_model=int)
+    async def change(name: str, body: Role, asked: asking.Parameters) -> Response:
+        opcodes = submissions.role(service.configuration.current, name, body, force=asked.force)
+        reason = asked.because(f"node {body}")
+        return Json((await submissions.submit(service, opcodes, reason=reason, dry_run=asked.dry_run)).id)
+
+
+def _power(routes: APIRouter, service: Service) -> None:
+    @routes.get("/nodes/{name}/power", response_model=dict[str, Any])
+    async def power(name: str) -> Response:
+        cluster = service.configuration.current
+        node = cluster.node(name)
+        has_oob = clusters.parameter(cluster, node, "oob_program") is not None
+        at_work = [
+            job.id
+            for job in service.queue.jobs.values()
+            if not job.is_final
+            and any(one.kind == "power" and one.params.get("node") == node.uuid for one in job.opcodes)
+        ]
+        return Json({"node": node.name, "powered": node.powered if has_oob else None, "jobs": at_work})
+
+    @routes.put("/nodes/{name}/power", status_code=202, response_model=dict[str, Any])
+    async def change(name: str, body: Power, asked: asking.Parameters) -> Response:
+        force = body.force or asked.force
+        opcodes = submissions.power(service.configuration.current, name, body.command, force=force)
+        job = await submissions.submit(
+            service,
+            opcodes,
+            priority=body.priority,
+            reason=asked.because(f"node power {body.command}"),
+            dry_run=asked.dry_run,
+        )
+        return Json(views.job(job), status_code=202)
+
+
+def _moves(routes: APIRouter, service: Service) -> None:
+    async def submitted(node: str, kind: str, mode: str, *, priority: int, asked: asking.Asked) -> int:
+        uuid = service.configuration.current.node(node).uuid
+        job = await submissions.submit(
+            service,
+            [values.Opcode(kind, {"node": uuid, "mode": mode})],
+            priority=priority,
+            reason=asked.because(kind.replace("_", " ")),
+            dry_run=asked.dry_run,
+        )
+        return job.id
+
+    @routes.post("/nodes/{name}/evacuate", response_model=int)
+    async def evacuate(name: str, asked: asking.Parameters, body: Evacuate | None = None) -> Response:
+        body = body or Evacuate()
+        if body.remote_node is not None:
+            raise errors.InvalidInput("remote_node: the planner chooses where each instance goes")
+        return Json(await submitted(name, "node_evacuate", body.mode, priority=body.priority, asked=asked))
+
+    @routes.post("/nodes/{name}/migrate", response_model=int)
+    async def migrate(name: str, asked: asking.Parameters, body: Migrate | None = None) -> Response:
+        body = body or Migrate()
+        if body.target_node is not None:
+            raise errors.InvalidInput("target_node: the planner chooses where each instance goes")
+        return Json(await submitted(name, "node_migrate", "primary-only", priority=body.priority, asked=asked))

@@ -1,0 +1,112 @@
+"""Queries in Ganeti's language: chosen fields of nodes, instances, groups, jobs and locks, filtered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pydantic
+from fastapi import Query
+from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
+
+from ...plugins.module_utils.domain import errors, job_filters
+from ..locks import listing
+from . import bodies
+from .answers import Json
+from .fields import definition, groups, instances, jobs, locks, nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from fastapi import APIRouter
+
+    from ..service import Service
+    from .snapshots import Snapshot, Snapshots
+
+
+class Wanted(bodies.Body):
+    """The fields to tell, and of which objects; `filter` is the older name of `qfilter`."""
+
+    fields: list[str] = pydantic.Field(max_length=200)
+    qfilter: list[Any] | None = None
+    filter: list[Any] | None = None
+
+
+@dataclass(frozen=True)
+class _Table:
+    fields: Mapping[str, definition.Field[Any]]
+    rows: Callable[[Snapshot, Service], Iterable[Any]]
+
+
+TABLES = {
+    "node": _Table(nodes.FIELDS, lambda seen, _: seen.cluster.nodes.values()),
+    "instance": _Table(instances.FIELDS, lambda seen, _: seen.cluster.instances.values()),
+    "group": _Table(groups.FIELDS, lambda seen, _: seen.cluster.nodegroups.values()),
+    "job": _Table(jobs.FIELDS, lambda _, service: service.queue.jobs.values()),
+    "lock": _Table(locks.FIELDS, lambda _, service: listing.rows(service.desk.table, name_of=str)),
+}
+Fields = Annotated[str, Query(description="Names of fields, with commas between them.")]
+
+
+class _Row(Mapping[str, Any]):
+    """An object as a filter sees it: a field without a value is not there, and only what is asked for is read."""
+
+    def __init__(self, table: _Table, seen: Snapshot, one: Any) -> None:
+        self._table, self._seen, self._one = table, seen, one
+
+    def __getitem__(self, name: str) -> Any:
+        value = self._table.fields[name].read(self._seen, self._one)
+        if isinstance(value, definition.Missing):
+            raise KeyError(name)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table.fields)
+
+    def __len__(self) -> int:
+        return len(self._table.fields)
+
+
+def add(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
+    """Query a kind of object, or ask which fields it has."""
+
+    @routes.get("/query/{what}", response_model=dict[str, Any])
+    async def chosen(what: str, fields: Fields) -> Response:
+        return Json(_answer(_table(what), fields.split(","), None, seen=snapshots.newest(), service=service))
+
+    @routes.put("/query/{what}", response_model=dict[str, Any])
+    async def filtered(what: str, body: Wanted) -> Response:
+        qfilter = body.qfilter if body.qfilter is not None else body.filter
+        return Json(_answer(_table(what), body.fields, qfilter, seen=snapshots.newest(), service=service))
+
+    @routes.get("/query/{what}/fields", response_model=dict[str, Any])
+    async def known(what: str, fields: Fields = "") -> Response:
+        table = _table(what)
+        names = fields.split(",") if fields else list(table.fields)
+        return Json({"fields": [definition.definition(name, table.fields.get(name)) for name in names]})
+
+
+def _table(what: str) -> _Table:
+    if what not in TABLES:
+        raise errors.NotFound(f"there is no query of {what[:100]!r}: use one of {', '.join(TABLES)}")
+    return TABLES[what]
+
+
+def _answer(
+    table: _Table, names: list[str], qfilter: list[Any] | None, *, seen: Snapshot, service: Service
+) -> dict[str, Any]:
+    if qfilter is not None:
+        job_filters.check(qfilter, "qfilter", fields=frozenset(table.fields))
+    rows = table.rows(seen, service)
+    met = [one for one in rows if qfilter is None or job_filters.holds(qfilter, _Row(table, seen, one))]
+    columns = [table.fields.get(name) for name in names]
+    return {
+        "fields": [definition.definition(name, field) for name, field in zip(names, columns, strict=True)],
+        "data": [[_cell(field, seen, one) for field in columns] for one in met],
+    }
+
+
+def _cell(field: definition.Field[Any] | None, seen: Snapshot, one: Any) -> list[Any]:
+    value = definition.Missing.UNKNOWN if field is None else field.read(seen, one)
+    return [value.value, None] if isinstance(value, definition.Missing) else [definition.NORMAL, value]

@@ -1,0 +1,105 @@
+"""The configuration as resources read it: one snapshot with its indexes, and lists that are serialised once."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain import errors
+from ...plugins.plugin_utils.planning import room
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+class Holdings:
+    """What each node holds, found in one pass over the instances; names are in natural order."""
+
+    def __init__(self, instances: Mapping[str, clusters.Instance]) -> None:
+        self.by_name = {one.name: one for one in instances.values()}
+        self._primaries: dict[str, list[clusters.Instance]] = {}
+        self._secondaries: dict[str, list[clusters.Instance]] = {}
+        for one in instances.values():
+            self._primaries.setdefault(one.primary_node, []).append(one)
+            for uuid in one.secondary_nodes:
+                self._secondaries.setdefault(uuid, []).append(one)
+
+    def primaries(self, node: str) -> list[str]:
+        """The names of the instances whose primary is this node (UUID)."""
+        return _names(self._primaries.get(node, []))
+
+    def secondaries(self, node: str) -> list[str]:
+        """The names of the instances that keep another copy on this node (UUID)."""
+        return _names(self._secondaries.get(node, []))
+
+    def memory(self, node: str) -> int:
+        """The memory (MiB) of the instances that shall run on this node (UUID)."""
+        return sum(one.memory for one in self._primaries.get(node, []) if one.is_up)
+
+    def disk(self, node: str) -> int:
+        """The disk (MiB) that all copies on this node (UUID) take."""
+        held = (*self._primaries.get(node, []), *self._secondaries.get(node, []))
+        return sum(room.disk_per_copy(one) for one in held)
+
+
+class Snapshot:
+    """One version of the configuration; objects are found by name or UUID in constant time."""
+
+    def __init__(self, cluster: clusters.Cluster, holdings: Holdings | None = None) -> None:
+        self.cluster = cluster
+        self._known = holdings
+
+    @functools.cached_property
+    def holdings(self) -> Holdings:
+        """What the nodes hold."""
+        return self._known or Holdings(self.cluster.instances)
+
+    @functools.cached_property
+    def nodes_by_group(self) -> dict[str, list[str]]:
+        """The names of the nodes of each group (UUID)."""
+        found: dict[str, list[str]] = {uuid: [] for uuid in self.cluster.nodegroups}
+        for one in sorted(self.cluster.nodes.values(), key=lambda node: clusters.natural(node.name)):
+            found[one.group].append(one.name)
+        return found
+
+    def instance(self, name: str) -> clusters.Instance:
+        """The instance with this name or UUID.
+
+        Raises:
+            NotFound: there is none.
+        """
+        found = self.cluster.instances.get(name) or self.holdings.by_name.get(name)
+        if found is None:
+            raise errors.NotFound(f"there is no instance {name!r}")
+        return found
+
+
+class Snapshots:
+    """The newest snapshot; what a commit did not touch is neither indexed nor serialised again."""
+
+    def __init__(self, current: Callable[[], clusters.Cluster]) -> None:
+        self._current = current
+        self._last: Snapshot | None = None
+        self._lists: dict[str, tuple[Sequence[object], bytes]] = {}
+
+    def newest(self) -> Snapshot:
+        """The snapshot of the configuration as it is now."""
+        cluster, last = self._current(), self._last
+        if last is None or last.cluster is not cluster:
+            keeps = last is not None and last.cluster.instances is cluster.instances
+            self._last = last = Snapshot(cluster, last.holdings if keeps and last is not None else None)
+        return last
+
+    def serialised(self, name: str, parts: Sequence[object], make: Callable[[], Any]) -> bytes:
+        """A list as JSON text, made again only when one of the parts that it depends on is another object."""
+        known = self._lists.get(name)
+        if known is None or any(one is not other for one, other in zip(known[0], parts, strict=True)):
+            self._lists[name] = known = (tuple(parts), orjson.dumps(make()))
+        return known[1]
+
+
+def _names(found: list[clusters.Instance]) -> list[str]:
+    return sorted((one.name for one in found), key=clusters.natural)

@@ -1,0 +1,116 @@
+"""Submissions: what is refused at once, and many of them made durable together."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ...plugins.module_utils.domain import errors, job_filters
+from ...plugins.plugin_utils.opcodes import contract, registry
+from . import scheduling, values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from .store import Store
+
+
+def check(jobs: Iterable[values.Job]) -> None:
+    """See whether jobs can be submitted at all.
+
+    Raises:
+        InvalidInput: a job has no opcode, or one is unknown, has wrong parameters, an impossible priority, or is to be
+            tried without being done although only its play would know.
+    """
+    for job in jobs:
+        if not job.opcodes:
+            raise errors.InvalidInput("a job has at least one opcode")
+        for opcode in job.opcodes:
+            values.check_priority(opcode.priority)
+            made = registry.make(opcode.kind, opcode.params)
+            if opcode.dry_run and _needs_process(made):
+                raise errors.InvalidInput(f"opcode {opcode.kind} touches nodes: it has no dry run")
+
+
+def lane(job: values.Job) -> scheduling.Lane:
+    """Whether the next opcode of a job needs a slot; one that cannot be made any more fails in the daemon."""
+    index = job.next_opcode
+    if index is None:
+        return scheduling.Lane.DAEMON
+    opcode = job.opcodes[index]
+    try:
+        made = registry.make(opcode.kind, opcode.params)
+    except errors.InvalidInput:
+        return scheduling.Lane.DAEMON
+    # A delay stands for the work of a process, and takes the place of one.
+    needs = isinstance(made, contract.DelayKind) or _needs_process(made)
+    return scheduling.Lane.SLOT if needs else scheduling.Lane.DAEMON
+
+
+def _needs_process(made: registry.Made) -> bool:
+    return not isinstance(made, (contract.ChangeKind, contract.SubmitKind, contract.DelayKind))
+
+
+def subject(job: values.Job) -> job_filters.Subject:
+    """What filters see of a job."""
+    return job_filters.Subject(
+        job.id,
+        [{**one.params, "OP_ID": one.kind} for one in job.opcodes],
+        [{"source": one.source, "reason": one.text, "timestamp": one.timestamp} for one in job.reason],
+    )
+
+
+def promised(jobs: Iterable[values.Job]) -> Iterator[int]:
+    """The numbers that unfinished jobs have promised to jobs which they are about to submit."""
+    for job in jobs:
+        for opcode in () if job.is_final else job.opcodes:
+            if isinstance(opcode.result, dict):
+                yield from (number for _, number in opcode.result.get("jobs", ()))
+
+
+class Arrivals:
+    """Jobs on their way into the queue: whatever comes while a write is under way shares the next one."""
+
+    def __init__(self, store: Store, admit: Callable[[Sequence[values.Job]], None]) -> None:
+        self._store = store
+        self._admit = admit
+        self._waiting: list[tuple[Sequence[values.Job], asyncio.Future[None]]] = []
+        self._writer: asyncio.Task[None] | None = None
+
+    async def take(self, jobs: Sequence[values.Job]) -> None:
+        """Make jobs durable and hand them over.
+
+        Raises:
+            StoreFailed: one of those written together could not be; none of them is there.
+        """
+        if not jobs:
+            return
+        done = asyncio.get_running_loop().create_future()
+        self._waiting.append((jobs, done))
+        if self._writer is None:
+            self._writer = asyncio.get_running_loop().create_task(self._write())
+        await asyncio.shield(done)
+
+    async def stop(self) -> None:
+        """Let the write that is under way end."""
+        if self._writer is not None:
+            await self._writer
+
+    async def _write(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            jobs = [job for some, _ in batch for job in some]
+            try:
+                await asyncio.to_thread(self._store.save_new, jobs)
+            except errors.StoreFailed as error:
+                _fail(batch, str(error))
+                continue
+            self._admit(jobs)
+            for _, done in batch:
+                done.set_result(None)
+        self._writer = None
+
+
+def _fail(batch: list[tuple[Sequence[values.Job], asyncio.Future[None]]], text: str) -> None:
+    for _, done in batch:
+        done.set_exception(errors.StoreFailed(text))

@@ -1,0 +1,79 @@
+"""Which jobs go to the archive, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from ...plugins.module_utils.domain import errors
+
+if TYPE_CHECKING:
+    from .book import Book
+    from .ports import Ports
+
+LOG = logging.getLogger(__name__)
+INTERVAL = 300.0
+AT_ONCE = 1000
+
+
+class Archivist:
+    """Takes jobs that have ended out of the queue; what maintenance still goes by stays."""
+
+    def __init__(self, ports: Ports, book: Book) -> None:
+        self._ports = ports
+        self._book = book
+
+    def archive(self, number: int) -> None:
+        """Move one job to the archive.
+
+        Raises:
+            NotFound: it is not in the queue. Refused: it has not ended, or maintenance goes by it. StoreFailed: the
+                archive cannot be written.
+        """
+        job = self._book.jobs.get(number)
+        if job is None:
+            raise errors.NotFound(f"there is no job {number} in the queue")
+        if not job.is_final:
+            raise errors.Refused(f"job {number} has not ended: it is {job.status.value}")
+        if number in self._kept():
+            raise errors.Refused(f"job {number} belongs to a repair that is not over: it is archived after it")
+        self._ports.store.archive.take_in([number], on_moved=self._book.jobs.pop)
+
+    async def archive_older_than(self, seconds: float) -> list[int]:
+        """Move all jobs that ended longer ago; returns their numbers.
+
+        Raises:
+            StoreFailed: the archive cannot be written; those that were moved are.
+        """
+        before, kept = self._ports.clock() - seconds, self._kept()
+        old = [
+            number
+            for number, job in self._book.jobs.items()
+            if job.is_final and job.ended <= before and number not in kept
+        ]
+        moved: list[int] = []
+
+        def forget(number: int) -> None:
+            del self._book.jobs[number]
+            moved.append(number)
+
+        for index in range(0, len(old), AT_ONCE):
+            # In parts, so that the daemon answers between them.
+            part = [number for number in old[index : index + AT_ONCE] if number in self._book.jobs]
+            self._ports.store.archive.take_in(part, on_moved=forget)
+            await asyncio.sleep(0)
+        return moved
+
+    async def run(self, *, after: float) -> None:
+        """Archive for ever what ended longer ago than so many seconds."""
+        while True:
+            try:
+                await self.archive_older_than(after)
+            except errors.StoreFailed:
+                LOG.exception("old jobs cannot be archived now")
+            await asyncio.sleep(min(INTERVAL, after))
+
+    def _kept(self) -> set[int]:
+        maintenance = self._ports.configuration.current.maintenance
+        return {*maintenance.jobs, *(job for one in maintenance.incidents for job in one.jobs)}

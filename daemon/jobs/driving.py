@@ -1,0 +1,141 @@
+"""One opcode of a job at work: its locks, its slot, what it does, and how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from ...plugins.module_utils.domain import errors
+from ...plugins.plugin_utils.opcodes import contract, registry
+from ..locks import table
+from . import ageing, inside, mending, process, running, values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .book import Book
+    from .inside import Submit
+    from .ports import Ports
+    from .scheduling import Schedule
+    from .slots import Slots
+
+LOG = logging.getLogger(__name__)
+RETRY_SECONDS = 5
+
+
+class Driver:
+    """Works on one opcode at a time of each job that was let in; between two, a job is back in the queue."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        book: Book,
+        *,
+        schedule: Schedule,
+        slots: Slots,
+        submit: Submit,
+        on_room: Callable[[], None],
+    ) -> None:
+        self._ports = ports
+        self._on_room = on_room
+        self._book = book
+        self._schedule = schedule
+        self._slots = slots
+        self._inside = inside.Inside(ports, book, submit=submit)
+
+    async def work(self, job: int) -> None:
+        """Work on the next opcode until it has ended, or its lock attempts are used up.
+
+        State that cannot be written now is tried again, for nothing is lost.
+        """
+        index = self._book.jobs[job].next_opcode
+        while index is not None and self._book.jobs[job].opcodes[index].status not in values.FINAL:
+            try:
+                if await self._opcode(job, index):
+                    break
+                return
+            except (errors.StoreFailed, OSError):
+                LOG.exception("job %s cannot go on, and is tried again in %s s", job, RETRY_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
+        self.release(job)
+
+    def release(self, job: int) -> None:
+        """Give back what a job holds and waits for."""
+        try:
+            self._ports.desk.release(owner(job))
+        except errors.StoreFailed:
+            # They are free, and the next change of the table writes it down.
+            LOG.exception("the locks of job %s are free, but that could not be written", job)
+
+    def interrupt(self, job: int) -> None:
+        """End what an opcode does now, be it in processes or in a delay; it is settled like a lost one."""
+        one = self._book.jobs[job]
+        index = one.next_opcode
+        if index is not None and one.opcodes[index].run:
+            process.end_all_of(self._ports.store.run_folder(job, index))
+        self._inside.interrupt(job)
+
+    async def _opcode(self, job: int, index: int) -> bool:
+        """Returns whether the opcode has ended; without that the job is back in the queue."""
+        opcode = self._book.jobs[job].opcodes[index]
+        if opcode.kind == values.UNREADABLE:
+            text = await mending.clear_up(self._ports, job, owner(job))
+            self._book.end(job, index, values.Status.ERROR, "; ".join(filter(None, [opcode.text, text])))
+            return True
+        try:
+            made = registry.make(opcode.kind, opcode.params)
+            if not await self._locked(job, index, made):
+                return False
+            await self._carry_out(job, index, made)
+        except errors.StoreFailed:
+            raise
+        except (errors.Refused, errors.Failed) as error:
+            self._book.end(job, index, values.Status.ERROR, str(error))
+        return True
+
+    async def _locked(self, job: int, index: int, made: registry.Made) -> bool:
+        opcode, mine = self._book.jobs[job].opcodes[index], owner(job)
+        is_running = opcode.status is values.Status.RUNNING
+        if is_running and self._ports.desk.table.locks_of(mine):
+            # It was at work when the daemon ended, and kept what it was granted.
+            return True
+        if not is_running:
+            self._book.set_opcode(job, index, is_durable=False, status=values.Status.WAITING)
+        wants = made.wants(self._ports.configuration.current)
+        if not wants:
+            return True
+        self._schedule.waits(job)
+        self._on_room()
+        try:
+            async with asyncio.timeout(None if is_running else ageing.patience(opcode.priority)):
+                await self._ports.desk.acquire(mine, wants, priority=opcode.priority, purpose=opcode.kind)
+        except TimeoutError:
+            self.release(job)
+            self._book.change(job, lambda one: ageing.aged(one, index))
+            return False
+        self._schedule.goes_on(job)
+        return True
+
+    async def _carry_out(self, job: int, index: int, made: Any) -> None:
+        if self._book.jobs[job].opcodes[index].status is not values.Status.RUNNING and (
+            text := made.moot(self._ports.configuration.current)
+        ):
+            self._book.end(job, index, values.Status.SUCCESS, text)
+        elif isinstance(made, contract.ChangeKind):
+            await self._inside.change(job, index, made)
+        elif isinstance(made, contract.SubmitKind):
+            await self._inside.submit(job, index, made)
+        else:
+            await self._slots.take(job)
+            self._schedule.leaves(job)
+            self._on_room()
+            if isinstance(made, contract.DelayKind):
+                await self._inside.delay(job, index, made)
+            else:
+                await running.run(self._ports, self._book, job, index, made, owner=owner(job))
+
+
+def owner(job: int) -> table.Owner:
+    """How a job is called in the lock table."""
+    return table.Owner(f"job {job}")

@@ -1,0 +1,59 @@
+"""A plan's jobs as jobs of the queue: numbers in place of keys, and the names of what they touch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...plugins.module_utils.domain import cluster as clusters
+    from ...plugins.plugin_utils.planning import work
+
+
+def numbered(
+    cluster: clusters.Cluster,
+    drafts: Sequence[work.Job],
+    numbers: Sequence[int],
+    *,
+    trail: tuple[values.Reason, ...] = (),
+    source: str,
+    now: float,
+    priority: int = 0,
+) -> tuple[values.Job, ...]:
+    """The jobs of a plan with these numbers; the reason of each follows the common trail, told by the source."""
+    ids = dict(zip((draft.key for draft in drafts), numbers, strict=True))
+    return tuple(_job(cluster, draft, ids, trail=trail, source=source, now=now, priority=priority) for draft in drafts)
+
+
+def _job(
+    cluster: clusters.Cluster,
+    draft: work.Job,
+    ids: dict[str, int],
+    *,
+    trail: tuple[values.Reason, ...],
+    source: str,
+    now: float,
+    priority: int,
+) -> values.Job:
+    depends = [values.Dependency(ids[key]) for key in draft.after]
+    depends += [values.Dependency(ids[key], tuple(values.FINAL)) for key in draft.behind]
+    own = [values.Reason(source, draft.reason, int(now * 1e9))]
+    if draft.incident is not None:
+        own.append(values.Reason(source, draft.incident, int(now * 1e9)))
+    return values.Job(
+        id=ids[draft.key],
+        opcodes=tuple(values.Opcode(one.kind, dict(one.params), priority) for one in draft.opcodes),
+        depends=tuple(depends),
+        reason=(*trail, *own),
+        received=now,
+        names=_names(cluster, draft),
+    )
+
+
+def _names(cluster: clusters.Cluster, draft: work.Job) -> dict[str, str]:
+    uuids = {str(value) for opcode in draft.opcodes for value in opcode.params.values() if isinstance(value, str)}
+    found = {uuid: cluster.nodes.get(uuid) or cluster.instances.get(uuid) for uuid in sorted(uuids)}
+    return {uuid: one.name for uuid, one in found.items() if one is not None}

@@ -1,0 +1,64 @@
+"""An opcode that touches nodes: its process started or adopted, and settled when it has ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...plugins.module_utils.domain import changes
+from .. import faults
+from . import lookup, process, settling, values
+from .runs import run_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ...plugins.module_utils.domain import cluster as clusters
+    from ...plugins.plugin_utils.opcodes import contract
+    from ..locks import table
+    from .book import Book
+    from .ports import Ports
+
+
+async def run(ports: Ports, book: Book, job: int, index: int, made: contract.PlayKind, *, owner: table.Owner) -> None:
+    """Run an opcode's play under the locks of its owner, or go on with a run of the daemon before this one.
+
+    Raises:
+        Refused: the opcode does not fit the cluster as it is now; nothing was run.
+        StoreFailed: some state could not be written; to call this again goes on where it stopped.
+    """
+    folder = ports.store.run_folder(job, index)
+
+    def start() -> None:
+        granted = ports.desk.table.locks_of(owner)
+        spec = run_spec(ports.configuration.current, made, granted=granted, environment=ports.environment)
+        if book.jobs[job].opcodes[index].status is not values.Status.RUNNING:
+            book.begin(job, index, is_durable=True, run=str(index))
+        ports.processes.start(folder, spec)
+
+    is_running = book.jobs[job].opcodes[index].status is values.Status.RUNNING
+    if not is_running or (process.standing(folder) is process.Standing.NEVER_RAN and not book.jobs[job].canceling):
+        start()
+    await ports.processes.ended(folder)
+    await _settle(ports, book, job, index, folder, made, owner=owner)
+
+
+async def _settle(
+    ports: Ports, book: Book, job: int, index: int, folder: Path, made: contract.PlayKind, *, owner: table.Owner
+) -> None:
+    faults.point("before-settling")
+    settlement, standing = settling.settle(folder), process.standing(folder)
+    refused = list(settlement.unreadable)
+
+    def recorded(cluster: clusters.Cluster) -> list[changes.Change]:
+        applicable, others = changes.sort_out(cluster, settlement.recorded, now=ports.clock())
+        refused.extend(others)
+        return applicable
+
+    await ports.configuration.commit(recorded)
+    text = "; ".join(filter(None, [settlement.text, *refused]))
+    status = values.Status.SUCCESS if settlement.succeeded and not refused else values.Status.ERROR
+    if book.jobs[job].canceling and standing is not process.Standing.ENDED:
+        text, status = f"canceled while it ran: {text}", values.Status.CANCELED
+    if not settlement.succeeded and standing is not process.Standing.NEVER_RAN and made.about():
+        text += "; " + await lookup.look_for(made, folder=folder / "lookup", ports=ports, owner=owner)
+    book.end(job, index, status, text)

@@ -1,0 +1,124 @@
+"""The live log of an opcode: one line for each task of its play, as it happens, in `tasks.jsonl` of its run folder.
+
+It holds what a person follows a job by, and no results: those may have secrets, and stay in the runner's own folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAME = "tasks.jsonl"
+LONGEST_TEXT = 500
+MOST_LINES = 10_000
+ENDINGS = {
+    "runner_on_ok": "ok",
+    "runner_on_failed": "failed",
+    "runner_on_unreachable": "unreachable",
+    "runner_on_skipped": "skipped",
+}
+SPAN = 100_000
+"""Serial numbers of a job: its first opcode has those up to here, the second the next so many."""
+CUT = "The log ends here: it is too long. The play goes on."
+
+
+class Writer:
+    """Appends to the log of one run; a full disk costs lines, never the run."""
+
+    def __init__(self, run: Path) -> None:
+        self._descriptor = os.open(run / NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        self._lines = 0
+
+    def event(self, event: dict[str, Any]) -> None:
+        """Tell of an event of ansible-runner, if it is worth it."""
+        data, kind = event.get("event_data", {}), event.get("event", "")
+        if kind == "runner_on_start":
+            self.tell("started", host=_host(data), task=str(data.get("task", "")))
+        elif kind in ENDINGS:
+            self.tell(
+                _ending(kind, data),
+                host=_host(data),
+                task=str(data.get("task", "")),
+                text=_message(data) if kind in {"runner_on_failed", "runner_on_unreachable"} else "",
+                seconds=data.get("duration"),
+            )
+
+    def tell(self, kind: str, *, host: str = "", task: str = "", text: str = "", seconds: float | None = None) -> None:
+        """Add one line."""
+        self._lines += 1
+        if self._lines > MOST_LINES:
+            return
+        now = time.time_ns() // 1000
+        line: dict[str, Any] = {"time": [now // 1_000_000, now % 1_000_000], "type": kind, "host": host, "task": task}
+        if self._lines == MOST_LINES:
+            line |= {"type": "message", "host": "", "task": ""}
+            text, seconds = CUT, None
+        line |= {"seconds": seconds, "text": text[:LONGEST_TEXT]}
+        try:
+            os.write(self._descriptor, json.dumps(line).encode() + b"\n")
+        except OSError:
+            self._lines = MOST_LINES
+
+
+def of_job(folder: Path, *, opcodes: int, after: int = 0) -> list[list[Any]]:
+    """The log of a job's opcodes, one after the other, in the form of `entries`."""
+    return [entry for index in range(after // SPAN, opcodes) for entry in of_opcode(folder, index, after=after)]
+
+
+def of_opcode(folder: Path, index: int, *, after: int = 0) -> list[list[Any]]:
+    """The log of one opcode of the job with this folder; after a loss it ends with the look for what was lost."""
+    run, first = folder / str(index), index * SPAN + 1
+    return [
+        *entries(run, first=first, after=after),
+        *entries(run / "lookup", first=first + MOST_LINES, after=after),
+    ]
+
+
+def entries(run: Path, *, first: int, after: int = 0) -> list[list[Any]]:
+    """The log of a run as Ganeti writes one: serial number, [seconds, microseconds], type, text.
+
+    Serial numbers grow from `first`; only those above `after` are told. A line that cannot be read is passed over.
+    """
+    try:
+        lines = (run / NAME).read_bytes().split(b"\n")[:-1]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    found = []
+    for serial, line in enumerate(lines, start=first):
+        if serial > after and (told := _told(line)) is not None:
+            found.append([serial, *told])
+    return found
+
+
+def _told(line: bytes) -> list[Any] | None:
+    try:
+        one = json.loads(line)
+        where = f"{one['host']}: " if one["host"] not in {"", "localhost"} else ""
+        took = "" if one["seconds"] is None else f" ({one['seconds']:.1f} s)"
+        if not one["task"]:
+            return [one["time"], one["type"], one["text"]]
+        ended = "" if one["type"] == "started" else f": {one['type']}{took}"
+        return [one["time"], one["type"], f"{where}{one['task']}{ended}" + (f": {one['text']}" if one["text"] else "")]
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _ending(kind: str, data: dict[str, Any]) -> str:
+    if kind == "runner_on_ok" and data.get("res", {}).get("changed"):
+        return "changed"
+    return "ignored" if kind == "runner_on_failed" and data.get("ignore_errors") else ENDINGS[kind]
+
+
+def _host(data: dict[str, Any]) -> str:
+    delegated = data.get("res", {}).get("_ansible_delegated_vars", {}).get("ansible_delegated_host")
+    return str(delegated or data.get("host", ""))
+
+
+def _message(data: dict[str, Any]) -> str:
+    result = data.get("res", {})
+    return "" if "censored" in result else str(result.get("msg") or result.get("reason") or "")

@@ -1,0 +1,101 @@
+"""The daemon's side of warm Ansible: the shim that runs find first, and a server that is always there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...plugins.plugin_utils import durable_files
+
+if TYPE_CHECKING:
+    from ...plugins.module_utils.domain import tree
+
+LOG = logging.getLogger(__name__)
+CLIENT = Path(__file__).resolve().with_name("client.py")
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 60.0
+HEALTHY = 30.0
+"""Seconds after which a server that ends has not failed at its start."""
+
+
+def shim_folder(where: tree.Tree) -> Path:
+    """The folder that stands first in the PATH of every run."""
+    return where.run / "warm/bin"
+
+
+def install_shim(where: tree.Tree) -> None:
+    """Write the command `ansible-playbook` that asks the server first.
+
+    Raises:
+        StoreFailed: it could not be written.
+    """
+    own = shim_folder(where)
+    own.mkdir(mode=0o700, parents=True, exist_ok=True)
+    words = [sys.executable, "-ISE", str(CLIENT), str(own.parent), str(own)]
+    # A line that begins with the interpreter's path may be too long for the kernel.
+    durable_files.replace(own / "ansible-playbook", f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n'.encode(), mode=0o700)
+
+
+class Keeper:
+    """Keeps one server alive; it ends when this process does, and runs go on without either."""
+
+    def __init__(self, where: tree.Tree) -> None:
+        self._where = where
+        self._server: subprocess.Popen[bytes] | None = None
+        self._life = -1
+
+    async def run(self) -> None:
+        """Start a server, wait for its end, start the next one; one that fails at its start is tried less often."""
+        install_shim(self._where)
+        pause = FIRST_PAUSE
+        while True:
+            began = time.monotonic()
+            await self._until_over()
+            pause = FIRST_PAUSE if time.monotonic() - began > HEALTHY else min(LONGEST_PAUSE, 2 * pause)
+            LOG.info("the warm Ansible server has ended; the next one starts in %.1f s", pause)
+            await asyncio.sleep(pause)
+
+    def stop(self) -> None:
+        """End the server."""
+        if self._life >= 0:
+            os.close(self._life)
+            self._life = -1
+        if self._server is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._server.wait(5)
+            self._server.kill()
+            self._server.wait()
+
+    async def _until_over(self) -> None:
+        server = self._server = self._start()
+        over, loop = asyncio.Event(), asyncio.get_running_loop()
+        handle = os.pidfd_open(server.pid)
+        loop.add_reader(handle, over.set)
+        try:
+            await over.wait()
+        finally:
+            loop.remove_reader(handle)
+            os.close(handle)
+        server.wait()
+        os.close(self._life)
+        self._life = -1
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        reading, self._life = os.pipe()
+        try:
+            return subprocess.Popen(
+                [sys.executable, "-m", f"{__package__}.server", str(shim_folder(self._where).parent), str(reading)],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(reading,),
+                start_new_session=True,
+                cwd="/",
+            )
+        finally:
+            os.close(reading)

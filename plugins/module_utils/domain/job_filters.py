@@ -1,0 +1,287 @@
+"""Filters: rules that let jobs start, hold them, cancel them or limit how many are at work (Ganeti's job filters).
+
+The rules are looked at by priority (the smallest number first), then watermark, then UUID; all predicates of a rule
+must match, and the first match that does not say CONTINUE decides. A job that has begun is not stopped by a rule.
+
+A predicate is `[name, query]`, and a query is written in Ganeti's query language:
+
+    jobid    the field `id`; the value `watermark` is the highest job number when the rule was made
+    opcode   the field `OP_ID` and the names of parameters; one opcode that matches is enough
+    reason   the fields `source`, `reason`, `timestamp` (ns); one entry that matches is enough
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Callable, Mapping, Optional, Sequence, Union
+
+from . import errors
+
+WATERMARK = "watermark"
+RATE_LIMIT = re.compile(r"rate-limit:([0-9]{1,9}):(.*)", re.DOTALL)
+LONGEST_PATTERN = 500
+DEEPEST = 20
+MOST_REPEATS = 2
+LITERALS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^]\\])*\]", re.DOTALL)
+"""What stands for one character of a pattern: an escaped one, or a class."""
+BACK_REFERENCE = re.compile(r"\\[1-9]|\(\?P=")
+
+
+class Action(Enum):
+    """What a filter does with the jobs that it matches."""
+
+    ACCEPT = "ACCEPT"
+    PAUSE = "PAUSE"
+    REJECT = "REJECT"
+    CONTINUE = "CONTINUE"
+    RATE_LIMIT = "RATE_LIMIT"
+
+
+@dataclass(frozen=True)
+class Filter:
+    """One rule; `limit` counts with RATE_LIMIT only, and `reason` holds entries of source, text and time (ns)."""
+
+    uuid: str
+    watermark: int
+    priority: int
+    predicates: tuple[tuple[str, Any], ...]
+    action: Action
+    limit: int = 0
+    reason: tuple[tuple[str, str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What filters see of a job: each of its opcodes and of the entries of its reason trail as a mapping of fields."""
+
+    id: int
+    opcodes: Sequence[Mapping[str, Any]]
+    reason: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """At most `limit` jobs of one bucket are at work."""
+
+    name: str
+    limit: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the rules say of a job; the rule that decided, and the buckets that it needs a place in."""
+
+    action: Action
+    decided: Optional[Filter] = None
+    buckets: tuple[Bucket, ...] = ()
+
+
+def judge(filters: Mapping[str, Filter], subject: Subject) -> Verdict:
+    """What the rules, and the `rate-limit:n:name` entries of its own reason trail, say of a job."""
+    buckets = _own_buckets(subject)
+    for one in ordered(filters):
+        if one.action is Action.CONTINUE or not matches(one, subject):
+            continue
+        if one.action is Action.RATE_LIMIT:
+            return Verdict(Action.ACCEPT, one, (*buckets, Bucket(f"filter {one.uuid}", one.limit)))
+        return Verdict(one.action, one, buckets)
+    return Verdict(Action.ACCEPT, None, buckets)
+
+
+def ordered(filters: Mapping[str, Filter]) -> list[Filter]:
+    """The rules in the order in which they are looked at."""
+    return sorted(filters.values(), key=lambda one: (one.priority, one.watermark, one.uuid))
+
+
+def _own_buckets(subject: Subject) -> tuple[Bucket, ...]:
+    found = (RATE_LIMIT.match(str(one["reason"])) for one in subject.reason)
+    # "3:x" and "4:x" are different buckets, and a job counts once in each.
+    named = dict.fromkeys((int(one[1]), one[2]) for one in found if one is not None and int(one[1]) >= 1)
+    return tuple(Bucket(f"{limit}:{name}", limit) for limit, name in named)
+
+
+def matches(one: Filter, subject: Subject) -> bool:
+    """Whether all predicates of a rule match a job."""
+    return all(_matches(one, name, query, subject) for name, query in one.predicates)
+
+
+def _matches(one: Filter, name: str, query: Any, subject: Subject) -> bool:
+    if name == "jobid":
+        return holds(query, {"id": subject.id, WATERMARK: one.watermark})
+    return any(holds(query, entry) for entry in (subject.opcodes if name == "opcode" else subject.reason))
+
+
+def make(
+    value: Mapping[str, Any],
+    *,
+    uuid: str,
+    watermark: int,
+    reason: Sequence[tuple[str, str, int]],
+) -> Filter:
+    """The rule that the members `priority`, `predicates` and `action` state; the reason is in the form of a trail.
+
+    Raises:
+        InvalidInput: a member is missing, unknown or cannot be represented; the text names it.
+    """
+    if unknown := sorted(set(value) - {"priority", "predicates", "action", "reason"}):
+        raise errors.InvalidInput(f"filter: there is no member {unknown[0]!r}")
+    priority = value.get("priority", 0)
+    if not _is_number(priority) or not 0 <= priority < 2**31:
+        raise errors.InvalidInput(f"filter: priority: {priority!r} is not a number from 0")
+    action, limit = parse_action(value.get("action", Action.CONTINUE.value))
+    predicates = value.get("predicates", [])
+    if not isinstance(predicates, (list, tuple)):
+        raise errors.InvalidInput(f"filter: predicates: {predicates!r} is not a list")
+    checked = tuple(_predicate(one, f"filter: predicates/{index}") for index, one in enumerate(predicates))
+    return Filter(uuid, watermark, priority, checked, action, limit, tuple(reason))
+
+
+def parse_action(value: Any) -> tuple[Action, int]:
+    """An action and its limit, from `"PAUSE"` or `["RATE_LIMIT", n]`.
+
+    Raises:
+        InvalidInput: it is neither.
+    """
+    if isinstance(value, (list, tuple)):
+        if len(value) == 2 and value[0] == Action.RATE_LIMIT.value and _is_number(value[1]) and value[1] >= 1:  # noqa: PLR2004 - a name and a number
+            return Action.RATE_LIMIT, value[1]
+    elif isinstance(value, str) and value in {one.value for one in Action if one is not Action.RATE_LIMIT}:
+        return Action(value), 0
+    raise errors.InvalidInput(
+        f'filter: action: {value!r} is none of ACCEPT, PAUSE, REJECT, CONTINUE, ["RATE_LIMIT", n] with n from 1'
+    )
+
+
+def tell_action(one: Filter) -> Any:
+    """The action in the form that `parse_action` reads."""
+    return [one.action.value, one.limit] if one.action is Action.RATE_LIMIT else one.action.value
+
+
+FIELDS: Mapping[str, Optional[frozenset[str]]] = {
+    "jobid": frozenset({"id"}),
+    "opcode": None,
+    "reason": frozenset({"source", "reason", "timestamp"}),
+}
+
+
+def _predicate(value: Any, where: str) -> tuple[str, Any]:
+    if not isinstance(value, (list, tuple)) or len(value) != 2 or value[0] not in FIELDS:  # noqa: PLR2004 - name, query
+        raise errors.InvalidInput(f"{where}: {value!r} is not [NAME, QUERY] with a name of {', '.join(FIELDS)}")
+    _check(value[1], f"{where}/1", FIELDS[value[0]], depth=0)
+    return value[0], value[1]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _contains(value: Any, wanted: Any) -> bool:
+    return isinstance(value, (list, tuple, dict)) and wanted in value
+
+
+def _matches_pattern(value: Any, pattern: Any) -> bool:
+    return isinstance(value, str) and re.search(str(pattern), value) is not None
+
+
+def _matches_glob(value: Any, pattern: Any) -> bool:
+    return isinstance(value, str) and fnmatch.fnmatchcase(value, str(pattern))
+
+
+def _same(value: Any, wanted: Any) -> bool:
+    # JSON's true is not its 1.
+    return isinstance(value, bool) is isinstance(wanted, bool) and bool(value == wanted)
+
+
+def _in_order(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def compared(value: Any, other: Any) -> bool:
+        comparable = (_is_number(value) and _is_number(other)) or (isinstance(value, str) and isinstance(other, str))
+        return comparable and compare(value, other)
+
+    return compared
+
+
+COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "=": _same,
+    "==": _same,
+    "!=": lambda value, other: not _same(value, other),
+    "<": _in_order(lambda value, other: bool(value < other)),
+    "<=": _in_order(lambda value, other: bool(value <= other)),
+    ">": _in_order(lambda value, other: bool(value > other)),
+    ">=": _in_order(lambda value, other: bool(value >= other)),
+    "=~": _matches_pattern,
+    "=[]": _contains,
+    "=*": _matches_glob,
+}
+JUNCTIONS = {"&": all, "|": any}
+OPERATORS = ", ".join(["&", "|", "!", "?", *COMPARISONS])
+
+
+def holds(query: Any, fields: Mapping[str, Any]) -> bool:
+    """Whether a query that was checked is true of these fields; a comparison with a field that is not there is not."""
+    operator = query[0]
+    if operator in JUNCTIONS:
+        return JUNCTIONS[operator](holds(one, fields) for one in query[1:])
+    if operator == "!":
+        return not holds(query[1], fields)
+    if operator == "?":
+        return bool(fields.get(query[1]))
+    if query[1] not in fields:
+        return operator == "!="
+    wanted = fields[WATERMARK] if query[2] == WATERMARK and WATERMARK in fields else query[2]
+    return COMPARISONS[operator](fields[query[1]], wanted)
+
+
+def check(query: Any, where: str, *, fields: Optional[frozenset[str]] = None) -> None:
+    """A query is written in Ganeti's query language and names these fields only.
+
+    Raises:
+        InvalidInput: it is not; the text says where.
+    """
+    _check(query, where, fields, depth=0)
+
+
+def _check(query: Any, where: str, fields: Optional[frozenset[str]], *, depth: int) -> None:
+    if not isinstance(query, (list, tuple)) or not query or not isinstance(query[0], str):
+        raise errors.InvalidInput(f"{where}: {query!r} is not a list that begins with an operator")
+    operator, operands = query[0], query[1:]
+    if depth > DEEPEST:
+        raise errors.InvalidInput(f"{where}: more than {DEEPEST} queries stand within each other")
+    if operator in JUNCTIONS or operator == "!":
+        if operator == "!" and len(operands) != 1:
+            raise errors.InvalidInput(f"{where}: ! takes one query")
+        for index, one in enumerate(operands):
+            _check(one, f"{where}/{index + 1}", fields, depth=depth + 1)
+        return
+    if operator != "?" and operator not in COMPARISONS:
+        raise errors.InvalidInput(f"{where}: there is no operator {operator!r}: use one of {OPERATORS}")
+    _check_comparison(operator, operands, where, fields)
+
+
+def _check_comparison(operator: str, operands: Sequence[Any], where: str, fields: Optional[frozenset[str]]) -> None:
+    wanted = 1 if operator == "?" else 2
+    if len(operands) != wanted or not isinstance(operands[0], str):
+        raise errors.InvalidInput(f"{where}: {operator} takes a field{' and a value' if wanted > 1 else ''}")
+    if fields is not None and operands[0] not in fields:
+        raise errors.InvalidInput(f"{where}: there is no field {operands[0]!r}: use {' or '.join(sorted(fields))}")
+    if operator == "=~":
+        _check_pattern(operands[1], where)
+    elif wanted > 1 and not isinstance(operands[1], (str, int, float, bool, type(None))):
+        raise errors.InvalidInput(f"{where}: {operands[1]!r} is not a value to compare with")
+
+
+def _check_pattern(pattern: Union[str, Any], where: str) -> None:
+    if not isinstance(pattern, str) or len(pattern) > LONGEST_PATTERN:
+        raise errors.InvalidInput(f"{where}: a pattern is a string of at most {LONGEST_PATTERN} characters")
+    repeats = re.findall(r"\)?[*+{]", LITERALS.sub("x", pattern))
+    if len(repeats) > MOST_REPEATS or any(one.startswith(")") for one in repeats) or BACK_REFERENCE.search(pattern):
+        # It is looked for by the daemon itself, so it must end soon whatever it is held against.
+        raise errors.InvalidInput(
+            f"{where}: {pattern!r} may take too long: use at most {MOST_REPEATS} of * + {{, none of them after a group"
+        )
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise errors.InvalidInput(f"{where}: {pattern!r} is no regular expression: {error}") from error

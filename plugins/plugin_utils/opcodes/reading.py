@@ -1,0 +1,56 @@
+"""Opcodes that change nothing: they tell of the configuration, or that it is where it has to be."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from ...module_utils.domain import cluster as clusters
+    from ...module_utils.domain.changes import Change
+    from ...module_utils.domain.locks import Mode
+    from . import contract
+
+
+@dataclass(frozen=True)
+class InstanceQueryData:
+    """Tell all that is on record of an instance, under its name."""
+
+    kind: ClassVar[str] = "instance_query_data"
+    instance: str
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        return {}
+
+    def moot(self, _cluster: clusters.Cluster) -> str:
+        return ""
+
+    def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[Change]:  # noqa: ARG002 - the port's signature
+        cluster.instance(self.instance)
+        return []
+
+    def result(self, before: clusters.Cluster, _stated: list[Change]) -> Any:
+        """The fields of the instance, and the names of its nodes."""
+        one = before.instance(self.instance)
+        names = {
+            "pnode": before.node_name(one.primary_node),
+            "snodes": [before.node_name(uuid) for uuid in one.secondary_nodes],
+        }
+        return {one.name: {**dataclasses.asdict(one), **names}}
+
+
+@dataclass(frozen=True)
+class ClusterRedistConf:
+    """Ganeti's order to copy the configuration to the other nodes: here it has no copies to bring up to date."""
+
+    kind: ClassVar[str] = "cluster_redist_conf"
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        return {}
+
+    def moot(self, cluster: clusters.Cluster) -> str:
+        return f"version {cluster.serial_no} of the configuration is in its one place: there are no copies of it"
+
+    def changes(self, _cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[Change]:  # noqa: ARG002 - the port's signature
+        return []

@@ -1,0 +1,88 @@
+"""What a run leaves behind: the changes that it recorded and its result, sealed against damage."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..module_utils.domain import changes, errors
+from . import durable_files, sealed_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+CHANGES, RESULT = "changes.jsonl", "result.json"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The changes that a run recorded, and what of them is missing or cannot be read."""
+
+    changes: list[changes.Change]
+    unreadable: list[str]
+
+
+def append(run: Path, encoded: Mapping[str, Any]) -> None:
+    """Record one encoded change.
+
+    Raises:
+        StoreFailed: it could not be made durable.
+    """
+    durable_files.append_line(run / CHANGES, sealed_json.seal(json.dumps(encoded).encode()).decode())
+
+
+def conclude(run: Path, result: Mapping[str, Any]) -> None:
+    """Leave the result of a run, and how many changes it recorded.
+
+    Raises:
+        StoreFailed: it could not be made durable.
+    """
+    told = {**result, "changes": len(_lines(run)) - 1}
+    durable_files.replace(run / RESULT, sealed_json.seal(json.dumps(told).encode()))
+
+
+def has_result(run: Path) -> bool:
+    """Whether a run left a result, be it damaged or not."""
+    return (run / RESULT).exists()
+
+
+def result(run: Path) -> dict[str, Any]:
+    """The result of a run.
+
+    Raises:
+        InvalidInput: it is damaged; the text names the file. FileNotFoundError: there is none.
+    """
+    path = run / RESULT
+    try:
+        found = json.loads(sealed_json.unseal(path.read_bytes()))
+        return {"status": str(found["status"]), "text": str(found.get("text", "")), "changes": int(found["changes"])}
+    except (ValueError, KeyError, TypeError, errors.InvalidInput) as error:
+        raise errors.InvalidInput(f"{path} is damaged: {error}") from error
+
+
+def recorded(run: Path, *, expected: int | None) -> Recorded:
+    """The changes that a run recorded, as many as its result says, if it left one.
+
+    A last line that was torn while it was written was not recorded: nobody was told that it was.
+    """
+    path, found, unreadable = run / CHANGES, list[changes.Change](), list[str]()
+    *lines, tail = _lines(run)
+    for number, line in enumerate([*lines, tail], start=1):
+        try:
+            found.append(changes.decode(json.loads(sealed_json.unseal(line))))
+        except (ValueError, errors.InvalidInput) as error:
+            if number <= len(lines):
+                unreadable.append(f"{path}, line {number} cannot be read: {error}")
+    missing = 0 if expected is None else expected - len(found) - len(unreadable)
+    if missing > 0:
+        unreadable.append(f"{path} is damaged: {missing} of {expected} recorded changes are missing")
+    return Recorded(found, unreadable)
+
+
+def _lines(run: Path) -> list[bytes]:
+    try:
+        return (run / CHANGES).read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return [b""]

@@ -1,0 +1,102 @@
+"""Real runs of ansible-runner, of plays without nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.roundsman.cluster.daemon import service
+from ansible_collections.roundsman.cluster.daemon.jobs import process, settling, task_log
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_group, run_records
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pytest
+
+SECRET = "e7c2-secret-of-the-daemon"
+PYTHON = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+
+
+def ran(folder: Path, tasks: list[dict[str, Any]], *, time_limit: float = 60, **variables: str) -> Path:
+    """The folder of a run of these tasks, which has ended."""
+    play = [{"name": "Try", "hosts": "localhost", "gather_facts": False, "tasks": tasks}]
+    (folder / "play.yml").write_text(json.dumps(play))
+    environment: Mapping[str, str] = {
+        "PATH": f"{Path(sys.executable).parent}:{os.defpath}",
+        "ANSIBLE_COLLECTIONS_PATH": str(service.COLLECTIONS),
+        "ANSIBLE_HOME": str(folder / "ansible"),
+    }
+    spec = process.Spec(
+        playbook=folder / "play.yml",
+        variables=variables,
+        environment=environment,
+        inventory=json.dumps({"all": {"hosts": {"localhost": PYTHON}}}).encode(),
+        granted={},
+        time_limit=time_limit,  # type: ignore[arg-type]  # shorter than any real one
+    )
+    run, processes = folder / "1/0", process.Processes()
+
+    async def scenario() -> None:
+        processes.start(run, spec)
+        await processes.ended(run)
+
+    asyncio.run(scenario())
+    return run
+
+
+def test_a_run_that_hangs_is_ended_at_its_time_limit_with_all_its_processes(tmp_path: Path) -> None:
+    script = "import os, subprocess; subprocess.Popen(['sleep', '600'], env={}, start_new_session=True)"
+    hang = f'{sys.executable} -S -c "{script}"; {sys.executable} -S -c "import time; time.sleep(600)"'
+    off = changes.encode(changes.NodePowered("n3", powered=False))
+    run = tmp_path / "1/0"
+    run.mkdir(parents=True)
+    run_records.append(run, off)
+    ran(tmp_path, [{"name": "Hang", "ansible.builtin.shell": hang}], time_limit=6)
+    found = settling.settle(run)
+    assert (found.succeeded, found.text) == (False, "time limit of 6 s reached: all of its processes were ended")
+    assert found.recorded == [changes.NodePowered("n3", powered=False)]
+    assert [entry[2:] for entry in task_log.entries(run, first=1)] == [["started", "Hang"]]
+    assert run_group.members(run) == frozenset()
+
+
+def test_nothing_of_the_daemons_environment_and_of_hidden_results_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("BMC_PASSWORD", "HTTPS_PROXY", "ANSIBLE_GALAXY_SERVER_X_TOKEN"):
+        monkeypatch.setenv(name, SECRET)
+    hidden = SECRET[::-1]
+    (tmp_path / "hidden").write_text(hidden)
+    tasks: list[dict[str, Any]] = [
+        {"name": "Read", "ansible.builtin.command": f"cat {tmp_path}/hidden", "no_log": True, "changed_when": False},
+        {"name": "Tell", "ansible.builtin.fail": {"msg": "no more"}, "ignore_errors": True},
+        {"name": "Pass", "ansible.builtin.debug": {"msg": "x"}, "when": "false"},
+    ]
+    run = ran(tmp_path, tasks)
+    assert settling.settle(run).succeeded
+    told = [entry[2:] for entry in task_log.entries(run, first=1)]
+    assert [kind for kind, _ in told] == ["started", "ok", "started", "ignored", "started", "skipped"]
+    assert told[3][1].endswith("no more")
+    files = [path for path in run.rglob("*") if path.is_file()]
+    assert len(files) > 8
+    assert [path for path in files if {SECRET, hidden} & set(_words(path))] == []
+    assert set(json.loads((run / "runner/artifacts/run/command").read_bytes())) == {"command", "cwd"}
+    assert stat.S_IMODE((run / "runner").stat().st_mode) == 0o700
+    assert stat.S_IMODE((run / "output").stat().st_mode) == 0o600
+
+
+def _words(path: Path) -> list[str]:
+    text = path.read_text(errors="replace")
+    return [one for one in (SECRET, SECRET[::-1]) if one in text]
+
+
+def test_a_play_that_fails_says_where_and_why(tmp_path: Path) -> None:
+    run = ran(tmp_path, [{"name": "Try it", "ansible.builtin.command": "false"}])
+    assert settling.settle(run).text.startswith("Try it: non-zero return code")
+    assert [entry[2] for entry in task_log.entries(run, first=1)] == ["started", "failed"]
