@@ -68,7 +68,12 @@ def assemble(where: tree.Tree, *, limit: int, is_warm: bool = False) -> Service:
     environment = run_environment(where, is_warm=is_warm)
     store = Store(where.queue)
     ports = Ports(store, desk, processes, configuration, intake, environment, clock)
-    queue = Queue(ports, limit=lambda: limit, on_change=news.tell, on_end=lambda: rounds.wake())  # noqa: PLW0108 - bound below
+    queue = Queue(
+        ports,
+        limit=lambda: configuration.current.cluster.max_running_jobs or limit,
+        on_change=news.tell,
+        on_end=lambda: rounds.wake(),  # noqa: PLW0108 - bound below
+    )
     history = History(where.rounds)
     rounds = Rounds(configuration, queue, intake, history, clock=clock)
     poll = Poll(configuration, processes, folder=where.lib, environment=environment)

@@ -62,7 +62,11 @@ class Daemon:
 
     def put(self, *parts: object, body: Any = None, **query: object) -> Any:
         """Change a resource; returns what it is afterwards, or the number of the job that changes it."""
-        return json.loads(self._request("PUT", parts, query=query, body=body))
+        return self.send("PUT", *parts, body=body, **query)
+
+    def send(self, method: str, *parts: object, body: Any = None, **query: object) -> Any:
+        """Make or change a resource by another method than PUT."""
+        return json.loads(self._request(method, parts, query=query, body=body))
 
     def delete(self, *parts: object, **query: object) -> Any:
         """Remove a resource; returns what is left of it, or the number of the job that removes it."""

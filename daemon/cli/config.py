@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import time
@@ -54,6 +55,10 @@ def import_(ctx: typer.Context, file: Given, *, yes: Yes = False, force: Force =
         output.line(f"The configuration is version {answer['serial_no']} now.")
         return
     with store.locked(where, "roundsman config import"):
+        serials = [one.serial_no for one in history.versions(where.config)]
+        if (known := _known(where)) is not None:
+            serials.append(known.serial_no)
+        wanted = dataclasses.replace(wanted, serial_no=max([wanted.serial_no, *serials]) + 1, mtime=time.time())
         store.write(where.config, wanted)
     output.line(f"The configuration is version {wanted.serial_no} now; no daemon runs.")
 

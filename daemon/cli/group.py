@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from . import client, output
+from . import client, completion, jobs, output, parameters
 
 app = typer.Typer(help="Node groups: instances keep their nodes within one.", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.", autocompletion=completion.groups)]
 
 
 @app.command("list", epilog="Example: roundsman group list -o json")
@@ -22,6 +23,47 @@ def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> N
         return
     rows = [(one["name"], len(one["nodes"]), one["instances"], " ".join(one["nodes"])) for one in found]
     output.table(("GROUP", "NODES", "INSTANCES", "NODE NAMES"), rows, empty="There are no nodes.")
+
+
+@app.command(epilog="Example: roundsman group info group1")
+def info(ctx: typer.Context, name: Name) -> None:
+    """Show a node group and its parameters."""
+    with client.of(ctx) as daemon:
+        output.facts(sorted(daemon.get("2", "groups", name).items()))
+
+
+@app.command(epilog="Example: roundsman group add rack2 alloc_policy=last_resort")
+def add(
+    ctx: typer.Context,
+    name: str,
+    given: parameters.Given = [],  # noqa: B006 - Typer's way to say that there may be none
+    *,
+    submit: parameters.Submit = False,
+    dry_run: parameters.DryRun = False,
+) -> None:
+    """Make a node group."""
+    fields = [f"name={name}", *given]
+    parameters.modify(ctx, "groups", given=fields, method="POST", submit=submit, dry_run=dry_run)
+
+
+@app.command(epilog="Example: roundsman group modify rack2 alloc_policy=unallocable oob_program=ipmi")
+def modify(
+    ctx: typer.Context,
+    name: Name,
+    given: parameters.Given,
+    *,
+    submit: parameters.Submit = False,
+    dry_run: parameters.DryRun = False,
+) -> None:
+    """Set name, alloc_policy or oob_program of a node group."""
+    parameters.modify(ctx, "groups", name, "modify", given=given, submit=submit, dry_run=dry_run)
+
+
+@app.command(epilog="Example: roundsman group remove rack2")
+def remove(ctx: typer.Context, name: Name, *, submit: parameters.Submit = False) -> None:
+    """Remove an empty node group."""
+    with client.of(ctx) as daemon:
+        jobs.submitted(daemon, daemon.delete("2", "groups", name), submit=submit)
 
 
 def groups(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...plugins.module_utils.domain import errors
-from . import cluster_status, config, group, incident, instance, jobs, lab, locks, node, output, tags
+from . import cluster, cluster_status, config, group, incident, instance, jobs, lab, locks, node, output, tags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,6 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-cluster = typer.Typer(help="The cluster itself.", no_args_is_help=True)
 
 
 def _shown(wanted: bool) -> None:  # noqa: FBT001 - Typer calls it so
@@ -55,7 +54,7 @@ for name, noun in (
     ("group", group.app),
     ("instance", instance.app),
     ("node", node.app),
-    ("cluster", cluster),
+    ("cluster", cluster.app),
 ):
     noun.add_typer(tags.sub_app(name), name="tags")
     app.add_typer(noun, name=name)

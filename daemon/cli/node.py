@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ...plugins.module_utils.domain import errors
-from . import client, completion, jobs, output, questions, wording
+from . import client, completion, jobs, output, parameters, questions, wording
 
 app = typer.Typer(help="Nodes: their roles and their power.", no_args_is_help=True)
 power = typer.Typer(help="Power, through the node's BMC.", no_args_is_help=True)
@@ -123,6 +123,41 @@ def offline(ctx: typer.Context, name: Name, *, force: Force = False, submit: Sub
 def online(ctx: typer.Context, name: Name, *, force: Force = False, submit: Submit = False) -> None:
     """Bring a mended node back: its power is confirmed and it must report Ok, unless forced."""
     _role(ctx, name, "online", force=force, submit=submit)
+
+
+@app.command(epilog="Example: roundsman node add node4 primary_ip=192.0.2.4 mtotal=65536 dtotal=1000000 ctotal=16")
+def add(
+    ctx: typer.Context,
+    name: str,
+    given: parameters.Given = [],  # noqa: B006 - Typer's way to say that there may be none
+    *,
+    submit: Submit = False,
+    dry_run: parameters.DryRun = False,
+) -> None:
+    """Add a node; sizes in MiB, `hostvars.NAME=VALUE` are the Ansible variables with which it is reached."""
+    fields = [f"name={name}", *given]
+    parameters.modify(ctx, "nodes", given=fields, method="POST", submit=submit, dry_run=dry_run)
+
+
+@app.command(epilog="Example: roundsman node modify node3 oob_program=default vm_capable=no")
+def modify(
+    ctx: typer.Context,
+    name: Name,
+    given: parameters.Given,
+    *,
+    submit: Submit = False,
+    dry_run: parameters.DryRun = False,
+) -> None:
+    """Set parameters of a node: its group, addresses, sizes, flags, oob_program or host variables."""
+    parameters.modify(ctx, "nodes", name, "modify", given=given, method="POST", submit=submit, dry_run=dry_run)
+
+
+@app.command(epilog="Example: roundsman node remove node4")
+def remove(ctx: typer.Context, name: Name, *, yes: Yes = False, submit: Submit = False) -> None:
+    """Take an empty node out of the cluster."""
+    questions.confirm(f"Remove {name} from the cluster?", yes=yes)
+    with client.of(ctx) as daemon:
+        jobs.submitted(daemon, daemon.delete("2", "nodes", name), submit=submit)
 
 
 def _power(ctx: typer.Context, name: str, command: str, *, force: bool, submit: bool) -> None:

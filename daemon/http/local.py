@@ -17,6 +17,7 @@ from . import (
     job_log,
     jobs,
     lock_table,
+    modify,
     nodes,
     queries,
     tags,
@@ -50,5 +51,6 @@ def router(service: Service) -> APIRouter:
     incidents.add(routes, service)
     lock_table.add(routes, service)
     config.add(routes, service)
+    modify.add(routes, service)
     by_hand.add(routes, service)
     return routes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import errors, job_filters
 from ...plugins.plugin_utils.opcodes import contract, registry
-from . import scheduling, values
+from . import op_ids, scheduling, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -55,7 +55,7 @@ def subject(job: values.Job) -> job_filters.Subject:
     """What filters see of a job."""
     return job_filters.Subject(
         job.id,
-        [{**one.params, "OP_ID": one.kind} for one in job.opcodes],
+        [{**one.params, "OP_ID": op_ids.op_id(one.kind)} for one in job.opcodes],
         [{"source": one.source, "reason": one.text, "timestamp": one.timestamp} for one in job.reason],
     )
 

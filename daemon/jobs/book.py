@@ -66,7 +66,7 @@ class Book:
         self.change(number, rule, is_durable=is_durable)
 
     def end(self, number: int, index: int, status: values.Status, text: str, *, result: Any = None) -> None:
-        """An opcode has ended; after one that ended badly, in a job that is canceled, or after the last, so has the job.
+        """An opcode has ended; after one that ended badly, or after the last, so has the job; one being canceled too.
 
         Raises:
             StoreFailed: it could not be written; the opcode stands as before.

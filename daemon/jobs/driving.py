@@ -52,9 +52,8 @@ class Driver:
         index = self._book.jobs[job].next_opcode
         while index is not None and self._book.jobs[job].opcodes[index].status not in values.FINAL:
             try:
-                if await self._opcode(job, index):
-                    break
-                return
+                if not await self._opcode(job, index):
+                    return
             except (errors.StoreFailed, OSError):
                 LOG.exception("job %s cannot go on, and is tried again in %s s", job, RETRY_SECONDS)
                 await asyncio.sleep(RETRY_SECONDS)
@@ -133,7 +132,7 @@ class Driver:
             if isinstance(made, contract.DelayKind):
                 await self._inside.delay(job, index, made)
             else:
-                await running.run(self._ports, self._book, job, index, made, owner=owner(job))
+                await running.run(self._ports, self._book, made, job=job, index=index, owner=owner(job))
 
 
 def owner(job: int) -> table.Owner:

@@ -39,7 +39,7 @@ _JOBS = pydantic.TypeAdapter(dict[str, tuple[values.Job, ...]])
 
 
 class Inside:
-    """Whatever is done here may be done again after a crash: it states absolute values, or wrote down its plan first."""
+    """What is done here may be done again after a crash: it states absolute values, or wrote its plan down first."""
 
     def __init__(self, ports: Ports, book: Book, *, submit: Submit) -> None:
         self._ports = ports

@@ -10,20 +10,15 @@ from __future__ import annotations
 import asyncio
 import collections
 import dataclasses
-import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import errors, job_filters
-from . import accepting, archiving, book, dependencies, driving, scheduling, slots, values
+from ...plugins.module_utils.domain import errors
+from . import accepting, archiving, book, dependencies, driving, turns, values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from .ports import Ports
-
-LOG = logging.getLogger(__name__)
-INSIDE = 16
-"""How many opcodes inside the daemon, which need no slot, are at work before others of a worse place begin."""
 
 
 class Queue:
@@ -45,20 +40,9 @@ class Queue:
         self._tidying: asyncio.Task[None] | None = None
         self._on_change = on_change
         self._on_end = on_end
-        self._schedule = scheduling.Schedule()
-        self._slots = slots.Slots(limit, urgency=self._urgency)
-        self._driver = driving.Driver(
-            ports, self._book, schedule=self._schedule, slots=self._slots, submit=self, on_room=self.look
-        )
+        self._turns = turns.Turns(ports, self._book, limit=limit, submit=self, on_end=self._tell_end)
         self._archivist = archiving.Archivist(ports, self._book)
         self._arrivals = accepting.Arrivals(ports.store, self._admit)
-        self._drives: dict[int, asyncio.Task[None]] = {}
-        self._dependants: dict[int, list[int]] = {}
-        self._due: collections.deque[int] = collections.deque()
-        self._held: dict[int, job_filters.Verdict] = {}
-        self._filters: Mapping[str, job_filters.Filter] = {}
-        self._is_looking = False
-        self._stopping = False
         self._next_id = 1 + max(ports.store.highest_id(), *accepting.promised(self.jobs.values()), 0)
 
     @property
@@ -129,15 +113,13 @@ class Queue:
         for owner in self._ports.desk.table.owners():
             if not owner.livelock and owner not in at_work:
                 self._ports.desk.release(owner)
-        self._filters = self._ports.configuration.current.filters
         for job in list(self.jobs.values()):
             if _is_running(job):
-                self._adopt(job)
+                self._turns.adopt(job)
             elif not job.is_final:
-                self._due.append(job.id)
+                self._turns.line_up(job.id)
         if self._archive_after:
             self._tidying = asyncio.get_running_loop().create_task(self._archivist.run(after=self._archive_after))
-        self.look()
 
     async def cancel(self, job_id: int, *, kill: bool) -> values.Job:
         """Cancel a job: what has not started never starts; what runs is killed, or finishes when `kill` is false.
@@ -150,11 +132,11 @@ class Queue:
             raise errors.Refused(f"job {job_id} has ended: {job.status.value}")
         if not _is_running(job):
             self._book.end_unstarted(job_id, values.Status.CANCELED, "canceled")
-            await self._leave(job_id)
+            await self._turns.leave(job_id)
         else:
             self._book.change(job_id, lambda one: dataclasses.replace(one, canceling=True))
             if kill:
-                self._driver.interrupt(job_id)
+                self._turns.interrupt(job_id)
                 await self._book.until_end(job_id)
         return self.jobs[job_id]
 
@@ -169,9 +151,7 @@ class Queue:
         self.find(job_id).with_priority(priority)
         job = self._book.change(job_id, lambda one: one.with_priority(priority))
         if not _is_running(job):
-            self._schedule.reprioritize(job_id, priority)
-            self._ports.desk.reprioritize(driving.owner(job_id), priority)
-            self.look()
+            self._turns.reprioritize(job_id, priority)
         return job
 
     async def wait(self, job_id: int, *, seconds: float) -> None:
@@ -202,20 +182,24 @@ class Queue:
         self._on_end()
 
     def look(self) -> None:
-        """Something has changed that may let jobs begin: see to it as soon as the present event is dealt with."""
-        if not self._is_looking and not self._stopping:
-            self._is_looking = True
-            asyncio.get_running_loop().call_soon(self._look)
+        """The limit or the filters may have changed: see whose turn it is."""
+        self._turns.look()
 
     def why_held(self, job_id: int) -> str:
         """Which filter holds a job, or ''."""
-        verdict = self._held.get(job_id)
-        return "" if verdict is None or verdict.decided is None else f"held by filter {verdict.decided.uuid}"
+        one = self._turns.held.get(job_id)
+        return "" if one is None else f"held by filter {one.uuid}"
 
-    @property
-    def held(self) -> int:
-        """How many jobs are held by filters."""
-        return len(self._held)
+    def summary(self) -> dict[str, Any]:
+        """How the queue stands, as a JSON value; `slots` are those taken, the limit, and how many jobs wait for one."""
+        statuses = collections.Counter(job.status.value for job in self.jobs.values())
+        return {
+            "drained": self.drained,
+            "jobs": {status.value: statuses[status.value] for status in values.Status},
+            "held": len(self._turns.held),
+            "slots": {"taken": self._turns.at_work, "limit": self._limit(), "awaited": len(self._turns.waiting)},
+            "damaged": self.damaged,
+        }
 
     @property
     def damaged(self) -> list[int]:
@@ -236,13 +220,10 @@ class Queue:
 
     async def stop(self) -> None:
         """Let go of all jobs; their processes run on and are adopted by the next daemon."""
-        self._stopping = True
         await self._arrivals.stop()
-        work = [*self._drives.values(), *([self._tidying] if self._tidying else [])]
-        for one in work:
-            one.cancel("the daemon stops")
-        if work:
-            await asyncio.wait(work)
+        if self._tidying is not None:
+            self._tidying.cancel()
+        await self._turns.stop()
 
     def _checked(self, jobs: Sequence[values.Job]) -> list[values.Job]:
         self.keep_numbers(job.id for job in jobs)
@@ -255,121 +236,12 @@ class Queue:
     def _admit(self, jobs: Sequence[values.Job]) -> None:
         for job in jobs:
             self.jobs[job.id] = job
-            self._due.append(job.id)
+            self._turns.line_up(job.id)
         self._on_change()
-        self.look()
 
-    def _look(self) -> None:
-        self._is_looking = False
-        if self._stopping:
-            return
-        if self._ports.configuration.current.filters is not self._filters:
-            self._filters = self._ports.configuration.current.filters
-            self._due.extend([*self._held, *self._schedule.queued()])
-            self._held.clear()
-        while self._due:
-            self._place(self._due.popleft())
-        self._slots.hand_out()
-        widths = {scheduling.Lane.SLOT: self._limit(), scheduling.Lane.DAEMON: INSIDE}
-        while (job := self._schedule.take(widths)) is not None:
-            self._start(job)
-
-    def _place(self, job_id: int) -> None:
-        """Find out where an unfinished job that is not at work belongs."""
-        job = self.jobs.get(job_id)
-        if job is None or job.is_final or job_id in self._drives:
-            return
-        try:
-            if job.canceling:
-                self._end_unstarted(job_id, values.Status.CANCELED, "canceled")
-                return
-            judgement = dependencies.judge(job, self._book.find)
-            if judgement.waits_for is not None:
-                self._dependants.setdefault(judgement.waits_for, []).append(job_id)
-                return
-            if judgement.ends is not None:
-                self._end_unstarted(job_id, judgement.ends, judgement.text)
-                return
-            self._line_up(job)
-        except errors.StoreFailed:
-            LOG.exception("job %s cannot go on, and is tried again in %s s", job_id, driving.RETRY_SECONDS)
-            asyncio.get_running_loop().call_later(driving.RETRY_SECONDS, self._try_again, job_id)
-
-    def _try_again(self, job_id: int) -> None:
-        self._due.append(job_id)
-        self.look()
-
-    def _line_up(self, job: values.Job) -> None:
-        self._schedule.drop(job.id)
-        verdict = job_filters.judge(self._filters, accepting.subject(job))
-        if not job.has_begun and verdict.action is job_filters.Action.PAUSE:
-            self._held[job.id] = verdict
-        elif not job.has_begun and verdict.action is job_filters.Action.REJECT and verdict.decided is not None:
-            self._end_unstarted(job.id, values.Status.CANCELED, f"canceled: filter {verdict.decided.uuid} rejects it")
-        else:
-            entry = scheduling.Entry(job.id, job.priority, accepting.lane(job), verdict.buckets)
-            self._schedule.put(entry)
-
-    def _end_unstarted(self, job_id: int, status: values.Status, text: str) -> None:
-        self._book.end_unstarted(job_id, status, text)
-        self._ended(job_id)
-
-    def _adopt(self, job: values.Job) -> None:
-        """A job whose opcode was at work when the daemon ended: it is, whatever the rules say now."""
-        self._schedule.reserve(job.id, job_filters.judge(self._filters, accepting.subject(job)).buckets)
-        if accepting.lane(job) is scheduling.Lane.SLOT:
-            self._slots.adopt(job.id)
-        self._start(job.id)
-
-    def _start(self, job_id: int) -> None:
-        drive = asyncio.get_running_loop().create_task(self._driver.work(job_id), name=f"job {job_id}")
-        self._drives[job_id] = drive
-        drive.add_done_callback(lambda drive: self._returned(job_id, drive))
-
-    def _returned(self, job_id: int, drive: asyncio.Task[None]) -> None:
-        if self._stopping:
-            return
-        if not drive.cancelled() and (defect := drive.exception()) is not None:
-            # A job that stands still because of a defect is never silent about it.
-            LOG.critical("job %s stands still: this is a defect; a restart takes it up again", job_id, exc_info=defect)
-            return
-        del self._drives[job_id]
-        self._schedule.leaves(job_id)
-        self._slots.give_back(job_id)
-        if self.jobs[job_id].is_final:
-            self._ended(job_id)
-        else:
-            if not self.jobs[job_id].has_begun:
-                self._schedule.give_back(job_id)
-            self._due.append(job_id)
-        self.look()
-
-    async def _leave(self, job_id: int) -> None:
-        """Take a job that has ended out of wherever it waits."""
-        drive = self._drives.get(job_id)
-        if drive is None:
-            self._ended(job_id)
-            return
-        drive.cancel()
-        await asyncio.wait([drive])
-
-    def _ended(self, job_id: int) -> None:
-        self._held.pop(job_id, None)
-        self._schedule.drop(job_id)
-        self._schedule.give_back(job_id)
-        self._driver.release(job_id)
-        self._book.tell_end(job_id)
-        self._due.extend(self._dependants.pop(job_id, ()))
-        job = self.jobs[job_id]
-        LOG.info("job %s ended: %s %s", job_id, job.status.value, job.text)
+    def _tell_end(self) -> None:
         self._on_change()
         self._on_end()
-        self.look()
-
-    def _urgency(self, job_id: int) -> int:
-        """A job that others wait for is as urgent as the most urgent of them."""
-        awaited = self._ports.desk.table.awaited(driving.owner(job_id))
-        return self.jobs[job_id].priority if awaited is None else min(awaited, self.jobs[job_id].priority)
 
 
 def _is_running(job: values.Job) -> bool:

@@ -10,8 +10,6 @@ from . import lookup, process, settling, values
 from .runs import run_spec
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ...plugins.module_utils.domain import cluster as clusters
     from ...plugins.plugin_utils.opcodes import contract
     from ..locks import table
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from .ports import Ports
 
 
-async def run(ports: Ports, book: Book, job: int, index: int, made: contract.PlayKind, *, owner: table.Owner) -> None:
+async def run(ports: Ports, book: Book, made: contract.PlayKind, *, job: int, index: int, owner: table.Owner) -> None:
     """Run an opcode's play under the locks of its owner, or go on with a run of the daemon before this one.
 
     Raises:
@@ -39,12 +37,13 @@ async def run(ports: Ports, book: Book, job: int, index: int, made: contract.Pla
     if not is_running or (process.standing(folder) is process.Standing.NEVER_RAN and not book.jobs[job].canceling):
         start()
     await ports.processes.ended(folder)
-    await _settle(ports, book, job, index, folder, made, owner=owner)
+    await _settle(ports, book, made, job=job, index=index, owner=owner)
 
 
 async def _settle(
-    ports: Ports, book: Book, job: int, index: int, folder: Path, made: contract.PlayKind, *, owner: table.Owner
+    ports: Ports, book: Book, made: contract.PlayKind, *, job: int, index: int, owner: table.Owner
 ) -> None:
+    folder = ports.store.run_folder(job, index)
     faults.point("before-settling")
     settlement, standing = settling.settle(folder), process.standing(folder)
     refused = list(settlement.unreadable)

@@ -64,10 +64,6 @@ class Schedule:
     def __contains__(self, job: int) -> bool:
         return job in self._entries
 
-    def queued(self) -> list[int]:
-        """The numbers of all jobs that are queued."""
-        return list(self._entries)
-
     def put(self, entry: Entry) -> None:
         """A job is queued, again or with another priority."""
         self.drop(entry.job)

@@ -74,13 +74,15 @@ class Desk:
             waiting = self._grants[owner] = asyncio.get_running_loop().create_future()
             self._tell(granted)
             try:
-                await asyncio.wait_for(waiting, time_limit)
-            except TimeoutError as error:
-                blockers = ", ".join(self.table.blockers(owner))
-                self.forget_request(owner)
-                raise errors.LockRefused(
-                    f"locks not granted within {time_limit:g} s: they are held or awaited by {blockers}"
-                ) from error
+                # Unlike `wait_for` it leaves the future alone: no grant is lost between limit and withdrawal.
+                await asyncio.wait({waiting}, timeout=time_limit)
+                if not waiting.done():
+                    blockers = ", ".join(self.table.blockers(owner))
+                    self.forget_request(owner)
+                    raise errors.LockRefused(
+                        f"locks not granted within {time_limit:g} s: they are held or awaited by {blockers}"
+                    )
+                waiting.result()
             except asyncio.CancelledError:
                 self.forget_request(owner)
                 raise

@@ -100,7 +100,7 @@ class Table:
         number = next(self._arrivals)
         arrival = self._group(priority, missing, otherwise=number)
         self._enqueue(Request(owner, missing, priority, arrival, number, purpose, now))
-        return [owner] if self._serve(owner) else self._pass_by()
+        return [owner] if owner not in self._mine and self._serve(owner) else self._pass_by()
 
     def release(self, owner: Owner, names: Iterable[str] | None = None) -> list[Owner]:
         """Take locks from an owner, or all it holds and wants; returns the owners that are granted theirs by it."""
@@ -138,7 +138,7 @@ class Table:
         touched = self._dequeue(owner)
         number = before.number
         self._enqueue(Request(owner, before.wants, priority, number, number, before.purpose, before.since))
-        return ([owner] if self._serve(owner) else []) + self._grant(touched)
+        return self._grant(dict.fromkeys(touched, Mode.EXCLUSIVE))
 
     def hold(self, owner: Owner, lock: str, mode: Mode) -> None:
         """Write down that an owner holds a lock, as a grant does and as a restart does with those of before."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import importlib
 import os
 import select
 import shutil
@@ -55,10 +56,9 @@ def main() -> int:
 
 
 def _run_group() -> Any:
+    # Found by its folder: there is no package where this program starts.
     sys.path.insert(0, str(Path(__file__).parent))
-    import run_group  # type: ignore[import-not-found]  # noqa: PLC0415 - found by its folder, for there is no package
-
-    return run_group
+    return importlib.import_module("run_group")
 
 
 def _private_pipes(play: set[int]) -> set[str]:

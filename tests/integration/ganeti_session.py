@@ -7,26 +7,27 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
-import pycurl
-from ganeti.rapi import client
+import pycurl  # type: ignore[import-untyped, import-not-found, unused-ignore]
+from ganeti.rapi import client  # type: ignore[import-not-found, unused-ignore]
 
 
-def finished(rapi: client.GanetiRapiClient, job: int) -> dict[str, object]:
+def finished(rapi: client.GanetiRapiClient, job: int) -> dict[str, Any]:
     """Wait for a job as Ganeti's tools do: from change to change."""
     known = None
     while True:
         change = rapi.WaitForJobChange(job, ["status"], known, None)
         known = change["job_info"] if change else known
         if known and known[0] in client.JOB_STATUS_FINALIZED:
-            found: dict[str, object] = rapi.GetJobStatus(job)
+            found: dict[str, Any] = rapi.GetJobStatus(job)
             return found
 
 
-def main(port: int, node: str) -> dict[str, object]:
+def main(port: int, node: str) -> dict[str, Any]:
     """List, drain, tag, evacuate, wait, query."""
     rapi = client.GanetiRapiClient("127.0.0.1", port=port)
-    told: dict[str, object] = {
+    told: dict[str, Any] = {
         "version": rapi.GetVersion(),
         "features": rapi.GetFeatures(),
         "cluster": rapi.GetInfo()["name"],

@@ -63,8 +63,10 @@ def test_a_play_by_hand_that_is_killed_leaves_no_process_behind_when_its_locks_a
     one = lab(nodes=3, instances=3, migration_seconds=600)
     program = str(Path(sys.executable).with_name("ansible-playbook"))
     play = subprocess.Popen(
-        [program, "-i", str(one.lab.folder / "inventory"), str(process.PLAYBOOKS / "evacuate.yml")]
-        + ["-e", "evacuate_node=node2"],
+        [
+            *(program, "-i", str(one.lab.folder / "inventory"), "-e", "node=node2"),
+            str(process.PLAYBOOKS / "evacuate.yml"),
+        ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

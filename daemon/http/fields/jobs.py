@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...jobs import values
+from ...jobs import op_ids, values
 from ...maintenance import views
 from .definition import Field, Kind
 
@@ -12,24 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Job = Field[values.Job]
-OP_IDS = {
-    "migrate": "OP_INSTANCE_MIGRATE",
-    "failover": "OP_INSTANCE_FAILOVER",
-    "replace_disks": "OP_INSTANCE_REPLACE_DISKS",
-    "startup": "OP_INSTANCE_STARTUP",
-    "shutdown": "OP_INSTANCE_SHUTDOWN",
-    "power": "OP_OOB_COMMAND",
-    "node_role": "OP_NODE_SET_PARAMS",
-    "node_modify": "OP_NODE_SET_PARAMS",
-    "group_modify": "OP_GROUP_SET_PARAMS",
-    "cluster_modify": "OP_CLUSTER_SET_PARAMS",
-}
-"""The kinds of opcodes that Ganeti has by another name than OP_ and the kind's own."""
-
-
-def op_id(kind: str) -> str:
-    """The name of a kind of opcode in Ganeti's API."""
-    return OP_IDS.get(kind, f"OP_{kind.upper()}")
 
 
 def ganeti(one: values.Job) -> dict[str, Any]:
@@ -57,13 +39,13 @@ def pair(moment: float) -> list[int] | None:
 def _summary(job: values.Job, one: values.Opcode) -> str:
     texts = (value for value in one.params.values() if isinstance(value, str))
     first = next((job.names[text] for text in texts if text in job.names), "")
-    name = op_id(one.kind).removeprefix("OP_")
+    name = op_ids.op_id(one.kind).removeprefix("OP_")
     return f"{name}({first})" if first else name
 
 
 def _op(job: values.Job, one: values.Opcode) -> dict[str, Any]:
     trail = [[entry.source, entry.text, entry.timestamp] for entry in job.reason]
-    own = {"OP_ID": op_id(one.kind), "priority": one.priority, "dry_run": one.dry_run, "reason": trail}
+    own = {"OP_ID": op_ids.op_id(one.kind), "priority": one.priority, "dry_run": one.dry_run, "reason": trail}
     return {**one.params, **own}
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Callable, Mapping, Optional, Sequence, Union
 
 from . import cluster as clusters
-from . import errors, incidents, job_filters
+from . import errors, incidents, job_filters, membership
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,11 @@ Change = Union[
     SettingsStand,
     FilterStands,
     FilterGone,
+    membership.ParametersStand,
+    membership.GroupStands,
+    membership.GroupGone,
+    membership.NodeStands,
+    membership.NodeGone,
 ]
 RECORDABLE: Mapping[str, type] = {
     "instance_nodes": InstanceNodes,
@@ -324,6 +329,7 @@ _RULES: Mapping[type, Callable[[clusters.Cluster, object, float], clusters.Clust
     SettingsStand: _settings_stand,  # type: ignore[dict-item]
     FilterStands: _filter_stands,  # type: ignore[dict-item]
     FilterGone: _filter_gone,  # type: ignore[dict-item]
+    **membership.RULES,
 }
 
 
@@ -380,21 +386,23 @@ def role_change(
         raise errors.Refused(f"{node.name} is the master: move the master role to another node first")
     stated: list[Change] = []
     if leaves and node.master_candidate:
-        stated += _promotions(cluster, without=node.uuid)
-    keeps = not leaves and (node.master_candidate or _is_short_of_candidates(cluster, node))
+        stated += promotions(cluster, without=node.uuid)
+    keeps = not leaves and (node.master_candidate or (node.master_capable and is_short_of_candidates(cluster)))
     stated.append(NodeRole(node=node.uuid, drained=wanted_drained, offline=wanted_offline, master_candidate=keeps))
     return stated
 
 
-def _is_short_of_candidates(cluster: clusters.Cluster, node: clusters.Node) -> bool:
-    return node.master_capable and len(_candidates(cluster)) < cluster.cluster.candidate_pool_size
+def is_short_of_candidates(cluster: clusters.Cluster) -> bool:
+    """Whether there are fewer master candidates than the cluster wants."""
+    return len(_candidates(cluster)) < cluster.cluster.candidate_pool_size
 
 
 def _candidates(cluster: clusters.Cluster) -> list[clusters.Node]:
     return [one for one in cluster.nodes.values() if one.master_candidate and not (one.drained or one.offline)]
 
 
-def _promotions(cluster: clusters.Cluster, *, without: str) -> list[Change]:
+def promotions(cluster: clusters.Cluster, *, without: str) -> list[Change]:
+    """The change that makes another node a candidate, when the pool is short without this one (UUID)."""
     left = [one for one in _candidates(cluster) if one.uuid != without]
     if len(left) >= cluster.cluster.candidate_pool_size:
         return []

@@ -29,12 +29,13 @@ class Role(Enum):
 
 @dataclass(frozen=True)
 class Parameters:
-    """The cluster's own entry."""
+    """The cluster's own entry; `max_running_jobs` limits the opcodes at work, 0 leaves it to the master's size."""
 
     cluster_name: str
     uuid: str
     master_node: str
     candidate_pool_size: int = 10
+    max_running_jobs: int = 0
     ndparams: Mapping[str, str] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
     serial_no: int = 1

@@ -5,6 +5,7 @@ Each is a name more for a file that was written anyway; together they are kept b
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -40,8 +41,9 @@ def versions(config: Path) -> list[Version]:
     found = []
     for path in folder(config).glob("*.data"):
         if path.stem.isdigit():
-            known = path.stat()
-            found.append(Version(int(path.stem), known.st_mtime, known.st_size, path))
+            with contextlib.suppress(FileNotFoundError):
+                known = path.stat()
+                found.append(Version(int(path.stem), known.st_mtime, known.st_size, path))
     return sorted(found, key=lambda one: one.serial_no)
 
 
@@ -85,7 +87,7 @@ def superfluous(known: Sequence[Version]) -> list[Version]:
             kept.append(one)
     kept.sort(key=lambda one: one.serial_no, reverse=True)
     size = 0
-    bounded = []
+    bounded: list[Version] = []
     for one in kept:
         size += one.size
         if not bounded or size <= MOST_BYTES:

@@ -65,17 +65,21 @@ def write(path: Path, cluster: clusters.Cluster) -> None:
         StoreFailed: it could not be written, and the old one stands.
     """
     data = document.seal(cluster)
+    kept = path.with_name(f".{path.name}.last.new")
     try:
+        kept.unlink(missing_ok=True)
         if path.exists():
-            kept = path.with_name(f".{path.name}.last.new")
-            kept.unlink(missing_ok=True)
             os.link(path, kept)
-            kept.replace(last_good(path))
     except OSError as error:
         raise errors.StoreFailed(
             f"{last_good(path)} could not be kept: {error.strerror}; nothing was changed"
         ) from error
     durable_files.replace(path, data)
+    try:
+        if kept.exists():
+            kept.replace(last_good(path))
+    except OSError as error:
+        LOG.warning("version %s was committed, and %s is older: %s", cluster.serial_no, last_good(path), error)
     try:
         history.keep(path, cluster.serial_no)
     except OSError as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pydantic
 
 from ...module_utils.domain import errors
-from . import instance_moves, instance_runs, node_evacuation, node_work, reading, tag_work, test_delay
+from . import instance_moves, instance_runs, node_evacuation, node_work, parameters, reading, tag_work, test_delay
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +38,13 @@ _KINDS: dict[str, Any] = {
         tag_work.TagsSet,
         tag_work.TagsDel,
         test_delay.TestDelay,
+        parameters.ClusterModify,
+        parameters.GroupAdd,
+        parameters.GroupModify,
+        parameters.GroupRemove,
+        parameters.NodeAdd,
+        parameters.NodeModify,
+        parameters.NodeRemove,
     )
 }
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from ...module_utils.domain import errors, locks
-from ...module_utils.domain.locks import Mode
+from ...module_utils.domain.locks import Mode  # noqa: TC001 - pydantic reads the annotations at run time
 
 if TYPE_CHECKING:
     from ...module_utils.domain import cluster as clusters

@@ -29,7 +29,8 @@ async def told(one: Reached, path: str, method: str = "GET", body: Any = None) -
 
 
 async def ended(one: Reached, job: int) -> dict[str, Any]:
-    await twins.jobs_end(one.running)
+    while await twins.jobs_end(one.running):
+        pass  # it may have submitted others
     found: dict[str, Any] = await told(one, f"/2/jobs/{job}")
     return found
 

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import threading
 import types
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -13,6 +14,7 @@ import pytest
 import schemathesis
 import uvicorn
 from ansible_collections.roundsman.cluster.daemon import app as apps
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
 
 from tests.unit.daemon import twins
 
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 
 SECONDS = 30
 EXAMPLES = 15
-DOCUMENT: dict[str, Any] = apps.make_app(types.SimpleNamespace(), is_local=True).openapi()  # type: ignore[arg-type]
+# Its resources are listed, and none is asked.
+ABSENT: Any = types.SimpleNamespace(where=tree.Tree(Path("/nowhere")))
+DOCUMENT: dict[str, Any] = apps.make_app(ABSENT, is_local=True).openapi()
 # News are awaited: what a client knows already is told at once, what it does not after as long as it asks.
 OPERATIONS = [(method, path) for path, one in DOCUMENT["paths"].items() for method in one if path != "/1/news"]
 CHECKS = (
@@ -60,13 +64,13 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
 def test_nothing_breaks_and_nothing_is_answered_that_is_not_documented(address: str, method: str, path: str) -> None:
     operation = schemathesis.openapi.from_dict(DOCUMENT)[path][method]
-    chosen = [schemathesis.checks.CHECKS.get_one(name) for name in CHECKS]
+    chosen: Any = [schemathesis.checks.CHECKS.get_one(name) for name in CHECKS]
 
     @hypothesis.settings(
         max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(hypothesis.HealthCheck)
     )
     @hypothesis.given(case=operation.as_strategy())
-    def ask(case: schemathesis.Case) -> None:
+    def ask(case: schemathesis.Case[Any]) -> None:
         answer = case.call(base_url=address, timeout=SECONDS)
         case.validate_response(answer, checks=chosen)
 

@@ -215,6 +215,17 @@ def test_of_two_who_share_only_one_may_wait_to_have_it_alone() -> None:
     assert one.release(B) == [A]
 
 
+@pytest.mark.parametrize("asked", ["node/1", "node/2"])
+def test_who_has_a_member_and_who_shares_its_set_do_not_wait_for_each_other_for_ever(asked: str) -> None:
+    one = table.Table()
+    one.request(A, {"node/[lockset]": SH})
+    one.request(B, {"node/1": SH})
+    assert one.request(A, {"node/[lockset]": X}) == []
+    with pytest.raises(errors.LockRefused, match=f"B asks for {asked}, where A holds a lock and waits for what B"):
+        one.request(B, {asked: X})
+    assert one.release(B) == [A]
+
+
 def test_another_priority_moves_a_waiting_request_but_not_before_those_that_came_earlier() -> None:
     one = table.Table()
     for owner in (A, B, C, D):

@@ -127,3 +127,18 @@ def test_every_version_is_in_the_history(where: tree.Tree) -> None:
     kept = history.versions(where.config)
     assert [one.serial_no for one in kept] == [CLUSTER.serial_no, 6, 7]
     assert [store.read(one.path) for one in kept] == [CLUSTER, NEWER, NEWEST]
+
+
+def test_a_damaged_file_takes_not_the_place_of_the_last_good_one_when_the_write_fails(
+    where: tree.Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.write(where.config, NEWER)
+    where.config.write_bytes(b"{")
+
+    def fail(path: Path, _data: bytes) -> None:
+        raise errors.StoreFailed(str(path))
+
+    monkeypatch.setattr(durable_files, "replace", fail)
+    with pytest.raises(errors.StoreFailed):
+        store.write(where.config, NEWEST)
+    assert store.read(store.last_good(where.config)) == CLUSTER

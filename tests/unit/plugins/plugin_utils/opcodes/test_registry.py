@@ -18,7 +18,7 @@ def test_an_opcode_is_made_of_its_parameters() -> None:
 @pytest.mark.parametrize(
     ("kind", "params", "text"),
     [
-        ("explode", {}, "there is no opcode 'explode': use one of diagnose, failover"),
+        ("explode", {}, "there is no opcode 'explode': use one of "),
         ("", {}, "there is no opcode ''"),
         ("migrate", {"instance": "i", "source": "a", "target": "b", "fast": True}, "no parameter 'fast'"),
         ("migrate", {"instance": "i"}, "opcode migrate: source: Field required"),
@@ -34,7 +34,7 @@ def test_unknown_kinds_and_parameters_are_refused(kind: str, params: dict[str, A
 
 
 def test_every_opcode_that_touches_nodes_has_its_play() -> None:
-    plays = [kind for kind, one in registry._KINDS.items() if not hasattr(one, "changes")]
+    plays = [kind for kind, one in registry._KINDS.items() if hasattr(one, "hosts")]
     assert plays
     assert [kind for kind in plays if not (PLAYBOOKS / f"{kind}.yml").exists()] == []
     assert isinstance(registry.make("node_role", {"node": "n"}), contract.ChangeKind)

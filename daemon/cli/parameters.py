@@ -1,0 +1,55 @@
+"""Setting parameters from the command line: `NAME=VALUE`, the same for the cluster, its groups and its nodes."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from ...plugins.module_utils.domain import errors
+from . import client, jobs
+
+Given = Annotated[
+    list[str], typer.Argument(metavar="NAME=VALUE…", help="Parameters; `roundsman … info` shows their names.")
+]
+Submit = Annotated[bool, typer.Option("--submit", help="Print the job's number and do not wait for its end.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only check whether it would be accepted.")]
+WORDS = {"true": True, "yes": True, "false": False, "no": False}
+
+
+def read(given: list[str]) -> dict[str, Any]:
+    """The parameters that were given, numbers and flags as such; `hostvars.NAME=VALUE` is one host variable.
+
+    Raises:
+        InvalidInput: one has no name.
+    """
+    found: dict[str, Any] = {}
+    for one in given:
+        name, equals, text = one.partition("=")
+        if not equals or not name:
+            raise errors.InvalidInput(f"{one!r} is no parameter: write NAME=VALUE")
+        if name.startswith("hostvars."):
+            found.setdefault("hostvars", {})[name.removeprefix("hostvars.")] = text
+        else:
+            found[name] = value(text)
+    return found
+
+
+def value(text: str) -> Any:
+    """The value that a text means: a flag, a number, or itself."""
+    if text.lower() in WORDS:
+        return WORDS[text.lower()]
+    try:
+        number = json.loads(text)
+    except ValueError:
+        return text
+    return number if type(number) in {int, float} else text
+
+
+def modify(ctx: typer.Context, *path: str, given: list[str], method: str = "PUT", submit: bool, dry_run: bool) -> None:
+    """Ask the daemon for a change of parameters, and wait for its job."""
+    with client.of(ctx) as daemon:
+        query = {"dry-run": 1} if dry_run else {}
+        job = daemon.send(method, "2", *path, body=read(given), **query)
+        jobs.submitted(daemon, job, submit=submit)

@@ -1,0 +1,208 @@
+"""Whose turn it is: every unfinished job waits for another job, is held by a filter, queued, or at work.
+
+A queued job is let in when its turn has come; from then on a task of its own works on one opcode, and when that has
+ended, or its lock attempts are used up, the job comes back here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import logging
+from typing import TYPE_CHECKING
+
+from ...plugins.module_utils.domain import errors, job_filters
+from . import accepting, dependencies, driving, scheduling, slots, values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from . import inside
+    from .book import Book
+    from .ports import Ports
+
+LOG = logging.getLogger(__name__)
+INSIDE = 16
+"""How many opcodes inside the daemon, which need no slot, are at work before others of a worse place begin."""
+
+
+class Turns:
+    """Lets jobs begin; `limit` is how many opcodes have a slot, and is asked at every decision."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        book: Book,
+        *,
+        limit: Callable[[], int],
+        submit: inside.Submit,
+        on_end: Callable[[], None],
+    ) -> None:
+        self._ports = ports
+        self._book = book
+        self._limit = limit
+        self._on_end = on_end
+        self._schedule = scheduling.Schedule()
+        self._slots = slots.Slots(limit, urgency=self._urgency)
+        self._driver = driving.Driver(
+            ports, book, schedule=self._schedule, slots=self._slots, submit=submit, on_room=self.look
+        )
+        self._drives: dict[int, asyncio.Task[None]] = {}
+        self._dependants: dict[int, list[int]] = {}
+        self._due: collections.deque[int] = collections.deque()
+        self._held: dict[int, job_filters.Filter] = {}
+        self._filters: Mapping[str, job_filters.Filter] = ports.configuration.current.filters
+        self._is_looking = False
+        self._is_over = False
+
+    @property
+    def held(self) -> Mapping[int, job_filters.Filter]:
+        """The jobs that are held, each with the filter that holds it."""
+        return self._held
+
+    @property
+    def at_work(self) -> int:
+        """How many slots are taken."""
+        return len(self._slots.taken)
+
+    @property
+    def waiting(self) -> list[int]:
+        """The jobs that have their locks and wait for a slot."""
+        return self._slots.waiting
+
+    def line_up(self, job_id: int) -> None:
+        """An unfinished job that is not at work waits for its turn."""
+        self._due.append(job_id)
+        self.look()
+
+    def adopt(self, job: values.Job) -> None:
+        """A job whose opcode was at work when the daemon ended still is, whatever the rules say now."""
+        self._schedule.reserve(job.id, job_filters.judge(self._filters, accepting.subject(job)).buckets)
+        if accepting.lane(job) is scheduling.Lane.SLOT:
+            self._slots.adopt(job.id)
+        self._start(job.id)
+
+    def look(self) -> None:
+        """Something has changed that may let jobs begin: see to it as soon as the present event is dealt with."""
+        if not self._is_looking and not self._is_over:
+            self._is_looking = True
+            asyncio.get_running_loop().call_soon(self._look)
+
+    def reprioritize(self, job_id: int, priority: int) -> None:
+        """A job has another priority, wherever it waits."""
+        self._schedule.reprioritize(job_id, priority)
+        self._ports.desk.reprioritize(driving.owner(job_id), priority)
+        self.look()
+
+    def interrupt(self, job_id: int) -> None:
+        """End what an opcode does now; it is settled like a lost one."""
+        self._driver.interrupt(job_id)
+
+    async def leave(self, job_id: int) -> None:
+        """Take a job that has ended out of wherever it waits."""
+        drive = self._drives.get(job_id)
+        if drive is None:
+            self._ended(job_id)
+            return
+        drive.cancel()
+        await asyncio.wait([drive])
+
+    async def stop(self) -> None:
+        """Let go of all jobs, as they stand."""
+        self._is_over = True
+        drives = list(self._drives.values())
+        for drive in drives:
+            drive.cancel("the daemon stops")
+        if drives:
+            await asyncio.wait(drives)
+
+    def _look(self) -> None:
+        self._is_looking = False
+        if self._is_over:
+            return
+        if self._ports.configuration.current.filters is not self._filters:
+            self._filters = self._ports.configuration.current.filters
+            self._due.extend([*self._held, *self._schedule.queued()])
+            self._held.clear()
+        while self._due:
+            self._place(self._due.popleft())
+        self._slots.hand_out()
+        widths = {scheduling.Lane.SLOT: self._limit(), scheduling.Lane.DAEMON: INSIDE}
+        while (job := self._schedule.take(widths)) is not None:
+            self._start(job)
+
+    def _place(self, job_id: int) -> None:
+        """Find out where an unfinished job that is not at work belongs."""
+        job = self._book.jobs.get(job_id)
+        if job is None or job.is_final or job_id in self._drives:
+            return
+        try:
+            if job.canceling:
+                self._end_unstarted(job_id, values.Status.CANCELED, "canceled")
+                return
+            judgement = dependencies.judge(job, self._book.find)
+            if judgement.waits_for is not None:
+                self._dependants.setdefault(judgement.waits_for, []).append(job_id)
+                return
+            if judgement.ends is not None:
+                self._end_unstarted(job_id, judgement.ends, judgement.text)
+                return
+            self._enter(job)
+        except errors.StoreFailed:
+            LOG.exception("job %s cannot go on, and is tried again in %s s", job_id, driving.RETRY_SECONDS)
+            asyncio.get_running_loop().call_later(driving.RETRY_SECONDS, self.line_up, job_id)
+
+    def _enter(self, job: values.Job) -> None:
+        self._schedule.drop(job.id)
+        verdict = job_filters.judge(self._filters, accepting.subject(job))
+        if not job.has_begun and verdict.action is job_filters.Action.PAUSE and verdict.decided is not None:
+            self._held[job.id] = verdict.decided
+        elif not job.has_begun and verdict.action is job_filters.Action.REJECT and verdict.decided is not None:
+            self._end_unstarted(job.id, values.Status.CANCELED, f"canceled: filter {verdict.decided.uuid} rejects it")
+        else:
+            entry = scheduling.Entry(job.id, job.priority, accepting.lane(job), verdict.buckets)
+            self._schedule.put(entry)
+
+    def _end_unstarted(self, job_id: int, status: values.Status, text: str) -> None:
+        self._book.end_unstarted(job_id, status, text)
+        self._ended(job_id)
+
+    def _start(self, job_id: int) -> None:
+        drive = asyncio.get_running_loop().create_task(self._driver.work(job_id), name=f"job {job_id}")
+        self._drives[job_id] = drive
+        drive.add_done_callback(lambda drive: self._returned(job_id, drive))
+
+    def _returned(self, job_id: int, drive: asyncio.Task[None]) -> None:
+        if self._is_over:
+            return
+        if not drive.cancelled() and (defect := drive.exception()) is not None:
+            # A job that stands still because of a defect is never silent about it.
+            LOG.critical("job %s stands still: this is a defect; a restart takes it up again", job_id, exc_info=defect)
+            return
+        del self._drives[job_id]
+        self._schedule.leaves(job_id)
+        self._slots.give_back(job_id)
+        if self._book.jobs[job_id].is_final:
+            self._ended(job_id)
+        else:
+            if not self._book.jobs[job_id].has_begun:
+                self._schedule.give_back(job_id)
+            self._due.append(job_id)
+        self.look()
+
+    def _ended(self, job_id: int) -> None:
+        self._held.pop(job_id, None)
+        self._schedule.drop(job_id)
+        self._schedule.give_back(job_id)
+        self._driver.release(job_id)
+        self._book.tell_end(job_id)
+        self._due.extend(self._dependants.pop(job_id, ()))
+        job = self._book.jobs[job_id]
+        LOG.info("job %s ended: %s %s", job_id, job.status.value, job.text)
+        self._on_end()
+        self.look()
+
+    def _urgency(self, job_id: int) -> int:
+        """A job that others wait for is as urgent as the most urgent of them."""
+        awaited = self._ports.desk.table.awaited(driving.owner(job_id))
+        return self._book.jobs[job_id].priority if awaited is None else min(awaited, self._book.jobs[job_id].priority)

@@ -1,0 +1,106 @@
+"""What belongs to a cluster: the changes of parameters, groups and nodes as wholes, and the rules that apply them.
+
+`changes.apply` is the one way in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Callable, Mapping
+
+from . import cluster as clusters
+from . import errors
+
+
+@dataclass(frozen=True)
+class ParametersStand:
+    """The cluster's own parameters."""
+
+    parameters: clusters.Parameters
+
+
+@dataclass(frozen=True)
+class GroupStands:
+    """A node group has exactly this value."""
+
+    group: clusters.Group
+
+
+@dataclass(frozen=True)
+class GroupGone:
+    """A node group is no more."""
+
+    uuid: str
+
+
+@dataclass(frozen=True)
+class NodeStands:
+    """A node has exactly this value."""
+
+    node: clusters.Node
+
+
+@dataclass(frozen=True)
+class NodeGone:
+    """A node has left the cluster."""
+
+    uuid: str
+
+
+def _parameters_stand(cluster: clusters.Cluster, change: ParametersStand, now: float) -> clusters.Cluster:
+    stands = _stands(cluster.cluster, change.parameters, now)
+    return cluster if stands is cluster.cluster else dataclasses.replace(cluster, cluster=stands)
+
+
+def _group_stands(cluster: clusters.Cluster, change: GroupStands, now: float) -> clusters.Cluster:
+    known = cluster.nodegroups.get(change.group.uuid)
+    stands = _stands(known, change.group, now)
+    if stands is known:
+        return cluster
+    return dataclasses.replace(cluster, nodegroups={**cluster.nodegroups, stands.uuid: stands})
+
+
+def _group_gone(cluster: clusters.Cluster, change: GroupGone, _now: float) -> clusters.Cluster:
+    if change.uuid not in cluster.nodegroups:
+        return cluster
+    if any(one.group == change.uuid for one in cluster.nodes.values()):
+        raise errors.InvalidInput(f"node group {change.uuid} has nodes")
+    left = {uuid: one for uuid, one in cluster.nodegroups.items() if uuid != change.uuid}
+    return dataclasses.replace(cluster, nodegroups=left)
+
+
+def _node_stands(cluster: clusters.Cluster, change: NodeStands, now: float) -> clusters.Cluster:
+    if change.node.group not in cluster.nodegroups:
+        raise errors.NotFound(f"there is no node group with the UUID {change.node.group!r}")
+    known = cluster.nodes.get(change.node.uuid)
+    stands = _stands(known, change.node, now)
+    return cluster if stands is known else clusters.with_node(cluster, stands)
+
+
+def _node_gone(cluster: clusters.Cluster, change: NodeGone, _now: float) -> clusters.Cluster:
+    if change.uuid not in cluster.nodes:
+        return cluster
+    if any(change.uuid in one.nodes for one in cluster.instances.values()):
+        raise errors.InvalidInput(f"node {change.uuid} holds instances")
+    left = {uuid: one for uuid, one in cluster.nodes.items() if uuid != change.uuid}
+    return dataclasses.replace(cluster, nodes=left)
+
+
+def _stands(known: Any, wanted: Any, now: float) -> Any:
+    """The wanted value, dated; the known one when it says the same."""
+    if known is None:
+        return dataclasses.replace(wanted, serial_no=1, ctime=now, mtime=now)
+    kept = {"serial_no": known.serial_no, "ctime": known.ctime, "mtime": known.mtime}
+    if dataclasses.replace(wanted, **kept) == known:
+        return known
+    return dataclasses.replace(wanted, ctime=known.ctime, **clusters.touched(known, now=now))
+
+
+RULES: Mapping[type, Callable[[clusters.Cluster, Any, float], clusters.Cluster]] = {
+    ParametersStand: _parameters_stand,
+    GroupStands: _group_stands,
+    GroupGone: _group_gone,
+    NodeStands: _node_stands,
+    NodeGone: _node_gone,
+}

@@ -1,0 +1,127 @@
+"""Opcodes that change what the configuration says of the cluster, its groups and its nodes; no node is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotations at run time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ...module_utils.domain import changes, parameters
+from . import contract
+
+if TYPE_CHECKING:
+    from ...module_utils.domain import cluster as clusters
+    from ...module_utils.domain.locks import Mode
+
+
+class _Modification:
+    """What all of them have in common: they are never moot, and tell which fields have which value now."""
+
+    def moot(self, _cluster: clusters.Cluster) -> str:
+        return ""
+
+    def result(self, before: clusters.Cluster, stated: list[changes.Change]) -> list[list[Any]]:
+        after = changes.apply_all(before, stated, now=before.mtime)
+        return [list(pair) for pair in parameters.differences(before, after)]
+
+
+@dataclass(frozen=True)
+class ClusterModify(_Modification):
+    """Give the cluster other parameters."""
+
+    kind: ClassVar[str] = "cluster_modify"
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        return {"cluster/BGL": contract.SHARED}
+
+    def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[changes.Change]:  # noqa: ARG002 - the port's signature
+        return parameters.cluster_modify(cluster, self.fields)
+
+
+@dataclass(frozen=True)
+class GroupAdd(_Modification):
+    """Make a node group."""
+
+    kind: ClassVar[str] = "group_add"
+    uuid: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        return {f"nodegroup/{self.uuid}": contract.EXCLUSIVE}
+
+    def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[changes.Change]:  # noqa: ARG002 - the port's signature
+        return parameters.group_add(cluster, self.uuid, self.fields)
+
+
+@dataclass(frozen=True)
+class GroupModify(_Modification):
+    """Give a node group another name, policy or parameters."""
+
+    kind: ClassVar[str] = "group_modify"
+    group: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        return {f"nodegroup/{self.group}": contract.EXCLUSIVE}
+
+    def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[changes.Change]:  # noqa: ARG002 - the port's signature
+        return parameters.group_modify(cluster, self.group, self.fields)
+
+
+@dataclass(frozen=True)
+class GroupRemove(_Modification):
+    """Remove an empty node group."""
+
+    kind: ClassVar[str] = "group_remove"
+    group: str
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        return {f"nodegroup/{self.group}": contract.EXCLUSIVE}
+
+    def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[changes.Change]:  # noqa: ARG002 - the port's signature
+        return parameters.group_remove(cluster, self.group)
+
+
+@dataclass(frozen=True)
+class NodeAdd(_Modification):
+    """Add a node."""
+
+    kind: ClassVar[str] = "node_add"
+    uuid: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        return {f"node/{self.uuid}": contract.EXCLUSIVE}
+
+    def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[changes.Change]:  # noqa: ARG002 - the port's signature
+        return parameters.node_add(cluster, self.uuid, self.fields)
+
+
+@dataclass(frozen=True)
+class NodeModify(_Modification):
+    """Give a node other parameters."""
+
+    kind: ClassVar[str] = "node_modify"
+    node: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        return {f"node/{self.node}": contract.EXCLUSIVE}
+
+    def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[changes.Change]:  # noqa: ARG002 - the port's signature
+        return parameters.node_modify(cluster, self.node, self.fields)
+
+
+@dataclass(frozen=True)
+class NodeRemove(_Modification):
+    """Take a node out of the cluster."""
+
+    kind: ClassVar[str] = "node_remove"
+    node: str
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        return {f"node/{self.node}": contract.EXCLUSIVE}
+
+    def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[changes.Change]:  # noqa: ARG002 - the port's signature
+        return parameters.node_remove(cluster, self.node)

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+from typing import TYPE_CHECKING
+
+from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.daemon.locks import table
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
+
+from tests.unit.daemon import twins
+from tests.unit.daemon.jobs import daemons
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from ansible_collections.roundsman.cluster.daemon import service
+
+
+@contextlib.contextmanager
+def alive(run: Path) -> Iterator[Callable[[], None]]:
+    """Hold a run's livelock as its process would; the value lets it go."""
+    descriptor = os.open(run / "livelock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        yield lambda: fcntl.flock(descriptor, fcntl.LOCK_UN)
+    finally:
+        os.close(descriptor)
+
+
+def started(daemon: daemons.Daemon, *, cancel: bool = False) -> Path:
+    """A daemon starts a migration and ends; the run's folder."""
+    found: list[Path] = []
+
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, daemons.move(running), daemons.drain(running))])
+        found.extend(await twins.until_held(twin))
+        if cancel:
+            await running.queue.cancel(1, kill=False)
+        await running.queue.stop()
+        assert len(json.loads(running.where.locks.read_bytes())["held"]) == 1
+        line = {"change": "instance_nodes", "instance": daemons.move(running).params["instance"]}
+        nodes = {
+            "primary": daemons.move(running).params["target"],
+            "secondaries": [daemons.move(running).params["source"]],
+        }
+        run_records.append(found[0], line | nodes)
+        with (found[0] / "changes.jsonl").open("a") as lines:
+            lines.write('{"torn')
+
+    daemon.run(act, outcomes={"migrate": "held"})
+    assert (found[0] / "began").exists()
+    return found[0]
+
+
+def test_a_run_that_is_still_at_work_is_adopted_with_its_locks(daemon: daemons.Daemon) -> None:
+    run = started(daemon)
+
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        owner = table.Owner("job 1")
+        assert Mode.EXCLUSIVE in running.desk.table.locks_of(owner).values()
+        with alive(run) as let_go:
+            running.queue.resume()
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert daemons.reads(running, 1) == ["running", "queued"]
+            assert len(running.desk.table.locks_of(owner)) == 3
+            run_records.conclude(run, {"status": "success"})
+            let_go()
+            await twins.jobs_end(running)
+        assert daemons.reads(running, 1) == ["success", "success"]
+        assert daemons.primary(running) == "node2"
+        assert twin.ran == []
+        assert running.desk.table.held == {}
+
+    daemon.run(act)
+
+
+def test_a_run_that_ended_meanwhile_is_settled_and_not_repeated(daemon: daemons.Daemon) -> None:
+    run = started(daemon)
+    run_records.conclude(run, {"status": "error", "text": "too hot"})
+
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.resume()
+        await twins.jobs_end(running)
+        assert running.queue.jobs[1].text == "too hot; instance1 runs on node2"
+        assert daemons.primary(running) == "node2", "what was recorded before the error stands"
+        assert twin.ran == ["find_instance 0/lookup"]
+        assert running.desk.table.held == {}
+
+    daemon.run(act)
+
+
+def test_a_run_that_never_began_is_started(daemon: daemons.Daemon) -> None:
+    run = started(daemon)
+    for name in ("began", "changes.jsonl"):
+        (run / name).unlink()
+
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.resume()
+        await twins.jobs_end(running)
+        assert daemons.reads(running, 1) == ["success", "success"]
+        assert twin.ran == ["migrate 1/0"]
+
+    daemon.run(act)
+
+
+def test_a_run_that_never_began_and_was_canceled_is_not_started(daemon: daemons.Daemon) -> None:
+    run = started(daemon, cancel=True)
+    for name in ("began", "changes.jsonl"):
+        (run / name).unlink()
+
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.resume()
+        await twins.jobs_end(running)
+        assert daemons.reads(running, 1) == ["canceled", "canceled"]
+        assert twin.ran == []
+
+    daemon.run(act)
+
+
+def test_a_canceling_job_that_runs_when_the_daemon_stops_is_settled_by_the_next(daemon: daemons.Daemon) -> None:
+    run = started(daemon, cancel=True)
+    run_records.conclude(run, {"status": "success"})
+
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        assert daemons.reads(running, 1) == ["running", "queued"]
+        running.queue.resume()
+        await twins.jobs_end(running)
+        assert daemons.reads(running, 1) == ["success", "canceled"]
+        assert daemons.primary(running) == "node2"
+
+    daemon.run(act)
+
+
+def test_a_lost_run_fails_its_changes_stand_its_instance_is_looked_for_and_its_locks_are_free(
+    daemon: daemons.Daemon,
+) -> None:
+    started(daemon)
+
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.resume()
+        await twins.jobs_end(running)
+        assert daemons.reads(running, 1) == ["error", "canceled"]
+        assert "it is lost, and not repeated; instance1 runs on node2" in running.queue.jobs[1].text
+        assert [one.partition(" ")[0] for one in twin.ran] == ["find_instance"]
+        assert daemons.primary(running) == "node2"
+        assert running.desk.table.held == {}
+        assert json.loads(running.where.locks.read_bytes())["held"] == []
+
+    daemon.run(act)
+
+
+def test_locks_of_a_job_that_had_ended_are_freed_at_start(daemon: daemons.Daemon) -> None:
+    async def first(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, daemons.drain(running, "node3"))])
+        await twins.jobs_end(running)
+        await running.desk.acquire(table.Owner("job 1"), {"node/x": Mode.EXCLUSIVE})
+
+    async def second(running: service.Service, twin: twins.Processes) -> None:
+        assert running.desk.table.held
+        running.queue.resume()
+        assert running.desk.table.held == {}
+
+    daemon.run(first)
+    daemon.run(second)
+
+
+def test_a_canceled_job_does_not_wait_for_its_dependencies_after_a_restart(daemon: daemons.Daemon) -> None:
+    async def first(running: service.Service, twin: twins.Processes) -> None:
+        jobs = [
+            twins.job(1, daemons.power(running)),
+            twins.job(2, daemons.drain(running), depends=daemons.depends(1, *values.FINAL)),
+        ]
+        running.queue.add(jobs)
+        await twins.until_held(twin)
+        running.queue._ports.store.save(dataclasses.replace(running.queue.jobs[2], canceling=True))
+
+    async def second(running: service.Service, twin: twins.Processes) -> None:
+        with alive(running.where.queue / "1/0") as let_go:
+            running.queue.resume()
+            await running.queue.wait(2, seconds=twins.LIMIT)
+            assert twins.statuses(running) == {1: "running", 2: "canceled"}
+            let_go()
+            await twins.jobs_end(running)
+
+    daemon.run(first, outcomes={"power": "held"})
+    daemon.run(second)

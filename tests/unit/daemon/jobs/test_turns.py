@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.jobs import ageing, values
+from ansible_collections.roundsman.cluster.daemon.locks import table
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
+
+from tests.unit.daemon import twins
+from tests.unit.daemon.jobs import daemons
+
+if TYPE_CHECKING:
+    from ansible_collections.roundsman.cluster.daemon import service
+
+
+def ended(running: service.Service) -> list[int]:
+    return sorted(running.queue.jobs, key=lambda one: running.queue.jobs[one].ended)
+
+
+def rule(uuid: str, action: object, *predicates: object, priority: int = 0, watermark: int = 0) -> changes.FilterStands:
+    value = {"priority": priority, "predicates": list(predicates), "action": action}
+    return changes.FilterStands(job_filters.make(value, uuid=uuid, watermark=watermark, reason=()))
+
+
+async def stands(running: service.Service, *stated: changes.Change) -> None:
+    await running.configuration.commit(lambda _: list(stated))
+
+
+def test_jobs_begin_by_priority_then_number(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        priorities = [10, 0, -10, 0, -10, 10, -20, 19]
+        running.queue.add([twins.job(number, daemons.delay(0, one)) for number, one in enumerate(priorities, 1)])
+        await twins.jobs_end(running)
+        assert ended(running) == [7, 3, 5, 2, 4, 1, 6, 8]
+
+    daemon.run(act, limit=1)
+
+
+def test_a_thousand_jobs_of_one_submission_end_in_order_of_priority(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        jobs = [twins.job(0, daemons.delay(0, (-10, 0, 10)[number % 3])) for number in range(1000)]
+        submitted = await running.queue.submit(jobs)
+        assert [one.id for one in submitted] == list(range(1, 1001))
+        await twins.jobs_end(running)
+        found = [running.queue.jobs[one].opcodes[0].priority for one in ended(running)]
+        assert found == sorted(found)
+
+    daemon.run(act)
+
+
+def test_a_freed_slot_goes_to_the_most_urgent_job_that_has_its_locks(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, daemons.power(running))])
+        (first,) = await twins.until_held(twin)
+        low = dataclasses.replace(daemons.move(running, 1), priority=10)
+        running.queue.add([twins.job(2, low)])
+        await daemons.until(running, lambda: twins.statuses(running)[2] == "waiting")
+        running.queue.add([twins.job(3, dataclasses.replace(daemons.move(running, 2), priority=-10))])
+        await daemons.until(running, lambda: twins.statuses(running)[3] == "waiting")
+        twin.finish(first)
+        await daemons.until(running, lambda: twins.statuses(running)[3] == "running")
+        assert twins.statuses(running)[2] == "waiting"
+        assert twin.most_at_once == 1
+
+    daemon.run(act, limit=1, outcomes={"power": "held", "migrate": "held"})
+
+
+def test_who_holds_what_a_more_urgent_job_wants_is_as_urgent(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, daemons.power(running))])
+        (first,) = await twins.until_held(twin)
+        running.queue.add([twins.job(2, daemons.delay(0, 10, x="exclusive"))])
+        await daemons.until(running, lambda: twins.statuses(running)[2] == "waiting")
+        urgent = [twins.job(3, daemons.delay(60, 0)), twins.job(4, daemons.delay(0, -10, x="exclusive"))]
+        running.queue.add(urgent)
+        await daemons.until(running, lambda: twins.statuses(running)[4] == "waiting")
+        twin.finish(first)
+        await asyncio.wait_for(running.queue.wait(4, seconds=twins.LIMIT), twins.LIMIT)
+        assert twins.statuses(running) == {1: "success", 2: "success", 3: "running", 4: "success"}
+
+    daemon.run(act, limit=1, outcomes={"power": "held"})
+
+
+def test_jobs_that_wait_for_locks_use_up_no_slot(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        await running.desk.acquire(table.Owner("a play"), {"node/x": Mode.EXCLUSIVE})
+        blocked = [twins.job(number, daemons.delay(0, -10, x="shared")) for number in range(1, 11)]
+        running.queue.add([*blocked, twins.job(11, daemons.delay())])
+        await running.queue.wait(11, seconds=twins.LIMIT)
+        assert set(twins.statuses(running).values()) == {"waiting", "success"}
+        running.desk.release(table.Owner("a play"))
+        await twins.jobs_end(running)
+
+    daemon.run(act, limit=2)
+
+
+def test_after_each_opcode_a_job_is_back_in_the_queue(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, daemons.power(running), daemons.delay(0, 10))])
+        (run,) = await twins.until_held(twin)
+        running.queue.add([twins.job(2, daemons.delay())])
+        twin.finish(run)
+        await twins.jobs_end(running)
+        assert ended(running) == [2, 1]
+
+    daemon.run(act, limit=1, outcomes={"power": "held"})
+
+
+def test_an_opcode_whose_lock_attempts_are_used_up_is_queued_and_more_urgent_on_disk(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        await running.desk.acquire(table.Owner("a play"), {"node/x": Mode.EXCLUSIVE})
+        running.queue.add([twins.job(1, daemons.delay(0, -18, x="shared"))])
+        await daemons.until(running, lambda: twins.statuses(running)[1] == "waiting")
+        seen = []
+        for _ in range(2):
+            await daemons.later(ageing.PATIENCE + 1)
+            await daemons.until(running, lambda: twins.statuses(running)[1] == "waiting")
+            (opcode,) = daemons.on_disk(running)[1].opcodes
+            seen.append((opcode.priority, opcode.aged, opcode.status.value))
+        assert seen == [(-19, 1, "queued"), (-20, 2, "queued")]
+        assert [one.priority for one in running.desk.table.waiting] == [-20]
+        await daemons.later(10 * ageing.PATIENCE)
+        assert twins.statuses(running)[1] == "waiting"
+        running.desk.release(table.Owner("a play"))
+        await twins.jobs_end(running)
+        assert twins.statuses(running) == {1: "success"}
+
+    daemon.run(act)
+
+
+def test_another_priority_counts_in_the_queue_and_among_those_who_wait_for_locks(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        await running.desk.acquire(table.Owner("a play"), {"node/x": Mode.EXCLUSIVE})
+        running.queue.add([twins.job(number, daemons.delay(0, 0, x="exclusive")) for number in (1, 2, 3)])
+        await daemons.until(running, lambda: set(twins.statuses(running).values()) == {"waiting"})
+        running.queue.change_priority(3, -7)
+        assert [one.owner.name for one in running.desk.table.waiting] == ["job 3", "job 1", "job 2"]
+        assert daemons.on_disk(running)[3].priority == -7
+        running.desk.release(table.Owner("a play"))
+        await twins.jobs_end(running)
+        assert ended(running) == [3, 1, 2]
+        with pytest.raises(errors.Refused, match="job 3 keeps its priority: it is success"):
+            running.queue.change_priority(3, 0)
+        with pytest.raises(errors.InvalidInput, match="the priority 20"):
+            running.queue.change_priority(3, 20)
+
+    daemon.run(act)
+
+
+def test_a_filter_holds_jobs_until_it_is_gone_and_lets_others_pass(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        mine = ["reason", ["=", "source", "gnt:daemon:maintd"]]
+        await stands(running, rule("b", "ACCEPT", mine), rule("c", "PAUSE", ["jobid", [">", "id", "watermark"]]))
+        reason = (values.Reason("gnt:daemon:maintd", "why", 1),)
+        released = dataclasses.replace(twins.job(2, daemons.delay()), reason=reason)
+        running.queue.add([twins.job(1, daemons.delay()), released])
+        await running.queue.wait(2, seconds=twins.LIMIT)
+        assert twins.statuses(running) == {1: "queued", 2: "success"}
+        assert running.queue.why_held(1) == "held by filter c"
+        assert running.queue.summary()["held"] == 1
+        await stands(running, changes.FilterGone("c"))
+        await twins.jobs_end(running)
+        assert twins.statuses(running)[1] == "success"
+
+    daemon.run(act)
+
+
+def test_a_filter_that_rejects_cancels_what_is_queued_and_nothing_that_has_begun(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, daemons.power(running), daemons.delay())])
+        (run,) = await twins.until_held(twin)
+        running.queue.add([twins.job(2, daemons.delay())])
+        await stands(running, rule("r", "REJECT"))
+        running.queue.add([twins.job(3, daemons.delay())])
+        await running.queue.wait(3, seconds=twins.LIMIT)
+        twin.finish(run)
+        await twins.jobs_end(running)
+        assert twins.statuses(running) == {1: "success", 2: "canceled", 3: "canceled"}
+        assert running.queue.jobs[3].opcodes[0].text == "canceled: filter r rejects it"
+
+    daemon.run(act, limit=1, outcomes={"power": "held"})
+
+
+@pytest.mark.parametrize("by", ["filter", "reason"])
+def test_no_more_jobs_of_a_bucket_are_at_work_than_it_holds(daemon: daemons.Daemon, by: str) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        if by == "filter":
+            await stands(running, rule("l", ["RATE_LIMIT", 2], ["opcode", ["=", "OP_ID", "OP_TEST_DELAY"]]))
+        reason = () if by == "filter" else (values.Reason("me", "rate-limit:2:a", 1),)
+        running.queue.add(
+            [dataclasses.replace(twins.job(number, daemons.delay(60)), reason=reason) for number in range(1, 6)]
+        )
+        await daemons.until(running, lambda: list(twins.statuses(running).values()).count("running") == 2)
+        for _ in range(2):
+            assert sorted(twins.statuses(running).values()).count("running") == 2
+            first = next(number for number, one in twins.statuses(running).items() if one == "running")
+            await running.queue.cancel(first, kill=True)
+            await daemons.until(running, lambda: list(twins.statuses(running).values()).count("running") == 2)
+        assert list(twins.statuses(running).values()).count("queued") == 1
+
+    daemon.run(act)
+
+
+def test_a_higher_limit_counts_at_once(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        limit = 1
+        running.queue._turns._limit = running.queue._turns._slots._limit = lambda: limit
+        running.queue.add([twins.job(number, daemons.delay(60)) for number in range(1, 5)])
+        await daemons.until(running, lambda: list(twins.statuses(running).values()).count("running") == 1)
+        limit = 3
+        running.queue.look()
+        await daemons.until(running, lambda: list(twins.statuses(running).values()).count("running") == 3)
+
+    daemon.run(act)
