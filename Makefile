@@ -41,6 +41,7 @@ check: setup ## linters and types
 bench: setup ## what a round costs, in ratios
 	PYTHONPATH=. $(BIN)/python tests/bench/round.py
 	PYTHONPATH=. $(BIN)/python tests/bench/configuration.py
+	PYTHONPATH=. $(BIN)/python tests/bench/job_queue.py
 
 crashtest: setup ## minutes: a lab at work, killed a hundred times (SEED=… KILLS=…)
 	PYTHONPATH=. $(BIN)/python tests/crash/run.py --seed $(or $(SEED),20261121) --kills $(or $(KILLS),100)

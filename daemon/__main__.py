@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 import signal
 import sys
 from pathlib import Path
 
 from ..plugins.module_utils.domain import errors, tree
-from ..plugins.plugin_utils import log_output
+from ..plugins.plugin_utils import log_output, secret_files
 from ..plugins.plugin_utils.config import store
 from . import app, service, settings
+
+LOG = logging.getLogger(__name__)
 
 
 def main() -> None:
@@ -23,6 +26,7 @@ def main() -> None:
     signal.signal(signal.SIGIO, signal.SIG_IGN)
     try:
         log_output.install(level=options.log_level, file=options.log_file)
+        _look_at_secrets(where)
         chosen = settings.read(where.daemon_settings)
         lock = store.open_lock(where)
         store.sign_lock(lock, f"roundsmand, pid {os.getpid()}")
@@ -32,8 +36,19 @@ def main() -> None:
         sys.exit(f"roundsmand: {error}")
 
 
+def _look_at_secrets(where: tree.Tree) -> None:
+    try:
+        secret_files.refuse_readable([where.hmac_key], most=secret_files.SHARED)
+        secret_files.refuse_readable([where.bmc_credentials])
+    except errors.Refused as refusal:
+        LOG.critical("roundsmand does not start: %s", refusal)
+        raise
+
+
 async def _run(where: tree.Tree, chosen: settings.Settings, options: argparse.Namespace) -> None:
-    made = service.assemble(where, limit=chosen.max_running_jobs, is_warm=chosen.warm_ansible)
+    made = service.assemble(
+        where, limit=chosen.max_running_jobs, is_warm=chosen.warm_ansible, archive_after=chosen.archive_after
+    )
     cluster = made.configuration.current
     bind = options.bind or chosen.bind or cluster.node(cluster.cluster.master_node).primary_ip
     if not bind:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from fastapi import FastAPI
 
-from ..plugins.plugin_utils import readiness, unix_sockets
+from ..plugins.plugin_utils import bounded_serving, readiness, unix_sockets
 from .http import answers, documentation, local, public
 from .maintenance import spool
 
@@ -55,8 +55,11 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
+    public_server = bounded_serving.Server(
+        make_app(service, is_local=False), limits=bounded_serving.Limits(), log_level="warning"
+    )
     servers = [
-        (_server(make_app(service, is_local=False)), _tcp_socket(bind, port)),
+        (public_server, _tcp_socket(bind, port)),
         (_server(make_app(service, is_local=True)), unix_socket(service.where.socket)),
     ]
     observer = spool.watch(service.where.spool, service.rounds.wake, loop=loop)

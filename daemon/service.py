@@ -47,7 +47,7 @@ class Service:
     warm: Keeper | None
 
 
-def assemble(where: tree.Tree, *, limit: int, is_warm: bool = False) -> Service:
+def assemble(where: tree.Tree, *, limit: int, is_warm: bool = False, archive_after: float = 0) -> Service:
     """Load all state and wire the parts; nothing runs yet. With `is_warm` runs have Ansible kept warm for them.
 
     Raises:
@@ -71,6 +71,7 @@ def assemble(where: tree.Tree, *, limit: int, is_warm: bool = False) -> Service:
     queue = Queue(
         ports,
         limit=lambda: configuration.current.cluster.max_running_jobs or limit,
+        archive_after=archive_after,
         on_change=news.tell,
         on_end=lambda: rounds.wake(),  # noqa: PLW0108 - bound below
     )

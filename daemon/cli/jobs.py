@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Jobs: the work in the queue.", no_args_is_help=True)
 Id = Annotated[int, typer.Argument(metavar="ID", help="The job's number.", autocompletion=completion.jobs)]
+PRIORITIES = {"low": 10, "normal": 0, "high": -10}
+Wanted = Annotated[Literal["low", "normal", "high"], typer.Argument(metavar="PRIORITY", help="low, normal or high.")]
 GLANCE = 1.0
 """Seconds between two looks at a job on a terminal, so that its progress moves."""
 LONG_LOOK = 60.0
@@ -71,6 +73,34 @@ def cancel(ctx: typer.Context, job: Id) -> None:
     if not done:
         raise errors.Refused(told)
     output.line(f"{told.capitalize()}.")
+
+
+@app.command(epilog="Example: roundsman jobs priority 12 high")
+def priority(ctx: typer.Context, job: Id, wanted: Wanted) -> None:
+    """Make a job that is queued or waits more or less urgent."""
+    with client.of(ctx) as daemon:
+        found = daemon.put("2", "jobs", job, "priority", body={"priority": PRIORITIES[wanted]})
+    output.line(f"Job {found['id']} has priority {found['priority']}.")
+
+
+@app.command(epilog="Example: roundsman jobs archive 12")
+def archive(ctx: typer.Context, job: Id) -> None:
+    """Move a job that has ended to the archive; it can still be shown."""
+    with client.of(ctx) as daemon:
+        daemon.put("2", "jobs", job, "archive")
+    output.line(f"Job {job} is archived.")
+
+
+@app.command(epilog="Example: roundsman jobs autoarchive --older-than 3600")
+def autoarchive(
+    ctx: typer.Context,
+    *,
+    older_than: Annotated[float, typer.Option("--older-than", metavar="SECONDS", min=0, help="Since its end.")] = 21600,
+) -> None:
+    """Move all jobs to the archive that ended some time ago."""
+    with client.of(ctx) as daemon:
+        found = daemon.put("2", "queue", "archive", body={"older_than": older_than})
+    output.line(f"{len(found)} jobs are archived.")
 
 
 @app.command(epilog="Example: roundsman jobs watch 12")

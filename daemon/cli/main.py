@@ -10,7 +10,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...plugins.module_utils.domain import errors
-from . import cluster, cluster_status, config, group, incident, instance, jobs, lab, locks, node, output, tags
+from . import (
+    cluster,
+    cluster_status,
+    config,
+    group,
+    incident,
+    instance,
+    jobs,
+    lab,
+    locks,
+    node,
+    output,
+    queue,
+    rapi,
+    tags,
+)
+from . import filter as filters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +77,10 @@ for name, noun in (
 app.add_typer(config.app, name="config")
 app.add_typer(incident.app, name="incident")
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(queue.app, name="queue")
+app.add_typer(filters.app, name="filter")
 app.add_typer(locks.app, name="locks")
+app.add_typer(rapi.app, name="rapi")
 app.add_typer(lab.app, name="lab")
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pydantic
+from typing import Literal
 
-from . import submissions
+import pydantic
 
 
 class Body(pydantic.BaseModel):
@@ -16,9 +16,4 @@ class Body(pydantic.BaseModel):
 class JobBody(Body):
     """A body that makes a job."""
 
-    priority: int = pydantic.Field(
-        default=0,
-        ge=submissions.PRIORITIES[0],
-        le=submissions.PRIORITIES[1],
-        description="The smaller, the more urgent.",
-    )
+    priority: Literal[-10, 0, 10] = pydantic.Field(default=0, description="-10 is high, 0 normal, 10 low.")

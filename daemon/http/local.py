@@ -20,6 +20,7 @@ from . import (
     modify,
     nodes,
     queries,
+    queue,
     tags,
 )
 from .snapshots import Snapshots
@@ -48,6 +49,7 @@ def router(service: Service) -> APIRouter:
     job_log.add(routes, service)
     queries.add(routes, service, snapshots)
     filters.add(routes, service)
+    queue.add(routes, service)
     incidents.add(routes, service)
     lock_table.add(routes, service)
     config.add(routes, service)

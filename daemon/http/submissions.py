@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from ..service import Service
 
-PRIORITIES = (-20, 19)
 IN_SERVICE = frozenset({"regular", "master-candidate"})
 
 
@@ -88,8 +87,7 @@ async def submit(
         InvalidInput: an opcode is unknown, its parameters are wrong, or it cannot be tried without being done.
         StoreFailed: the job could not be made durable. Refused: the queue takes no jobs.
     """
-    if not PRIORITIES[0] <= priority <= PRIORITIES[1]:
-        raise errors.InvalidInput(f"the priority {priority} is not between {PRIORITIES[0]} and {PRIORITIES[1]}")
+    values.check_submittable(priority)
     steps = [dataclasses.replace(one, priority=priority, dry_run=dry_run) for one in opcodes]
     job = _job(service, steps, trail=reason or [(asking.USER, ", ".join(one.kind for one in opcodes))])
     return (await service.queue.submit([job]))[0]

@@ -13,11 +13,15 @@ class Slots:
     """A free slot goes to the most urgent job whose locks are granted, then to the lowest number.
 
     `limit` and `urgency` are asked at every decision, so that a changed limit or priority counts at once. Whoever has a
-    slot has all its locks and waits for no other job: every slot becomes free again, whoever waits for one.
+    slot has all its locks and waits for no other job: every slot becomes free again, whoever waits for one. Who calls
+    `hand_out` after `on_change` does so when all that the same event has woken had time to ask for a slot as well.
     """
 
-    def __init__(self, limit: Callable[[], int], *, urgency: Callable[[int], int]) -> None:
+    def __init__(
+        self, limit: Callable[[], int], *, urgency: Callable[[int], int], on_change: Callable[[], None]
+    ) -> None:
         self.taken: set[int] = set()
+        self._on_change = on_change
         self._limit = limit
         self._urgency = urgency
         self._waiting: dict[int, asyncio.Future[None]] = {}
@@ -27,7 +31,7 @@ class Slots:
         if job in self.taken:
             return
         waiting = self._waiting[job] = asyncio.get_running_loop().create_future()
-        self.hand_out()
+        self._on_change()
         try:
             await waiting
         except asyncio.CancelledError:
@@ -42,7 +46,7 @@ class Slots:
     def give_back(self, job: int) -> None:
         """A job is not at work any more."""
         self.taken.discard(job)
-        self.hand_out()
+        self._on_change()
 
     def hand_out(self) -> None:
         """Give the free slots to those who wait."""

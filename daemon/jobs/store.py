@@ -7,8 +7,8 @@ that depends on it learns of it. The files of its runs stay where they are.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import os
 from concurrent import futures
 from typing import TYPE_CHECKING
 
@@ -191,6 +191,6 @@ class Store:
 
 
 def _undo(folder: Path) -> None:
-    (folder / "job.json").unlink(missing_ok=True)
-    if folder.is_dir() and not os.listdir(folder):  # noqa: PTH208 - the names alone, and one look
+    with contextlib.suppress(OSError):
+        (folder / "job.json").unlink(missing_ok=True)
         folder.rmdir()

@@ -43,7 +43,7 @@ class Turns:
         self._limit = limit
         self._on_end = on_end
         self._schedule = scheduling.Schedule()
-        self._slots = slots.Slots(limit, urgency=self._urgency)
+        self._slots = slots.Slots(limit, urgency=self._urgency, on_change=self.look)
         self._driver = driving.Driver(
             ports, book, schedule=self._schedule, slots=self._slots, submit=submit, on_room=self.look
         )
@@ -122,14 +122,23 @@ class Turns:
             return
         if self._ports.configuration.current.filters is not self._filters:
             self._filters = self._ports.configuration.current.filters
-            self._due.extend([*self._held, *self._schedule.queued()])
-            self._held.clear()
+            self._apply_filters()
         while self._due:
             self._place(self._due.popleft())
         self._slots.hand_out()
         widths = {scheduling.Lane.SLOT: self._limit(), scheduling.Lane.DAEMON: INSIDE}
         while (job := self._schedule.take(widths)) is not None:
             self._start(job)
+
+    def _apply_filters(self) -> None:
+        """New rules count for all that has not begun, also for what waits for its locks or a slot."""
+        self._due.extend([*self._held, *self._schedule.queued()])
+        self._held.clear()
+        stop = {job_filters.Action.PAUSE, job_filters.Action.REJECT}
+        for job_id, drive in self._drives.items():
+            job = self._book.jobs[job_id]
+            if not job.has_begun and job_filters.judge(self._filters, accepting.subject(job)).action in stop:
+                drive.cancel()
 
     def _place(self, job_id: int) -> None:
         """Find out where an unfinished job that is not at work belongs."""
@@ -185,10 +194,17 @@ class Turns:
         if self._book.jobs[job_id].is_final:
             self._ended(job_id)
         else:
-            if not self._book.jobs[job_id].has_begun:
-                self._schedule.give_back(job_id)
+            self._return_to_queue(self._book.jobs[job_id])
             self._due.append(job_id)
         self.look()
+
+    def _return_to_queue(self, job: values.Job) -> None:
+        index = job.next_opcode
+        if index is not None and job.opcodes[index].status is values.Status.WAITING:
+            self._book.set_opcode(job.id, index, is_durable=False, status=values.Status.QUEUED)
+            self._driver.release(job.id)
+        if not job.has_begun:
+            self._schedule.give_back(job.id)
 
     def _ended(self, job_id: int) -> None:
         self._held.pop(job_id, None)

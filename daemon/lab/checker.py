@@ -129,7 +129,7 @@ def _repairs(lab: world.Lab, cluster: clusters.Cluster, jobs: dict[int, values.J
     done: Counter[str] = Counter()
     doubtful: Counter[str] = Counter()
     for opcode in (opcode for job in jobs.values() for opcode in job.opcodes):
-        if opcode.kind == "repair_command" and opcode.started:
+        if opcode.kind == "repair_command" and opcode.run:
             counted = done if opcode.status is values.Status.SUCCESS else doubtful
             counted[cluster.node_name(opcode.params["node"])] += 1
     return [

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 def replace(path: Path, data: bytes, *, mode: int = 0o640) -> None:
     """Give a file a new content in one step: after a crash there is either the old or the new one, whole.
 
+    It keeps the group of the file that it replaces, which says who else may read it.
+
     Raises:
         StoreFailed: the new content could not be made durable; the old one is still there.
     """
@@ -22,6 +24,7 @@ def replace(path: Path, data: bytes, *, mode: int = 0o640) -> None:
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
         with os.fdopen(descriptor, "wb") as stream:
+            _keep_group(path, descriptor)
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
@@ -32,6 +35,15 @@ def replace(path: Path, data: bytes, *, mode: int = 0o640) -> None:
         raise errors.StoreFailed(
             f"{path} could not be written: {error.strerror}; what was there before is kept"
         ) from error
+
+
+def _keep_group(path: Path, descriptor: int) -> None:
+    try:
+        group = path.stat().st_gid
+    except FileNotFoundError:
+        return
+    if group != os.fstat(descriptor).st_gid:
+        os.fchown(descriptor, -1, group)
 
 
 def append_line(path: Path, line: str) -> None:

@@ -1,6 +1,7 @@
 """What an operator does with Ganeti's own client library; run by the system's Python, which has it.
 
-Arguments: the port on loopback, a node to drain and evacuate; prints one JSON object.
+Arguments: the port on loopback, a node to drain and evacuate, a user, whose password is the standard input; prints one
+JSON object.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ def finished(rapi: client.GanetiRapiClient, job: int) -> dict[str, Any]:
             return found
 
 
-def main(port: int, node: str) -> dict[str, Any]:
+def main(port: int, node: str, user: str) -> dict[str, Any]:
     """List, drain, tag, evacuate, wait, query."""
-    rapi = client.GanetiRapiClient("127.0.0.1", port=port)
+    rapi = client.GanetiRapiClient("127.0.0.1", port=port, username=user, password=sys.stdin.read())
     told: dict[str, Any] = {
         "version": rapi.GetVersion(),
         "features": rapi.GetFeatures(),
@@ -63,4 +64,4 @@ def main(port: int, node: str) -> dict[str, Any]:
 
 if __name__ == "__main__":
     pycurl.global_init(pycurl.GLOBAL_ALL)
-    sys.stdout.write(json.dumps(main(int(sys.argv[1]), sys.argv[2])))
+    sys.stdout.write(json.dumps(main(int(sys.argv[1]), *sys.argv[2:])))

@@ -31,8 +31,9 @@ def test_a_full_disk_refuses_requests_and_loses_nothing(full_lab: labs.Running) 
     one, before = full_lab, full_lab.cluster()
     small_disk.fill(one.where.lib)
     for path, body in (
-        ("/2/tags/node/node2/one", None),
-        ("/2/nodes/node2/role", {"role": "drained"}),
+        ("/2/nodes/node2/tags?tag=one", None),
+        ("/2/nodes/node2/role", "drained"),
+        ("/2/modify", {"round_interval": 7}),
         ("/2/pause", {"reason": "no room"}),
     ):
         answer = one.put(path, body)
@@ -42,7 +43,8 @@ def test_a_full_disk_refuses_requests_and_loses_nothing(full_lab: labs.Running) 
     assert one.get("/1/jobs") == []
 
     small_disk.free(one.where.lib)
-    assert one.put("/2/tags/node/node2/one").is_success
+    job = one.put("/2/nodes/node2/tags?tag=one").json()
+    assert states.job_ended(one, job)["status"] == "success"
     assert one.cluster().node("node2").tags == ("one",)
 
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
-import contextlib
 import json
 import os
-import ssl
 import subprocess
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import unix_sockets
+
+from . import fronts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from . import labs
 
@@ -53,71 +49,15 @@ def client_library() -> None:
     pytest.skip(text)
 
 
-@contextlib.contextmanager
-def served_by_tls(one: labs.Running, folder: Path) -> Iterator[int]:
-    """The daemon's socket behind TLS on loopback, which is all that Ganeti's client speaks; gives the port."""
-    pair = folder / "server.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=lab"]
-    subprocess.run([*command, "-keyout", pair, "-out", folder / "crt"], check=True, capture_output=True)
-    pair.write_bytes(pair.read_bytes() + (folder / "crt").read_bytes())
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pair)
-    carrier = _Carrier(one.where.socket, context)
-    thread = threading.Thread(target=lambda: asyncio.run(carrier.serve()))
-    thread.start()
-    try:
-        yield carrier.port.result(timeout=20)
-    finally:
-        carrier.stop()
-        thread.join()
-
-
-class _Carrier:
-    """Carries bytes between TLS and the socket."""
-
-    def __init__(self, path: Path, context: ssl.SSLContext) -> None:
-        self.port: concurrent.futures.Future[int] = concurrent.futures.Future()
-        self._path, self._context = path, context
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._over = asyncio.Event()
-
-    async def serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        server = await asyncio.start_server(self._carry, "127.0.0.1", 0, ssl=self._context)
-        self.port.set_result(server.sockets[0].getsockname()[1])
-        await self._over.wait()
-        server.close()
-
-    def stop(self) -> None:
-        assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._over.set)
-
-    async def _carry(self, outer: asyncio.StreamReader, outer_out: asyncio.StreamWriter) -> None:
-        with unix_sockets.short_name(self._path) as name:
-            inner, inner_out = await asyncio.open_unix_connection(name)
-        await asyncio.wait(
-            [asyncio.ensure_future(_copy(outer, inner_out)), asyncio.ensure_future(_copy(inner, outer_out))],
-            return_when=asyncio.FIRST_COMPLETED,
-        )
-        inner_out.close()
-        outer_out.close()
-
-
-async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while data := await source.read(65536):
-            target.write(data)
-            await target.drain()
-
-
 @pytest.mark.usefixtures("client_library")
 def test_ganetis_own_client_lists_drains_tags_evacuates_and_waits(
-    lab: Callable[..., labs.Running], tmp_path: Path
+    lab: Callable[..., labs.Running],
 ) -> None:
     one = lab(nodes=4, pairs=(("node2", "node3"), ("node3", "node2")))
-    with served_by_tls(one, tmp_path) as port:
+    with fronts.front(fronts.prepared(one.where.root)) as front:
         done = subprocess.run(
-            [PYTHON, str(SESSION), str(port), "node2"],
+            [PYTHON, str(SESSION), str(front.port), "node2", "wim"],
+            input=fronts.PASSWORDS["wim"],
             env=_environment(),
             capture_output=True,
             text=True,

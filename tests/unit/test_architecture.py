@@ -40,6 +40,7 @@ ROOMS = (
     "daemon.verify",
     "daemon.http",
     "daemon.warm",
+    "daemon.remote",
     "daemon.cli",
     "daemon.lab",
     "daemon",
@@ -67,7 +68,17 @@ IMPURE_NAMES = {"open", "input", "print", "now", "utcnow", "today", "getenv", "e
 LIBRARIES = {
     "plugins.module_utils": {"ansible", "pyghmi", "libvirt"},
     "plugins.modules": {"ansible", "pyghmi", "libvirt"},
-    "plugins.plugin_utils": {"ansible", "numpy", "pydantic", "pydantic_core", "orjson", "httpx", "yaml"},
+    "plugins.plugin_utils": {
+        "ansible",
+        "numpy",
+        "pydantic",
+        "pydantic_core",
+        "orjson",
+        "httpx",
+        "yaml",
+        "uvicorn",
+        "h11",
+    },
     "plugins": {"ansible", "yaml"},
 }
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "manager", "base", "misc", "__init__"}
@@ -119,10 +130,10 @@ def allowed_rooms(name: str) -> set[str]:  # noqa: PLR0911 - one line of the tab
     if here in DAEMON_ORDER:
         return EVERYWHERE | set(DAEMON_ORDER[: DAEMON_ORDER.index(here) + 1])
     if here == "daemon.cli":
-        return EVERYWHERE | {here, "daemon.lab"}
+        return EVERYWHERE | {here, "daemon.lab", "daemon.remote"}
     if here == "daemon.lab":
         return EVERYWHERE | {here, "daemon.jobs", "daemon.locks"}
-    if here == "daemon.warm":
+    if here in {"daemon.warm", "daemon.remote"}:
         return EVERYWHERE | {here}
     return EVERYWHERE | {here, "daemon.warm", *DAEMON_ORDER}
 

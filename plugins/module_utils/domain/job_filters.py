@@ -16,7 +16,7 @@ import fnmatch
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Callable, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
 from . import errors
 
@@ -215,13 +215,13 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "=[]": _contains,
     "=*": _matches_glob,
 }
-JUNCTIONS = {"&": all, "|": any}
+JUNCTIONS: Mapping[str, Callable[[Iterable[bool]], bool]] = {"&": all, "|": any}
 OPERATORS = ", ".join(["&", "|", "!", "?", *COMPARISONS])
 
 
 def holds(query: Any, fields: Mapping[str, Any]) -> bool:
     """Whether a query that was checked is true of these fields; a comparison with a field that is not there is not."""
-    operator = query[0]
+    operator: str = query[0]
     if operator in JUNCTIONS:
         return JUNCTIONS[operator](holds(one, fields) for one in query[1:])
     if operator == "!":

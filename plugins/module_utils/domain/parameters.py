@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import re
 from typing import Any, Callable, Mapping, Optional
 
@@ -208,7 +209,8 @@ def _number(least: float, most: float, *, whole: bool) -> Rule:
         kinds = (int,) if whole else (int, float)
         if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
             kind = "a whole number" if whole else "a number"
-            raise errors.InvalidInput(f"{name}: {value!r} is not {kind} from {least:g} to {most:g}")
+            bound = f"from {least:g} to {most:g}" if most < _MOST else f"of {least:g} or more"
+            raise errors.InvalidInput(f"{name}: {value!r} is not {kind} {bound}")
         return value if whole else float(value)
 
     return check
@@ -238,6 +240,13 @@ def _one_of(*values: str) -> Rule:
     return check
 
 
+def _address(name: str, value: Any) -> str:
+    try:
+        return str(ipaddress.ip_address(value)) if value else ""
+    except ValueError as error:
+        raise errors.InvalidInput(f"{name}: {value!r} is no IP address") from error
+
+
 def _variables(name: str, value: Any) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(one, str) for pair in value.items() for one in pair):
         raise errors.InvalidInput(f"{name}: {value!r} is no map of names to texts")
@@ -248,7 +257,6 @@ _MOST = 2**53
 _SIZE, _COUNT = _number(0, _MOST, whole=True), _number(1, _MOST, whole=True)
 _SECONDS = _number(0, 86400 * 366, whole=False)
 _NAME = _text(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,252}", "a name: use letters, digits and . _ -")
-_ADDRESS = _text(r"[0-9A-Fa-f.:]{0,45}", "an IP address")
 _CLUSTER: Mapping[str, Rule] = {
     "cluster_name": _NAME,
     "candidate_pool_size": _COUNT,
@@ -270,8 +278,8 @@ _GROUP: Mapping[str, Rule] = {"name": _NAME, "alloc_policy": _one_of(*POLICIES),
 _NODE: Mapping[str, Rule] = {
     "name": _NAME,
     "group": _NAME,
-    "primary_ip": _ADDRESS,
-    "secondary_ip": _ADDRESS,
+    "primary_ip": _address,
+    "secondary_ip": _address,
     "mtotal": _SIZE,
     "mnode": _SIZE,
     "dtotal": _SIZE,

@@ -72,6 +72,14 @@ class Tree:
         return self.lib / "hmac.key"
 
     @property
+    def rapi_certificate(self) -> Path:
+        return self.lib / "rapi/server.pem"
+
+    @property
+    def rapi_users(self) -> Path:
+        return self.lib / "rapi/users"
+
+    @property
     def socket(self) -> Path:
         return self.run / "socket/roundsmand.sock"
 

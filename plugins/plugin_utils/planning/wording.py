@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
 
 TAGGING = {"tags_set": "tag", "tags_del": "untag"}
+SETTING = {"cluster_modify": "modify", "group_modify": "modify", "node_modify": "modify"}
+SETTING |= {"group_add": "add", "node_add": "add", "group_remove": "remove", "node_remove": "remove"}
 
 
 def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
@@ -31,10 +33,20 @@ def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
         return _role(told)
     if kind in TAGGING:
         return f"{TAGGING[kind]} {told.get('object') or 'the cluster'}: {', '.join(map(str, told.get('tags', ())))}"
+    if kind in SETTING:
+        return _setting(kind, told)
     try:
         return patterns[kind].format_map(told)
     except KeyError:
         return " ".join([kind.replace("_", " "), *(f"{key}={value}" for key, value in told.items())])
+
+
+def _setting(kind: str, told: Mapping[str, Any]) -> str:
+    fields = dict(told.get("fields", {}))
+    noun = kind.partition("_")[0]
+    subject = told.get(noun) or (fields.pop("name", "") if kind.endswith("_add") else "")
+    words = " ".join(filter(None, [SETTING[kind], noun, str(subject)]))
+    return f"{words}: {', '.join(f'{name}={value}' for name, value in fields.items())}" if fields else words
 
 
 def _role(told: Mapping[str, Any]) -> str:

@@ -94,4 +94,4 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(found)
 
-    do_GET = do_PUT = do_DELETE = _answer  # noqa: N815 - the names that http.server looks for
+    do_GET = do_PUT = do_POST = do_DELETE = _answer  # noqa: N815 - the names that http.server looks for

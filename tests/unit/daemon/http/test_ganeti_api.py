@@ -131,7 +131,7 @@ def test_an_evacuation_is_one_job_per_instance(local: Callable[..., None], mode:
         cluster = one.running.configuration.current
         node = cluster.node("node2").uuid
         primaries, copies = cluster.primaries(node), cluster.secondaries(node)
-        body = {"mode": mode, "iallocator": "hail", "priority": -7}
+        body = {"mode": mode, "iallocator": "hail", "priority": -10}
         dry = await ended(one, await told(one, "/2/nodes/node2/evacuate?dry-run=1", "POST", body))
         assert one.running.configuration.current.primaries(node) == primaries
         done = await ended(one, await told(one, "/2/nodes/node2/evacuate", "POST", body))
@@ -140,7 +140,7 @@ def test_an_evacuation_is_one_job_per_instance(local: Callable[..., None], mode:
         assert len(submitted) == len(meant) == len(dry["opresult"][0]["planned"]) > 0
         for is_so, job in submitted:
             moved = await told(one, f"/2/jobs/{job}")
-            assert (is_so, moved["status"], moved["oppriority"][0]) == (True, "success", -7)
+            assert (is_so, moved["status"], moved["oppriority"][0]) == (True, "success", -10)
         after = one.running.configuration.current
         left = {each.uuid for each in (*after.primaries(node), *after.secondaries(node))}
         assert (

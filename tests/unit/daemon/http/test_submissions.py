@@ -29,10 +29,10 @@ def test_a_role_is_a_job_and_back_online_asks_for_power_and_a_diagnosis_first(
 ) -> None:
     async def act(one: Reached) -> None:
         opcodes = submissions.role(one.running.configuration.current, "node2", wanted, force=force)
-        job = await submissions.submit(one.running, opcodes, priority=-3, reason=[("gnt:user", f"node {wanted}")])
+        job = await submissions.submit(one.running, opcodes, priority=-10, reason=[("gnt:user", f"node {wanted}")])
         assert one.running.queue.jobs[job.id].opcodes == job.opcodes
         assert [opcode.kind for opcode in job.opcodes] == kinds
-        assert {opcode.priority for opcode in job.opcodes} == {-3}
+        assert {opcode.priority for opcode in job.opcodes} == {-10}
         assert {opcode.params["node"] for opcode in job.opcodes} == set(job.names)
         assert list(job.names.values()) == ["node2"]
         assert (job.reason[0].source, job.reason[0].text) == ("gnt:user", f"node {wanted}")

@@ -99,7 +99,7 @@ async def later(seconds: float) -> None:
         await asyncio.sleep(0)
 
 
-def delay(duration: float = 0, priority: int = 0, *, dry_run: bool = False, **locks: str) -> values.Opcode:
+def delay(duration: float = 0, priority: int = 0, **locks: str) -> values.Opcode:
     """An opcode that waits, under locks such as `x="exclusive"` of node x."""
     params = {"duration": duration, "locks": {f"node/{name}": mode for name, mode in locks.items()}}
-    return values.Opcode("test_delay", params, priority, dry_run=dry_run)
+    return values.Opcode("test_delay", params, priority)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,23 +27,77 @@ def test_a_job_survives_its_file(tmp_path: Path) -> None:
     assert one.highest_id() == 12
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"id": 12, "opcodes": [{"kind": "x"}]}'])
-def test_a_damaged_job_is_refused_with_its_path_until_it_is_moved_aside(tmp_path: Path, data: bytes) -> None:
+def damaged_ways() -> dict[str, bytes]:
+    """The file of the job cut at every sixteenth of its length, with bytes flipped in every sixteenth, and garbage."""
+    whole = store.encode(JOB)
+    cuts = [len(whole) * part // 16 for part in range(16)]
+    ways = {f"cut at {cut}": whole[:cut] for cut in cuts}
+    for cut in cuts:
+        ways[f"flipped at {cut}"] = whole[:cut] + bytes([whole[cut] ^ 1]) + whole[cut + 1 :]
+    return ways | {"garbage": b"[]", "unsealed": b'{"id": 12, "opcodes": []}'}
+
+
+@pytest.mark.parametrize("data", damaged_ways().values(), ids=damaged_ways().keys())
+def test_a_damaged_job_is_kept_aside_and_another_stands_in_for_it(
+    tmp_path: Path, data: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     one = store.Store(tmp_path)
     one.save(JOB)
+    other = dataclasses.replace(JOB, id=13)
+    one.save(other)
     (tmp_path / "12/job.json").write_bytes(data)
-    with pytest.raises(errors.StoreFailed, match=re.escape(f"{tmp_path}/12/job.json is damaged")):
-        one.load()
-    (tmp_path / "12").rename(tmp_path / "12.damaged")
-    assert one.load() == {}
+    found = one.load()
+    assert found[13] == other
+    assert found[12].is_unreadable
+    assert str(tmp_path / "12/job.json") in found[12].opcodes[0].text
+    assert (tmp_path / "damaged/12/job.json").read_bytes() == data
+    assert one.damaged() == [12]
+    assert [record.levelname for record in caplog.records] == ["CRITICAL"]
+    assert one.load() == found, "the one that stands in is a whole file"
 
 
-def test_a_job_in_the_folder_of_another_is_refused(tmp_path: Path) -> None:
+def test_a_job_in_the_folder_of_another_is_damaged(tmp_path: Path) -> None:
     one = store.Store(tmp_path)
     one.save(JOB)
     (tmp_path / "12").rename(tmp_path / "13")
-    with pytest.raises(errors.StoreFailed, match=r"13/job\.json is damaged: it says that it is job 12"):
-        one.load()
+    assert "it says that it is job 12" in one.load()[13].opcodes[0].text
+
+
+def test_an_archived_job_is_found_with_its_runs_and_its_number_is_never_given_again(tmp_path: Path) -> None:
+    one = store.Store(tmp_path)
+    for number in (7, 20_001):
+        one.save(dataclasses.replace(JOB, id=number))
+    one.run_folder(20_001, 0).mkdir()
+    gone: list[int] = []
+    one.archive.take_in([7, 20_001], on_moved=gone.append)
+    assert gone == [7, 20_001]
+    assert (tmp_path / "archive/2/20001/0").is_dir()
+    assert store.Store(tmp_path).load() == {}
+    assert one.archived(7) == dataclasses.replace(JOB, id=7)
+    assert one.archived(8) is None
+    assert one.highest_id() == 20_001
+
+
+def test_a_damaged_job_of_the_archive_counts_as_one_that_ended_in_error(tmp_path: Path) -> None:
+    one = store.Store(tmp_path)
+    one.save(JOB)
+    one.archive.take_in([12], on_moved=lambda _: None)
+    (tmp_path / "archive/0/12/job.json").write_bytes(b"{")
+    found = one.archived(12)
+    assert found is not None
+    assert found.status is values.Status.ERROR
+
+
+def test_new_jobs_are_all_there_or_none(tmp_path: Path) -> None:
+    one = store.Store(tmp_path)
+    jobs = [dataclasses.replace(JOB, id=number) for number in range(1, 40)]
+    one.save_new(jobs)
+    assert list(one.load().values()) == jobs
+    (tmp_path / "42").write_text("in the way")
+    with pytest.raises(errors.StoreFailed, match="no job was submitted"):
+        one.save_new([dataclasses.replace(JOB, id=number) for number in (41, 42)])
+    (tmp_path / "42").unlink()
+    assert list(one.load().values()) == jobs
 
 
 def test_a_folder_without_a_job_was_never_submitted_but_its_number_is_taken(tmp_path: Path) -> None:

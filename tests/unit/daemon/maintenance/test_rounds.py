@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, incidents, lifecycle
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit.daemon import twins
@@ -245,7 +246,8 @@ def test_every_job_carries_the_daemon_and_the_incident_in_its_reason_trail(
         await twins.settle(running)
         assert running.queue.jobs
         for job in running.queue.jobs.values():
-            assert {one.source for one in job.reason} == {"gnt:daemon:maintd"}
+            done = {f"gnt:opcode:{one.kind}" for one in job.opcodes if one.started}
+            assert {one.source for one in job.reason} == {"gnt:daemon:maintd"} | done
             assert incident(running).uuid in [one.text for one in job.reason]
             assert set(job.names.values()) <= {
                 "node2",
@@ -409,18 +411,17 @@ def test_a_full_disk_while_jobs_are_submitted_loses_and_doubles_nothing(
         running, twin = twins.assemble(lab, monkeypatch)
         twins.report(lab, running, "node2", EVACUATE)
         await running.rounds.step()
-        jobs = running.queue._ports.store
-        save, count = jobs.save, 0
+        replace, count = durable_files.replace, 0
 
-        def full(job: values.Job) -> None:
+        def full(path: Path, data: bytes, **options: int) -> None:
             nonlocal count
-            count += 1
-            if count > saved:
+            count += path.name == "job.json"
+            if path.name == "job.json" and count > saved:
                 raise errors.StoreFailed("the disk is full")
-            save(job)
+            replace(path, data, **options)
 
         with monkeypatch.context() as patch:
-            patch.setattr(jobs, "save", full)
+            patch.setattr(durable_files, "replace", full)
             with pytest.raises(errors.StoreFailed):
                 await running.rounds.step()
             assert twin.ran == []
@@ -462,7 +463,7 @@ def test_a_node_that_leaves_takes_its_incident_and_its_jobs_with_it(
         running, _ = twins.assemble(lab, monkeypatch)
         twins.report(lab, running, "node2", REPAIR)
         await running.rounds.step()
-        monkeypatch.setattr(running.queue, "_start", lambda _job: None)
+        monkeypatch.setattr(running.queue._turns, "_start", lambda _job: None)
         await running.rounds.step()
         cluster = running.configuration.current
         left = {uuid: one for uuid, one in cluster.nodes.items() if one.name != "node2"}

@@ -96,3 +96,12 @@ def test_half_a_line_on_a_full_disk_does_not_spoil_the_next(tmp_path: Path, monk
             durable_files.append_line(path, "two")
     durable_files.append_line(path, "three")
     assert path.read_text() == "one\nthree\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file to any group")
+def test_the_group_of_the_file_that_is_replaced_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "config.data"
+    path.touch()
+    os.chown(path, -1, 12345)
+    durable_files.replace(path, b"new")
+    assert (path.stat().st_gid, path.read_bytes()) == (12345, b"new")

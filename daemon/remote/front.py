@@ -1,0 +1,60 @@
+"""The application of the remote API: who asks, whether he may, and then the daemon's answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...plugins.plugin_utils import problems
+from . import access, authentication, forwarding
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    Message = dict[str, Any]
+    Receive = Callable[[], Awaitable[Message]]
+    Send = Callable[[Message], Awaitable[None]]
+
+
+class Front:
+    """An ASGI application; it reads a body only of whom it knows."""
+
+    def __init__(self, authenticator: authentication.Authenticator, daemon: forwarding.Daemon) -> None:
+        self._authenticator, self._daemon = authenticator, daemon
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        method, path = scope["method"], scope["path"]
+        given = [value for name, value in headers if name == b"authorization"]
+        address = scope["client"][0] if scope["client"] else ""
+        try:
+            asker = await self._authenticator.asker(given[0] if len(given) == 1 else None, address=address)
+        except authentication.Denied as denied:
+            await problems.answer(send, denied.status, denied.detail, headers=denied.headers)
+            return
+        if method not in access.METHODS:
+            allow = (b"allow", ", ".join(sorted(access.METHODS)).encode())
+            await problems.answer(send, 405, f"the method {method} has no meaning here", headers=[allow])
+        elif not access.is_forwarded(path):
+            await problems.answer(send, 404, "there is no such resource, or only on the daemon's own machine")
+        elif not access.is_allowed(asker.access, method=method, path=path):
+            await problems.answer(send, 403, f"{asker.name} may read, and this is a change")
+        else:
+            body = await _body(receive)
+            if body is not None:
+                query = scope["query_string"]
+                target = scope["raw_path"] + (b"?" + query if query else b"")
+                request = forwarding.Request(method, target, headers, body, asker.name)
+                await forwarding.until_gone(receive, self._daemon.forward(request, send))
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """The whole body, whose size is bounded by the server; nothing when the client has gone."""
+    pieces = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        pieces += message.get("body", b"")
+        if not message.get("more_body"):
+            return bytes(pieces)

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.cli import cluster, parameters
+from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+
+from tests.unit.daemon.cli import canned
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.unit.daemon.cli.conftest import Run
+    from tests.unit.daemon.cli.stand_in import StandIn
+
+DONE = canned.job(20, "cluster_modify", {"fields": {"paused": "x"}}, status=values.Status.SUCCESS)
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (
+            ["a=1", "b=0.5", "c=yes", "d=False", "e=text", "f="],
+            {"a": 1, "b": 0.5, "c": True, "d": False, "e": "text", "f": ""},
+        ),
+        (["name=a=b"], {"name": "a=b"}),
+        (["hostvars.ansible_user=root", "hostvars.port=22"], {"hostvars": {"ansible_user": "root", "port": "22"}}),
+        (["oob_program=!", "x=[1]"], {"oob_program": "!", "x": "[1]"}),
+    ],
+)
+def test_parameters_are_read_as_flags_numbers_and_texts(given: list[str], read: dict[str, Any]) -> None:
+    assert parameters.read(given) == read
+
+
+@pytest.mark.parametrize("given", ["word", "=value"])
+def test_what_has_no_name_and_value_is_refused(given: str) -> None:
+    with pytest.raises(errors.InvalidInput, match="write NAME=VALUE"):
+        parameters.read([given])
+
+
+@pytest.mark.parametrize(
+    ("command", "asked"),
+    [
+        (("cluster", "modify", "round_interval=60"), ("PUT", "/2/modify", {"round_interval": 60})),
+        (
+            ("group", "add", "rack2", "alloc_policy=preferred"),
+            ("POST", "/2/groups", {"name": "rack2", "alloc_policy": "preferred"}),
+        ),
+        (("group", "modify", "rack2", "oob_program=!"), ("PUT", "/2/groups/rack2/modify", {"oob_program": "!"})),
+        (("group", "remove", "rack2"), ("DELETE", "/2/groups/rack2", None)),
+        (("node", "add", "node9", "mtotal=5"), ("POST", "/2/nodes", {"name": "node9", "mtotal": 5})),
+        (("node", "modify", "node3", "vm_capable=no"), ("POST", "/2/nodes/node3/modify", {"vm_capable": False})),
+        (("node", "remove", "node3", "--yes"), ("DELETE", "/2/nodes/node3", None)),
+    ],
+)
+def test_a_command_asks_the_daemon_and_waits_for_its_job(
+    daemon: StandIn, roundsman: Run, command: tuple[str, ...], asked: tuple[str, str, Any]
+) -> None:
+    daemon.put(asked[0], asked[1], 20)
+    daemon.put("GET", "/2/jobs/20/wait", DONE)
+    code, _, err = roundsman(*command)
+    assert (code, err) == (0, "")
+    assert daemon.requests[0] == asked
+
+
+def test_a_cluster_is_made_once_with_its_key_and_its_nodes(
+    tmp_path: Path, roundsman: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROUNDSMAN_ROOT", str(tmp_path))
+    code, out, err = roundsman("cluster", "init", "one", "--node", "a:192.0.2.1", "--node", "b")
+    assert (code, err) == (0, "")
+    assert "2 nodes" in out
+    where = tree.Tree(tmp_path)
+    found = store.read(where.config)
+    assert (found.cluster.cluster_name, [one.name for one in found.nodes.values()]) == ("one", ["a", "b"])
+    assert found.nodes[found.cluster.master_node].primary_ip == "192.0.2.1"
+    assert all(one.master_candidate for one in found.nodes.values())
+    assert (len(where.hmac_key.read_bytes()), where.hmac_key.stat().st_mode & 0o777) == (41, 0o400)
+    key = where.hmac_key.read_bytes()
+    code, _, err = roundsman("cluster", "init", "two", "--node", "c")
+    assert (code, where.hmac_key.read_bytes()) == (1, key)
+    assert "there is a cluster here already" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "told"),
+    [
+        ("one", ["a", "a"], "there is a node 'a' already"),
+        ("one", [], "a cluster needs a node"),
+        ("one", ["a:nowhere"], "primary_ip: 'nowhere' is no IP address"),
+        ("a/b", ["a"], "cluster_name: 'a/b' is not a name"),
+    ],
+)
+def test_a_cluster_that_cannot_be_is_not_made(name: str, nodes: list[str], told: str) -> None:
+    with pytest.raises(errors.InvalidInput, match=told):
+        cluster.made(name, nodes, now=1.0)
+
+
+def test_a_node_may_have_an_address_of_the_sixth_version() -> None:
+    found = cluster.made("one", ["a:2001:db8::1"], now=1.0)
+    assert isinstance(found, clusters.Cluster)
+    assert found.node("a").primary_ip == "2001:db8::1"

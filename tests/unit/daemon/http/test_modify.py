@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.unit.daemon.http import reached
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+
+    Act = Callable[[reached.Reached], Awaitable[None]]
+
+
+@pytest.fixture
+def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Act], None]:
+    return lambda act: reached.reach(tmp_path, monkeypatch, act, is_local=True)
+
+
+async def done(one: reached.Reached, method: str, path: str, body: Any = None) -> dict[str, Any]:
+    """Ask for a change, and wait for its job."""
+    job = (await one.ask(method, path, body)).json()
+    assert isinstance(job, int), job
+    told: dict[str, Any] = (await one.ask("GET", f"/2/jobs/{job}/wait?timeout=20")).json()
+    found: dict[str, Any] = (await one.ask("GET", f"/2/jobs/{job}")).json()
+    assert found["status"] == "success", (told, found)
+    return found
+
+
+def current(one: reached.Reached) -> clusters.Cluster:
+    return one.running.configuration.current
+
+
+def test_the_cluster_its_groups_and_its_nodes_are_modified_by_jobs(local: Callable[[Act], None]) -> None:
+    async def act(one: reached.Reached) -> None:
+        body = {"round_interval": 60, "ndparams": {"oob_program": "/bin/oob"}}
+        job = await done(one, "PUT", "/2/modify", body)
+        assert sorted(job["opresult"][0]) == [["ndparams", {"oob_program": "/bin/oob"}], ["round_interval", 60.0]]
+        await done(one, "POST", "/2/groups", {"group_name": "rack2", "alloc_policy": "last_resort"})
+        await done(one, "PUT", "/2/groups/rack2/modify", {"alloc_policy": "unallocable"})
+        await done(one, "PUT", "/2/groups/rack2/rename", {"new_name": "rack3"})
+        assert current(one).group("rack3").alloc_policy == "unallocable"
+        await done(one, "POST", "/2/nodes", {"name": "node9", "group": "rack3"})
+        await done(one, "POST", "/2/nodes/node9/modify", {"drained": True, "vm_capable": False, "auto_promote": True})
+        node = current(one).node("node9")
+        assert (node.drained, node.vm_capable) == (True, False)
+        await done(one, "DELETE", "/2/nodes/node9")
+        await done(one, "DELETE", "/2/groups/rack3")
+        assert len(current(one).nodegroups) == 1
+
+    local(act)
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "told"),
+    [
+        (("PUT", "/2/modify", {"colour": 1}), 400, "there is no parameter 'colour' here"),
+        (("PUT", "/2/modify", {"ndparams": 5}), 400, "ndparams: is no object"),
+        (("PUT", "/2/groups/nowhere/modify", {"alloc_policy": "preferred"}), 404, "there is no node group 'nowhere'"),
+        (("POST", "/2/nodes", {"name": "node1"}), 400, "name: there is a node 'node1' already"),
+        (("POST", "/2/nodes/node2/modify", {}), 400, "Please pass at least one modification"),
+        (("POST", "/2/nodes/node2/modify", {"drained": True, "offline": True}), 400, "drained, offline: give one"),
+        (("POST", "/2/nodes/node1/modify", {"drained": True}), 409, "node1 is the master"),
+        (("DELETE", "/2/nodes/node1", None), 409, "node1 is the master"),
+    ],
+)
+def test_what_is_not_accepted_makes_no_job(
+    local: Callable[[Act], None], asked: tuple[str, str, Any], status: int, told: str
+) -> None:
+    async def act(one: reached.Reached) -> None:
+        found = await one.refused(*asked)
+        assert (found[0], found[1][: len(told)]) == (status, told)
+        assert (await one.ask("GET", "/2/jobs")).json() == []
+
+    local(act)
+
+
+def test_a_dry_run_tells_and_changes_nothing(local: Callable[[Act], None]) -> None:
+    async def act(one: reached.Reached) -> None:
+        before = current(one)
+        await done(one, "PUT", "/2/modify?dry-run=1", {"round_interval": 60})
+        assert current(one) is before
+
+    local(act)
+
+
+def test_a_whole_configuration_is_taken_over_and_its_versions_are_told(local: Callable[[Act], None]) -> None:
+    async def act(one: reached.Reached) -> None:
+        document = (await one.ask("GET", "/2/config")).json()
+        document["nodes"][current(one).node("node2").uuid]["mtotal"] = 77
+        before = current(one).serial_no
+        assert (await one.ask("PUT", "/2/config", document)).json() == {"serial_no": before + 1}
+        assert current(one).node("node2").mtotal == 77
+        versions = (await one.ask("GET", "/2/config/history")).json()
+        assert [entry["serial_no"] for entry in versions] == [before, before + 1]
+        first = (await one.ask("GET", f"/2/config?version={before}")).json()
+        assert first["serial_no"] == before
+        assert (await one.refused("GET", "/2/config?version=999"))[0] == 404
+        document["version"] = 99
+        assert "newer Roundsman" in (await one.refused("PUT", "/2/config", document))[1]
+
+    local(act)

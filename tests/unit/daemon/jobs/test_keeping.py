@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import re
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import registry
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import work
+
+from tests.unit.daemon import twins
+from tests.unit.daemon.jobs import daemons
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ansible_collections.roundsman.cluster.daemon import service
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Submits two jobs, the second after the first."""
+
+    kind: ClassVar[str] = "test_plan"
+
+    def wants(self, _cluster: object) -> dict[str, Any]:
+        return {}
+
+    def moot(self, _cluster: object) -> str:
+        return ""
+
+    def jobs(self, _cluster: object, _facts: object) -> list[work.Job]:
+        step = work.Opcode("test_delay", {})
+        return [
+            work.Job("a", (step,), after=(), incident=None, reason="first"),
+            work.Job("b", (step,), after=("a",), incident=None, reason="second"),
+        ]
+
+
+@pytest.fixture
+def planner(daemon: daemons.Daemon) -> daemons.Daemon:
+    daemon.monkeypatch.setitem(registry._KINDS, Plan.kind, Plan)
+    return daemon
+
+
+def test_a_drained_queue_takes_no_jobs_and_goes_on_with_those_it_has(daemon: daemons.Daemon) -> None:
+    async def first(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, daemons.power(running))])
+        (run,) = await twins.until_held(twin)
+        running.queue.set_drained(True)
+        with pytest.raises(errors.Refused, match="drained"):
+            running.queue.add([twins.job(2, daemons.delay())])
+        with pytest.raises(errors.Refused, match="drained"):
+            await running.queue.submit([twins.job(0, daemons.delay())])
+        twin.finish(run)
+        await twins.jobs_end(running)
+
+    async def second(running: service.Service, twin: twins.Processes) -> None:
+        assert running.queue.drained
+        assert (running.where.queue / "drain").exists()
+        running.queue.set_drained(False)
+        running.queue.add([twins.job(5, daemons.delay())])
+        await twins.jobs_end(running)
+        assert twins.statuses(running) == {1: "success", 5: "success"}
+
+    daemon.run(first, outcomes={"power": "held"})
+    daemon.run(second)
+
+
+def test_an_archived_job_is_found_and_depended_on_and_its_number_stays_taken(daemon: daemons.Daemon) -> None:
+    async def first(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, daemons.power(running)), twins.job(2, daemons.delay(60))])
+        await running.queue.wait(1, seconds=twins.LIMIT)
+        with pytest.raises(errors.Refused, match="job 2 has not ended: it is running"):
+            running.queue.archive(2)
+        running.queue.archive(1)
+        assert list(running.queue.jobs) == [2]
+        assert running.queue.find(1).status is values.Status.SUCCESS
+        running.queue.add([twins.job(1, daemons.power(running))])
+        assert list(running.queue.jobs) == [2]
+        await running.queue.cancel(2, kill=True)
+        assert await running.queue.archive_older_than(0) == [2]
+
+    async def second(running: service.Service, twin: twins.Processes) -> None:
+        assert running.queue.jobs == {}
+        assert running.queue.reserve(1) == [3]
+        running.queue.add([twins.job(4, daemons.delay(), depends=daemons.depends(1))])
+        running.queue.add([twins.job(5, daemons.delay(), depends=daemons.depends(2))])
+        await twins.jobs_end(running)
+        assert twins.statuses(running) == {4: "success", 5: "canceled"}
+        assert running.queue.find(2).status is values.Status.CANCELED
+        with pytest.raises(errors.NotFound):
+            running.queue.find(3)
+        assert twin.ran == []
+
+    daemon.run(first)
+    daemon.run(second)
+
+
+def test_jobs_that_maintenance_goes_by_stay_in_the_queue(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        await running.configuration.commit(lambda _: [changes.RoundStands(1, (2,))])
+        running.queue.add([twins.job(1, daemons.delay()), twins.job(2, daemons.delay())])
+        await twins.jobs_end(running)
+        assert await running.queue.archive_older_than(3600) == []
+        assert await running.queue.archive_older_than(0) == [1]
+        with pytest.raises(errors.Refused, match="belongs to a repair"):
+            running.queue.archive(2)
+
+    daemon.run(act)
+
+
+def test_jobs_that_come_together_are_numbered_in_order_and_all_taken(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        pair = [twins.job(0, daemons.delay()), twins.job(0, daemons.delay(), depends=daemons.depends(-1))]
+        found = await asyncio.gather(*(running.queue.submit(pair) for _ in range(20)))
+        assert [one.id for some in found for one in some] == list(range(1, 41))
+        assert [some[1].depends[0].job for some in found] == list(range(1, 41, 2))
+        await twins.jobs_end(running)
+        assert set(twins.statuses(running).values()) == {"success"}
+        assert daemons.on_disk(running) == running.queue.jobs
+
+    daemon.run(act)
+
+
+def test_a_dry_run_tells_its_changes_and_makes_none(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        dry = dataclasses.replace(daemons.drain(running), dry_run=True)
+        running.queue.add([twins.job(1, dry)])
+        await twins.jobs_end(running)
+        (told,) = running.queue.jobs[1].opcodes[0].result
+        assert (told["change"], told["drained"]) == ("NodeRole", True)
+        assert not running.configuration.current.node("node4").drained
+        assert daemons.on_disk(running) == running.queue.jobs
+        with pytest.raises(errors.InvalidInput, match="opcode power touches nodes"):
+            running.queue.add([twins.job(2, dataclasses.replace(daemons.power(running), dry_run=True))])
+
+    daemon.run(act)
+
+
+def test_an_opcode_that_submits_leaves_the_numbers_of_its_jobs(planner: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        reason = (values.Reason("me", "because", 1),)
+        running.queue.add([dataclasses.replace(twins.job(1, values.Opcode("test_plan", {}, -10)), reason=reason)])
+        await running.queue.wait(1, seconds=twins.LIMIT)
+        assert running.queue.jobs[1].opcodes[0].result == {"jobs": [[True, 2], [True, 3]]}
+        await twins.jobs_end(running)
+        second = running.queue.jobs[3]
+        assert [one.job for one in second.depends] == [2]
+        assert [one.source for one in second.reason][:3] == ["me", "gnt:opcode:test_plan", "gnt:opcode:test_plan"]
+        assert [one.text for one in second.reason][:3] == ["because", "job=1;index=0", "second"]
+        assert second.opcodes[0].priority == -10
+
+    planner.run(act)
+
+
+def test_a_plan_that_was_written_down_is_submitted_once_after_a_crash(planner: daemons.Daemon) -> None:
+    async def first(running: service.Service, twin: twins.Processes) -> None:
+        async def crash(_jobs: object) -> None:
+            await asyncio.Event().wait()
+
+        planner.monkeypatch.setattr(running.queue, "take", crash)
+        running.queue.add([twins.job(1, values.Opcode("test_plan", {}))])
+        await daemons.until(running, lambda: twins.statuses(running)[1] == "running")
+
+    async def second(running: service.Service, twin: twins.Processes) -> None:
+        assert running.queue.reserve(1) == [4]
+        running.queue.resume()
+        await running.queue.wait(1, seconds=twins.LIMIT)
+        await twins.jobs_end(running)
+        assert twins.statuses(running) == {1: "success", 2: "success", 3: "success"}
+
+    planner.run(first)
+    planner.run(second)
+
+
+def test_a_job_whose_file_is_damaged_while_it_runs_is_ended_and_what_it_recorded_stands(daemon: daemons.Daemon) -> None:
+    found: list[Path] = []
+
+    async def first(running: service.Service, twin: twins.Processes) -> None:
+        waits = twins.job(2, daemons.delay(), depends=daemons.depends(1))
+        running.queue.add([twins.job(1, daemons.move(running), daemons.drain(running)), waits])
+        found.extend(await twins.until_held(twin))
+        await running.queue.stop()
+
+    async def second(running: service.Service, twin: twins.Processes) -> None:
+        assert running.queue.jobs[1].is_unreadable
+        running.queue.resume()
+        await twins.jobs_end(running)
+        told = running.queue.jobs[1].text
+        assert re.search(r"queue/1/job\.json was damaged and is not loaded: .*; its last run: ", told)
+        assert told.endswith("instance1 runs on node1")
+        assert twins.statuses(running) == {1: "error", 2: "error"}
+        assert running.desk.table.held == {}
+        assert running.queue.summary()["damaged"] == [1]
+        assert [one.partition(" ")[0] for one in twin.ran] == ["find_instance"]
+
+    daemon.run(first, outcomes={"migrate": "held"})
+    job = found[0].parent / "job.json"
+    job.write_bytes(job.read_bytes()[:100])
+    daemon.run(second)

@@ -1,0 +1,230 @@
+"""The queue against a naive model: jobs of delays are submitted, canceled, reordered and held, the daemon is restarted,
+and whatever happens the limit stands, jobs begin in their order, dependencies are honoured, and none is stuck."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import hypothesis
+import pytest
+from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests.unit.daemon import twins
+from tests.unit.daemon.jobs import daemons
+
+if TYPE_CHECKING:
+    from ansible_collections.roundsman.cluster.daemon import service
+
+LIMIT = 2
+NODES = ("x", "y")
+PRIORITIES = st.sampled_from([-20, -10, 0, 10, 19])
+PAUSE = job_filters.make({"action": "PAUSE"}, uuid="hold", watermark=0, reason=())
+del consumes
+
+
+@dataclass
+class Model:
+    """What must be true of one job."""
+
+    steps: int
+    depends: tuple[tuple[int, frozenset[values.Status]], ...]
+
+
+class Machine(RuleBasedStateMachine):
+    """Every step lets the queue come to rest; delays last until a rule lets one end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory(prefix="roundsman-queue-")
+        self.loop = asyncio.new_event_loop()
+        self.patch = pytest.MonkeyPatch()
+        self.lab = twins.lab(Path(self.folder.name))
+        self.jobs: dict[int, Model] = {}
+        self.ended: dict[int, values.Status] = {}
+        self.running: service.Service
+
+    @initialize()
+    def start(self) -> None:
+        self.act(self.assemble())
+
+    async def assemble(self) -> None:
+        self.running, _ = twins.assemble(self.lab, self.patch, limit=LIMIT)
+        self.running.queue.resume()
+
+    def act(self, work: Any) -> Any:
+        async def rested() -> Any:
+            found = await work
+            # The configuration is written by a thread, and told about; all else is a few turns of the loop.
+            for _ in range(40):
+                await asyncio.sleep(0)
+            return found
+
+        return self.loop.run_until_complete(rested())
+
+    @property
+    def queue(self) -> Any:
+        return self.running.queue
+
+    def at(self, *statuses: values.Status) -> list[int]:
+        return [number for number, one in self.queue.jobs.items() if one.status in statuses]
+
+    @rule(
+        data=st.data(),
+        steps=st.lists(st.tuples(PRIORITIES, st.sampled_from(["", "shared", "exclusive"]), st.sampled_from(NODES)),
+                       min_size=1, max_size=2),
+    )  # fmt: skip
+    def submit(self, data: st.DataObject, steps: list[tuple[int, str, str]]) -> None:
+        known = sorted(self.jobs)
+        depends = data.draw(st.lists(st.sampled_from(known), max_size=2, unique=True)) if known else []
+        accepted = [data.draw(st.sets(st.sampled_from(sorted(values.FINAL, key=str)))) for _ in depends]
+        opcodes = [daemons.delay(60, one, **({node: mode} if mode else {})) for one, mode, node in steps]
+        job = dataclasses.replace(
+            twins.job(0, *opcodes),
+            depends=tuple(values.Dependency(one, tuple(some)) for one, some in zip(depends, accepted, strict=True)),
+        )
+        drained = self.queue.drained
+        try:
+            (made,) = self.act(self.queue.submit([job]))
+        except errors.Refused:
+            assert drained
+            return
+        assert not drained
+        self.jobs[made.id] = Model(
+            len(steps), tuple((one, frozenset(some)) for one, some in zip(depends, accepted, strict=True))
+        )
+
+    @precondition(lambda self: self.at(values.Status.RUNNING))
+    @rule(data=st.data())
+    def finish(self, data: st.DataObject) -> None:
+        job = data.draw(st.sampled_from(self.at(values.Status.RUNNING)))
+
+        async def over() -> None:
+            # A delay ends as it does when its time is over, not as when it is canceled.
+            self.queue._turns._driver._inside._delays[job].clear()
+            event = self.queue._turns._driver._inside._delays[job]
+            for one in list(event._waiters):
+                one.set_exception(TimeoutError())
+
+        self.act(over())
+
+    @precondition(lambda self: self.at(*set(values.Status) - values.FINAL))
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        job = data.draw(st.sampled_from(self.at(*set(values.Status) - values.FINAL)))
+        after = self.act(asyncio.wait_for(self.queue.cancel(job, kill=True), twins.LIMIT))
+        assert after.status is values.Status.CANCELED
+
+    @precondition(lambda self: self.at(values.Status.QUEUED, values.Status.WAITING))
+    @rule(data=st.data(), priority=PRIORITIES)
+    def reprioritize(self, data: st.DataObject, priority: int) -> None:
+        job = data.draw(st.sampled_from(self.at(values.Status.QUEUED, values.Status.WAITING)))
+
+        async def change() -> None:
+            assert self.queue.change_priority(job, priority).priority == priority
+
+        self.act(change())
+
+    @rule(wanted=st.booleans())
+    def drain(self, *, wanted: bool) -> None:
+        async def change() -> None:
+            self.queue.set_drained(wanted)
+
+        self.act(change())
+
+    @rule(wanted=st.booleans())
+    def hold(self, *, wanted: bool) -> None:
+        change = changes.FilterStands(PAUSE) if wanted else changes.FilterGone("hold")
+        self.act(self.running.configuration.commit(lambda _: [change]))
+
+    @rule()
+    def restart(self) -> None:
+        self.act(self.queue.stop())
+        self.act(self.assemble())
+
+    @rule()
+    def archive(self) -> None:
+        final = set(self.at(*values.FINAL))
+        assert set(self.act(self.queue.archive_older_than(0))) == final
+
+    @invariant()
+    def nothing_is_lost_and_the_rules_hold(self) -> None:
+        if not hasattr(self, "running"):
+            return
+        found = {number: self.queue.find(number) for number in self.jobs}
+        working = self.at(values.Status.RUNNING, values.Status.CANCELING)
+        assert len(working) <= LIMIT
+        for number, model in self.jobs.items():
+            self._check(found, number, model)
+        self._check_order(found, working)
+
+    def _check(self, found: dict[int, values.Job], number: int, model: Model) -> None:
+        job = found[number]
+        assert len(job.opcodes) == model.steps
+        if number in self.ended:
+            assert job.status is self.ended[number], "what has ended stays so"
+        elif job.is_final:
+            self.ended[number] = job.status
+        for other, accepted in model.depends:
+            end = found[other].status
+            if job.has_begun and job.status is not values.Status.CANCELED:
+                met = end in values.FINAL and (not accepted or end in accepted)
+                assert met or job.status is values.Status.ERROR
+            if end in values.FINAL and accepted and end not in accepted:
+                assert job.is_final, "it can never start, and says so"
+
+    def _check_order(self, found: dict[int, values.Job], working: list[int]) -> None:
+        """With a slot free nobody waits who could work: each waits for a dependency, a filter, or a lock."""
+        held = bool(self.running.configuration.current.filters)
+        taken = self.running.desk.table
+        for number, job in found.items():
+            if job.is_final or number in working:
+                continue
+            waits = any(not found[one].is_final for one, _ in self.jobs[number].depends) and not job.has_begun
+            for_lock = any(one.owner.name == f"job {number}" for one in taken.waiting)
+            assert waits or (held and not job.has_begun) or for_lock or len(working) == LIMIT, f"{number} is stuck"
+        if len(working) == LIMIT:
+            return
+        assert self.queue._turns.waiting == []
+
+    def teardown(self) -> None:
+        if hasattr(self, "running"):
+            self.act(self.running.configuration.commit(lambda _: [changes.FilterGone("hold")]))
+            for _ in range(3 * len(self.jobs) + 1):
+                for job in self.at(values.Status.RUNNING):
+                    self.act(self.queue.cancel(job, kill=True))
+            assert [one for one in self.queue.jobs.values() if not one.is_final] == []
+            assert self.running.desk.table.held == {}
+            self.act(self.queue.stop())
+        self.loop.run_until_complete(self.loop.shutdown_default_executor())
+        self.loop.close()
+        self.patch.undo()
+        self.folder.cleanup()
+
+
+def test_the_queue_behaves_as_its_model() -> None:
+    run_state_machine_as_test(
+        Machine,
+        settings=hypothesis.settings(
+            max_examples=25,
+            stateful_step_count=30,
+            deadline=None,
+            suppress_health_check=list(hypothesis.HealthCheck),
+            derandomize=True,
+        ),
+    )

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(("name", "mode"), [("var/lib/roundsman/hmac.key", 0o444), ("etc/roundsman/bmc.json", 0o640)])
+def test_the_daemon_refuses_to_start_on_a_secret_that_others_can_read_and_its_log_says_which(
+    tmp_path: Path, name: str, mode: int
+) -> None:
+    where = tree.Tree(tmp_path)
+    for folder in (where.lib, where.etc):
+        folder.mkdir(parents=True)
+    path = tmp_path / name
+    path.write_text("{}")
+    path.chmod(mode)
+    module = "ansible_collections.roundsman.cluster.daemon"
+    command = [sys.executable, "-m", module, "--root", str(tmp_path), "--log-file", str(tmp_path / "log")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    for told in (done.stderr, (tmp_path / "log").read_text()):
+        assert f"{path} has the mode {mode:04o}" in told
+    assert not where.pid_file.exists()

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import itertools
+from typing import Any, Callable
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, parameters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit import small_cluster
+
+CLUSTER = small_cluster.make()
+
+
+def after(stated: list[changes.Change], cluster: clusters.Cluster = CLUSTER) -> clusters.Cluster:
+    return changes.apply_all(cluster, stated, now=99.0)
+
+
+def test_parameters_of_the_cluster_and_its_maintenance_are_set_together() -> None:
+    fields = {"candidate_pool_size": 5, "oob_program": "ipmi", "round_interval": 30, "diagnose_command": "check-node"}
+    found = after(parameters.cluster_modify(CLUSTER, fields))
+    assert (found.cluster.candidate_pool_size, dict(found.cluster.ndparams)) == (5, {"oob_program": "ipmi"})
+    assert found.maintenance.settings.round_interval == 30.0
+    assert found.maintenance.settings.diagnose_command == "check-node"
+    assert found.cluster.serial_no == CLUSTER.cluster.serial_no + 1
+
+
+def test_what_is_so_already_changes_nothing() -> None:
+    assert after(parameters.cluster_modify(CLUSTER, {"candidate_pool_size": 2, "round_interval": 300})) is CLUSTER
+    assert after(parameters.node_modify(CLUSTER, "node3", {"oob_program": "/bin/oob"})) is CLUSTER
+
+
+@pytest.mark.parametrize(
+    ("value", "stands"),
+    [("/usr/bin/oob", "/usr/bin/oob"), ("ipmi", "ipmi"), ("!", "!"), ("", ""), ("default", None)],
+)
+def test_the_helper_of_a_node_is_a_path_a_driver_nothing_or_inherited(value: str, stands: str | None) -> None:
+    found = after(parameters.node_modify(CLUSTER, "node3", {"oob_program": value}))
+    assert found.node("node3").ndparams.get("oob_program") == stands
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"colour": 1}, "there is no parameter 'colour' here: use one of accept_cluster_key, "),
+        ({"oob_program": "oob"}, "oob_program: 'oob' is none of: an absolute path, ipmi, "),
+        ({"oob_program": 7}, "oob_program: 7 is none of"),
+        ({"candidate_pool_size": 0}, "candidate_pool_size: 0 is not a whole number of 1 or more"),
+        ({"candidate_pool_size": True}, "candidate_pool_size: True is not"),
+        ({"candidate_pool_size": 1.5}, "candidate_pool_size: 1.5 is not"),
+        ({"storm_fraction": 1.5}, "storm_fraction: 1.5 is not a number from 0 to 1"),
+        ({"storm_fraction": float("nan")}, "storm_fraction: nan is not"),
+        ({"diagnose_command": "../x"}, "diagnose_command: '../x' is not the bare name of a whitelisted command"),
+        ({"power_off_evacuated": "yes"}, "power_off_evacuated: 'yes' is neither true nor false"),
+        ({"max_running_jobs": 201}, "max_running_jobs: 201 is not a whole number from 0 to 200"),
+        ({"paused": "two\nlines"}, "paused: "),
+    ],
+)
+def test_what_the_cluster_does_not_accept_is_refused_by_name(fields: dict[str, Any], named: str) -> None:
+    with pytest.raises(errors.InvalidInput) as refused:
+        parameters.cluster_modify(CLUSTER, fields)
+    assert str(refused.value).startswith(named)
+
+
+def test_a_group_is_added_renamed_and_removed() -> None:
+    found = after(parameters.group_add(CLUSTER, "g3", {"name": "rack two", "alloc_policy": "last_resort"}))
+    assert found.group("rack two").alloc_policy == "last_resort"
+    found = after(parameters.group_modify(found, "rack two", {"name": "rack three"}), found)
+    found = after(parameters.group_remove(found, "rack three"), found)
+    assert set(found.nodegroups) == {"g1", "g2"}
+
+
+@pytest.mark.parametrize(
+    ("act", "named"),
+    [
+        (lambda: parameters.group_add(CLUSTER, "g3", {"name": "other"}), "name: there is a node group 'other' already"),
+        (lambda: parameters.group_add(CLUSTER, "g3", {"name": "g1"}), "name: there is a node group 'g1' already"),
+        (lambda: parameters.group_add(CLUSTER, "g3", {}), "name: None is not a name"),
+        (lambda: parameters.group_modify(CLUSTER, "other", {"alloc_policy": "never"}), "alloc_policy: 'never' is none"),
+        (lambda: parameters.group_modify(CLUSTER, "none", {}), "there is no node group 'none'"),
+        (lambda: parameters.group_remove(CLUSTER, "rack one"), "node group rack one has nodes: node1, node2, node3"),
+        (lambda: parameters.node_add(CLUSTER, "n9", {"name": "node1"}), "name: there is a node 'node1' already"),
+        (lambda: parameters.node_add(CLUSTER, "n9", {"name": "a/b"}), "name: 'a/b' is not a name"),
+        (lambda: parameters.node_add(CLUSTER, "n9", {"name": "node9"}), "group: there are several, say which: "),
+        (lambda: parameters.node_modify(CLUSTER, "node3", {"primary_ip": "1.2.3"}), "primary_ip: '1.2.3' is no IP"),
+        (lambda: parameters.node_modify(CLUSTER, "node3", {"hostvars": {"a": 1}}), "hostvars: "),
+        (lambda: parameters.node_modify(CLUSTER, "node2", {"vm_capable": False}), "node2 holds inst1: it stays"),
+        (lambda: parameters.node_modify(CLUSTER, "node3", {"vm_capable": False}), "node3 holds inst1: it stays"),
+        (lambda: parameters.node_modify(CLUSTER, "node1", {"master_capable": False}), "node1 is the master: it stays"),
+        (lambda: parameters.node_modify(CLUSTER, "node2", {"group": "other"}), "node2 holds inst1: only an empty node"),
+        (lambda: parameters.node_remove(CLUSTER, "node1"), "node1 is the master: move the master role"),
+        (lambda: parameters.node_remove(CLUSTER, "node3"), "node3 holds inst1: evacuate it first"),
+    ],
+)
+def test_what_a_group_or_node_cannot_be_is_refused(act: Callable[[], Any], named: str) -> None:
+    with pytest.raises(errors.Refused) as refused:
+        act()
+    assert str(refused.value).startswith(named)
+
+
+def test_the_last_group_stays() -> None:
+    alone = after(parameters.group_remove(CLUSTER, "other"))
+    empty = clusters.Cluster(alone.cluster, nodegroups=alone.nodegroups)
+    with pytest.raises(errors.Refused, match="node group rack one is the last one"):
+        parameters.group_remove(empty, "rack one")
+
+
+def test_a_candidate_that_may_not_be_master_any_more_hands_its_place_on() -> None:
+    found = after(parameters.node_modify(CLUSTER, "node2", {"master_capable": False}))
+    assert [one.name for one in found.nodes.values() if one.master_candidate] == ["node1", "node3"]
+
+
+def test_a_new_node_is_a_candidate_while_the_pool_is_short() -> None:
+    fields = {"name": "node4", "group": "other", "primary_ip": "2001:db8::4", "hostvars": {"ansible_user": "ops"}}
+    for pool, is_candidate in ((2, False), (3, True)):
+        cluster = small_cluster.make(pool=pool)
+        found = after(parameters.node_add(cluster, "n4", fields), cluster).node("node4")
+        assert (found.group, found.primary_ip, found.master_candidate) == ("g2", "2001:db8::4", is_candidate)
+        assert (found.serial_no, found.ctime, found.mtime) == (1, 99.0, 99.0)
+
+
+def test_an_empty_node_leaves_and_another_takes_its_place_in_the_pool() -> None:
+    found = after(parameters.node_remove(CLUSTER, "node10"))
+    assert "n10" not in found.nodes
+    moved = after([changes.InstanceNodes("i1", "n1", ("n3",))])
+    found = after(parameters.node_remove(moved, "node2"), moved)
+    assert [one.name for one in found.nodes.values() if one.master_candidate] == ["node1", "node3"]
+
+
+def test_a_modification_is_told_by_the_names_of_fields_and_their_new_values() -> None:
+    fields = {"vm_capable": True, "mtotal": 8192, "oob_program": "ipmi"}
+    found = after(parameters.node_modify(CLUSTER, "node3", fields))
+    assert parameters.differences(CLUSTER, found) == [("mtotal", 8192), ("ndparams", {"oob_program": "ipmi"})]
+    found = after(parameters.cluster_modify(CLUSTER, {"paused": "works"}))
+    assert parameters.differences(CLUSTER, found) == [("paused", "works")]
+
+
+NAMES = st.sampled_from(["node1", "node2", "node3", "node10", "new"])
+FIELDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "name": NAMES,
+        "group": st.sampled_from(["rack one", "other", "nowhere"]),
+        "master_capable": st.booleans(),
+        "vm_capable": st.booleans(),
+    },
+)
+STEPS = st.one_of(
+    st.tuples(st.just("modify"), NAMES, FIELDS),
+    st.tuples(st.just("add"), NAMES, FIELDS),
+    st.tuples(st.just("remove"), NAMES, st.just({})),
+    st.tuples(st.just("drain"), NAMES, st.just({})),
+    st.tuples(st.just("offline"), NAMES, st.just({})),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(steps=st.lists(STEPS, max_size=12))
+def test_whatever_is_done_the_cluster_stays_one(steps: list[tuple[str, str, dict[str, Any]]]) -> None:
+    cluster, numbers = CLUSTER, itertools.count()
+    acts: dict[str, Callable[[str, dict[str, Any]], list[changes.Change]]] = {
+        "modify": lambda name, fields: parameters.node_modify(cluster, name, fields),
+        "add": lambda name, fields: parameters.node_add(cluster, f"x{next(numbers)}", {"name": name, **fields}),
+        "remove": lambda name, _: parameters.node_remove(cluster, name),
+        "drain": lambda name, _: changes.role_change(cluster, cluster.node(name), drained=True),
+        "offline": lambda name, _: changes.role_change(cluster, cluster.node(name), offline=True),
+    }
+    for act, name, fields in steps:
+        try:
+            cluster = after(acts[act](name, fields), cluster)
+        except errors.Refused:
+            continue
+        nodes = list(cluster.nodes.values())
+        assert all(one.drained + one.offline + one.master_candidate <= 1 for one in nodes)
+        assert all(one.group in cluster.nodegroups for one in nodes)
+        assert len({one.name for one in nodes}) == len(nodes)
+        assert not any(one.master_candidate and not one.master_capable for one in nodes)
+        master = cluster.nodes[cluster.cluster.master_node]
+        assert master.master_capable
+        assert (master.drained, master.offline) == (False, False)
+        assert all(cluster.nodes[uuid].vm_capable for one in cluster.instances.values() for uuid in one.nodes)
