@@ -180,6 +180,11 @@ def _play(warm: Warm, name: str, *, is_warm: bool, **more: Any) -> tuple[Any, li
     (folder / "project").mkdir(parents=True)
     (folder / "project/play.yml").write_text(PLAY)
     events: list[dict[str, Any]] = []
+
+    def listen(event: dict[str, Any]) -> bool:
+        events.append(event)
+        return True
+
     runner = ansible_runner.run(
         private_data_dir=str(folder),
         ident="run",
@@ -187,7 +192,7 @@ def _play(warm: Warm, name: str, *, is_warm: bool, **more: Any) -> tuple[Any, li
         inventory="h1\nh2\n",
         envvars=warm.environment(warm=is_warm),
         settings={"suppress_env_files": True, "pexpect_timeout": 1},
-        event_handler=lambda event: bool(events.append(event)) or True,
+        event_handler=listen,
         quiet=True,
         **more,
     )

@@ -147,7 +147,7 @@ FIELDS = st.fixed_dictionaries(
         "vm_capable": st.booleans(),
     },
 )
-STEPS = st.one_of(
+STEPS: st.SearchStrategy[tuple[str, str, dict[str, Any]]] = st.one_of(
     st.tuples(st.just("modify"), NAMES, FIELDS),
     st.tuples(st.just("add"), NAMES, FIELDS),
     st.tuples(st.just("remove"), NAMES, st.just({})),
