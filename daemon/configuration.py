@@ -7,6 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from ..plugins.module_utils.domain import changes, errors
+from ..plugins.plugin_utils import replication
 from ..plugins.plugin_utils.config import store
 from . import faults
 
@@ -21,8 +22,14 @@ class Configuration:
     """One writer; whoever holds this object holds `config.lock`. Writers that come together share one write."""
 
     def __init__(
-        self, where: tree.Tree, *, clock: Callable[[], float], on_change: Callable[[], None] = lambda: None
+        self,
+        where: tree.Tree,
+        *,
+        clock: Callable[[], float],
+        on_change: Callable[[], None] = lambda: None,
+        replicated: replication.Replication | None = None,
     ) -> None:
+        self._replication = replicated or replication.Replication(replication.NoReplica())
         self._on_change = on_change
         self._path = where.config
         self._clock = clock
@@ -72,7 +79,8 @@ class Configuration:
         while self._waiting:
             version, waiting, self._waiting = self._head, self._waiting, []
             try:
-                await asyncio.to_thread(store.write, self._path, version)
+                data = await asyncio.to_thread(store.write, self._path, version)
+                self._replication.committed(self._path.name, data)
             except (errors.StoreFailed, errors.InvalidInput) as error:
                 self._head = self._current
                 for done in waiting + self._waiting:

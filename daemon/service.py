@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..plugins.plugin_utils import replication
 from ..plugins.plugin_utils.connection_tries import SSH_ARGUMENTS
 from .configuration import Configuration
 from .jobs.ports import Ports
@@ -60,13 +61,14 @@ def assemble(where: tree.Tree, *, limit: int, is_warm: bool = False, archive_aft
         news.tell()
         queue.look()
 
-    configuration = Configuration(where, clock=clock, on_change=changed)
+    replicated = replication.Replication(replication.NoReplica())
+    configuration = Configuration(where, clock=clock, on_change=changed, replicated=replicated)
     desk = Desk(where.locks, clock=clock)
     desk.restore()
     intake = Intake(where, clock=clock, cluster=lambda: configuration.current, on_change=news.tell)
     processes = Processes()
     environment = run_environment(where, is_warm=is_warm)
-    store = Store(where.queue)
+    store = Store(where.queue, replicated=replicated)
     ports = Ports(store, desk, processes, configuration, intake, environment, clock)
     queue = Queue(
         ports,

@@ -38,7 +38,7 @@ class Archivist:
             raise errors.Refused(f"job {number} has not ended: it is {job.status.value}")
         if number in self._kept():
             raise errors.Refused(f"job {number} belongs to a repair that is not over: it is archived after it")
-        self._ports.store.archive.take_in([number], on_moved=self._book.jobs.pop)
+        self._ports.store.archive.take_in([number], on_moved=self._forget)
 
     async def archive_older_than(self, seconds: float) -> list[int]:
         """Move all jobs that ended longer ago; returns their numbers.
@@ -55,7 +55,7 @@ class Archivist:
         moved: list[int] = []
 
         def forget(number: int) -> None:
-            del self._book.jobs[number]
+            self._forget(number)
             moved.append(number)
 
         for index in range(0, len(old), AT_ONCE):
@@ -73,6 +73,10 @@ class Archivist:
             except errors.StoreFailed:
                 LOG.exception("old jobs cannot be archived now")
             await asyncio.sleep(min(INTERVAL, after))
+
+    def _forget(self, number: int) -> None:
+        del self._book.jobs[number]
+        self._ports.store.moved(number)
 
     def _kept(self) -> set[int]:
         maintenance = self._ports.configuration.current.maintenance

@@ -60,4 +60,5 @@ async def _settle(
         text, status = f"canceled while it ran: {text}", values.Status.CANCELED
     if not settlement.succeeded and standing is not process.Standing.NEVER_RAN and made.about():
         text += "; " + await lookup.look_for(made, folder=folder / "lookup", ports=ports, owner=owner)
+    ports.store.settled(job, index)
     book.end(job, index, status, text)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pydantic
 
 from ...plugins.module_utils.domain import errors
-from ...plugins.plugin_utils import durable_files, sealed_json
+from ...plugins.plugin_utils import durable_files, replication, sealed_json
 from . import archive, values
 
 if TYPE_CHECKING:
@@ -51,8 +51,9 @@ def decode(data: bytes, *, number: int) -> values.Job:
 class Store:
     """The queue folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, replicated: replication.Replication | None = None) -> None:
         self._folder = folder
+        self._replication = replicated or replication.Replication(replication.NoReplica())
         self.archive = archive.Archive(folder)
 
     def save(self, job: values.Job) -> None:
@@ -62,7 +63,9 @@ class Store:
             StoreFailed: it could not be written; what was there before is still there.
         """
         folder = self._made(job)
-        durable_files.replace(folder / "job.json", encode(job))
+        data = encode(job)
+        durable_files.replace(folder / "job.json", data)
+        self._replication.committed(f"queue/{job.id}/job.json", data)
 
     def save_new(self, jobs: Sequence[values.Job]) -> None:
         """Make new jobs durable together; nothing of them is left when one of them cannot be.
@@ -81,6 +84,8 @@ class Store:
                 with futures.ThreadPoolExecutor(TOGETHER) as pool:
                     list(pool.map(lambda job: durable_files.replace(self._path(job.id), encode(job)), jobs))
             durable_files.sync_folder(self._folder)
+            for job in jobs:
+                self._replication.committed(f"queue/{job.id}/job.json", encode(job))
         except (OSError, errors.StoreFailed) as error:
             for folder in made:
                 _undo(folder)
@@ -116,6 +121,19 @@ class Store:
         except errors.InvalidInput as error:
             LOG.error("%s is damaged: %s", path, error)  # noqa: TRY400 - the file's name and the reason say it all
             return values.unreadable(number, f"{path} is damaged: {error}", status=values.Status.ERROR)
+
+    def settled(self, job: int, index: int) -> None:
+        """The result of an opcode is final: it leaves with the state that is committed."""
+        with contextlib.suppress(OSError):
+            data = (self.run_folder(job, index) / "result.json").read_bytes()
+            self._replication.committed(f"queue/{job}/{index}/result.json", data)
+
+    def moved(self, job: int) -> None:
+        """A job is in the archive from now on."""
+        self._replication.gone(f"queue/{job}")
+        with contextlib.suppress(OSError):
+            path = self.archive.folder(job) / "job.json"
+            self._replication.committed(f"queue/{path.relative_to(self._folder)}", path.read_bytes())
 
     def damaged(self) -> list[int]:
         """The numbers of the jobs whose damaged files were set aside."""

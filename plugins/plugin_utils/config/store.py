@@ -57,8 +57,8 @@ def _is_good(path: Path) -> bool:
     return True
 
 
-def write(path: Path, cluster: clusters.Cluster) -> None:
-    """Replace the configuration durably; the version before it is kept beside it.
+def write(path: Path, cluster: clusters.Cluster) -> bytes:
+    """Replace the configuration durably; the version before it is kept beside it. Returns what was written.
 
     Raises:
         InvalidInput: it cannot be represented, and the old one stands.
@@ -84,6 +84,7 @@ def write(path: Path, cluster: clusters.Cluster) -> None:
         history.keep(path, cluster.serial_no)
     except OSError as error:
         LOG.warning("version %s was committed, and is not in the history: %s", cluster.serial_no, error)
+    return data
 
 
 def open_lock(where: tree.Tree) -> int:
