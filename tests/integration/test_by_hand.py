@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fcntl
 import os
 import signal
 import subprocess
@@ -97,14 +98,24 @@ def test_by_hand_without_the_daemon_the_play_commits_and_keeps_the_daemon_from_s
 
     assert play.returncode == 0, told
     assert _on(one, "node2") == []
+    _wait_for_the_end_of_the_keeper(one)
     one.start()
     assert [node["primaries"] for node in one.get("/1/nodes") if node["name"] == "node2"] == [[]]
 
     with_daemon = one.play("evacuate.yml", "-e", "node=node3")
     assert with_daemon.returncode == 0, with_daemon.stdout
     assert _on(one, "node3") == []
-    assert not any("play" in held["owner"] for lock in one.get("/2/locks") for held in lock["owners"])
+    one.until(
+        lambda _: not any("play" in held["owner"] for lock in one.get("/2/locks") for held in lock["owners"]),
+        "the locks of the play are free",
+    )
     assert one.wrong() == []
+
+
+def _wait_for_the_end_of_the_keeper(one: labs.Running) -> None:
+    """What a play holds is free when its last process has ended, which is a moment after the play."""
+    with one.where.config_lock.open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def test_by_hand_beside_a_round_the_play_waits_for_the_locks_of_the_round(lab: Callable[..., labs.Running]) -> None:
