@@ -195,7 +195,7 @@ def test_a_play_by_hand_holds_and_records_while_its_livelock_is_held(local: Call
         assert (await one.refused("POST", "/2/hold", hold))[0] == 409
         with livelock(one.running.where, "play-1"):
             status, text = await one.refused("POST", "/2/record", record)
-            assert (status, text) == (409, f"play-1 does not hold {lock}: call hold first")
+            assert (status, text) == (409, f"{lock} is not held: call hold first")
             assert (await one.ask("POST", "/2/hold", hold)).json() == {lock: "exclusive"}
             other = {**record, "change": {**change, "node": uuid(one, "node3")}}
             assert (await one.refused("POST", "/2/record", other))[0] == 409
@@ -209,6 +209,22 @@ def test_a_play_by_hand_holds_and_records_while_its_livelock_is_held(local: Call
                 assert (await one.refused("POST", "/2/record", {**record, "livelock": "play-2"}))[0] == 409
                 bad = {**hold, "owner": "play-2", "livelock": "play-2", "wants": {"moon/1": "shared"}}
                 assert (await one.refused("POST", "/2/hold", bad))[0] == 423
+
+    local(act)
+
+
+def test_a_play_that_has_all_nodes_records_each_and_one_that_shares_them_none(local: Callable[..., None]) -> None:
+    async def act(one: Reached) -> None:
+        play = {"owner": "play-1", "livelock": "play-1"}
+        record = {**play, "change": {"change": "node_powered", "node": uuid(one), "powered": False}}
+        with livelock(one.running.where, "play-1"):
+            await one.ask("POST", "/2/hold", {**play, "wants": {"node/[lockset]": "shared"}})
+            status, text = await one.refused("POST", "/2/record", record)
+            assert (status, text) == (409, f"node/{uuid(one)} is only shared: hold it exclusively first")
+            wants = {"node/[lockset]": "exclusive"}
+            assert (await one.ask("POST", "/2/hold", {**play, "wants": wants})).json() == wants
+            assert (await one.ask("POST", "/2/record", record)).json() == {"recorded": True}
+            assert not store.read(one.running.where.config).node("node2").powered
 
     local(act)
 

@@ -228,7 +228,7 @@ def execute(folder: pathlib.Path, lock: pathlib.Path) -> whitelist.Completed:
 
 def test_the_lock_is_free_again_while_the_command_runs(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
     lock = tmp_path / "run" / "lock"
-    put(folder, "/usr/bin/flock --nonblock {} /bin/echo free".format(lock))
+    put(folder, "/usr/bin/flock --wait 20 {} /bin/echo free".format(lock))
     assert execute(folder, lock).stdout == b"free\n"
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import http.server
 import json
@@ -11,6 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Iterator, Self
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.locks import desk, table
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, tree
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import holding, livelocks, run_group, run_records
@@ -71,14 +73,15 @@ def wait_until_free(path: Path) -> None:
 def run(where: tree.Tree, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = where.queue / "1/0"
     folder.mkdir(parents=True)
-    (folder / "granted.json").write_text(json.dumps({"node/n3": "exclusive", "node/n2": "shared"}))
+    granted = {"node/n3": "exclusive", "node/n2": "shared", "instance/[lockset]": "exclusive"}
+    (folder / "granted.json").write_text(json.dumps(granted))
     monkeypatch.setenv(run_group.RUN_VARIABLE, str(folder))
     return folder
 
 
 def test_under_the_daemon_a_record_is_a_line_in_the_run_folder(where: tree.Tree, run: Path, playbook: Playbook) -> None:
     one = play(where, playbook)
-    holding.hold(one, {"node/n3": SH, "node/n2": SH}, time_limit=1)
+    holding.hold(one, {"node/n3": X, "node/n2": SH}, time_limit=1)
     holding.record(one, OFF, now=1.0)
     assert run_records.recorded(run, expected=1) == run_records.Recorded([OFF], [])
     assert store.read(where.config).nodes["n3"].powered
@@ -100,9 +103,33 @@ def test_under_the_daemon_only_what_was_held_is_recorded(where: tree.Tree, run: 
     with pytest.raises(errors.Refused, match="node/n3 is not held"):
         holding.record(one, OFF, now=1.0)
     holding.hold(one, {"node/n3": X}, time_limit=1)
-    for change in (OFF, changes.NodePowered("n2", powered=True)):
-        holding.record(one, change, now=1.0)
-    assert len((run / "changes.jsonl").read_text().splitlines()) == 2
+    holding.hold(one, {"node/n3": SH}, time_limit=1)
+    holding.record(one, OFF, now=1.0)
+    with pytest.raises(errors.Refused, match="node/n2 is only shared"):
+        holding.record(one, changes.NodePowered("n2", powered=True), now=1.0)
+    assert run_records.recorded(run, expected=1) == run_records.Recorded([OFF], [])
+
+
+@pytest.mark.parametrize("wants", [{"instance/[lockset]": X}, {"instance/i1": X}])
+def test_under_the_daemon_all_instances_stand_for_each(
+    where: tree.Tree, run: Path, playbook: Playbook, wants: dict[str, Mode]
+) -> None:
+    one, down = play(where, playbook), changes.InstanceState("i1", "down")
+    holding.hold(one, wants, time_limit=1)
+    holding.record(one, down, now=1.0)
+    assert run_records.recorded(run, expected=1) == run_records.Recorded([down], [])
+
+
+def test_without_a_daemon_who_shares_all_nodes_records_none_and_who_has_them_alone_each(
+    where: tree.Tree, playbook: Playbook
+) -> None:
+    one = play(where, playbook)
+    holding.hold(one, {"node/[lockset]": SH}, time_limit=1)
+    with pytest.raises(errors.Refused, match="node/n3 is only shared"):
+        holding.record(one, OFF, now=1.0)
+    holding.hold(one, {"node/[lockset]": X}, time_limit=1)
+    holding.record(one, OFF, now=1.0)
+    assert not store.read(where.config).nodes["n3"].powered
 
 
 def test_without_a_daemon_a_record_is_committed(where: tree.Tree, playbook: Playbook) -> None:
@@ -165,12 +192,23 @@ def test_records_of_several_hosts_at_once_are_all_kept(where: tree.Tree, playboo
     assert not any(node.powered for node in store.read(where.config).nodes.values())
 
 
+def left(where: tree.Tree, *owners: table.Owner) -> None:
+    """The table of a daemon that stopped while these owners held the instance."""
+
+    async def story() -> None:
+        one = desk.Desk(where.locks, clock=lambda: 1.0)
+        for owner in owners:
+            await one.acquire(owner, {"instance/i1": SH})
+
+    asyncio.run(story())
+
+
 def test_jobs_that_a_stopped_daemon_left_are_settled_first(where: tree.Tree, playbook: Playbook) -> None:
-    where.locks.write_text(json.dumps([["job 7", "", {"instance/i1": "exclusive"}]]))
+    left(where, table.Owner("job 7"))
     for _attempt in range(2):
         with pytest.raises(errors.LockRefused, match="job 7 of the stopped daemon is not settled"):
             holding.hold(play(where, playbook), {"node/n3": X}, time_limit=1)
-    where.locks.unlink()
+    left(where)
     holding.hold(play(where, playbook), {"node/n3": X}, time_limit=1)
 
 
@@ -180,13 +218,20 @@ def test_a_play_that_still_runs_with_locks_of_a_stopped_daemon_is_waited_for(
     with Daemon(where):
         holding.hold(play(where, other), {"instance/i1": X}, time_limit=1)
     livelock = play(where, other).livelock
-    where.locks.write_text(json.dumps([["play-x", str(livelock), {"instance/i1": "exclusive"}]]))
+    left(where, table.Owner("play-x", str(livelock)))
     with pytest.raises(errors.LockRefused, match="play-x still runs"):
         holding.hold(play(where, playbook), {"instance/i1": X}, time_limit=1)
     other.kill()
     other.wait()
     wait_until_free(livelock)
     holding.hold(play(where, playbook), {"instance/i1": X}, time_limit=1)
+
+
+def test_a_damaged_table_of_a_stopped_daemon_lets_nobody_go_on(where: tree.Tree, playbook: Playbook) -> None:
+    left(where, table.Owner("job 7"))
+    where.locks.write_bytes(where.locks.read_bytes()[:-3])
+    with pytest.raises(errors.StoreFailed, match=r"locks\.data is damaged"):
+        holding.hold(play(where, playbook), {"node/n3": X}, time_limit=1)
 
 
 class Daemon:
