@@ -95,7 +95,7 @@ def end(run: Path, *, also: Iterable[int] = (), patience: float = PATIENCE) -> E
             _await(handles, until)
         if time.monotonic() >= until:
             return Ended(len(ended), members(run))
-    _remove_group(run)
+    _remove_group(run, until)
     return Ended(len(ended), frozenset())
 
 
@@ -265,8 +265,14 @@ def _in_group(run: Path) -> set[int]:
         return set()
 
 
-def _remove_group(run: Path) -> None:
+def _remove_group(run: Path, until: float) -> None:
     group = _group(run)
-    if group is not None:
-        with contextlib.suppress(OSError):
-            group.rmdir()
+    if group is None or os.getpid() in _in_group(run):
+        return
+    # What was killed is no process any more a moment before its group is empty.
+    with contextlib.suppress(OSError), (group / "cgroup.events").open("rb", buffering=0) as events:
+        changed = select.poll()
+        changed.register(events, select.POLLPRI)
+        while b"populated 1" in os.pread(events.fileno(), 4096, 0) and (left := until - time.monotonic()) > 0:
+            changed.poll(left * 1000)
+        group.rmdir()

@@ -93,6 +93,7 @@ def test_a_process_that_forks_on_and_on_is_ended_with_its_group(tmp_path: Path) 
         assert run_group.end(tmp_path).left == frozenset()
         # The pipe closes when the last of them is gone.
         assert first.stdout.read() == ""
+        assert not Path((tmp_path / "cgroup").read_text()).exists()
 
 
 def test_only_processes_of_the_run_are_ended(tmp_path: Path) -> None:
