@@ -14,7 +14,7 @@ import typer
 from ...plugins.module_utils.domain import changes, errors, parameters, tree
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils.config import store
-from . import client, output
+from . import client, output, wording
 from . import parameters as given_parameters
 
 app = typer.Typer(help="The cluster itself.", no_args_is_help=True)
@@ -39,7 +39,8 @@ def init(ctx: typer.Context, name: str, *, node: Node) -> None:
             folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         make_key(where.hmac_key)
         store.write(where.config, cluster)
-    output.line(f"Cluster {name} has {len(node)} nodes; start its daemon with `roundsmand --root {where.root}`.")
+    count = f"{len(node)} {'node' if len(node) == 1 else 'nodes'}"
+    output.line(f"Cluster {name} has {count}; start its daemon with `roundsmand --root {where.root}`.")
 
 
 @app.command(epilog="Example: roundsman cluster info -o json")
@@ -49,7 +50,7 @@ def info(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> No
         if form is output.Format.JSON:
             output.as_json(daemon.text("2", "info"))
             return
-        output.facts(sorted(daemon.get("2", "info").items()))
+        output.facts(wording.described(daemon.get("2", "info")))
 
 
 @app.command(epilog="Example: roundsman cluster modify diagnose_command=check-node round_interval=120")

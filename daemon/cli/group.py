@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Annotated, Any
 
 import typer
 
-from . import client, completion, jobs, output, parameters
+from . import client, completion, jobs, output, parameters, wording
 
 app = typer.Typer(help="Node groups: instances keep their nodes within one.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.", autocompletion=completion.groups)]
@@ -17,19 +18,25 @@ Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.", 
 def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> None:
     """List the node groups with their nodes and the number of their instances."""
     with client.of(ctx) as daemon:
-        found = groups(daemon.get("1", "nodes"))
+        found = groups(daemon.get("2", "groups", bulk=True), daemon.get("1", "nodes"))
     if form is output.Format.JSON:
         output.as_json(json.dumps(found))
         return
-    rows = [(one["name"], len(one["nodes"]), one["instances"], " ".join(one["nodes"])) for one in found]
-    output.table(("GROUP", "NODES", "INSTANCES", "NODE NAMES"), rows, empty="There are no nodes.")
+    rows = [
+        (one["name"], one["alloc_policy"], len(one["nodes"]), one["instances"], " ".join(one["nodes"])) for one in found
+    ]
+    output.table(("GROUP", "ALLOCATION", "NODES", "INSTANCES", "NODE NAMES"), rows, empty="There are no groups.")
 
 
 @app.command(epilog="Example: roundsman group info group1")
-def info(ctx: typer.Context, name: Name) -> None:
+def info(ctx: typer.Context, name: Name, *, form: output.Option = output.Format.TABLE) -> None:
     """Show a node group and its parameters."""
     with client.of(ctx) as daemon:
-        output.facts(sorted(daemon.get("2", "groups", name).items()))
+        text = daemon.text("2", "groups", name)
+    if form is output.Format.JSON:
+        output.as_json(text)
+        return
+    output.facts(wording.described(json.loads(text)))
 
 
 @app.command(epilog="Example: roundsman group add rack2 alloc_policy=last_resort")
@@ -66,11 +73,17 @@ def remove(ctx: typer.Context, name: Name, *, submit: parameters.Submit = False)
         jobs.submitted(daemon, daemon.delete("2", "groups", name), submit=submit)
 
 
-def groups(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Gather the groups that have nodes, in the order of their first nodes."""
-    found: dict[str, dict[str, Any]] = {}
+def groups(known: list[dict[str, Any]], nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Count what is in each group; one without nodes is a group too."""
+    instances = Counter[str]()
     for one in nodes:
-        entry = found.setdefault(one["group"], {"name": one["group"], "nodes": [], "instances": 0})
-        entry["nodes"].append(one["name"])
-        entry["instances"] += len(one["primaries"])
-    return list(found.values())
+        instances[one["group"]] += len(one["primaries"])
+    return [
+        {
+            "name": one["name"],
+            "alloc_policy": one["alloc_policy"],
+            "nodes": one["node_list"],
+            "instances": instances[one["name"]],
+        }
+        for one in known
+    ]

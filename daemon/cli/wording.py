@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.plugin_utils.planning import wording
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 SHORT_ID = 8
 SHOWN = 2
 GIB = 1024
 WAITING = frozenset({"queued", "waiting"})
 FINAL = frozenset({"success", "error", "canceled"})
+TIMES = frozenset({"ctime", "mtime"})
 _STEPS = (("s", 60), ("min", 60), ("h", 24))
 
 
@@ -80,3 +82,21 @@ def counted(names: list[str], kind: str) -> str:
     if len(names) == 1:
         return names[0]
     return f"{len(names)} {kind}: {', '.join([*names[:SHOWN], *(['…'] if len(names) > SHOWN else [])])}"
+
+
+def described(one: Mapping[str, Any], *, within: str = "") -> Iterator[tuple[str, object]]:
+    """Each field of an object, in order of their names; those of an object in it are named `field.inner`."""
+    for name, value in sorted(one.items()):
+        if isinstance(value, dict) and value:
+            yield from described(value, within=f"{within}{name}.")
+        elif isinstance(value, (dict, list)):
+            yield within + name, ", ".join(map(str, value))
+        elif name in TIMES:
+            yield within + name, moment(value)
+        else:
+            yield within + name, {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
+
+
+def moment(seconds: float) -> str:
+    """A time as the machine's clock shows it, with its distance from UTC."""
+    return dt.datetime.fromtimestamp(seconds, dt.UTC).astimezone().isoformat(" ", "seconds")

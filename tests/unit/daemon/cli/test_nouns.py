@@ -5,6 +5,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.cli import wording
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 
 from tests.unit.daemon.cli import canned
@@ -27,13 +28,34 @@ def test_a_listing_as_json_is_the_very_text_of_the_daemon(noun: str, daemon: Sta
     assert out.encode() == daemon.answers["GET", path] + b"\n"  # type: ignore[operator]
 
 
-def test_groups_are_listed_with_their_nodes_and_instances(daemon: StandIn, roundsman: Run) -> None:
+def test_groups_are_listed_with_their_nodes_and_instances_and_so_is_one_without(
+    daemon: StandIn, roundsman: Run
+) -> None:
+    known = {"default": ["node1", "node2", "node3"], "b": ["node4", "node5", "node6"], "empty": []}
+    groups = [{"name": name, "alloc_policy": "preferred", "node_list": nodes} for name, nodes in known.items()]
+    daemon.put("GET", "/2/groups", groups)
     _, out, _ = roundsman("group", "list", "-o", "json")
     assert json.loads(out) == [
-        {"name": "default", "nodes": ["node1", "node2", "node3"], "instances": 2},
-        {"name": "b", "nodes": ["node4", "node5", "node6"], "instances": 2},
+        {"name": name, "alloc_policy": "preferred", "nodes": nodes, "instances": 2 if nodes else 0}
+        for name, nodes in known.items()
     ]
-    assert "node4 node5 node6" in roundsman("group", "list")[1]
+    told = roundsman("group", "list")[1]
+    assert "node4 node5 node6" in told
+    assert "empty" in told
+
+
+def test_an_object_is_shown_a_field_a_line(daemon: StandIn, roundsman: Run) -> None:
+    found = {"ndparams": {"oob_program": "!"}, "tags": ["a", "b"], "ctime": 0.5, "paused": False, "empty": {}}
+    daemon.put("GET", "/2/groups/b", found)
+    lines = [line.split(maxsplit=1) for line in roundsman("group", "info", "b")[1].splitlines()]
+    assert lines == [
+        ["ctime", wording.moment(0.5)],
+        ["empty", "-"],
+        ["ndparams.oob_program", "!"],
+        ["paused", "no"],
+        ["tags", "a, b"],
+    ]
+    assert json.loads(roundsman("group", "info", "b", "-o", "json")[1]) == found
 
 
 def test_incident_ids_are_short_in_tables_and_whole_in_json(daemon: StandIn, roundsman: Run) -> None:
