@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from fastapi import FastAPI
 
-from ..plugins.plugin_utils import bounded_serving, readiness, unix_sockets
+from ..plugins.plugin_utils import bounded_serving, readiness, tcp_sockets, unix_sockets
 from .http import answers, documentation, local, public
 from .maintenance import spool
 
@@ -59,7 +59,7 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
         make_app(service, is_local=False), limits=bounded_serving.Limits(), log_level="warning"
     )
     servers = [
-        (public_server, _tcp_socket(bind, port)),
+        (public_server, tcp_sockets.listening(bind, port)),
         (_server(make_app(service, is_local=True)), unix_socket(service.where.socket)),
     ]
     observer = spool.watch(service.where.spool, service.rounds.wake, loop=loop)
@@ -91,15 +91,6 @@ def _server(app: FastAPI) -> _Server:
     return _Server(
         uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=2)
     )
-
-
-def _tcp_socket(bind: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((bind, port))
-    listener.listen(128)
-    return listener
 
 
 def unix_socket(path: Path) -> socket.socket:

@@ -7,17 +7,15 @@ import asyncio
 import datetime as dt
 import logging
 import signal
-import socket
 import sys
 from pathlib import Path
 
 from ...plugins.module_utils.domain import errors, tree
-from ...plugins.plugin_utils import bounded_serving, log_output, readiness, secret_files
+from ...plugins.plugin_utils import bounded_serving, log_output, readiness, secret_files, tcp_sockets
 from . import authentication, certificate, forwarding, front
 
 LOG = logging.getLogger(__name__)
 PORT = 5080
-QUEUE = 128
 """Connections that the system keeps until they are accepted."""
 
 
@@ -51,7 +49,7 @@ async def _serve(where: tree.Tree, options: argparse.Namespace) -> None:
     server = bounded_serving.Server(app, limits=limits, log_config=None, log_level="error", server_header=False)
     server.config.load()
     server.config.ssl = context
-    listener = _listening(options.bind, options.port)
+    listener = tcp_sockets.listening(options.bind, options.port)
 
     def stop() -> None:
         server.should_exit = True
@@ -69,18 +67,6 @@ def _look_at_secrets(where: tree.Tree) -> None:
     secret_files.refuse_readable([where.rapi_certificate, where.rapi_users], most=secret_files.SHARED)
     for path in secret_files.readable([where.hmac_key, where.config, where.bmc_credentials]):
         LOG.warning("%s can be read by this process: run it as a user of its own, who cannot", path)
-
-
-def _listening(bind: str, port: int) -> socket.socket:
-    is_six = ":" in bind or (not bind and socket.has_dualstack_ipv6())
-    family = socket.AF_INET6 if is_six else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if is_six:
-        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(bool(bind)))
-    listener.bind((bind, port))
-    listener.listen(QUEUE)
-    return listener
 
 
 def _options() -> argparse.Namespace:
