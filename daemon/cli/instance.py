@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from ...plugins.module_utils.domain import errors
 from . import client, completion, output, wording
 
 app = typer.Typer(help="Instances: what runs on the nodes.", no_args_is_help=True)
@@ -41,9 +40,7 @@ def info(ctx: typer.Context, name: Name, *, form: output.Option = output.Format.
     """Show one instance."""
     with client.of(ctx) as daemon:
         text = daemon.text("1", "instances")
-    found = output.selected(text, key="name", value=name)
-    if found is None:
-        raise errors.NotFound(f"there is no instance {name!r}")
+    found = output.selected(text, name=name, kind="instance")
     if form is output.Format.JSON:
         output.as_json(found.text)
         return

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from ...plugins.module_utils.domain import errors
 from . import client, completion, jobs, output, parameters, questions, wording
 
 app = typer.Typer(help="Nodes: their roles and their power.", no_args_is_help=True)
@@ -49,9 +48,7 @@ def info(ctx: typer.Context, name: Name, *, form: output.Option = output.Format.
     """Show one node."""
     with client.of(ctx) as daemon:
         text = daemon.text("1", "nodes")
-    found = output.selected(text, key="name", value=name)
-    if found is None:
-        raise errors.NotFound(f"there is no node {name!r}")
+    found = output.selected(text, name=name, kind="node")
     if form is output.Format.JSON:
         output.as_json(found.text)
         return

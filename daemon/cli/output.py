@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ...plugins.module_utils.domain import json_values
+from ...plugins.module_utils.domain import errors, json_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -69,14 +69,18 @@ class Selected:
     text: str
 
 
-def selected(text: str, *, key: str, value: str) -> Selected | None:
-    """Of a JSON list of objects the one with this field; None when there is none."""
+def selected(text: str, *, name: str, kind: str) -> Selected:
+    """Of a JSON list of objects the one with this name.
+
+    Raises:
+        NotFound: there is none.
+    """
     found = json_values.parse(text)
     for one in found if isinstance(found, list) else []:
-        if isinstance(one, dict) and one.get(key) == value:
+        if isinstance(one, dict) and one.get("name") == name:
             written = json_values.dump(one)
             return Selected(json.loads(written), written)
-    return None
+    raise errors.NotFound(f"there is no {kind} {name!r}")
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "") -> None:
