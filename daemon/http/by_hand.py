@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pydantic
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import changes, errors, locks
+from ...plugins.module_utils.domain import errors, locks, recording
 from ...plugins.plugin_utils import livelocks
-from ..locks import table
+from ..locks import holders
 from .answers import Json
 
 if TYPE_CHECKING:
@@ -54,15 +54,14 @@ def add(routes: APIRouter, service: Service) -> None:
     @routes.post("/record", response_model=dict[str, bool])
     async def record(body: Record) -> Response:
         owner = _owner(service, body)
-        change = changes.decode(body.change)
-        if changes.lock_of(change) not in service.desk.table.locks_of(owner):
-            raise errors.Refused(f"{body.owner} does not hold {changes.lock_of(change)}: call hold first")
+        change = recording.decode(body.change)
+        locks.refuse_unless_alone(service.desk.table.locks_of(owner), recording.lock_of(change))
         await service.configuration.commit(lambda _: [change])
         service.rounds.wake()
         return Json({"recorded": True})
 
 
-def _owner(service: Service, body: Hold | Record) -> table.Owner:
+def _owner(service: Service, body: Hold | Record) -> holders.Owner:
     if not re.fullmatch("[a-zA-Z0-9_-]{1,100}", body.livelock):
         raise errors.InvalidInput(f"{body.livelock!r} is not the name of a livelock")
-    return table.Owner(body.owner, str(service.where.livelocks / body.livelock))
+    return holders.Owner(body.owner, str(service.where.livelocks / body.livelock))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import changes, errors
+from ...plugins.module_utils.domain import changes, errors, roles
 from ...plugins.module_utils.domain import cluster as clusters
 from ..jobs import values
 from . import asking
@@ -51,7 +51,7 @@ def role(cluster: clusters.Cluster, name: str, wanted: str, *, force: bool) -> l
 
 
 def _refuse_beyond_the_pool(cluster: clusters.Cluster, node: clusters.Node) -> None:
-    stated = changes.role_change(cluster, node, drained=False, offline=False)
+    stated = roles.change(cluster, node, drained=False, offline=False)
     if not any(isinstance(one, changes.NodeRole) and one.node == node.uuid and one.master_candidate for one in stated):
         size = cluster.cluster.candidate_pool_size
         raise errors.Refused(f"{node.name} would be no candidate: the pool has its {size}, or it is not master_capable")

@@ -8,7 +8,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from ..module_utils.domain import changes, errors
+from ..module_utils.domain import errors, recording
 from ..plugin_utils import holding
 
 
@@ -24,7 +24,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         result: dict[str, Any] = super().run(tmp, task_vars)
         root = str((task_vars or {}).get("roundsman_root", "/"))
         try:
-            change = changes.decode(self._task.args)
+            change = recording.decode(self._task.args)
             if not self._task.check_mode:
                 holding.record(holding.play(root, pid=os.getppid()), change, now=time.time())
         except errors.RoundsmanError as error:

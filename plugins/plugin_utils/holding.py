@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import changes, errors, tree
-from . import durable_files, livelocks, run_group, run_records
+from ..module_utils.domain import changes, errors, locks, recording, tree
+from . import durable_files, livelocks, run_group, run_records, sealed_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -63,20 +63,19 @@ def hold(one: Play, wants: Mapping[str, Mode], *, time_limit: float) -> None:
         LockRefused: they were not granted to this run, or not within `time_limit` seconds.
         StoreFailed: without a daemon, somebody else has the right to write the configuration.
     """
-    wanted = {lock: mode.value for lock, mode in wants.items()}
     if one.run is not None:
-        _check_granted(json.loads((one.run / "granted.json").read_bytes()), wanted)
+        _check_granted(_modes(json.loads((one.run / "granted.json").read_bytes())), wants)
     one.state.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
     with _turn(one):
         known = _state(one)
         if one.run is None:
-            _hold_by_hand(one, known, wanted, time_limit=time_limit)
+            _hold_by_hand(one, known, wants, time_limit=time_limit)
         else:
-            held = {**(known or {"locks": {}})["locks"], **wanted}
+            held = _added((known or {"locks": {}})["locks"], wants)
             durable_files.replace(one.state, json.dumps({"locks": held}).encode())
 
 
-def _hold_by_hand(one: Play, known: dict[str, Any] | None, wanted: Mapping[str, str], *, time_limit: float) -> None:
+def _hold_by_hand(one: Play, known: dict[str, Any] | None, wants: Mapping[str, Mode], *, time_limit: float) -> None:
     if known is None:
         known = {"alone": not _client().answers(one.where.socket), "locks": {}}
         _start_keeper(one, alone=bool(known["alone"]))
@@ -84,8 +83,9 @@ def _hold_by_hand(one: Play, known: dict[str, Any] | None, wanted: Mapping[str, 
         durable_files.replace(one.state, json.dumps(known).encode())
     if known["alone"]:
         _refuse_unsettled(one)
-        held = {**known["locks"], **wanted}
+        held = _added(known["locks"], wants)
     else:
+        wanted = {lock: mode.value for lock, mode in wants.items()}
         body = {"owner": one.name, "livelock": one.name, "wants": wanted, "time_limit": time_limit}
         held = _client().post(one.where.socket, "/2/hold", body, seconds=time_limit + 30)
     durable_files.replace(one.state, json.dumps({**known, "locks": held}).encode())
@@ -95,13 +95,11 @@ def record(one: Play, change: changes.Change, *, now: float) -> None:
     """Record what became true.
 
     Raises:
-        Refused: the play does not hold what the change is about.
+        Refused: the play does not hold what the change is about, or only shares it.
         StoreFailed: it could not be made durable.
     """
-    lock, encoded = changes.lock_of(change), changes.encode(change)
-    known = _state(one)
-    if known is None or lock not in known["locks"]:
-        raise errors.Refused(f"record: {lock} is not held: call hold first")
+    encoded, known = recording.encode(change), _state(one) or {"locks": {}}
+    locks.refuse_unless_alone(_modes(known["locks"]), recording.lock_of(change))
     if one.run is not None:
         run_records.append(one.run, encoded)
     elif known["alone"]:
@@ -117,10 +115,20 @@ def record(one: Play, change: changes.Change, *, now: float) -> None:
         _client().post_until_answered(one.where.socket, "/2/record", body, patience=PATIENCE)
 
 
-def _check_granted(granted: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    for lock, mode in wanted.items():
-        if granted.get(lock) not in {mode, "exclusive"}:
-            raise errors.LockRefused(f"hold: {lock} ({mode}) was not granted to this job")
+def _check_granted(granted: Mapping[str, Mode], wants: Mapping[str, Mode]) -> None:
+    for lock, mode in wants.items():
+        if not locks.covers(granted, lock, mode):
+            raise errors.LockRefused(f"hold: {lock} ({mode.value}) was not granted to this job")
+
+
+def _added(held: Mapping[str, str], wants: Mapping[str, Mode]) -> dict[str, str]:
+    """What is held after more is: to ask for less than is held already changes nothing."""
+    missing = {lock: mode.value for lock, mode in wants.items() if not locks.covers(_modes(held), lock, mode)}
+    return {**held, **missing}
+
+
+def _modes(held: Mapping[str, str]) -> dict[str, Mode]:
+    return {lock: locks.Mode(mode) for lock, mode in held.items()}
 
 
 def _state(one: Play) -> dict[str, Any] | None:
@@ -159,13 +167,15 @@ def _turn(one: Play) -> Iterator[None]:
 
 def _refuse_unsettled(one: Play) -> None:
     try:
-        rows = json.loads(one.where.locks.read_bytes())
+        rows = json.loads(sealed_json.unseal(one.where.locks.read_bytes()))["held"]
     except FileNotFoundError:
         return
-    owners = [name for name, livelock, _locks in rows if not livelock]
+    except (ValueError, errors.InvalidInput) as error:
+        raise errors.StoreFailed(f"{one.where.locks} is damaged: {error}; start roundsmand first") from error
+    owners = [row["owner"] for row in rows if not row["livelock"]]
     if owners:
         raise errors.LockRefused(f"{', '.join(owners)} of the stopped daemon is not settled: start roundsmand first")
-    plays = [name for name, livelock, _locks in rows if livelocks.is_alive(Path(livelock))]
+    plays = [row["owner"] for row in rows if row["livelock"] and livelocks.is_alive(Path(row["livelock"]))]
     if plays:
         raise errors.LockRefused(f"{', '.join(plays)} still runs with locks of the stopped daemon: let it end first")
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import changes, errors
+from ..module_utils.domain import changes, errors, recording
 from . import durable_files, sealed_json
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def recorded(run: Path, *, expected: int | None) -> Recorded:
     *lines, tail = _lines(run)
     for number, line in enumerate([*lines, tail], start=1):
         try:
-            found.append(changes.decode(json.loads(sealed_json.unseal(line))))
+            found.append(recording.decode(json.loads(sealed_json.unseal(line))))
         except (ValueError, errors.InvalidInput) as error:
             if number <= len(lines):
                 unreadable.append(f"{path}, line {number} cannot be read: {error}")

@@ -40,7 +40,9 @@ def main() -> int:
     bare = statistics.median(seen["bare ansible-playbook"])
     for name, seconds in seen.items():
         median = statistics.median(seconds)
-        print(f"{name}: {median:.2f} s ({min(seconds):.2f} to {max(seconds):.2f}), {median / bare:.2f} times the bare play")
+        print(
+            f"{name}: {median:.2f} s ({min(seconds):.2f} to {max(seconds):.2f}), {median / bare:.2f} times the bare play"
+        )
     return 0
 
 

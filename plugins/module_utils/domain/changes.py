@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
-from typing import Callable, Mapping, Optional, Sequence, Union
+from typing import Callable, Mapping, Sequence, Union
 
 from . import cluster as clusters
 from . import errors, incidents, job_filters, membership
@@ -121,60 +121,6 @@ Change = Union[
     membership.NodeStands,
     membership.NodeGone,
 ]
-RECORDABLE: Mapping[str, type] = {
-    "instance_nodes": InstanceNodes,
-    "instance_state": InstanceState,
-    "node_powered": NodePowered,
-    "node_role": NodeRole,
-}
-
-
-def encode(change: Change) -> dict[str, object]:
-    """The JSON object of a change that a play may record."""
-    name = next((name for name, kind in RECORDABLE.items() if kind is type(change)), None)
-    if name is None:
-        raise errors.InvalidInput(f"a play cannot record {type(change).__name__}")
-    return {"change": name, **dataclasses.asdict(change)}
-
-
-def decode(value: Mapping[str, object]) -> Change:
-    """The change that a JSON object of `encode` states.
-
-    Raises:
-        InvalidInput: the object states no change, or one of its fields is missing, unknown or of the wrong type.
-    """
-    if not isinstance(value, dict):
-        raise errors.InvalidInput(f"{value!r} is not a change that can be recorded")
-    fields = dict(value)
-    kind = RECORDABLE.get(str(fields.pop("change", "")))
-    if kind is None:
-        raise errors.InvalidInput(f"{value.get('change')!r} is not a change that can be recorded")
-    expected = {one.name: one for one in dataclasses.fields(kind)}
-    for name in fields:
-        if name not in expected:
-            raise errors.InvalidInput(f"{value['change']}: there is no field {name!r}")
-    for name, one in expected.items():
-        _check(str(value["change"]), name, fields.get(name), str(one.type))
-    if isinstance(fields.get("secondaries"), list):
-        fields["secondaries"] = tuple(fields["secondaries"])
-    change: Change = kind(**fields)
-    return change
-
-
-def _check(change: str, name: str, value: object, wanted: str) -> None:
-    strings = isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
-    fits = {"str": isinstance(value, str), "bool": isinstance(value, bool), "tuple[str, ...]": strings}[wanted]
-    if not fits:
-        raise errors.InvalidInput(f"{change}: {name} is {value!r}, which is not a {wanted}")
-
-
-def lock_of(change: Change) -> str:
-    """The lock that whoever records a change must hold."""
-    if isinstance(change, (InstanceNodes, InstanceState)):
-        return f"instance/{change.instance}"
-    if isinstance(change, (NodePowered, NodeRole)):
-        return f"node/{change.node}"
-    raise errors.InvalidInput(f"a play cannot record {type(change).__name__}")
 
 
 def apply(cluster: clusters.Cluster, change: Change, *, now: float) -> clusters.Cluster:
@@ -361,58 +307,3 @@ def sort_out(cluster: clusters.Cluster, stated: Sequence[Change], *, now: float)
         except errors.InvalidInput as error:
             others.append(f"{type(change).__name__} cannot be recorded: {error}")
     return applicable, others
-
-
-def role_change(
-    cluster: clusters.Cluster,
-    node: clusters.Node,
-    *,
-    drained: Optional[bool] = None,
-    offline: Optional[bool] = None,
-) -> list[Change]:
-    """The changes that give a node its new role: offline ends drained, and a candidate promotes another first.
-
-    Raises:
-        Refused: the node is the master, whose role moves only with the master role.
-    """
-    wanted_offline = node.offline if offline is None else offline
-    wanted_drained = (
-        False
-        if wanted_offline or (offline is not None and drained is None)
-        else (node.drained if drained is None else drained)
-    )
-    leaves = wanted_offline or wanted_drained
-    if leaves and node.uuid == cluster.cluster.master_node:
-        raise errors.Refused(f"{node.name} is the master: move the master role to another node first")
-    stated: list[Change] = []
-    if leaves and node.master_candidate:
-        stated += promotions(cluster, without=node.uuid)
-    keeps = not leaves and (node.master_candidate or (node.master_capable and is_short_of_candidates(cluster)))
-    stated.append(NodeRole(node=node.uuid, drained=wanted_drained, offline=wanted_offline, master_candidate=keeps))
-    return stated
-
-
-def is_short_of_candidates(cluster: clusters.Cluster) -> bool:
-    """Whether there are fewer master candidates than the cluster wants."""
-    return len(_candidates(cluster)) < cluster.cluster.candidate_pool_size
-
-
-def _candidates(cluster: clusters.Cluster) -> list[clusters.Node]:
-    return [one for one in cluster.nodes.values() if one.master_candidate and not (one.drained or one.offline)]
-
-
-def promotions(cluster: clusters.Cluster, *, without: str) -> list[Change]:
-    """The change that makes another node a candidate, when the pool is short without this one (UUID)."""
-    left = [one for one in _candidates(cluster) if one.uuid != without]
-    if len(left) >= cluster.cluster.candidate_pool_size:
-        return []
-    eligible = [
-        one
-        for one in cluster.nodes.values()
-        if one.uuid != without
-        and one.master_capable
-        and not (one.master_candidate or one.drained)
-        and clusters.reachable(cluster, one)
-    ]
-    eligible.sort(key=lambda one: clusters.natural(one.name))
-    return [NodeRole(node=one.uuid, drained=False, offline=False, master_candidate=True) for one in eligible[:1]]

@@ -47,11 +47,19 @@ def rank(lock: str) -> Tuple[int, bool, str]:
     return LEVELS.index(level(lock)), not is_set(lock), lock
 
 
-def clash(one: Mode, other: Mode) -> bool:
-    """Whether two owners cannot hold overlapping locks in these modes at once."""
-    return Mode.EXCLUSIVE in {one, other}
-
-
 def covers(held: Mapping[str, Mode], lock: str, mode: Mode) -> bool:
     """Whether who holds these locks has another one already, itself or by its set."""
     return any(held.get(name) in {Mode.EXCLUSIVE, mode} for name in (lock, set_of(lock)))
+
+
+def refuse_unless_alone(held: Mapping[str, Mode], lock: str) -> None:
+    """To record a change is to write: whoever does has the lock exclusively, itself or by its set.
+
+    Raises:
+        Refused: it is not held, or only shared.
+    """
+    if covers(held, lock, Mode.EXCLUSIVE):
+        return
+    if covers(held, lock, Mode.SHARED):
+        raise errors.Refused(f"{lock} is only shared: hold it exclusively first")
+    raise errors.Refused(f"{lock} is not held: call hold first")

@@ -11,7 +11,7 @@ import ipaddress
 import re
 from typing import Any, Callable, Mapping, Optional
 
-from . import changes, errors, membership
+from . import changes, errors, membership, roles
 from . import cluster as clusters
 
 DRIVERS = ("ipmi",)
@@ -99,7 +99,7 @@ def node_modify(cluster: clusters.Cluster, name: str, fields: Fields) -> list[ch
         raise errors.Refused(f"{node.name} is the master: it stays master_capable")
     stated: list[changes.Change] = []
     if not stands.master_capable and node.master_candidate:
-        stated += changes.promotions(cluster, without=node.uuid)
+        stated += roles.promotions(cluster, without=node.uuid)
         stands = dataclasses.replace(stands, master_candidate=False)
     return [*stated, membership.NodeStands(stands)]
 
@@ -114,7 +114,7 @@ def node_add(cluster: clusters.Cluster, uuid: str, fields: Fields) -> list[chang
     _refuse_taken(checked["name"], cluster.nodes, but=uuid, kind="node")
     group = cluster.group(checked.pop("group")) if "group" in checked else _only_group(cluster)
     node = _with(clusters.Node(uuid, checked["name"], group.uuid), checked)
-    candidate = node.master_capable and changes.is_short_of_candidates(cluster)
+    candidate = node.master_capable and roles.is_short_of_candidates(cluster)
     return [membership.NodeStands(dataclasses.replace(node, master_candidate=candidate))]
 
 
@@ -130,7 +130,7 @@ def node_remove(cluster: clusters.Cluster, name: str) -> list[changes.Change]:
     holds = [one.name for one in (*cluster.primaries(node.uuid), *cluster.secondaries(node.uuid))]
     if holds:
         raise errors.Refused(f"{node.name} holds {', '.join(holds)}: evacuate it first")
-    promoted = changes.promotions(cluster, without=node.uuid) if node.master_candidate else []
+    promoted = roles.promotions(cluster, without=node.uuid) if node.master_candidate else []
     return [*promoted, membership.NodeGone(node.uuid)]
 
 

@@ -57,7 +57,7 @@ class PlayKind(Kind, Protocol):
         """Texts that come from a node, as files of the run folder: a variable would be taken for a template."""
 
     def about(self) -> str:
-        """The UUID of the instance that must be looked for when the run is lost, or ''."""
+        """The UUID of the instance or node that must be looked at when the run is lost, or ''."""
 
 
 class MoveKind(PlayKind, Protocol):

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...module_utils.domain import changes, errors
+from ...module_utils.domain import changes, errors, roles
 from ...module_utils.domain import cluster as clusters
 from . import contract
 
@@ -93,7 +93,7 @@ class Power:
         return {}
 
     def about(self) -> str:
-        return ""
+        return "" if self.command == "status" else self.node
 
 
 @dataclass(frozen=True)
@@ -165,4 +165,4 @@ class NodeRole:
         running = [one.name for one in cluster.primaries(self.node) if one.is_up]
         if self.offline and running and not self.force:
             raise errors.Refused(f"{node.name} still runs {', '.join(running)}: evacuate it first, or use --force")
-        return changes.role_change(cluster, node, drained=self.drained, offline=self.offline)
+        return roles.change(cluster, node, drained=self.drained, offline=self.offline)

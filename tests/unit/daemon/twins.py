@@ -10,7 +10,7 @@ from ansible_collections.roundsman.cluster.daemon import service
 from ansible_collections.roundsman.cluster.daemon.jobs import driving, values
 from ansible_collections.roundsman.cluster.daemon.lab import building, world
 from ansible_collections.roundsman.cluster.daemon.locks import desk
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, reports, signing, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, recording, reports, signing, tree
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
 
@@ -27,13 +27,16 @@ LIMIT = 20.0
 class Processes:
     """The twin of `jobs.process.Processes`: a run ends as `outcomes` says of its kind of opcode.
 
-    Outcomes are success (the default), error, lost (began, no result), dead (not even began) and held (until `finish`).
+    Outcomes are success (the default), error, lost (began, no result), dead (not even began) and held (until `finish`);
+    of several words the next run of the kind takes the next, and the last one stays. `powered` is how nodes read at
+    their BMCs: a lost run has sent its command.
     """
 
     def __init__(self, outcomes: Mapping[str, str] | None = None) -> None:
         self.outcomes = dict(outcomes or {})
         self.ran: list[str] = []
         self.specs: dict[Path, process.Spec] = {}
+        self.powered: dict[str, bool] = {}
         self.most_at_once = 0
         self.started = asyncio.Event()
         self._over: dict[Path, asyncio.Event] = {}
@@ -47,7 +50,8 @@ class Processes:
         self._over[run] = asyncio.Event()
         self.started.set()
         self.most_at_once = max(self.most_at_once, sum(not one.is_set() for one in self._over.values()))
-        outcome = self.outcomes.get(kind, "success")
+        told = self.outcomes.get(kind, "success").split()
+        outcome = told[min(len(told), sum(one.startswith(f"{kind} ") for one in self.ran)) - 1]
         if outcome == "dead":
             self._over[run].set()
             return
@@ -63,13 +67,21 @@ class Processes:
 
     def finish(self, run: Path, outcome: str = "success") -> None:
         spec = self.specs[run]
+        if spec.playbook.stem == "power" and spec.variables["node_power"] in {"on", "off"}:
+            self.powered[spec.variables["node"]["uuid"]] = spec.variables["node_power"] == "on"
         if outcome == "success":
-            for one in _recorded(spec):
-                run_records.append(run, changes.encode(one))
+            for one in self._recorded(spec):
+                run_records.append(run, recording.encode(one))
         if outcome != "lost":
             result = {"status": outcome, "text": "" if outcome == "success" else "the twin was told to fail"}
             run_records.conclude(run, result)
         self._over[run].set()
+
+    def _recorded(self, spec: process.Spec) -> list[changes.Change]:
+        if spec.playbook.stem == "find_power":
+            node = spec.variables["node"]["uuid"]
+            return [changes.NodePowered(node, powered=self.powered.get(node, True))]
+        return _recorded(spec)
 
     def held(self) -> list[Path]:
         """The runs that have not ended."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.http import submissions
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, roles
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.http.reached import Reached, reach
@@ -78,7 +78,7 @@ def test_a_node_comes_back_only_with_a_fresh_ok(
     async def act(one: Reached) -> None:
         running = one.running
         cluster = running.configuration.current
-        await running.configuration.commit(lambda head: changes.role_change(head, cluster.node("node4"), offline=True))
+        await running.configuration.commit(lambda head: roles.change(head, cluster.node("node4"), offline=True))
         opcodes = submissions.role(running.configuration.current, "node4", "online", force=False)
         job = await submissions.submit(running, opcodes)
         await twins.until_held(one.twin)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon import service
 from ansible_collections.roundsman.cluster.daemon.jobs import process, settling, task_log
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, recording
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_group, run_records
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def ran(folder: Path, tasks: list[dict[str, Any]], *, time_limit: float = 60, **
 def test_a_run_that_hangs_is_ended_at_its_time_limit_with_all_its_processes(tmp_path: Path) -> None:
     script = "import os, subprocess; subprocess.Popen(['sleep', '600'], env={}, start_new_session=True)"
     hang = f'{sys.executable} -S -c "{script}"; {sys.executable} -S -c "import time; time.sleep(600)"'
-    off = changes.encode(changes.NodePowered("n3", powered=False))
+    off = recording.encode(changes.NodePowered("n3", powered=False))
     run = tmp_path / "1/0"
     run.mkdir(parents=True)
     run_records.append(run, off)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import process, settling
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, recording
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ OFF = changes.NodePowered("n3", powered=False)
 
 def run(folder: Path, status: str = "success") -> Path:
     (folder / "began").touch()
-    run_records.append(folder, changes.encode(OFF))
+    run_records.append(folder, recording.encode(OFF))
     run_records.conclude(folder, {"status": status, "text": "so"})
     return folder
 

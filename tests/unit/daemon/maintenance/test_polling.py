@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, roles
 
 from tests.unit.daemon import twins
 
@@ -24,7 +24,7 @@ def test_a_poll_asks_every_reachable_node_with_the_configured_command(
         offline, dark = cluster.node("node2"), cluster.node("node3")
         await running.configuration.commit(
             lambda head: [
-                *changes.role_change(head, offline, offline=True),
+                *roles.change(head, offline, offline=True),
                 changes.NodePowered(dark.uuid, powered=False),
             ]
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon import service
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, roles, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit.daemon import twins
@@ -24,8 +24,8 @@ def lab(tmp_path: Path) -> world.Lab:
     where = tree.Tree(one.controller)
     cluster = store.read(where.config)
     stated = [
-        *changes.role_change(cluster, cluster.node("node3"), offline=True),
-        *changes.role_change(cluster, cluster.node("node4"), drained=True),
+        *roles.change(cluster, cluster.node("node3"), offline=True),
+        *roles.change(cluster, cluster.node("node4"), drained=True),
         changes.NodePowered(cluster.node("node2").uuid, powered=False),
     ]
     store.write(where.config, changes.apply_all(cluster, stated, now=1.0))

@@ -12,8 +12,8 @@ import threading
 from typing import TYPE_CHECKING, Any, Iterator, Self
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.locks import desk, table
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, tree
+from ansible_collections.roundsman.cluster.daemon.locks import desk, holders
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, recording, tree
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import holding, livelocks, run_group, run_records
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
@@ -192,19 +192,20 @@ def test_records_of_several_hosts_at_once_are_all_kept(where: tree.Tree, playboo
     assert not any(node.powered for node in store.read(where.config).nodes.values())
 
 
-def left(where: tree.Tree, *owners: table.Owner) -> None:
+def left(where: tree.Tree, *owners: holders.Owner) -> None:
     """The table of a daemon that stopped while these owners held the instance."""
 
     async def story() -> None:
         one = desk.Desk(where.locks, clock=lambda: 1.0)
-        for owner in owners:
+        for owner in (holders.Owner("job 1"), *owners):
             await one.acquire(owner, {"instance/i1": SH})
+        one.release(holders.Owner("job 1"))
 
     asyncio.run(story())
 
 
 def test_jobs_that_a_stopped_daemon_left_are_settled_first(where: tree.Tree, playbook: Playbook) -> None:
-    left(where, table.Owner("job 7"))
+    left(where, holders.Owner("job 7"))
     for _attempt in range(2):
         with pytest.raises(errors.LockRefused, match="job 7 of the stopped daemon is not settled"):
             holding.hold(play(where, playbook), {"node/n3": X}, time_limit=1)
@@ -218,7 +219,7 @@ def test_a_play_that_still_runs_with_locks_of_a_stopped_daemon_is_waited_for(
     with Daemon(where):
         holding.hold(play(where, other), {"instance/i1": X}, time_limit=1)
     livelock = play(where, other).livelock
-    left(where, table.Owner("play-x", str(livelock)))
+    left(where, holders.Owner("play-x", str(livelock)))
     with pytest.raises(errors.LockRefused, match="play-x still runs"):
         holding.hold(play(where, playbook), {"instance/i1": X}, time_limit=1)
     other.kill()
@@ -228,7 +229,7 @@ def test_a_play_that_still_runs_with_locks_of_a_stopped_daemon_is_waited_for(
 
 
 def test_a_damaged_table_of_a_stopped_daemon_lets_nobody_go_on(where: tree.Tree, playbook: Playbook) -> None:
-    left(where, table.Owner("job 7"))
+    left(where, holders.Owner("job 7"))
     where.locks.write_bytes(where.locks.read_bytes()[:-3])
     with pytest.raises(errors.StoreFailed, match=r"locks\.data is damaged"):
         holding.hold(play(where, playbook), {"node/n3": X}, time_limit=1)
@@ -289,7 +290,7 @@ def test_with_a_daemon_its_table_is_asked_and_it_gets_the_change(
     same = {"owner": one.name, "livelock": one.name}
     assert daemon.asked == [
         ("/2/hold", {**same, "wants": {"node/n3": "exclusive"}, "time_limit": 5}),
-        ("/2/record", {**same, "change": changes.encode(OFF)}),
+        ("/2/record", {**same, "change": recording.encode(OFF)}),
     ]
     assert livelocks.is_alive(one.livelock)
     os.close(store.open_lock(where))

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, recording
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ RECORDED: list[changes.Change] = [
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     for one in RECORDED:
-        run_records.append(tmp_path, changes.encode(one))
+        run_records.append(tmp_path, recording.encode(one))
     run_records.conclude(tmp_path, {"status": "success", "text": "done"})
     return tmp_path
 

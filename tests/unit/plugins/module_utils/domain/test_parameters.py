@@ -4,7 +4,7 @@ import itertools
 from typing import Any, Callable
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, parameters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, parameters, roles
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -164,8 +164,8 @@ def test_whatever_is_done_the_cluster_stays_one(steps: list[tuple[str, str, dict
         "modify": lambda name, fields: parameters.node_modify(cluster, name, fields),
         "add": lambda name, fields: parameters.node_add(cluster, f"x{next(numbers)}", {"name": name, **fields}),
         "remove": lambda name, _: parameters.node_remove(cluster, name),
-        "drain": lambda name, _: changes.role_change(cluster, cluster.node(name), drained=True),
-        "offline": lambda name, _: changes.role_change(cluster, cluster.node(name), offline=True),
+        "drain": lambda name, _: roles.change(cluster, cluster.node(name), drained=True),
+        "offline": lambda name, _: roles.change(cluster, cluster.node(name), offline=True),
     }
     for act, name, fields in steps:
         try:

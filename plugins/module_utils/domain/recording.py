@@ -1,0 +1,63 @@
+"""The changes that a play may record: their JSON form, and the lock that whoever records one must hold."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Mapping
+
+from . import changes, errors
+
+RECORDABLE: Mapping[str, type] = {
+    "instance_nodes": changes.InstanceNodes,
+    "instance_state": changes.InstanceState,
+    "node_powered": changes.NodePowered,
+    "node_role": changes.NodeRole,
+}
+
+
+def encode(change: changes.Change) -> dict[str, object]:
+    """The JSON object of a change that a play may record."""
+    name = next((name for name, kind in RECORDABLE.items() if kind is type(change)), None)
+    if name is None:
+        raise errors.InvalidInput(f"a play cannot record {type(change).__name__}")
+    return {"change": name, **dataclasses.asdict(change)}
+
+
+def decode(value: Mapping[str, object]) -> changes.Change:
+    """The change that a JSON object of `encode` states.
+
+    Raises:
+        InvalidInput: the object states no change, or one of its fields is missing, unknown or of the wrong type.
+    """
+    if not isinstance(value, dict):
+        raise errors.InvalidInput(f"{value!r} is not a change that can be recorded")
+    fields = dict(value)
+    kind = RECORDABLE.get(str(fields.pop("change", "")))
+    if kind is None:
+        raise errors.InvalidInput(f"{value.get('change')!r} is not a change that can be recorded")
+    expected = {one.name: one for one in dataclasses.fields(kind)}
+    for name in fields:
+        if name not in expected:
+            raise errors.InvalidInput(f"{value['change']}: there is no field {name!r}")
+    for name, one in expected.items():
+        _check(str(value["change"]), name, fields.get(name), str(one.type))
+    if isinstance(fields.get("secondaries"), list):
+        fields["secondaries"] = tuple(fields["secondaries"])
+    change: changes.Change = kind(**fields)
+    return change
+
+
+def _check(change: str, name: str, value: object, wanted: str) -> None:
+    strings = isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
+    fits = {"str": isinstance(value, str), "bool": isinstance(value, bool), "tuple[str, ...]": strings}[wanted]
+    if not fits:
+        raise errors.InvalidInput(f"{change}: {name} is {value!r}, which is not a {wanted}")
+
+
+def lock_of(change: changes.Change) -> str:
+    """The lock that whoever records a change must hold."""
+    if isinstance(change, (changes.InstanceNodes, changes.InstanceState)):
+        return f"instance/{change.instance}"
+    if isinstance(change, (changes.NodePowered, changes.NodeRole)):
+        return f"node/{change.node}"
+    raise errors.InvalidInput(f"a play cannot record {type(change).__name__}")

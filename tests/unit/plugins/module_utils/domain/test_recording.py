@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, recording
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+
+RECORDED: list[changes.Change] = [
+    changes.InstanceNodes("i1", "n3", ("n10",)),
+    changes.InstanceState("i1", "down"),
+    changes.NodeRole("n3", drained=True, offline=False, master_candidate=False),
+    changes.NodePowered("n3", powered=False),
+]
+OTHERS: list[changes.Change] = [
+    changes.Tagged("cluster", "", "new", present=True),
+    changes.IncidentForgotten("aaaa-1"),
+    changes.RoundStands(4, (9,)),
+    changes.SettingsStand(clusters.Settings(paused="tea")),
+]
+
+
+@pytest.mark.parametrize("change", RECORDED, ids=str)
+def test_a_recorded_change_survives_its_line(change: changes.Change) -> None:
+    assert recording.decode(json.loads(json.dumps(recording.encode(change)))) == change
+
+
+@pytest.mark.parametrize("change", OTHERS, ids=str)
+def test_a_play_records_nothing_else(change: changes.Change) -> None:
+    with pytest.raises(errors.InvalidInput):
+        recording.encode(change)
+    with pytest.raises(errors.InvalidInput):
+        recording.lock_of(change)
+
+
+def test_whoever_records_holds_the_object() -> None:
+    assert [recording.lock_of(one) for one in RECORDED] == ["instance/i1", "instance/i1", "node/n3", "node/n3"]
+
+
+@pytest.mark.parametrize(
+    ("value", "field"),
+    [
+        ({"change": "node_powered", "node": "n1"}, "powered"),
+        ({"change": "node_powered", "node": "n1", "powered": "yes"}, "powered"),
+        ({"change": "node_powered", "node": "n1", "powered": 1}, "powered"),
+        ({"change": "node_powered", "node": 1, "powered": True}, "node"),
+        ({"change": "node_powered", "node": "n1", "powered": True, "why": "x"}, "why"),
+        ({"change": "instance_nodes", "instance": "i1", "primary": "n1", "secondaries": "n2"}, "secondaries"),
+        ({"change": "instance_nodes", "instance": "i1", "primary": "n1", "secondaries": [1]}, "secondaries"),
+        ({"change": "tagged"}, "tagged"),
+        ({}, "None"),
+        ([], r"\[\]"),
+        (5, "5"),
+    ],
+)
+def test_a_wrong_line_is_refused_with_the_name_of_the_field(value: dict[str, object], field: str) -> None:
+    with pytest.raises(errors.InvalidInput, match=field):
+        recording.decode(value)
