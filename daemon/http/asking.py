@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Depends, Header, Query
+from fastapi import Depends, Header, Query, Request
 
+from ...plugins.module_utils.domain import errors
+
+DRY_RUN = "dry-run"
+NO = frozenset({"", "0", "f", "false", "n", "no", "off"})
 USER = "gnt:user"
 CLIENT = "gnt:client:rapi"
 
@@ -28,7 +32,7 @@ def _asked(
     *,
     reason: Annotated[str, Query(max_length=1000, description="Why; the first entry of the reason trail.")] = "",
     dry_run: Annotated[
-        bool, Query(alias="dry-run", description="Only say what would be done; refused where that cannot be known.")
+        bool, Query(alias=DRY_RUN, description="Only say what would be done; refused where that cannot be known.")
     ] = False,
     force: Annotated[bool, Query(description="Skip the checks that protect instances.")] = False,
     x_roundsman_user: Annotated[
@@ -41,3 +45,17 @@ def _asked(
 
 
 Parameters = Annotated[Asked, Depends(_asked)]
+
+
+async def refuse_ignored_trial(request: Request) -> None:
+    """A trial is refused where it would be ignored, and so the thing itself done.
+
+    Raises:
+        InvalidInput: it is asked for, and this resource has none.
+    """
+    asked = request.query_params.get(DRY_RUN)
+    if asked is None or asked.lower() in NO or request.method in {"GET", "HEAD"}:
+        return
+    operation = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()]
+    if all(one["name"] != DRY_RUN for one in operation.get("parameters", [])):
+        raise errors.InvalidInput(f"{DRY_RUN}: what this does cannot be tried")

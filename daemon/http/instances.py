@@ -85,7 +85,8 @@ def _readable(routes: APIRouter, service: Service, snapshots: Snapshots) -> None
     async def told(name: str, asked: asking.Parameters) -> Response:
         params = {"instance": snapshots.newest().instance(name).uuid}
         opcodes = [values.Opcode("instance_query_data", params)]
-        return Json((await submissions.submit(service, opcodes, reason=asked.because("instance info"))).id)
+        reason = asked.because("instance info")
+        return Json((await submissions.submit(service, opcodes, reason=reason, dry_run=asked.dry_run)).id)
 
 
 def _in_order(seen: Snapshot) -> list[clusters.Instance]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 
 from . import (
+    asking,
     by_hand,
     cluster,
     config,
@@ -38,7 +39,7 @@ def top() -> APIRouter:
 
 def router(service: Service) -> APIRouter:
     """All resources below `/2`."""
-    routes = APIRouter(prefix="/2")
+    routes = APIRouter(prefix="/2", dependencies=[Depends(asking.refuse_ignored_trial)])
     snapshots = Snapshots(lambda: service.configuration.current)
     cluster.add(routes, service)
     nodes.add(routes, service, snapshots)

@@ -36,13 +36,13 @@ def role(cluster: clusters.Cluster, name: str, wanted: str, *, force: bool) -> l
         wanted = "online" if node.offline else "undrained"
     if wanted in {"drained", "undrained"} and node.offline:
         raise errors.Refused(f"{node.name} is offline: bring it back with `roundsman node online {node.name}` first")
-    roles: dict[str, dict[str, Any]] = {
+    fields: dict[str, dict[str, Any]] = {
         "drained": {"drained": True},
         "undrained": {"drained": False},
         "offline": {"offline": True, "force": force},
         "online": {"drained": False, "offline": False, "force": force},
     }
-    opcodes = [values.Opcode("node_role", {"node": node.uuid, **roles[wanted]})]
+    opcodes = [values.Opcode("node_role", {"node": node.uuid, **fields[wanted]})]
     if wanted == "online" and not force:
         opcodes.insert(0, values.Opcode("diagnose", {"node": node.uuid}))
         if clusters.parameter(cluster, node, "oob_program") is not None:

@@ -80,6 +80,9 @@ def uuid(one: Reached, name: str = "node2") -> str:
         ("POST", "/2/record", {"owner": "a", "livelock": "a"}, 400),
         ("POST", "/2/hold", {"owner": "a", "livelock": "a", "wants": {"node/x": "tight"}}, 400),
         ("POST", "/2/hold", {"owner": "a", "livelock": "a", "wants": {}, "time_limit": 0}, 400),
+        ("PUT", "/2/pause?dry-run=1", {"reason": "tea"}, 400),
+        ("PUT", "/2/pause?dry-run=yes", {"reason": "tea"}, 400),
+        ("POST", "/2/filters?dry-run=1", {"action": "REJECT", "priority": 0}, 400),
         ("PATCH", "/2/jobs", None, 405),
         ("GET", "/2/nothing", None, 404),
     ],
@@ -92,6 +95,14 @@ def test_bad_input_is_refused_with_one_sentence_and_changes_nothing(
         assert (await one.refused(method, path, body))[0] == status
         assert one.running.configuration.current is before
         assert one.running.queue.jobs == {}
+
+    local(act)
+
+
+def test_no_trial_asked_for_is_no_trial(local: Callable[..., None]) -> None:
+    async def act(one: Reached) -> None:
+        assert (await one.ask("PUT", "/2/pause?dry-run=0", {"reason": "tea"})).status_code == 200
+        assert one.running.configuration.current.maintenance.settings.paused == "tea"
 
     local(act)
 
