@@ -17,7 +17,8 @@ import uuid
 from collections.abc import Callable
 from typing import Final
 
-from . import chassis, ipmi_commands, ipmi_session, rmcp
+from ...plugins.module_utils.oob import rmcp
+from . import chassis, ipmi_commands, ipmi_session
 
 Bmc = chassis.Bmc
 Chassis = chassis.Chassis

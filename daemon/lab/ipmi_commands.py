@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from . import chassis, ipmi_session, rmcp
+from ...plugins.module_utils.oob import rmcp
+from . import chassis, ipmi_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

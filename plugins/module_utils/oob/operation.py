@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from typing import Callable, List, Optional, Protocol
+from typing import Awaitable, Callable, List, Optional, Protocol
 
 from ..domain import errors, power
 
@@ -11,16 +12,30 @@ FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 0.5
 # A power cycle keeps a node off for about a second: looking more often than that sees it.
 CYCLE_PAUSE = 0.1
+# What an operation leaves of its time for the last answer and for logging out.
+LONGEST_MARGIN = 1.0
+
+Report = Callable[[power.Outcome], None]
 
 
 class Bmc(Protocol):
     """The few verbs a power driver has; each raises errors.PowerFailed when there is no usable answer."""
 
-    def state(self) -> power.State:
+    async def state(self) -> power.State:
         """Read the power state, connecting anew if the connection was lost."""
 
-    def send(self, command: power.Command, /) -> None:
+    async def send(self, command: power.Command, /) -> None:
         """Ask for on, off or cycle, and return when the BMC accepted."""
+
+
+async def within(bmc: Bmc, *, name: str, command: power.Command, deadline: float) -> power.Outcome:
+    """Run one command and give its verdict after `deadline` seconds at the latest, whatever the BMC does."""
+    until = time.monotonic() + deadline - min(LONGEST_MARGIN, deadline / 10)
+    one = Operation(bmc, name=name, command=command, until=until)
+    try:
+        return await asyncio.wait_for(one.run(), deadline)
+    except asyncio.TimeoutError:
+        return power.cut_off(one.verdict(), seconds=deadline)
 
 
 class Operation:
@@ -36,9 +51,9 @@ class Operation:
         name: str,
         command: power.Command,
         until: float,
-        report: Callable[[power.Outcome], None],
+        report: Optional[Report] = None,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._bmc = bmc
         self._name = name
@@ -53,58 +68,21 @@ class Operation:
         self._attempts = 0
         self._failure: Optional[power.Failure] = None
 
-    def run(self) -> power.Outcome:
+    async def run(self) -> power.Outcome:
         """Do it, and return the verdict, which was also the last one reported."""
         try:
-            self._before = self._bmc.state()
+            self._before = await self._bmc.state()
         except errors.PowerFailed as error:
             self._failure = _failure(error)
         else:
             self._failure = power.objection(self._command, before=self._before)
             if power.needs_sending(self._command, before=self._before):
-                self._carry_out()
+                await self._carry_out()
         return self._tell()
 
-    def _carry_out(self) -> None:
-        pause = FIRST_PAUSE
-        accepted = False
-        while True:
-            if not accepted and self._may_send():
-                accepted = self._send()
-            self._read()
-            hopeless = not accepted and self._failure is not None and not _passing(self._failure)
-            if self._is_done() or hopeless or self._clock() >= self._until:
-                return
-            self._sleep(max(0.0, min(pause, self._until - self._clock())))
-            longest = CYCLE_PAUSE if self._command is power.Command.CYCLE else LONGEST_PAUSE
-            pause = min(longest, pause * 2)
-
-    def _may_send(self) -> bool:
-        return self._attempts == 0 or self._command is not power.Command.CYCLE
-
-    def _send(self) -> bool:
-        self._attempts += 1
-        self._tell()
-        try:
-            self._bmc.send(self._command)
-        except errors.PowerFailed as error:
-            self._failure = _failure(error)
-            return False
-        self._failure = None
-        return True
-
-    def _read(self) -> None:
-        try:
-            self._seen.append(self._bmc.state())
-        except errors.PowerFailed:
-            self._seen.append(power.State.UNKNOWN)
-        self._tell()
-
-    def _is_done(self) -> bool:
-        return power.is_done(self._command, before=self._before, seen=self._seen, sent=self._attempts > 0)
-
-    def _tell(self) -> power.Outcome:
-        outcome = power.judge(
+    def verdict(self) -> power.Outcome:
+        """What can be said of the command now."""
+        return power.judge(
             self._command,
             name=self._name,
             before=self._before,
@@ -113,7 +91,49 @@ class Operation:
             seconds=round(self._clock() - self._started, 3),
             failure=self._failure,
         )
-        self._report(outcome)
+
+    async def _carry_out(self) -> None:
+        pause = FIRST_PAUSE
+        accepted = False
+        while True:
+            if not accepted and self._may_send():
+                accepted = await self._send()
+            await self._read()
+            hopeless = not accepted and self._failure is not None and not _passing(self._failure)
+            if self._is_done() or hopeless or self._clock() >= self._until:
+                return
+            await self._sleep(max(0.0, min(pause, self._until - self._clock())))
+            longest = CYCLE_PAUSE if self._command is power.Command.CYCLE else LONGEST_PAUSE
+            pause = min(longest, pause * 2)
+
+    def _may_send(self) -> bool:
+        return self._attempts == 0 or self._command is not power.Command.CYCLE
+
+    async def _send(self) -> bool:
+        self._attempts += 1
+        self._tell()
+        try:
+            await self._bmc.send(self._command)
+        except errors.PowerFailed as error:
+            self._failure = _failure(error)
+            return False
+        self._failure = None
+        return True
+
+    async def _read(self) -> None:
+        try:
+            self._seen.append(await self._bmc.state())
+        except errors.PowerFailed:
+            self._seen.append(power.State.UNKNOWN)
+        self._tell()
+
+    def _is_done(self) -> bool:
+        return power.is_done(self._command, before=self._before, seen=self._seen, sent=self._attempts > 0)
+
+    def _tell(self) -> power.Outcome:
+        outcome = self.verdict()
+        if self._report is not None:
+            self._report(outcome)
         return outcome
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import random
 import shutil
 import socket
@@ -9,7 +8,8 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.lab import bmc_simulator, chassis, ipmi_session, rmcp
+from ansible_collections.roundsman.cluster.daemon.lab import bmc_simulator, chassis, ipmi_session
+from ansible_collections.roundsman.cluster.plugins.module_utils.oob import rakp, rmcp
 
 from tests.unit.daemon.lab import simulated
 
@@ -62,17 +62,18 @@ class Desk:
         assert answer is not None
         return answer[16:]
 
-    def log_in(self) -> ipmi_session.Session:
+    def log_in(self) -> rakp.Channel:
         """Establish a session, and give the console's side of it: what it seals is for the BMC."""
         number = self.open_session()[8:12]
         self.rakp1(number)
         session = self.simulator._sessions[FIRST][int.from_bytes(number, "little")]
-        console = struct.pack("<I", session.console)
-        proof = session._hash(simulated.PASSWORD.encode(), session.nonce + console + session._name)
+        agreement = session._agreement
+        assert agreement is not None
+        proof = agreement.console_proof()
         answer = self.ask(rmcp.packet_20(rmcp.Payload.RAKP3, b"\x03\x00\x00\x00" + number + proof))
         assert answer is not None
         assert answer[17] == ipmi_session.Status.OK
-        return dataclasses.replace(session, console=session.number)
+        return rakp.Channel(agreement, peer=session.number)
 
 
 def message(netfn: int, command: int, data: bytes = b"") -> bytes:

@@ -145,18 +145,8 @@ def test_a_host_name_is_refused() -> None:
         ipmi.check(named)
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (None, power.Reason.TIMEOUT),
-        ("None", power.Reason.TIMEOUT),
-        ("Session no longer connected", power.Reason.TIMEOUT),
-        ("Incorrect password provided", power.Reason.AUTH),
-        ("Unauthorized name in RAKP2", power.Reason.AUTH),
-        ("No Cipher suite match with proposed security algorithms", power.Reason.CIPHER),
-        ("Insufficient resources to create new session (wait)", power.Reason.BUSY),
-        ("Something new", power.Reason.REFUSED),
-    ],
-)
-def test_a_failure_is_classified_by_the_text_of_the_library(text: str | None, reason: power.Reason) -> None:
-    assert ipmi.classify(text) is reason
+@pytest.mark.parametrize(("field", "text"), [("username", "u" * 17), ("password", "p" * 21)])
+def test_a_login_that_ipmi_cannot_carry_is_refused(field: str, text: str) -> None:
+    one = power.Target(name="node1", driver="ipmi", address=FIRST, **{field: text})
+    with pytest.raises(errors.InvalidInput, match="at most"):
+        ipmi.check(one)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, power
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import operation
 
@@ -13,7 +15,7 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
-    def sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
         self.now += seconds
 
 
@@ -25,13 +27,13 @@ class ScriptedBmc:
         self.answers = list(answers)
         self.sent: list[power.Command] = []
 
-    def state(self) -> power.State:
+    async def state(self) -> power.State:
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
         if state is UNKNOWN:
             raise errors.PowerFailed("timeout", "silent")
         return state
 
-    def send(self, command: power.Command, /) -> None:
+    async def send(self, command: power.Command, /) -> None:
         self.sent.append(command)
         answer = self.answers.pop(0) if self.answers else None
         if answer is not None:
@@ -41,10 +43,10 @@ class ScriptedBmc:
 def run(bmc: ScriptedBmc, command: power.Command) -> tuple[power.Outcome, list[power.Outcome]]:
     clock = Clock()
     told: list[power.Outcome] = []
-    outcome = operation.Operation(
+    one = operation.Operation(
         bmc, name="node1", command=command, until=110.0, report=told.append, clock=clock, sleep=clock.sleep
-    ).run()
-    return outcome, told
+    )
+    return asyncio.run(one.run()), told
 
 
 def test_off_is_read_back_until_the_node_is_off() -> None:
@@ -85,22 +87,24 @@ def test_that_a_command_goes_out_is_reported_before_it_does() -> None:
     told: list[power.Outcome] = []
 
     class Watching(ScriptedBmc):
-        def send(self, command: power.Command, /) -> None:
+        async def send(self, command: power.Command, /) -> None:
             assert told[-1].sent
             assert told[-1].after is UNKNOWN
-            super().send(command)
+            await super().send(command)
 
     clock = Clock()
     bmc = Watching(ON, OFF)
-    operation.Operation(
-        bmc,
-        name="node1",
-        command=power.Command.OFF,
-        until=110.0,
-        report=told.append,
-        clock=clock,
-        sleep=clock.sleep,
-    ).run()
+    asyncio.run(
+        operation.Operation(
+            bmc,
+            name="node1",
+            command=power.Command.OFF,
+            until=110.0,
+            report=told.append,
+            clock=clock,
+            sleep=clock.sleep,
+        ).run()
+    )
     assert bmc.sent == [power.Command.OFF]
 
 

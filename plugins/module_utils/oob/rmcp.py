@@ -1,6 +1,7 @@
 """The datagrams of IPMI over LAN: RMCP, the IPMI 1.5 and 2.0 session headers, the IPMI message.
 
-Pure: bytes to values and back. Numbers are little-endian. Source: IPMI 2.0, chapter 13; ASF 2.0, 3.2.4.
+Pure: bytes to values and back, for the console's side and the BMC's. Numbers are little-endian.
+Source: IPMI 2.0, chapter 13; ASF 2.0, 3.2.4.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Union
 
 RMCP = b"\x06\x00\xff"
 CLASS_ASF = 0x06
@@ -21,6 +23,7 @@ AUTH_RMCPP = 0x06
 ENCRYPTED = 0x80
 AUTHENTICATED = 0x40
 BMC_ADDRESS = 0x20
+CONSOLE_ADDRESS = 0x81
 LARGEST = 1024
 
 _HEADER_15 = struct.Struct("<BIIB")
@@ -83,7 +86,18 @@ class Request:
     lun: int
 
 
-def parse(datagram: bytes) -> Ping | Packet15 | Packet20:
+@dataclass(frozen=True)
+class Response:
+    """One IPMI response message: its completion code, and the sequence number of the request that it answers."""
+
+    netfn: int
+    command: int
+    sequence: int
+    code: int
+    data: bytes
+
+
+def parse(datagram: bytes) -> Union[Ping, Packet15, Packet20]:
     """Take a datagram apart.
 
     Raises:
@@ -136,6 +150,35 @@ def parse_request(payload: bytes) -> Request:
         requester=requester,
         sequence=sequence >> 2,
         lun=sequence & 0b11,
+    )
+
+
+def request(netfn: int, command: int, data: bytes = b"", *, sequence: int) -> bytes:
+    """Build a request message to the BMC; `sequence` is of 0 to 63."""
+    head = bytes((BMC_ADDRESS, netfn << 2))
+    body = bytes((CONSOLE_ADDRESS, sequence << 2, command)) + data
+    return head + _checksum(head) + body + _checksum(body)
+
+
+def parse_response(payload: bytes) -> Response:
+    """Read a response message, both of its checksums included.
+
+    Raises:
+        MalformedError: it is too short, no response to the console, or damaged.
+    """
+    if len(payload) < _MESSAGE.size + 2:
+        raise MalformedError("the IPMI message is too short")
+    if sum(payload[:3]) & 0xFF or sum(payload[3:]) & 0xFF:
+        raise MalformedError("a checksum of the IPMI message is wrong")
+    requester, netfn, _, _, sequence, command = _MESSAGE.unpack_from(payload)
+    if requester != CONSOLE_ADDRESS or not netfn & 0b100:
+        raise MalformedError("not a response to the console")
+    return Response(
+        netfn=(netfn >> 2) & ~1,
+        command=command,
+        sequence=sequence >> 2,
+        code=payload[_MESSAGE.size],
+        data=payload[_MESSAGE.size + 1 : -1],
     )
 
 
