@@ -11,7 +11,7 @@ module: oob_power
 short_description: Switch many nodes on or off through their BMCs, and read back that it happened
 version_added: 0.1.0
 description:
-  - Runs one power command at any number of BMCs, several at a time, from the host the task runs on.
+  - Runs one power command at any number of BMCs, all at once, from the host the task runs on.
   - A command is done when the state read back says so. A node that is already in the wanted state is
     left alone. A silent BMC is reported as V(unknown), never as off.
   - A power cycle is sent at most once, only to a node that is on, and counts only when the node was seen
@@ -19,7 +19,8 @@ description:
 author:
   - Contributors to the Roundsman project (@roundsman)
 requirements:
-  - pyghmi >= 1.6.19, on the host the task runs on
+  - cryptography, on the host the task runs on, for the driver V(ipmi)
+  - pyghmi >= 1.6.19, on the host the task runs on, for the driver V(redfish)
 attributes:
   check_mode:
     support: full
@@ -45,7 +46,7 @@ options:
         type: str
         required: true
       driver:
-        description: How to talk to the BMC.
+        description: How to talk to the BMC, V(ipmi) or V(redfish).
         type: str
         default: ipmi
       address:
@@ -53,15 +54,21 @@ options:
         type: str
         required: true
       port:
-        description: The BMC's port.
+        description: The BMC's port; V(0) is the driver's usual one, 623 for V(ipmi) and 443 for V(redfish).
         type: int
-        default: 623
+        default: 0
       username:
         description: The user to log in as.
         type: str
         default: ""
       password:
         description: The user's password.
+        type: str
+        default: ""
+      certificate:
+        description:
+          - Which certificate of the BMC to trust. Empty is one that a known authority signed, V(sha256:FINGERPRINT)
+            that very one, V(any) any at all.
         type: str
         default: ""
   credentials_file:
@@ -76,8 +83,7 @@ options:
     elements: str
   deadline:
     description:
-      - Seconds each BMC has for the whole of the command, counted from when its turn comes. Eight BMCs
-        are spoken to at a time.
+      - Seconds each BMC has for the whole of the command.
     type: float
     default: 30
 """
@@ -144,9 +150,10 @@ TARGET_SPEC: Dict[str, Any] = {
     "name": {"type": "str", "required": True},
     "driver": {"type": "str", "default": credentials.DEFAULT_DRIVER},
     "address": {"type": "str", "required": True},
-    "port": {"type": "int", "default": power.IPMI_PORT},
+    "port": {"type": "int", "default": 0},
     "username": {"type": "str", "default": ""},
     "password": {"type": "str", "default": "", "no_log": True},
+    "certificate": {"type": "str", "default": ""},
 }
 SPEC: Dict[str, Any] = {
     "command": {"type": "str", "required": True, "choices": [command.value for command in power.Command]},

@@ -11,7 +11,6 @@ from typing import Any, Dict, Mapping, Optional, Sequence
 
 from . import errors
 
-IPMI_PORT = 623
 LAST_PORT = 65535
 
 
@@ -67,25 +66,24 @@ _SENTENCES: Mapping[Reason, str] = {
 
 @dataclass(frozen=True)
 class Target:
-    """One node's BMC and how to log in to it.
+    """One node's BMC and how to log in to it; port 0 is the driver's usual one, `certificate` is whom to trust.
 
     Raises:
-        errors.InvalidInput: the name or address is empty, or the port is none.
+        errors.InvalidInput: the name is empty, or the port is none.
     """
 
     name: str
     driver: str
-    address: str
-    port: int = IPMI_PORT
+    address: str = ""
+    port: int = 0
     username: str = ""
     password: str = field(default="", repr=False)
+    certificate: str = ""
 
     def __post_init__(self) -> None:
         if not self.name:
             raise errors.InvalidInput("a power target has no name")
-        if not self.address:
-            raise errors.InvalidInput(f"{self.name}: its BMC has no address")
-        if not 0 < self.port <= LAST_PORT:
+        if not 0 <= self.port <= LAST_PORT:
             raise errors.InvalidInput(f"{self.name}: {self.port} is not a port")
 
 

@@ -15,6 +15,7 @@ FIELDS: Mapping[str, type] = {
     "port": int,
     "username": str,
     "password": str,
+    "certificate": str,
 }
 DEFAULT_DRIVER = "ipmi"
 FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -34,7 +35,7 @@ def load(path: str, *, nodes: Sequence[str]) -> List[power.Target]:
 
 
 def make_target(name: str, entry: object) -> power.Target:
-    """Make a target of a mapping with the keys driver, address, port, username and password.
+    """Make a target of a mapping with the keys driver, address, port, username, password and certificate.
 
     Raises:
         errors.InvalidInput: a key is unknown, a value has the wrong type, or the address is missing.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 from dataclasses import dataclass
-from typing import Callable, Dict, List, Mapping, Protocol, Sequence
+from typing import Callable, Dict, List, Mapping, Protocol, Sequence, Tuple
 
 from ..domain import errors, power
-from . import ipmi
+from . import ipmi, program, redfish
 
 DEADLINE = 30.0
 
@@ -27,8 +28,11 @@ class Driver:
     run: Run
 
 
+PROGRAM = Driver(check=program.check, run=program.run)
+"""The driver of whoever is named by an absolute path instead."""
 DRIVERS: Mapping[str, Driver] = {
     "ipmi": Driver(check=ipmi.check, run=ipmi.run),
+    "redfish": Driver(check=redfish.check, run=redfish.run),
 }
 
 
@@ -56,16 +60,29 @@ def run(
             raise errors.InvalidInput(f"{target.name} is named twice")
         _driver(target, drivers).check(target)
         by_driver.setdefault(target.driver, []).append(target)
-    outcomes: Dict[str, power.Outcome] = {}
-    for name, served in by_driver.items():
-        for one in drivers[name].run(served, command=command, deadline=deadline):
-            outcomes[one.name] = one
+    groups = [(drivers.get(name, PROGRAM), served) for name, served in by_driver.items()]
+    outcomes = {one.name: one for found in _side_by_side(groups, command, deadline) for one in found}
     return [outcomes[target.name] for target in targets]
 
 
+def _side_by_side(
+    groups: Sequence[Tuple[Driver, Sequence[power.Target]]], command: power.Command, deadline: float
+) -> List[List[power.Outcome]]:
+    """Each driver in a thread of its own: they share nothing, and none waits for another."""
+    if len(groups) == 1:
+        return [driver.run(served, command=command, deadline=deadline) for driver, served in groups]
+    with concurrent.futures.ThreadPoolExecutor(len(groups) or 1) as threads:
+        begun = [threads.submit(driver.run, served, command=command, deadline=deadline) for driver, served in groups]
+        return [one.result() for one in begun]
+
+
 def _driver(target: power.Target, drivers: Mapping[str, Driver]) -> Driver:
+    if target.driver.startswith("/"):
+        return PROGRAM
     driver = drivers.get(target.driver)
     if driver is None:
         known = ", ".join(sorted(drivers))
-        raise errors.InvalidInput(f"{target.name}: unknown power driver {target.driver!r}; known: {known}")
+        raise errors.InvalidInput(
+            f"{target.name}: unknown power driver {target.driver!r}; known: {known}, and the absolute path of a program"
+        )
     return driver

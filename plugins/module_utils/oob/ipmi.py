@@ -10,6 +10,7 @@ from typing import List, Mapping, Optional, Sequence
 from ..domain import errors, power
 from . import ipmi_session, operation
 
+PORT = 623
 CHASSIS = 0x00
 CHASSIS_STATUS = 0x01
 CHASSIS_CONTROL = 0x02
@@ -104,7 +105,7 @@ class Bmc:
 
     async def _ask(self, number: int, data: bytes = b"", *, repeats: bool = True) -> bytes:
         if self._link is None:
-            self._link = await ipmi_session.linked(self._target)
+            self._link = await ipmi_session.linked(self._target.address, self._target.port or PORT)
         if self._session is None:
             self._session = await ipmi_session.opened(self._link, self._target)
         try:

@@ -23,6 +23,7 @@ WAITS = (0.5, 0.75, 1.0)
 BUSY_PAUSE = 0.5
 OPEN_ANSWER, RAKP2_HEAD = 12, 40
 LAST_SEQUENCE = 63
+NO_SUITE = "the BMC takes neither cipher suite 17 nor 3"
 
 _STATUSES: Mapping[int, Tuple[power.Reason, str]] = {
     rakp.Status.NO_RESOURCES: (power.Reason.BUSY, "the BMC has no room for another session"),
@@ -32,7 +33,10 @@ _STATUSES: Mapping[int, Tuple[power.Reason, str]] = {
     rakp.Status.UNAUTHORIZED_ROLE: (power.Reason.AUTH, "the user may not be an operator"),
     rakp.Status.UNAUTHORIZED_NAME: (power.Reason.AUTH, "the BMC does not know the user"),
     rakp.Status.INVALID_INTEGRITY: (power.Reason.AUTH, "the password is wrong"),
-    rakp.Status.NO_CIPHER_SUITE: (power.Reason.CIPHER, "the BMC takes neither cipher suite 17 nor 3"),
+    rakp.Status.NO_CIPHER_SUITE: (power.Reason.CIPHER, NO_SUITE),
+    rakp.Status.INVALID_AUTHENTICATION: (power.Reason.CIPHER, NO_SUITE),
+    rakp.Status.INVALID_INTEGRITY_ALGORITHM: (power.Reason.CIPHER, NO_SUITE),
+    rakp.Status.INVALID_CONFIDENTIALITY: (power.Reason.CIPHER, NO_SUITE),
 }
 _CODES: Mapping[int, power.Reason] = {
     0xC0: power.Reason.BUSY,
@@ -142,15 +146,15 @@ class Session:
         self._link.send(self._channel.seal(message))
 
 
-async def linked(target: power.Target) -> Link:
-    """A socket connected to a target's BMC.
+async def linked(address: str, port: int) -> Link:
+    """A socket connected to one BMC.
 
     Raises:
         errors.PowerFailed: there is no way to it.
     """
     try:
         _, link = await asyncio.get_running_loop().create_datagram_endpoint(
-            Link, remote_addr=(target.address, target.port)
+            Link, remote_addr=(address, port)
         )
     except OSError as error:
         raise _unreachable(error) from error

@@ -1,0 +1,140 @@
+"""The power driver that is an external helper program (seed 001, "OOB Program"): PROGRAM COMMAND NODE.
+
+It has 60 seconds for each command, after which its whole process group is ended; it exits with 0, says what was asked
+for as JSON on its standard output, and why not on its standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import stat
+from typing import Any, List, Mapping, Sequence
+
+from ..domain import errors, health, power
+from . import operation
+
+SECONDS = 60.0
+WIDTH = 64
+LONGEST_OUTPUT = 1 << 20
+LONGEST_ERROR = 500
+ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
+_STATES: Mapping[bool, power.State] = {True: power.State.ON, False: power.State.OFF}
+
+
+def check(target: power.Target) -> None:
+    """Refuse a target before anything is started.
+
+    Raises:
+        errors.InvalidInput: its driver is no absolute path, or not that of a file that may be executed.
+    """
+    path = target.driver
+    if not os.path.isabs(path):
+        raise errors.InvalidInput(f"{target.name}: the helper program {path!r} is not an absolute path")
+    try:
+        found = os.stat(path)  # noqa: PTH116 -- the one use of it, on Python 3.9
+    except OSError as error:
+        raise errors.InvalidInput(f"{target.name}: the helper program {path}: {error.strerror}") from error
+    if not stat.S_ISREG(found.st_mode) or not os.access(path, os.X_OK):
+        raise errors.InvalidInput(f"{target.name}: the helper program {path} cannot be executed")
+
+
+def run(targets: Sequence[power.Target], *, command: power.Command, deadline: float) -> List[power.Outcome]:
+    """Run one command at every target, 64 programs side by side; `deadline` is each one's own, in seconds."""
+    return asyncio.run(_run_all(targets, command=command, deadline=deadline))
+
+
+async def _run_all(targets: Sequence[power.Target], *, command: power.Command, deadline: float) -> List[power.Outcome]:
+    at_once = asyncio.Semaphore(WIDTH)
+
+    async def one(target: power.Target) -> power.Outcome:
+        async with at_once:
+            return await operation.within(Bmc(target), name=target.name, command=command, deadline=deadline)
+
+    return list(await asyncio.gather(*(one(target) for target in targets)))
+
+
+class Bmc:
+    """One node's BMC behind a program."""
+
+    def __init__(self, target: power.Target, *, seconds: float = SECONDS) -> None:
+        self._target, self._seconds = target, seconds
+
+    async def state(self) -> power.State:
+        """Ask for `power-status`; a program that cannot tell says so by failing."""
+        told = await self._ask("power-status")
+        powered = told.get("powered") if isinstance(told, dict) else None
+        if not isinstance(powered, bool):
+            raise _failed(power.Reason.DRIVER, f"OOB program said {_shown(told)} for power-status")
+        return _STATES[powered]
+
+    async def send(self, command: power.Command, /) -> None:
+        """Ask for on, off or cycle."""
+        await self._ask(f"power-{command.value}")
+
+    async def health(self) -> List[health.Item]:
+        """Ask for `health`."""
+        told = await self._ask("health")
+        try:
+            return health.parse_items(told)
+        except errors.InvalidInput as error:
+            raise _failed(power.Reason.DRIVER, f"OOB program said {error}") from error
+
+    async def _ask(self, command: str) -> Any:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                self._target.driver,
+                command,
+                self._target.name,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+                cwd="/",
+                env=ENVIRONMENT,
+                limit=LONGEST_OUTPUT,
+            )
+        except OSError as error:
+            raise _failed(power.Reason.DRIVER, f"OOB program execution failed ({error.strerror})") from error
+        try:
+            output, said = await asyncio.wait_for(process.communicate(), self._seconds)
+        except asyncio.TimeoutError:
+            text = "OOB program execution timeout exceeded, OOB program execution aborted"
+            raise _failed(power.Reason.TIMEOUT, text) from None
+        finally:
+            await _end(process)
+        if process.returncode != 0:
+            raise _failed(power.Reason.REFUSED, f"OOB program execution failed ({_why(process.returncode, said)})")
+        return _parsed(output)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End what is left of a program's group, whoever of it is still there."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+def _why(status: object, said: bytes) -> str:
+    text = " ".join(said.decode(errors="replace").split())[:LONGEST_ERROR]
+    return text or f"exit status {status}"
+
+
+def _parsed(output: bytes) -> Any:
+    if not output.strip():
+        return None
+    try:
+        return json.loads(output)
+    except ValueError as error:
+        raise _failed(power.Reason.DRIVER, f"OOB program said no JSON: {_shown(output[:80])}") from error
+
+
+def _shown(told: object) -> str:
+    return "nothing" if told is None else ascii(told)[:100]
+
+
+def _failed(reason: power.Reason, text: str) -> errors.PowerFailed:
+    return errors.PowerFailed(reason.value, text)
