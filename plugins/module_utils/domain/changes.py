@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Callable, Mapping, Sequence, Union
 
 from . import cluster as clusters
-from . import errors, incidents, job_filters, membership
+from . import epo, errors, incidents, job_filters, membership
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,21 @@ class SettingsStand:
 
 
 @dataclass(frozen=True)
+class EpoStands:
+    """An emergency power off holds the cluster; one that stands already keeps its beginning."""
+
+    nodes: tuple[str, ...]
+    instances: tuple[str, ...]
+    by: str
+    returning: bool
+
+
+@dataclass(frozen=True)
+class EpoGone:
+    """No emergency power off holds the cluster any more."""
+
+
+@dataclass(frozen=True)
 class FilterStands:
     """A filter of the job queue has exactly this value."""
 
@@ -113,6 +128,8 @@ Change = Union[
     IncidentForgotten,
     RoundStands,
     SettingsStand,
+    EpoStands,
+    EpoGone,
     FilterStands,
     FilterGone,
     membership.ParametersStand,
@@ -215,6 +232,16 @@ def _settings_stand(cluster: clusters.Cluster, change: SettingsStand, now: float
     return _put_maintenance(cluster, now, settings=change.settings)
 
 
+def _epo_stands(cluster: clusters.Cluster, change: EpoStands, now: float) -> clusters.Cluster:
+    for uuid in change.nodes:
+        _node(cluster, uuid)
+    for uuid in change.instances:
+        _instance(cluster, uuid)
+    known = cluster.maintenance.epo
+    stands = epo.Epo(**dataclasses.asdict(change), since=known.since if known else now)
+    return _put_maintenance(cluster, now, epo=stands)
+
+
 def _node(cluster: clusters.Cluster, uuid: str) -> clusters.Node:
     # By UUID alone: a name in the configuration is a reference to nothing, and its lock is another lock.
     if uuid not in cluster.nodes:
@@ -273,6 +300,8 @@ _RULES: Mapping[type, Callable[[clusters.Cluster, object, float], clusters.Clust
     IncidentForgotten: _incident_forgotten,  # type: ignore[dict-item]
     RoundStands: _round_stands,  # type: ignore[dict-item]
     SettingsStand: _settings_stand,  # type: ignore[dict-item]
+    EpoStands: _epo_stands,  # type: ignore[dict-item]
+    EpoGone: lambda cluster, _, now: _put_maintenance(cluster, now, epo=None),
     FilterStands: _filter_stands,  # type: ignore[dict-item]
     FilterGone: _filter_gone,  # type: ignore[dict-item]
     **membership.RULES,

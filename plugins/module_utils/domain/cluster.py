@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Mapping, Optional, Union
 
+from . import epo as epo_rules
 from . import errors, job_filters
 from . import incidents as incident_rules
 
@@ -150,12 +151,13 @@ class Settings:
 
 @dataclass(frozen=True)
 class Maintenance:
-    """The state of maintenance: settings, incidents and the jobs of the round at work."""
+    """The state of maintenance: settings, incidents, the jobs of the round at work, an emergency power off."""
 
     settings: Settings = field(default_factory=Settings)
     incidents: tuple[incident_rules.Incident, ...] = ()
     round: int = 0
     jobs: tuple[int, ...] = ()
+    epo: Optional[epo_rules.Epo] = None
     serial_no: int = 1
     ctime: float = 0.0
     mtime: float = 0.0

@@ -7,7 +7,11 @@ from typing import Mapping
 
 from . import changes, errors
 
+WHOLE = "cluster/BGL"
+"""The lock of who changes the cluster as a whole."""
 RECORDABLE: Mapping[str, type] = {
+    "epo_gone": changes.EpoGone,
+    "epo_stands": changes.EpoStands,
     "instance_nodes": changes.InstanceNodes,
     "instance_state": changes.InstanceState,
     "node_powered": changes.NodePowered,
@@ -41,8 +45,7 @@ def decode(value: Mapping[str, object]) -> changes.Change:
             raise errors.InvalidInput(f"{value['change']}: there is no field {name!r}")
     for name, one in expected.items():
         _check(str(value["change"]), name, fields.get(name), str(one.type))
-    if isinstance(fields.get("secondaries"), list):
-        fields["secondaries"] = tuple(fields["secondaries"])
+    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
     change: changes.Change = kind(**fields)
     return change
 
@@ -60,4 +63,6 @@ def lock_of(change: changes.Change) -> str:
         return f"instance/{change.instance}"
     if isinstance(change, (changes.NodePowered, changes.NodeRole)):
         return f"node/{change.node}"
+    if isinstance(change, (changes.EpoStands, changes.EpoGone)):
+        return WHOLE
     raise errors.InvalidInput(f"a play cannot record {type(change).__name__}")

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def paused(cluster: clusters.Cluster, incident: incidents.Incident) -> work.Refusal | None:
-    """While maintenance is paused, nothing is done for anybody."""
+    """While maintenance is paused, or an emergency power off stands, nothing is done for anybody."""
+    if cluster.maintenance.epo is not None:
+        reason, unblock = "an emergency power off stands", "the end of `roundsman cluster epo --on`"
+        return _refusal(cluster, incident, reason=reason, unblock=unblock)
     text = cluster.maintenance.settings.paused
     if not text:
         return None

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, epo, errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import epo as planning
+
+from tests.unit import small_cluster
+
+
+def cluster(*, oob: str = "ipmi") -> clusters.Cluster:
+    """i1 runs on node2 with its copy on node3; node10 has no BMC; node1 is the master."""
+    made = small_cluster.make()
+    nodes = {
+        uuid: dataclasses.replace(one, ndparams={"oob_program": "!"} if uuid == "n10" else {})
+        for uuid, one in made.nodes.items()
+    }
+    own = dataclasses.replace(made.cluster, ndparams={"oob_program": oob})
+    return dataclasses.replace(made, nodes=nodes, cluster=own)
+
+
+CLUSTER = cluster()
+
+
+def step(preview: planning.Preview, uuid: str) -> planning.NodeStep:
+    return next(one for one in preview.steps if one.uuid == uuid)
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "found"),
+    [
+        (["node2", "n3", "node2"], {}, ["n2", "n3"]),
+        (["rack one"], {"by_group": True}, ["n1", "n2", "n10", "n3"]),
+        (["other"], {"by_group": True}, []),
+        ([], {"everything": True}, ["n1", "n2", "n10", "n3"]),
+    ],
+)
+def test_nodes_are_meant_by_name_by_group_or_all(names: list[str], options: dict[str, bool], found: list[str]) -> None:
+    assert planning.chosen(CLUSTER, names, **{"by_group": False, "everything": False, **options}) == found
+
+
+@pytest.mark.parametrize(
+    ("names", "by_group", "everything"),
+    [([], False, False), ([], True, False), (["node1"], False, True), ([], True, True), (["nobody"], False, False)],
+)
+def test_nothing_named_is_not_everything(names: list[str], by_group: bool, everything: bool) -> None:
+    with pytest.raises(errors.InvalidInput):
+        planning.chosen(CLUSTER, names, by_group=by_group, everything=everything)
+
+
+def test_off_stops_what_runs_there_and_leaves_the_own_node_for_last() -> None:
+    preview = planning.off(CLUSTER, CLUSTER.nodes)
+    assert [one.name for one in preview.steps] == ["node2", "node3", "node10", "node1"]
+    assert step(preview, "n2").instances == ("inst1",)
+    assert [one.power for one in preview.steps] == [True, True, False, False]
+    assert (step(preview, "n10").note, step(preview, "n1").note) == (planning.NO_OOB, planning.SELF)
+    assert (preview.last, preview.degraded) == ("node1", ())
+
+
+def test_an_instance_that_is_down_is_not_stopped() -> None:
+    down = changes.apply(CLUSTER, changes.InstanceState("i1", "down"), now=1.0)
+    assert planning.off(down, ["n2"]).instances == ()
+
+
+def test_who_loses_only_a_copy_goes_on_and_is_named() -> None:
+    preview = planning.off(CLUSTER, ["n3"])
+    assert (preview.instances, preview.degraded, preview.last) == ((), ("inst1",), "")
+
+
+def test_a_node_that_is_offline_is_powered_off_but_not_contacted() -> None:
+    off = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.nodes["n2"], offline=True))
+    found = step(planning.off(off, ["n2"]), "n2")
+    assert (found.contact, found.power, found.instances, found.note) == (False, True, (), planning.OFFLINE)
+
+
+def test_a_node_that_is_off_on_record_is_asked_again() -> None:
+    off = changes.apply(CLUSTER, changes.NodePowered("n3", powered=False), now=1.0)
+    found = step(planning.off(off, ["n3"]), "n3")
+    assert (found.contact, found.power, "off on record" in found.note) == (False, True, True)
+
+
+def test_a_code_stands_for_exactly_one_preview() -> None:
+    first = planning.off(CLUSTER, ["n2", "n3"])
+    assert first.code == planning.off(CLUSTER, ["n3", "n2"]).code
+    down = changes.apply(CLUSTER, changes.InstanceState("i1", "down"), now=1.0)
+    others = [planning.off(CLUSTER, ["n2"]), planning.off(down, ["n2", "n3"]), planning.off(cluster(oob="!"), ["n2", "n3"])]
+    assert len({first.code, *(one.code for one in others)}) == 4
+
+
+def standing(cluster: clusters.Cluster) -> clusters.Cluster:
+    return changes.apply(cluster, changes.EpoStands(("n2", "n3"), ("i1",), "ops", returning=False), now=7.0)
+
+
+def test_on_starts_what_was_stopped_and_nothing_else() -> None:
+    found = planning.on(standing(CLUSTER), ["n2", "n3"])
+    assert (found.on, [one.name for one in found.steps], found.instances) == (True, ["node2", "node3"], ("inst1",))
+
+
+def test_without_an_emergency_there_is_no_return() -> None:
+    with pytest.raises(errors.Refused, match="no emergency power off stands"):
+        planning.on(CLUSTER, ["n2"])
+
+
+@pytest.mark.parametrize(("answering", "found"), [({"n2", "n3"}, {"n2": ["i1"]}), ({"n2"}, {}), ({"n3"}, {})])
+def test_an_instance_starts_when_all_its_nodes_answer(answering: set[str], found: dict[str, list[str]]) -> None:
+    assert planning.startable(CLUSTER, ["i1", "gone"], answering=answering) == found
+
+
+def test_an_emergency_keeps_its_beginning_and_ends() -> None:
+    once = standing(CLUSTER)
+    assert once.maintenance.epo == epo.Epo(("n2", "n3"), ("i1",), "ops", since=7.0)
+    again = changes.apply(once, changes.EpoStands(("n2", "n3"), ("i1",), "ops", returning=True), now=9.0)
+    assert again.maintenance.epo == epo.Epo(("n2", "n3"), ("i1",), "ops", since=7.0, returning=True)
+    assert changes.apply(again, changes.EpoGone(), now=10.0).maintenance.epo is None
+    with pytest.raises(errors.NotFound):
+        changes.apply(CLUSTER, changes.EpoStands(("nobody",), (), "", returning=False), now=1.0)
