@@ -36,7 +36,7 @@ class Record(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid")
     owner: str
     livelock: str
-    change: dict[str, Any]
+    changes: list[dict[str, Any]] = pydantic.Field(min_length=1, max_length=100_000)
 
 
 def add(routes: APIRouter, service: Service) -> None:
@@ -54,9 +54,11 @@ def add(routes: APIRouter, service: Service) -> None:
     @routes.post("/record", response_model=dict[str, bool])
     async def record(body: Record) -> Response:
         owner = _owner(service, body)
-        change = recording.decode(body.change)
-        locks.refuse_unless_alone(service.desk.table.locks_of(owner), recording.lock_of(change))
-        await service.configuration.commit(lambda _: [change])
+        stated = [recording.decode(one) for one in body.changes]
+        held = service.desk.table.locks_of(owner)
+        for change in stated:
+            locks.refuse_unless_alone(held, recording.lock_of(change))
+        await service.configuration.commit(lambda _: stated)
         service.rounds.wake()
         return Json({"recorded": True})
 

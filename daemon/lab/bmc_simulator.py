@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import os
+import random
 import select
 import socket
 import struct
@@ -18,7 +19,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ...plugins.module_utils.oob import rmcp
-from . import chassis, ipmi_commands, ipmi_session
+from . import chassis, ipmi_calls, ipmi_commands, ipmi_session, session_table
 
 Bmc = chassis.Bmc
 Chassis = chassis.Chassis
@@ -27,8 +28,6 @@ MemoryChassis = chassis.MemoryChassis
 # Linux's number; Python 3.11's socket module does not name it.
 IP_PKTINFO: Final = 8
 _PKTINFO: Final = struct.Struct("=I4s4s")
-SESSION_IDLE: Final = 60.0
-SESSIONS_PER_BMC: Final = 32
 OPEN_REQUEST: Final = 32
 
 _RAKP_ANSWERS: Final = {
@@ -43,8 +42,10 @@ Peer = tuple[str, int]
 class Simulator:
     """Answers for the BMCs that `lookup` finds by address; unknown addresses stay silent.
 
-    `delay` is the time before each answer, in seconds: some clients miss an answer that comes at once.
-    `off_time` is how long a power cycle keeps a chassis off.
+    `delay` is the time before each answer, in seconds: some clients miss an answer that comes at once. `off_time` is
+    how long a power cycle keeps a chassis off, `slow_time` how long one with the fault `slow` takes to follow.
+    `sessions` is how many a BMC has room for. `loss` is the share of datagrams lost in each direction; which ones
+    follows from `seed`.
     """
 
     def __init__(
@@ -53,13 +54,20 @@ class Simulator:
         *,
         delay: float = 0.001,
         off_time: float = 0.5,
+        slow_time: float = 2.0,
+        sessions: int = session_table.SESSIONS_PER_BMC,
+        loss: float = 0.0,
+        seed: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._lookup = lookup
         self._delay = delay
         self._off_time = off_time
+        self._slow_time = slow_time
         self._clock = clock
-        self._sessions: dict[str, dict[int, ipmi_session.Session]] = {}
+        self._loss = loss
+        self._chance = random.Random(seed)  # noqa: S311 -- which datagrams are lost is no secret
+        self._sessions = session_table.SessionTable(limit=sessions, clock=clock)
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._socket: socket.socket | None = None
@@ -109,7 +117,7 @@ class Simulator:
 
     def session_count(self) -> int:
         """Count the sessions that are open or being opened."""
-        return sum(len(self._live(address)) for address in self._sessions)
+        return self._sessions.count()
 
     def answer(self, datagram: bytes, *, address: str) -> bytes | None:
         """Give the answer of the BMC at an address to one datagram, None when it stays silent."""
@@ -134,34 +142,50 @@ class Simulator:
             return self._answer_inside(packet, bmc, address)
         if packet.kind is rmcp.Payload.OPEN_SESSION_REQUEST:
             return self._open(payload, bmc, address)
+        kind = _RAKP_ANSWERS.get(packet.kind)
+        return self._answer_rakp(packet, kind, address) if kind is not None else None
+
+    def _answer_rakp(self, packet: rmcp.Packet20, kind: rmcp.Payload, address: str) -> bytes | None:
+        payload = packet.payload
         if len(payload) < ipmi_session.RAKP_HEADER:
             raise rmcp.MalformedError("the RAKP message is too short")
         number = int.from_bytes(payload[4:8], "little")
-        session = self._live(address).get(number)
-        kind = _RAKP_ANSWERS.get(packet.kind)
-        if kind is None:
-            return None
+        session = self._sessions.find(address, number)
         if session is None:
             status = ipmi_session.Status.INVALID_SESSION
             return rmcp.packet_20(kind, ipmi_session.rakp_error(payload, status, 0))
-        session.used = self._clock()
-        first = packet.kind is rmcp.Payload.RAKP1
-        return rmcp.packet_20(kind, session.rakp2(payload) if first else session.rakp4(payload))
+        if packet.kind is rmcp.Payload.RAKP1:
+            return rmcp.packet_20(kind, session.rakp2(payload))
+        if payload[1]:  # the console does not take the BMC's proof
+            self._sessions.drop(address, number)
+            return None
+        return rmcp.packet_20(kind, session.rakp4(payload))
 
     def _answer_inside(self, packet: rmcp.Packet20, bmc: chassis.Bmc, address: str) -> bytes | None:
-        session = self._live(address).get(packet.session)
+        session = self._sessions.find(address, packet.session)
         if session is None:
             return None
         request = rmcp.parse_request(session.open(packet))
-        session.used = self._clock()
         given = ipmi_commands.answer(request, bmc=bmc, session=session.number)
-        if given.power_on_later:
-            self._later(self._off_time, lambda: bmc.chassis.set_power(True))
+        self._act(given, bmc.chassis)
         if given.closes:
-            del self._sessions[address][session.number]
+            self._sessions.drop(address, session.number)
         if given.silent:
             return None
         return session.seal(rmcp.response(request, code=given.code, data=given.data))
+
+    def _act(self, given: ipmi_calls.Answer, node: chassis.Chassis) -> None:
+        """Let the chassis follow: at once, or after a while."""
+        on = given.sets
+        if on is None:
+            return
+        wait = self._slow_time if chassis.SLOW in node.faults() else 0.0
+        if wait:
+            self._later(wait, lambda: node.set_power(on))
+        else:
+            node.set_power(on)
+        if given.power_on_later:
+            self._later(wait + self._off_time, lambda: node.set_power(True))
 
     def _open(self, payload: bytes, bmc: chassis.Bmc, address: str) -> bytes:
         if len(payload) < OPEN_REQUEST:
@@ -172,7 +196,7 @@ class Simulator:
         if suite is None:
             status = ipmi_session.Status.NO_CIPHER_SUITE
             return rmcp.packet_20(kind, ipmi_session.rakp_error(payload, status, console))
-        if not self._make_room(address):
+        if not self._sessions.make_room(address):
             status = ipmi_session.Status.NO_RESOURCES
             return rmcp.packet_20(kind, ipmi_session.rakp_error(payload, status, console))
         session = ipmi_session.Session(
@@ -183,39 +207,26 @@ class Simulator:
             guid=uuid.uuid5(uuid.NAMESPACE_OID, address).bytes,
             used=self._clock(),
         )
-        self._sessions[address][session.number] = session
+        self._sessions.add(address, session)
         head = struct.pack("<BBBBII", payload[0], 0, ipmi_session.ADMINISTRATOR, 0, console, session.number)
         return rmcp.packet_20(kind, head + payload[8:32])
-
-    def _make_room(self, address: str) -> bool:
-        """Let a full BMC give up its oldest half-open session; established ones are kept."""
-        sessions = self._live(address)
-        if len(sessions) < SESSIONS_PER_BMC:
-            return True
-        half_open = [number for number, session in sessions.items() if not session.established]
-        if half_open:
-            del sessions[half_open[0]]
-        return bool(half_open)
-
-    def _live(self, address: str) -> dict[int, ipmi_session.Session]:
-        """Give one BMC's sessions, those that were idle too long dropped."""
-        sessions = self._sessions.setdefault(address, {})
-        oldest = self._clock() - SESSION_IDLE
-        for number in [number for number, session in sessions.items() if session.used < oldest]:
-            del sessions[number]
-        return sessions
 
     def _receive(self, server: socket.socket) -> None:
         try:
             datagram, ancillary, _, peer = server.recvmsg(rmcp.LARGEST + 1, socket.CMSG_SPACE(_PKTINFO.size))
         except OSError:
             return  # an ICMP error of an earlier answer, or a datagram that was dropped meanwhile
+        if self._loses():
+            return
         for level, kind, data in ancillary:
             if (level, kind) == (socket.IPPROTO_IP, IP_PKTINFO):
                 address = _PKTINFO.unpack(data)[2]
                 answer = self.answer(datagram, address=socket.inet_ntoa(address))
-                if answer is not None:
+                if answer is not None and not self._loses():
                     self._later(self._delay, _Send(server, answer, peer, address))
+
+    def _loses(self) -> bool:
+        return self._loss > 0 and self._chance.random() < self._loss
 
     def _later(self, seconds: float, act: Callable[[], None]) -> None:
         heapq.heappush(self._agenda, (self._clock() + seconds, next(self._order), act))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
+from . import event_log
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -12,12 +14,14 @@ SUITE_SHA1: Final = 3
 SUITE_SHA256: Final = 17
 
 # The faults: never answers; accepts a control without effect; is too busy for a control;
-# carries a control out but never answers it; tells the opposite of the power state.
+# carries a control out but never answers it; tells the opposite of the power state; takes its time to follow.
+# A fault of a sensor is its name and what it shall read, such as `Fan1=critical`: sensors.py.
 DEAD: Final = "dead"
 STUBBORN: Final = "stubborn"
 BUSY: Final = "busy"
 MUTE: Final = "mute"
 LYING: Final = "lying"
+SLOW: Final = "slow"
 
 
 class Chassis(Protocol):
@@ -32,12 +36,13 @@ class Chassis(Protocol):
 
 @dataclass(frozen=True)
 class Bmc:
-    """One BMC: its chassis, its only user, and the cipher suites it accepts."""
+    """One BMC: its chassis, its only user, the cipher suites it accepts, and its event log."""
 
     chassis: Chassis
     username: str
     password: str = field(repr=False)
     suites: frozenset[int] = frozenset({SUITE_SHA1, SUITE_SHA256})
+    log: event_log.EventLog = field(default_factory=event_log.EventLog)
 
 
 class MemoryChassis:

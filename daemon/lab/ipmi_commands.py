@@ -1,37 +1,26 @@
 """The IPMI commands that a simulated BMC knows, by network function and number.
 
-Source: IPMI 2.0, chapters 20, 22 and 28; completion codes in table 5-2.
+Source: IPMI 2.0, chapters 20, 22 and 28.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from ...plugins.module_utils.oob import rmcp
-from . import chassis, ipmi_session
+from . import chassis, ipmi_session, ipmi_storage
+from .ipmi_calls import Answer, Call, Code, Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
+
+    from ...plugins.module_utils.oob import rmcp
 
 CIPHER_LIST_PART: Final = 16
 POWER_IS_ON: Final = 0x01
-
-
-class Code(IntEnum):
-    """The completion codes used here."""
-
-    OK = 0x00
-    LEVEL_TOO_HIGH = 0x81
-    UNKNOWN_SESSION = 0x87
-    BUSY = 0xC0
-    UNKNOWN_COMMAND = 0xC1
-    TOO_SHORT = 0xC7
-    INVALID_FIELD = 0xCC
-    NEEDS_SESSION = 0xD4
-    NOT_IN_THIS_STATE = 0xD5
+# A chassis device with an event log, an SDR repository and sensors (20.1).
+DUTIES: Final = 0x80 | 0x04 | 0x02 | 0x01
 
 
 class Control(IntEnum):
@@ -42,30 +31,6 @@ class Control(IntEnum):
     CYCLE = 2
     RESET = 3
     SOFT_OFF = 5
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a command gives back: its code and data, and what it leaves to the simulator.
-
-    `silent`: send nothing; `power_on_later`: the chassis is off now and comes back on; `closes`: the
-    session ends after this answer.
-    """
-
-    code: Code = Code.OK
-    data: bytes = b""
-    silent: bool = False
-    power_on_later: bool = False
-    closes: bool = False
-
-
-@dataclass(frozen=True)
-class Call:
-    """One request at one BMC; `session` is its number, None outside of one."""
-
-    bmc: chassis.Bmc
-    data: bytes
-    session: int | None
 
 
 def answer(request: rmcp.Request, *, bmc: chassis.Bmc, session: int | None) -> Answer:
@@ -81,7 +46,7 @@ def answer(request: rmcp.Request, *, bmc: chassis.Bmc, session: int | None) -> A
 
 
 def _device_id(_: Call) -> Answer:
-    return Answer(data=bytes((0x20, 1, 1, 0, 0x02, 0x80)) + bytes(5))
+    return Answer(data=bytes((0x20, 1, 1, 0, 0x02, DUTIES)) + bytes(5))
 
 
 def _auth_capabilities(call: Call) -> Answer:
@@ -129,23 +94,18 @@ def _chassis_control(call: Call) -> Answer:
     silent = chassis.MUTE in faults
     if chassis.STUBBORN in faults or control is Control.RESET:
         return Answer(silent=silent)
-    node.set_power(control is Control.ON)
-    return Answer(silent=silent, power_on_later=control is Control.CYCLE)
+    on = control is Control.ON
+    call.bmc.log.power(on=on)
+    return Answer(silent=silent, sets=on, power_on_later=control is Control.CYCLE)
 
 
-@dataclass(frozen=True)
-class _Entry:
-    run: Callable[[Call], Answer]
-    length: int = 0
-    needs_session: bool = True
-
-
-_COMMANDS: Mapping[tuple[int, int], _Entry] = {
-    (0x00, 0x01): _Entry(_chassis_status),
-    (0x00, 0x02): _Entry(_chassis_control, length=1),
-    (0x06, 0x01): _Entry(_device_id),
-    (0x06, 0x38): _Entry(_auth_capabilities, length=2, needs_session=False),
-    (0x06, 0x3B): _Entry(_set_privilege, length=1),
-    (0x06, 0x3C): _Entry(_close_session, length=4),
-    (0x06, 0x54): _Entry(_cipher_suites, length=3, needs_session=False),
+_COMMANDS: Mapping[tuple[int, int], Entry] = {
+    (0x00, 0x01): Entry(_chassis_status),
+    (0x00, 0x02): Entry(_chassis_control, length=1),
+    (0x06, 0x01): Entry(_device_id),
+    (0x06, 0x38): Entry(_auth_capabilities, length=2, needs_session=False),
+    (0x06, 0x3B): Entry(_set_privilege, length=1),
+    (0x06, 0x3C): Entry(_close_session, length=4),
+    (0x06, 0x54): Entry(_cipher_suites, length=3, needs_session=False),
+    **ipmi_storage.COMMANDS,
 }

@@ -15,7 +15,8 @@ from ..plugin_utils import holding
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     """Record a change: `instance_nodes`, `instance_state`, `node_powered` or `node_role`, with its fields.
 
-    The play must hold what the change is about; the configuration itself is written by whoever may.
+    Several are recorded together as the list `changes`. The play must hold what they are about; the configuration
+    itself is written by whoever may.
     """
 
     _requires_connection = False
@@ -24,9 +25,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         result: dict[str, Any] = super().run(tmp, task_vars)
         root = str((task_vars or {}).get("roundsman_root", "/"))
         try:
-            change = recording.decode(self._task.args)
-            if not self._task.check_mode:
-                holding.record(holding.play(root, pid=os.getppid()), change, now=time.time())
+            given = self._task.args.get("changes")
+            stated = [recording.decode(one) for one in ([self._task.args] if given is None else given)]
+            if stated and not self._task.check_mode:
+                holding.record(holding.play(root, pid=os.getppid()), *stated, now=time.time())
         except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}
-        return {**result, "changed": True, "recorded": dict(self._task.args)}
+        return {**result, "changed": bool(stated), "recorded": dict(self._task.args)}

@@ -91,26 +91,29 @@ def _hold_by_hand(one: Play, known: dict[str, Any] | None, wants: Mapping[str, M
     durable_files.replace(one.state, json.dumps({**known, "locks": held}).encode())
 
 
-def record(one: Play, change: changes.Change, *, now: float) -> None:
-    """Record what became true.
+def record(one: Play, *stated: changes.Change, now: float) -> None:
+    """Record what became true, all of it or nothing.
 
     Raises:
-        Refused: the play does not hold what the change is about, or only shares it.
+        Refused: the play does not hold what a change is about, or only shares it.
         StoreFailed: it could not be made durable.
     """
-    encoded, known = recording.encode(change), _state(one) or {"locks": {}}
-    locks.refuse_unless_alone(_modes(known["locks"]), recording.lock_of(change))
+    encoded, known = [recording.encode(change) for change in stated], _state(one) or {"locks": {}}
+    held = _modes(known["locks"])
+    for change in stated:
+        locks.refuse_unless_alone(held, recording.lock_of(change))
     if one.run is not None:
-        run_records.append(one.run, encoded)
+        for line in encoded:
+            run_records.append(one.run, line)
     elif known["alone"]:
         from .config import store  # noqa: PLC0415 - reading the document's types costs a run a fifth of a second
 
         with _turn(one):
             if not livelocks.is_alive(one.livelock):
                 raise errors.Refused("record: the keeper of this play's locks has ended, and nothing is held any more")
-            store.commit(one.where, [change], now=now)
+            store.commit(one.where, list(stated), now=now)
     else:
-        body = {"owner": one.name, "livelock": one.name, "change": encoded}
+        body = {"owner": one.name, "livelock": one.name, "changes": encoded}
         # What became true stays true while the daemon restarts, and our locks outlive it.
         _client().post_until_answered(one.where.socket, "/2/record", body, patience=PATIENCE)
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
-from . import errors
+from . import errors, power
 
 
 class Status(Enum):
@@ -25,6 +25,7 @@ class Status(Enum):
 WARNING_BIT, CRITICAL_BIT, FAILED_BIT = 1, 2, 4
 _REDFISH: Mapping[str, Status] = {"OK": Status.OK, "Warning": Status.WARNING, "Critical": Status.CRITICAL}
 _WORST = (Status.CRITICAL, Status.WARNING, Status.OK)
+TROUBLE = frozenset({Status.CRITICAL, Status.WARNING})
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Health:
-    """What one node's BMC says; `reason` is a value of `power.Reason`, None when it could be asked."""
+    """What one node's BMC says; `reason` is a value of `power.Reason`, None when all of it could be asked."""
 
     name: str
     items: Sequence[Item] = ()
@@ -46,9 +47,9 @@ class Health:
 
     @property
     def status(self) -> Status:
-        """The worst of the items; OK takes at least one that is known to be."""
-        known = {one.status for one in self.items}
-        return next((one for one in _WORST if one in known), Status.UNKNOWN)
+        """The worst of the items; OK takes at least one that is known to be, and nothing left unasked."""
+        found = worst(one.status for one in self.items)
+        return found if self.reason is None or found in TROUBLE else Status.UNKNOWN
 
     def as_dict(self) -> Dict[str, Any]:
         """Give the health as JSON values."""
@@ -59,6 +60,17 @@ class Health:
             "reason": self.reason,
             "text": self.text,
         }
+
+
+def silent(name: str, *, seconds: float, items: Sequence[Item] = ()) -> Health:
+    """Judge a BMC that had not told everything at its deadline; what it told stands."""
+    return Health(name, items, power.Reason.TIMEOUT.value, f"no answer within {seconds:g} s")
+
+
+def worst(statuses: Iterable[Status]) -> Status:
+    """The worst that is known; none is unknown."""
+    known = set(statuses)
+    return next((one for one in _WORST if one in known), Status.UNKNOWN)
 
 
 def of_reading(bits: int, *, is_available: bool) -> Status:
@@ -92,4 +104,6 @@ def _parse_item(pair: object) -> Item:
     try:
         return Item(pair[0], Status(pair[1]))
     except ValueError:
-        raise errors.InvalidInput(f"health of {pair[0]}: {pair[1]!r} is none of OK, WARNING, CRITICAL, UNKNOWN") from None
+        raise errors.InvalidInput(
+            f"health of {pair[0]}: {pair[1]!r} is none of OK, WARNING, CRITICAL, UNKNOWN"
+        ) from None

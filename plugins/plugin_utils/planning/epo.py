@@ -121,6 +121,14 @@ def startable(cluster: clusters.Cluster, remembered: Iterable[str], *, answering
     return found
 
 
+def facts(cluster: clusters.Cluster, names: Iterable[str]) -> list[dict[str, object]]:
+    """What a node needs to know of instances (names or UUIDs) to start or stop them."""
+    found = [cluster.instance(name) for name in names]
+    return [
+        {"name": one.name, "hypervisor": one.hypervisor, "memory": one.memory, "vcpus": one.vcpus} for one in found
+    ]
+
+
 def _off_step(cluster: clusters.Cluster, node: clusters.Node) -> NodeStep:
     contact = clusters.reachable(cluster, node)
     running = [one.name for one in cluster.primaries(node.uuid) if one.is_up] if contact else []

@@ -202,13 +202,13 @@ def test_a_play_by_hand_holds_and_records_while_its_livelock_is_held(local: Call
         lock = f"node/{uuid(one)}"
         hold = {"owner": "play-1", "livelock": "play-1", "wants": {lock: "exclusive"}}
         change = {"change": "node_powered", "node": uuid(one), "powered": False}
-        record = {"owner": "play-1", "livelock": "play-1", "change": change}
+        record = {"owner": "play-1", "livelock": "play-1", "changes": [change]}
         assert (await one.refused("POST", "/2/hold", hold))[0] == 409
         with livelock(one.running.where, "play-1"):
             status, text = await one.refused("POST", "/2/record", record)
             assert (status, text) == (409, f"{lock} is not held: call hold first")
             assert (await one.ask("POST", "/2/hold", hold)).json() == {lock: "exclusive"}
-            other = {**record, "change": {**change, "node": uuid(one, "node3")}}
+            other = {**record, "changes": [{**change, "node": uuid(one, "node3")}]}
             assert (await one.refused("POST", "/2/record", other))[0] == 409
             assert (await one.ask("POST", "/2/record", record)).json() == {"recorded": True}
             assert not store.read(one.running.where.config).node("node2").powered
@@ -227,7 +227,7 @@ def test_a_play_by_hand_holds_and_records_while_its_livelock_is_held(local: Call
 def test_a_play_that_has_all_nodes_records_each_and_one_that_shares_them_none(local: Callable[..., None]) -> None:
     async def act(one: Reached) -> None:
         play = {"owner": "play-1", "livelock": "play-1"}
-        record = {**play, "change": {"change": "node_powered", "node": uuid(one), "powered": False}}
+        record = {**play, "changes": [{"change": "node_powered", "node": uuid(one), "powered": False}]}
         with livelock(one.running.where, "play-1"):
             await one.ask("POST", "/2/hold", {**play, "wants": {"node/[lockset]": "shared"}})
             status, text = await one.refused("POST", "/2/record", record)
@@ -243,7 +243,7 @@ def test_a_play_that_has_all_nodes_records_each_and_one_that_shares_them_none(lo
 @pytest.mark.parametrize("change", [{}, {"change": "explode"}, {"change": "node_powered", "node": 5, "powered": True}])
 def test_what_is_no_change_is_not_recorded(local: Callable[..., None], change: dict[str, Any]) -> None:
     async def act(one: Reached) -> None:
-        body = {"owner": "a", "livelock": "a", "change": change}
+        body = {"owner": "a", "livelock": "a", "changes": [change]}
         assert (await one.refused("POST", "/2/record", body))[0] == 400
 
     local(act)

@@ -8,7 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.lab import bmc_simulator, chassis, ipmi_session
+from ansible_collections.roundsman.cluster.daemon.lab import bmc_simulator, chassis, ipmi_session, session_table
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import rakp, rmcp
 
 from tests.unit.daemon.lab import simulated
@@ -66,7 +66,8 @@ class Desk:
         """Establish a session, and give the console's side of it: what it seals is for the BMC."""
         number = self.open_session()[8:12]
         self.rakp1(number)
-        session = self.simulator._sessions[FIRST][int.from_bytes(number, "little")]
+        session = self.simulator._sessions.find(FIRST, int.from_bytes(number, "little"))
+        assert session is not None
         agreement = session._agreement
         assert agreement is not None
         proof = agreement.console_proof()
@@ -151,16 +152,16 @@ def test_a_proof_before_the_challenge_is_refused() -> None:
 def test_a_session_that_is_idle_for_a_minute_is_forgotten() -> None:
     desk = Desk()
     session = desk.open_session()[8:12]
-    desk.clock.now = bmc_simulator.SESSION_IDLE
+    desk.clock.now = session_table.SESSION_IDLE
     assert desk.rakp1(session)[1] == ipmi_session.Status.OK
-    desk.clock.now += bmc_simulator.SESSION_IDLE + 1
+    desk.clock.now += session_table.SESSION_IDLE + 1
     assert desk.rakp1(session)[1] == ipmi_session.Status.INVALID_SESSION
 
 
 def test_the_number_of_sessions_is_bounded_and_the_oldest_half_open_one_goes() -> None:
     desk = Desk()
-    sessions = [desk.open_session()[8:12] for _ in range(bmc_simulator.SESSIONS_PER_BMC + 1)]
-    assert desk.simulator.session_count() == bmc_simulator.SESSIONS_PER_BMC
+    sessions = [desk.open_session()[8:12] for _ in range(session_table.SESSIONS_PER_BMC + 1)]
+    assert desk.simulator.session_count() == session_table.SESSIONS_PER_BMC
     assert desk.rakp1(sessions[0])[1] == ipmi_session.Status.INVALID_SESSION
     assert desk.rakp1(sessions[-1])[1] == ipmi_session.Status.OK
 

@@ -290,7 +290,7 @@ def test_with_a_daemon_its_table_is_asked_and_it_gets_the_change(
     same = {"owner": one.name, "livelock": one.name}
     assert daemon.asked == [
         ("/2/hold", {**same, "wants": {"node/n3": "exclusive"}, "time_limit": 5}),
-        ("/2/record", {**same, "change": recording.encode(OFF)}),
+        ("/2/record", {**same, "changes": [recording.encode(OFF)]}),
     ]
     assert livelocks.is_alive(one.livelock)
     os.close(store.open_lock(where))

@@ -63,3 +63,12 @@ def test_items_of_a_helper_program_are_pairs() -> None:
 def test_anything_else_is_refused(document: object) -> None:
     with pytest.raises(errors.InvalidInput):
         health.parse_items(document)
+
+
+@pytest.mark.parametrize(
+    ("items", "status"),
+    [([], Status.UNKNOWN), ([Status.OK], Status.UNKNOWN), ([Status.OK, Status.WARNING], Status.WARNING)],
+)
+def test_what_was_left_unasked_may_be_bad_but_bad_is_bad(items: list[Status], status: Status) -> None:
+    told = health.Health("node1", [health.Item(str(one), one) for one in items], reason="timeout")
+    assert told.status is status

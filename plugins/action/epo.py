@@ -1,0 +1,145 @@
+"""The action `epo`: what an emergency power off, or its return, would do; and, once confirmed, the hold for it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ansible.plugins.action import ActionBase
+
+from ..module_utils.domain import changes, errors, locks, recording, tree
+from ..module_utils.domain.locks import Mode
+from ..plugin_utils import holding
+from ..plugin_utils.config import store
+from ..plugin_utils.planning import epo
+
+if TYPE_CHECKING:
+    from ..module_utils.domain import cluster as clusters
+
+_SPEC = {
+    "on": {"type": "bool", "default": False},
+    "names": {"type": "list", "elements": "str", "default": []},
+    "groups": {"type": "bool", "default": False},
+    "all": {"type": "bool", "default": False},
+    "confirm": {"type": "str", "default": ""},
+    "force": {"type": "bool", "default": False},
+    "batch": {"type": "int", "default": 10},
+    "time_limit": {"type": "float", "default": 120},
+}
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+    """Return the preview with its code; with this code as `confirm`, or by `force`, hold the cluster for it first.
+
+    The hold of all maintenance is made durable before anything else is waited for.
+    """
+
+    _requires_connection = False
+    _VALID_ARGS = frozenset(_SPEC)
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
+        where = tree.Tree(Path(str((task_vars or {}).get("roundsman_root", "/"))))
+        try:
+            cluster = store.read(where.config)
+            preview = _preview(cluster, options)
+            go = not self._task.check_mode and (options["force"] or bool(options["confirm"]))
+            if go:
+                _check_confirmed(preview, options)
+                cluster, preview = _held(where, cluster, preview, options)
+        except errors.RoundsmanError as error:
+            return {**result, "failed": True, "msg": str(error)}
+        return {**result, "changed": go, "confirmed": go, **_told(cluster, preview, batch=options["batch"])}
+
+
+def _preview(cluster: clusters.Cluster, options: dict[str, Any]) -> epo.Preview:
+    known = cluster.maintenance.epo
+    if known is not None and not (options["names"] or options["all"] or options["groups"]):
+        # A second call goes on where the first one stopped.
+        nodes = [uuid for uuid in known.nodes if uuid in cluster.nodes]
+    else:
+        nodes = epo.chosen(cluster, options["names"], by_group=options["groups"], everything=options["all"])
+    return epo.on(cluster, nodes) if options["on"] else epo.off(cluster, nodes)
+
+
+def _check_confirmed(preview: epo.Preview, options: dict[str, Any]) -> None:
+    if not options["force"] and options["confirm"] != preview.code:
+        raise errors.Refused(
+            f"{options['confirm']!r} confirms another preview than this one, whose code is {preview.code}: read it again"
+        )
+
+
+def _held(
+    where: tree.Tree, cluster: clusters.Cluster, preview: epo.Preview, options: dict[str, Any]
+) -> tuple[clusters.Cluster, epo.Preview]:
+    """Make the hold of all maintenance durable, then wait for whatever is at work on these nodes."""
+    play = holding.play(str(where.root), pid=os.getppid())
+    holding.hold(play, {recording.WHOLE: Mode.EXCLUSIVE}, time_limit=options["time_limit"])
+    holding.record(play, _standing(cluster, preview), now=time.time())
+    holding.hold(play, _wants(cluster, preview), time_limit=options["time_limit"])
+    cluster = store.read(where.config)
+    again = _preview(cluster, options)
+    if again.code != preview.code and not options["force"]:
+        raise errors.Refused(
+            f"the cluster changed while the locks were waited for; maintenance is held: look again, code {again.code}"
+        )
+    return cluster, again
+
+
+def _standing(cluster: clusters.Cluster, preview: epo.Preview) -> changes.EpoStands:
+    known = cluster.maintenance.epo
+    nodes, instances = (known.nodes, known.instances) if known else ((), ())
+    stopped = [cluster.instance(name).uuid for name in preview.instances] if not preview.on else []
+    return changes.EpoStands(
+        nodes=tuple(dict.fromkeys([*nodes, *(step.uuid for step in preview.steps)])),
+        instances=tuple(dict.fromkeys([*instances, *stopped])),
+        by=known.by if known else getpass.getuser(),
+        returning=preview.on,
+    )
+
+
+def _wants(cluster: clusters.Cluster, preview: epo.Preview) -> dict[str, Mode]:
+    if len(preview.steps) == len(cluster.nodes):
+        return {locks.set_of("instance/x"): Mode.EXCLUSIVE, locks.set_of("node/x"): Mode.EXCLUSIVE}
+    among = {step.uuid for step in preview.steps}
+    touched = [uuid for uuid, one in cluster.instances.items() if among & set(one.nodes)]
+    return dict.fromkeys([f"instance/{uuid}" for uuid in touched] + [f"node/{uuid}" for uuid in among], Mode.EXCLUSIVE)
+
+
+def _told(cluster: clusters.Cluster, preview: epo.Preview, *, batch: int) -> dict[str, Any]:
+    power = [step.name for step in preview.steps if step.power]
+    return {
+        "code": preview.code,
+        "nodes": {step.name: step.uuid for step in preview.steps},
+        "contact": [step.name for step in preview.steps if step.contact and step.instances],
+        "instances": {step.name: epo.facts(cluster, step.instances) for step in preview.steps},
+        "power": power,
+        "batches": _batches(preview, batch),
+        "last": preview.last,
+        "msg": _lines(preview),
+    }
+
+
+def _batches(preview: epo.Preview, size: int) -> list[list[str]]:
+    """The nodes to power, so many at a time, and never of two groups together."""
+    groups: dict[str, list[str]] = {}
+    for step in preview.steps:
+        if step.power:
+            groups.setdefault(step.group, []).append(step.name)
+    return [names[start : start + size] for names in groups.values() for start in range(0, len(names), size)]
+
+
+def _lines(preview: epo.Preview) -> list[str]:
+    verb = "start" if preview.on else "stop"
+    lines = []
+    for step in preview.steps:
+        todo = [f"{verb} {', '.join(step.instances)}"] if step.instances else []
+        todo += [f"power {'on' if preview.on else 'off'}"] if step.power else []
+        lines.append(f"{step.name}: {'; '.join(todo) or 'nothing'}" + (f" ({step.note})" if step.note else ""))
+    if preview.degraded:
+        lines.append(f"go on without their second copy: {', '.join(preview.degraded)}")
+    return [*lines, f"code {preview.code}"]
