@@ -4,40 +4,53 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...plugins.module_utils.domain import errors, tree
-from ...plugins.plugin_utils import daemon_client, sealed_json
-from ...plugins.plugin_utils.config import document, history, store
+from ...plugins.plugin_utils import daemon_client, durable_files, sealed_json, secret_files
+from ...plugins.plugin_utils.config import differences, document, history, store
 from . import client, output, questions, wording
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from ...plugins.module_utils.domain import cluster as clusters
 
 app = typer.Typer(help="The configuration as a document.", no_args_is_help=True)
-File = Annotated[Path | None, typer.Argument(metavar="FILE", help="The document; standard output without it.")]
+File = Annotated[
+    Path | None, typer.Argument(metavar="FILE", help="The document; standard output without it, or with -.")
+]
 Given = Annotated[Path, typer.Argument(metavar="FILE", help="The document; its checksum need not fit any more.")]
 Version = Annotated[int | None, typer.Option("--version", help="A version of `roundsman config history`.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Force = Annotated[bool, typer.Option("--force", help="Even while jobs run that rely on the configuration.")]
+Replace = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
+Last = Annotated[int | None, typer.Option("--last", min=1, metavar="N", help="Only the newest N versions.")]
+NAMED = 3
+"""Of more objects of one kind only the number is told."""
 
 
 @app.command(epilog="Example: roundsman config export --version 41 before.json")
-def export(ctx: typer.Context, file: File = None, *, version: Version = None) -> None:
-    """Write the configuration, or an earlier version of it, as a JSON document; it works without the daemon too."""
+def export(ctx: typer.Context, file: File = None, *, version: Version = None, force: Replace = False) -> None:
+    """Write the configuration, or an earlier version of it, as a JSON document; it works without the daemon too.
+
+    The file is for its owner only: the document tells all of the cluster.
+    """
     path = _where(ctx).config
     data = (path if version is None else history.get(path, version).path).read_bytes()
     document.unseal(data)
-    if file is None:
+    if file is None or file == Path("-"):
         output.as_json(data.decode())
-    else:
-        file.write_bytes(data)
+        return
+    if os.path.lexists(file) and not (force and file.is_file()):
+        raise errors.Refused(f"{file} is there already: {'it is no file' if force else 'use --force to replace it'}")
+    durable_files.replace(file, data, mode=secret_files.PRIVATE)
 
 
 @app.command("import", epilog="Example: roundsman config import edited.json")
@@ -46,7 +59,7 @@ def import_(ctx: typer.Context, file: Given, *, yes: Yes = False, force: Force =
     text = sealed_json.opened(file.read_bytes())
     wanted = document.load(text)
     where = _where(ctx)
-    for line in differences(_known(where), wanted):
+    for line in _preview(_known(where), wanted):
         output.line(line)
     questions.confirm(f"Take over the configuration in {file}?", yes=yes)
     if daemon_client.answers(where.socket):
@@ -63,35 +76,71 @@ def import_(ctx: typer.Context, file: Given, *, yes: Yes = False, force: Force =
     output.line(f"The configuration is version {wanted.serial_no} now; no daemon runs.")
 
 
-@app.command("history", epilog="Example: roundsman config history -o json")
-def history_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> None:
-    """List the versions that are kept: the newest ones, and one an hour for a day."""
-    known = history.versions(_where(ctx).config)
+@app.command("history", epilog="Example: roundsman config history --last 3")
+def history_(ctx: typer.Context, *, last: Last = None, form: output.Option = output.Format.TABLE) -> None:
+    """List the versions that are kept, the newest and one an hour for a day, and what each changed."""
+    found = _compared(history.versions(_where(ctx).config), last=last)
     if form is output.Format.JSON:
-        rows = [{"serial_no": one.serial_no, "time": one.time, "size": one.size} for one in known]
-        output.as_json(json.dumps(rows))
+        output.as_json(json.dumps([_row(one, changes) for one, changes in found]))
         return
     now = time.time()
-    cells = [(one.serial_no, f"{wording.age(one.time, now=now)} ago", one.size) for one in known]
-    output.table(("Version", "Committed", "Bytes"), cells, empty="No version is kept.")
+    cells = [
+        (one.serial_no, f"{wording.age(one.time, now=now)} ago", one.size, _summary(changes)) for one, changes in found
+    ]
+    output.table(("Version", "Committed", "Bytes", "Changes"), cells, empty="No version is kept.")
 
 
-def differences(before: clusters.Cluster | None, after: clusters.Cluster) -> list[str]:
+Changes = list[differences.Difference] | str | None
+"""What a version changed, or why that cannot be told; None when the version before it is not kept."""
+
+
+def _compared(known: Sequence[history.Version], *, last: int | None) -> Iterator[tuple[history.Version, Changes]]:
+    """The newest versions; of the documents two at a time are in memory."""
+    listed = known if last is None else known[-last:]
+    before: dict[str, Any] | None = None
+    for one in known[-len(listed) - 1 :]:
+        changes: Changes = None
+        try:
+            after = document.raw(one.path.read_bytes())
+        except FileNotFoundError:
+            continue  # it was let go of in the meantime
+        except errors.InvalidInput as error:
+            after, changes = None, f"damaged: {error}"
+        if before is not None and after is not None:
+            changes = differences.between(before, after)
+        if one in listed:
+            yield one, changes
+        before = after
+
+
+def _row(one: history.Version, changes: Changes) -> dict[str, Any]:
+    told = {"serial_no": one.serial_no, "time": one.time, "size": one.size}
+    if isinstance(changes, list):
+        return {**told, "changes": [dataclasses.asdict(each) for each in changes], "problem": None}
+    return {**told, "changes": None, "problem": changes}
+
+
+def _summary(changes: Changes) -> str | None:
+    return ("; ".join(map(_told, changes)) or "none") if isinstance(changes, list) else changes
+
+
+def _preview(before: clusters.Cluster | None, after: clusters.Cluster) -> list[str]:
     """What another configuration means, in a few lines."""
     if before is None:
         return [f"new: {len(after.nodes)} nodes, {len(after.instances)} instances"]
-    lines = []
-    for name in ("nodegroups", "nodes", "instances", "filters"):
-        counted = Counter(_compared(getattr(before, name), getattr(after, name)))
-        if told := ", ".join(f"{counted[how]} {how}" for how in ("added", "changed", "removed") if counted[how]):
-            lines.append(f"{name}: {told}")
-    lines += [name for name in ("cluster", "maintenance") if getattr(before, name) != getattr(after, name)]
-    return lines or ["nothing differs"]
+    found = differences.between(json.loads(document.dump(before)), json.loads(document.dump(after)))
+    return [_told(one) for one in found] or ["nothing differs"]
 
 
-def _compared(before: Any, after: Any) -> list[str]:
-    found = ["added" for one in after if one not in before] + ["removed" for one in before if one not in after]
-    return found + ["changed" for one in after if one in before and before[one] != after[one]]
+def _told(one: differences.Difference) -> str:
+    if "" in one.changed:
+        return f"{one.kind} ({', '.join(one.changed[''])})"
+    parts = {"added": one.added, "removed": one.removed, "changed": tuple(one.changed)}
+    if sum(map(len, parts.values())) > NAMED:
+        return f"{one.kind}: " + ", ".join(f"{len(names)} {how}" for how, names in parts.items() if names)
+    told = [f"{name} {how}" for how in ("added", "removed") for name in parts[how]]
+    told += [f"{name} ({', '.join(fields)})" for name, fields in one.changed.items()]
+    return f"{one.kind}: {', '.join(told)}"
 
 
 def _known(where: tree.Tree) -> clusters.Cluster | None:

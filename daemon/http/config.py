@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from fastapi import Request  # noqa: TC002 - FastAPI reads the annotations
 from fastapi.responses import Response
 
-from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import sealed_json
 from ...plugins.plugin_utils.config import document, history
 from .answers import Json
@@ -34,11 +34,9 @@ def add(routes: APIRouter, service: Service) -> None:
     @routes.put("/config")
     async def take_over(request: Request, *, force: bool = False) -> Response:
         cluster = readable(await request.body())
-        if not force and (at_work := service.queue.unfinished(service.queue.jobs)):
-            raise errors.Refused(
-                f"{len(at_work)} jobs have not ended, and rely on the configuration: wait, or use force"
-            )
-        after = await service.configuration.replace(cluster)
+        rest = contextlib.nullcontext() if force else service.queue.at_rest()
+        async with service.rounds.between_steps(), rest:
+            after = await service.configuration.replace(cluster)
         service.rounds.wake()
         return Json({"serial_no": after.serial_no})
 

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import errors, job_filters
 from ...plugins.plugin_utils.opcodes import contract, registry
-from . import op_ids, scheduling, values
+from . import op_ids, scheduling, store, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from .store import Store
 
 
 def check(jobs: Iterable[values.Job]) -> None:
@@ -20,9 +18,11 @@ def check(jobs: Iterable[values.Job]) -> None:
 
     Raises:
         InvalidInput: a job has no opcode, or one is unknown, has wrong parameters, an impossible priority, or is to be
-            tried without being done although only its play would know.
+            tried without being done although only its play would know; or no file can hold it.
     """
     for job in jobs:
+        # Before it is written together with others, which would fail with it.
+        store.encode(job)
         if not job.opcodes:
             raise errors.InvalidInput("a job has at least one opcode")
         for opcode in job.opcodes:
@@ -71,8 +71,8 @@ def promised(jobs: Iterable[values.Job]) -> Iterator[int]:
 class Arrivals:
     """Jobs on their way into the queue: whatever comes while a write is under way shares the next one."""
 
-    def __init__(self, store: Store, admit: Callable[[Sequence[values.Job]], None]) -> None:
-        self._store = store
+    def __init__(self, queue: store.Store, admit: Callable[[Sequence[values.Job]], None]) -> None:
+        self._store = queue
         self._admit = admit
         self._waiting: list[tuple[Sequence[values.Job], asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
@@ -91,10 +91,10 @@ class Arrivals:
             self._writer = asyncio.get_running_loop().create_task(self._write())
         await asyncio.shield(done)
 
-    async def stop(self) -> None:
-        """Let the write that is under way end."""
+    async def landed(self) -> None:
+        """Wait until those that are on their way are in the queue, or are refused."""
         if self._writer is not None:
-            await self._writer
+            await asyncio.shield(self._writer)
 
     async def _write(self) -> None:
         while self._waiting:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,8 @@ from ...plugins.module_utils.domain import errors
 from . import accepting, archiving, book, dependencies, driving, turns, values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+    from pathlib import Path
 
     from .ports import Ports
 
@@ -30,6 +32,7 @@ class Queue:
         *,
         limit: Callable[[], int],
         archive_after: float = 0,
+        archive_keep: float = 0,
         on_change: Callable[[], None],
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
@@ -37,12 +40,14 @@ class Queue:
         self._book = book.Book(ports.store, clock=ports.clock, on_change=on_change)
         self._limit = limit
         self._archive_after = archive_after
-        self._tidying: asyncio.Task[None] | None = None
+        self._archive_keep = archive_keep
+        self._tidying: list[asyncio.Task[None]] = []
         self._on_change = on_change
         self._on_end = on_end
         self._turns = turns.Turns(ports, self._book, limit=limit, submit=self, on_end=self._tell_end)
         self._archivist = archiving.Archivist(ports, self._book)
         self._arrivals = accepting.Arrivals(ports.store, self._admit)
+        self._is_at_rest = False
         self._next_id = 1 + max(ports.store.highest_id(), *accepting.promised(self.jobs.values()), 0)
 
     @property
@@ -94,6 +99,8 @@ class Queue:
         Raises:
             InvalidInput, Refused, StoreFailed: as for `add`.
         """
+        if self._is_at_rest:
+            raise errors.Refused("the configuration is being taken over, and no jobs are taken: ask again in a moment")
         ids = self.reserve(len(jobs))
         new = self._checked([dataclasses.replace(job, id=number) for job, number in zip(jobs, ids, strict=True)])
         await self._arrivals.take(new)
@@ -107,6 +114,24 @@ class Queue:
         """
         await self._arrivals.take(self._checked(jobs))
 
+    @contextlib.asynccontextmanager
+    async def at_rest(self) -> AsyncIterator[None]:
+        """As long as this lasts all jobs have ended, and none is submitted; those on their way are waited for first.
+
+        Raises:
+            Refused: some have not ended.
+        """
+        self._is_at_rest = True
+        try:
+            await self._arrivals.landed()
+            if at_work := self.unfinished(self.jobs):
+                raise errors.Refused(
+                    f"{len(at_work)} jobs have not ended, and rely on the configuration: wait, or use force"
+                )
+            yield
+        finally:
+            self._is_at_rest = False
+
     def resume(self) -> None:
         """After a start: go on with every job that had not ended; locks are kept only where an opcode is at work."""
         at_work = {driving.owner(job.id) for job in self.jobs.values() if _is_running(job)}
@@ -119,7 +144,9 @@ class Queue:
             elif not job.is_final:
                 self._turns.line_up(job.id)
         if self._archive_after:
-            self._tidying = asyncio.get_running_loop().create_task(self._archivist.run(after=self._archive_after))
+            self._tidying.append(asyncio.create_task(self._archivist.run(after=self._archive_after)))
+        if self._archive_keep:
+            self._tidying.append(asyncio.create_task(self._archivist.clear(keep=self._archive_keep)))
 
     async def cancel(self, job_id: int, *, kill: bool) -> values.Job:
         """Cancel a job: what has not started never starts; what runs is killed, or finishes when `kill` is false.
@@ -138,7 +165,7 @@ class Queue:
             if kill:
                 self._turns.interrupt(job_id)
                 await self._book.until_end(job_id)
-        return self.jobs[job_id]
+        return self.find(job_id)
 
     def change_priority(self, job_id: int, priority: int) -> values.Job:
         """Give the opcodes of a job that are queued or wait another priority.
@@ -218,11 +245,23 @@ class Queue:
         """Move all jobs to the archive that ended longer ago, and that maintenance does not go by; returns them."""
         return await self._archivist.archive_older_than(seconds)
 
+    async def archived(self, count: int, *, before: int | None = None) -> list[values.Job]:
+        """The newest jobs of the archive, at most so many and only those before a number, by number.
+
+        Raises:
+            StoreFailed: one cannot be read.
+        """
+        return await asyncio.to_thread(self._ports.store.newest_archived, count, before=before)
+
+    def folder_of(self, job: values.Job) -> Path:
+        """Where a job has the files of its runs, be it in the queue or archived."""
+        return self._ports.store.folder_of(job)
+
     async def stop(self) -> None:
         """Let go of all jobs; their processes run on and are adopted by the next daemon."""
-        await self._arrivals.stop()
-        if self._tidying is not None:
-            self._tidying.cancel()
+        await self._arrivals.landed()
+        for task in self._tidying:
+            task.cancel()
         await self._turns.stop()
 
     def _checked(self, jobs: Sequence[values.Job]) -> list[values.Job]:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import json
+import logging
 import os
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.module_utils.domain.locks import Mode
 from ...plugins.plugin_utils import durable_files, livelocks, sealed_json
-from . import table
+from . import holders, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+LOG = logging.getLogger(__name__)
+RETRY_SECONDS = 5.0
 
 
 async def ended(livelock: Path) -> None:
@@ -29,18 +35,27 @@ async def ended(livelock: Path) -> None:
             done.set_result(None)
 
     def wait() -> None:
-        try:
-            descriptor = os.open(livelock, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            loop.call_soon_threadsafe(tell)
-            return
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-        os.close(descriptor)
+        with contextlib.suppress(FileNotFoundError):
+            descriptor = _opened(livelock)
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            os.close(descriptor)
         if not loop.is_closed():
             loop.call_soon_threadsafe(tell)
 
     threading.Thread(target=wait, name=f"livelock {livelock}", daemon=True).start()
     await done
+
+
+def _opened(livelock: Path) -> int:
+    """Open a livelock, be it later: when no more files can be open, its owner has not ended."""
+    while True:
+        try:
+            return os.open(livelock, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            LOG.exception("%s cannot be opened, and is tried again in %s s", livelock, RETRY_SECONDS)
+            time.sleep(RETRY_SECONDS)
 
 
 class Desk:
@@ -50,12 +65,12 @@ class Desk:
         self.table = table.Table()
         self._path = path
         self._clock = clock
-        self._grants: dict[table.Owner, asyncio.Future[None]] = {}
-        self._watches: dict[table.Owner, asyncio.Task[None]] = {}
+        self._grants: dict[holders.Owner, asyncio.Future[bool]] = {}
+        self._watches: dict[holders.Owner, asyncio.Task[None]] = {}
 
     async def acquire(
         self,
-        owner: table.Owner,
+        owner: holders.Owner,
         wants: Mapping[str, Mode],
         *,
         priority: int = 0,
@@ -70,6 +85,7 @@ class Desk:
         """
         granted = self.table.request(owner, wants, priority=priority, purpose=purpose, now=self._clock())
         self._watch(owner)
+        is_saved = False
         if owner not in granted:
             waiting = self._grants[owner] = asyncio.get_running_loop().create_future()
             self._tell(granted)
@@ -82,7 +98,7 @@ class Desk:
                     raise errors.LockRefused(
                         f"locks not granted within {time_limit:g} s: they are held or awaited by {blockers}"
                     )
-                waiting.result()
+                is_saved = waiting.result()
             except asyncio.CancelledError:
                 self.forget_request(owner)
                 raise
@@ -90,10 +106,10 @@ class Desk:
                 self._grants.pop(owner, None)
         else:
             self._tell(granted)
-        if wants:
+        if wants and not is_saved:
             self._save()
 
-    def release(self, owner: table.Owner, names: Iterable[str] | None = None) -> None:
+    def release(self, owner: holders.Owner, names: Iterable[str] | None = None) -> None:
         """Free some of the locks of an owner, or everything it holds or waits for."""
         if not self.table.locks_of(owner) and not self.table.is_waiting(owner):
             return
@@ -101,29 +117,21 @@ class Desk:
         waiting = self._grants.get(owner)
         if names is None and waiting is not None and not waiting.done():
             waiting.set_exception(errors.LockRefused(f"{owner.name} has ended, and what it waited for is withdrawn"))
-        try:
-            self._save()
-        finally:
-            # On a full disk too: each of them makes its grant durable itself before it acts, or fails.
-            self._tell(granted)
+        self._save_and_tell(granted)
 
-    def forget_request(self, owner: table.Owner) -> None:
+    def forget_request(self, owner: holders.Owner) -> None:
         """Take back what an owner waits for; what it holds it keeps."""
         self._tell(self.table.withdraw(owner))
 
-    def downgrade(self, owner: table.Owner, names: Iterable[str]) -> None:
+    def downgrade(self, owner: holders.Owner, names: Iterable[str]) -> None:
         """Share what an owner holds alone.
 
         Raises:
             LockRefused: it does not hold one of them.
         """
-        granted = self.table.downgrade(owner, names)
-        try:
-            self._save()
-        finally:
-            self._tell(granted)
+        self._save_and_tell(self.table.downgrade(owner, names))
 
-    def reprioritize(self, owner: table.Owner, priority: int) -> None:
+    def reprioritize(self, owner: holders.Owner, priority: int) -> None:
         """Let an owner wait with another priority."""
         self._tell(self.table.reprioritize(owner, priority))
 
@@ -146,25 +154,37 @@ class Desk:
             ) from error
 
     def _take_over(self, row: Mapping[str, Any]) -> None:
-        owner = table.Owner(row["owner"], row["livelock"])
+        owner = holders.Owner(row["owner"], row["livelock"])
         if owner.livelock and not livelocks.is_alive(Path(owner.livelock)):
             return
-        for lock, mode in row["locks"].items():
-            self.table.hold(owner, lock, Mode(mode))
-        self.table.holdings[owner] = table.Holding(row["purpose"], row["since"])
+        held = {lock: Mode(mode) for lock, mode in row["locks"].items()}
+        self.table.restore(owner, held, holders.Holding(row["purpose"], row["since"]))
         self._watch(owner)
 
-    def _tell(self, granted: list[table.Owner]) -> None:
+    def _save_and_tell(self, granted: list[holders.Owner]) -> None:
+        is_saved = False
+        try:
+            self._save()
+            is_saved = True
+        finally:
+            # On a full disk too: each of them makes its grant durable itself before it acts, or fails.
+            self._tell(granted, is_saved=is_saved)
+
+    def _tell(self, granted: list[holders.Owner], *, is_saved: bool = False) -> None:
         for owner in granted:
             future = self._grants.get(owner)
             if future is not None and not future.done():
-                future.set_result(None)
+                future.set_result(is_saved)
 
-    def _watch(self, owner: table.Owner) -> None:
+    def _watch(self, owner: holders.Owner) -> None:
         async def wait() -> None:
             await ended(Path(owner.livelock))
             del self._watches[owner]
-            self.release(owner)
+            try:
+                self.release(owner)
+            except errors.StoreFailed:
+                # They are free, and the next change of the table writes it down.
+                LOG.exception("the locks of %s are free, but that could not be written", owner.name)
 
         if owner.livelock and owner not in self._watches:
             self._watches[owner] = asyncio.get_running_loop().create_task(wait())

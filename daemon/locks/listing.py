@@ -9,26 +9,36 @@ from ...plugins.module_utils.domain import locks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .table import Owner, Request, Table
+    from .table import Table
+    from .waiting import Request
 
 
 def rows(table: Table, *, name_of: Callable[[str], str]) -> list[dict[str, Any]]:
     """Every lock that somebody holds or wants, in the order in which locks are taken; `name_of` names a UUID.
 
-    Times are unix seconds.
+    Times are unix seconds; `behind` are those for whom a request waits, ten of them at most.
     """
-    waiting: dict[str, list[Request]] = {}
+    held, waiting = table.held, dict[str, list[dict[str, Any]]]()
     for request in table.waiting:
-        for lock in request.wants:
-            waiting.setdefault(lock, []).append(request)
+        told = _wanted(request, behind=table.blockers(request.owner))
+        for lock, mode in request.wants.items():
+            waiting.setdefault(lock, []).append({**told, "mode": mode.value})
     return [
         {
             "lock": lock,
             "name": readable(lock, name_of),
-            "owners": [_held(table, lock, owner) for owner in table.held.get(lock, {})],
-            "waiting": [_wanted(table, lock, request) for request in waiting.get(lock, [])],
+            "owners": [
+                {
+                    "owner": owner.name,
+                    "mode": mode.value,
+                    "purpose": table.holdings[owner].purpose,
+                    "since": table.holdings[owner].since,
+                }
+                for owner, mode in held.get(lock, {}).items()
+            ],
+            "waiting": waiting.get(lock, []),
         }
-        for lock in sorted({*table.held, *waiting}, key=locks.rank)
+        for lock in sorted({*held, *waiting}, key=locks.rank)
     ]
 
 
@@ -38,22 +48,11 @@ def readable(lock: str, name_of: Callable[[str], str]) -> str:
     return f"{level}/{name_of(name)}"
 
 
-def _held(table: Table, lock: str, owner: Owner) -> dict[str, Any]:
-    holding = table.holdings[owner]
-    return {
-        "owner": owner.name,
-        "mode": table.held[lock][owner].value,
-        "purpose": holding.purpose,
-        "since": holding.since,
-    }
-
-
-def _wanted(table: Table, lock: str, request: Request) -> dict[str, Any]:
+def _wanted(request: Request, *, behind: list[str]) -> dict[str, Any]:
     return {
         "owner": request.owner.name,
-        "mode": request.wants[lock].value,
         "purpose": request.purpose,
         "since": request.since,
         "priority": request.priority,
-        "behind": table.blockers(request.owner),
+        "behind": behind,
     }

@@ -1,4 +1,4 @@
-"""The lock table: who holds what, who waits, and who is next (seed 004, "Locking"; DESIGN, "Jobs").
+"""The lock table: who is granted what, and who is next (seed 004, "Locking"; DESIGN, "Jobs").
 
 A request asks for several locks at once and gets all or none. Requests are served by priority, then arrival; one that
 clashes with an earlier waiting request waits behind it, so nobody is overtaken, save that a shared request joins a
@@ -12,69 +12,47 @@ a set lock touches every lock of its level that somebody holds or wants.
 
 from __future__ import annotations
 
-import bisect
 import heapq
 import itertools
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import errors, locks
 from ...plugins.module_utils.domain.locks import Mode
+from . import blocking, holders, waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from .holders import Holding, Owner
+    from .waiting import Request
+
+MOST_BLOCKERS = 10
 
 
-@dataclass(frozen=True)
-class Owner:
-    """Who holds or wants locks: a name to show, and the livelock whose end ends the ownership ('' for a job)."""
-
-    name: str
-    livelock: str = ""
-
-
-@dataclass(frozen=True)
-class Holding:
-    """What for, and since when (unix seconds), an owner holds locks."""
-
-    purpose: str = ""
-    since: float = 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class Request:
-    """Locks wanted together, such as `{"instance/UUID": Mode.EXCLUSIVE}`."""
-
-    owner: Owner
-    wants: Mapping[str, Mode]
-    priority: int
-    arrival: int
-    number: int
-    purpose: str
-    since: float
-
-    @property
-    def place(self) -> tuple[int, int, int]:
-        return self.priority, self.arrival, self.number
-
-
-@dataclass
 class Table:
     """All locks of one cluster."""
 
-    held: dict[str, dict[Owner, Mode]] = field(default_factory=dict)
-    holdings: dict[Owner, Holding] = field(default_factory=dict)
-    _mine: dict[Owner, dict[str, Mode]] = field(default_factory=dict)
-    _requests: dict[Owner, Request] = field(default_factory=dict)
-    _queues: dict[str, list[Request]] = field(default_factory=dict)
-    _alone: dict[str, list[Request]] = field(default_factory=dict)
-    _known: dict[str, set[str]] = field(default_factory=dict)
-    _arrivals: itertools.count[int] = field(default_factory=itertools.count)
+    def __init__(self) -> None:
+        self._holders = holders.Holders()
+        self._waiting = waiting.Waiting()
+        self._blocking = blocking.Blocking(self._holders, self._waiting)
+        self._holding_and_waiting: set[Owner] = set()
+        self._arrivals = itertools.count()
+
+    @property
+    def held(self) -> dict[str, dict[Owner, Mode]]:
+        """Every lock that is held, with its holders."""
+        return self._holders.by_lock()
+
+    @property
+    def holdings(self) -> Mapping[Owner, Holding]:
+        """What for, and since when, each owner holds its locks."""
+        return self._holders.holdings
 
     @property
     def waiting(self) -> list[Request]:
         """The requests that wait, in the order in which they are served."""
-        return sorted(self._requests.values(), key=lambda one: one.place)
+        return self._waiting.in_order()
 
     def request(
         self,
@@ -91,25 +69,28 @@ class Table:
             LockRefused: the owner waits already, names no lock, asks against the order, or asks for what is held by one
                 who waits for this owner, so that neither could go on.
         """
-        if owner in self._requests:
+        if owner in self._waiting:
             raise errors.LockRefused(f"{owner.name} waits for locks already")
-        mine = self.locks_of(owner)
+        mine = self._holders.locks_of(owner)
         missing = {lock: mode for lock, mode in wants.items() if not locks.covers(mine, lock, mode)}
         _check_order(owner, mine, missing)
         self._check_circle(owner, missing)
         number = next(self._arrivals)
-        arrival = self._group(priority, missing, otherwise=number)
-        self._enqueue(Request(owner, missing, priority, arrival, number, purpose, now))
-        return [owner] if owner not in self._mine and self._serve(owner) else self._pass_by()
+        group = self._waiting.group(priority, missing)
+        arrival = number if group is None else group.arrival
+        self._enqueue(waiting.Request(owner, missing, priority, arrival, number, purpose, now))
+        return [owner] if owner not in self._holders and self._serve(owner) else self._pass_by()
 
     def release(self, owner: Owner, names: Iterable[str] | None = None) -> list[Owner]:
         """Take locks from an owner, or all it holds and wants; returns the owners that are granted theirs by it."""
-        mine = self._mine.get(owner, {})
+        mine = self._holders.locks_of(owner)
         gone = {name: mine[name] for name in (list(mine) if names is None else names) if name in mine}
         freed = {**(self._dequeue(owner) if names is None else {})}
         for lock, mode in gone.items():
-            self._let_go(owner, lock)
+            self._holders.let_go(owner, lock)
             freed[lock] = Mode.EXCLUSIVE if Mode.EXCLUSIVE in {mode, freed.get(lock)} else mode
+        if owner not in self._holders:
+            self._holding_and_waiting.discard(owner)
         return self._grant(freed)
 
     def withdraw(self, owner: Owner) -> list[Owner]:
@@ -127,57 +108,55 @@ class Table:
             if lock not in mine:
                 raise errors.LockRefused(f"{owner.name} does not hold {lock}")
         for lock in changed:
-            self.hold(owner, lock, Mode.SHARED)
+            self._holders.share(owner, lock)
         return self._grant({lock: mine[lock] for lock in changed})
 
     def reprioritize(self, owner: Owner, priority: int) -> list[Owner]:
         """Give a waiting request another priority; it keeps its arrival. Returns the owners that are granted theirs."""
-        before = self._requests.get(owner)
+        before = self._waiting.of(owner)
         if before is None or before.priority == priority:
             return []
         touched = self._dequeue(owner)
         number = before.number
-        self._enqueue(Request(owner, before.wants, priority, number, number, before.purpose, before.since))
+        self._enqueue(waiting.Request(owner, before.wants, priority, number, number, before.purpose, before.since))
         return self._grant(dict.fromkeys(touched, Mode.EXCLUSIVE))
 
-    def hold(self, owner: Owner, lock: str, mode: Mode) -> None:
-        """Write down that an owner holds a lock, as a grant does and as a restart does with those of before."""
-        self.held.setdefault(lock, {})[owner] = mode
-        self._mine.setdefault(owner, {})[lock] = mode
-        self._known.setdefault(locks.level(lock), set()).add(lock)
+    def restore(self, owner: Owner, held: Mapping[str, Mode], holding: Holding) -> None:
+        """Write down what an owner held before a restart; nobody may wait yet."""
+        self._holders.hold(owner, held, holding)
 
     def locks_of(self, owner: Owner) -> dict[str, Mode]:
         """What an owner holds."""
-        return dict(self._mine.get(owner, {}))
+        return dict(self._holders.locks_of(owner))
 
     def owners(self) -> set[Owner]:
         """Everybody who holds something."""
-        return set(self._mine)
+        return self._holders.owners()
 
     def is_waiting(self, owner: Owner) -> bool:
-        return owner in self._requests
+        return owner in self._waiting
 
     def blockers(self, owner: Owner) -> list[str]:
-        """The names of those for whom an owner waits: they hold what it wants, or wait for it before."""
-        request = self._requests.get(owner)
-        return [] if request is None else sorted({one.name for one in self._blocking(request)})
+        """The names of those for whom an owner waits, ten at most: they hold what it wants, or wait for it before."""
+        request = self._waiting.of(owner)
+        names: dict[str, None] = {}
+        for one in () if request is None else self._blocking.of(request):
+            names[one.name] = None
+            if len(names) == MOST_BLOCKERS:
+                break
+        return sorted(names)
 
     def awaited(self, owner: Owner) -> int | None:
         """The best priority among the requests that want what an owner holds; costs a look at each of its locks."""
-        queues = (self._queues.get(name) for lock in self._mine.get(owner, ()) for name in self._overlapping(lock))
-        return min((queue[0].priority for queue in queues if queue), default=None)
+        return self._waiting.best_priority(self._holders.locks_of(owner))
 
     def _grant(self, freed: Mapping[str, Mode]) -> list[Owner]:
         """Serve, in their order, the requests that may go on because locks in these modes are free."""
-        names: dict[str, Mode] = {}
-        for lock, mode in freed.items():
-            for name in self._overlapping(lock):
-                names[name] = Mode.EXCLUSIVE if Mode.EXCLUSIVE in {mode, names.get(name)} else mode
         granted: list[Owner] = []
         blocked: set[Owner] = set()
-        queues = (self._candidates(name, mode, blocked) for name, mode in names.items())
-        for request in heapq.merge(*queues, key=lambda one: one.place):
-            if request.owner in blocked or self._requests.get(request.owner) is not request:
+        lines = (_candidates(lock, line, blocked) for lock, line in self._waiting.lines(freed).items())
+        for request in heapq.merge(*lines, key=lambda one: one.place):
+            if request.owner in blocked or self._waiting.of(request.owner) is not request:
                 continue
             if self._serve(request.owner):
                 granted.append(request.owner)
@@ -185,127 +164,45 @@ class Table:
                 blocked.add(request.owner)
         return granted + self._pass_by()
 
-    def _candidates(self, name: str, freed: Mode, blocked: set[Owner]) -> Iterator[Request]:
-        """Those who may go on; behind an exclusive one that must wait on, only who holds something may (`_pass_by`)."""
-        queue = self._queues if freed is Mode.EXCLUSIVE else self._alone
-        for request in tuple(queue.get(name, ())):
-            yield request
-            if request.owner in blocked and request.wants[name] is Mode.EXCLUSIVE:
-                return
-
-    def _blocking(self, request: Request) -> Iterator[Owner]:
-        yield from self._clashing(request.owner, request.wants)
-        for earlier in self._ahead(request):
-            if not self._waits_for(earlier, request.owner, self._directly_before):
-                yield earlier.owner
-
     def _pass_by(self) -> list[Owner]:
         """Serve owners that hold something and need not wait behind those who now wait for them."""
-        both = [self._requests[owner] for owner in self._mine.keys() & self._requests.keys()]
+        both = filter(None, map(self._waiting.of, self._holding_and_waiting))
         return [one.owner for one in sorted(both, key=lambda one: one.place) if self._serve(one.owner)]
 
-    def _waits_for(self, request: Request, owner: Owner, before: Callable[[Request], Iterator[Owner]]) -> bool:
-        """Whether a request cannot be served before an owner lets go of something; `before` is one step of the way."""
-        if owner not in self._mine:
-            return False
-        seen = {request.owner}
-        ways = [request]
-        while ways:
-            for other in before(ways.pop()):
-                if other == owner:
-                    return True
-                if other not in seen:
-                    seen.add(other)
-                    ways.extend(filter(None, [self._requests.get(other)]))
-        return False
-
-    def _directly_before(self, request: Request) -> Iterator[Owner]:
-        yield from self._clashing(request.owner, request.wants)
-        yield from (earlier.owner for earlier in self._ahead(request))
-
-    def _clashing(self, owner: Owner, wants: Mapping[str, Mode]) -> Iterator[Owner]:
-        for lock, mode in wants.items():
-            for name in self._overlapping(lock):
-                holders = self.held.get(name, {})
-                yield from (one for one, held in holders.items() if one != owner and locks.clash(mode, held))
-
-    def _ahead(self, request: Request) -> Iterator[Request]:
-        for lock, mode in request.wants.items():
-            queues = self._queues if mode is Mode.EXCLUSIVE else self._alone
-            for name in self._overlapping(lock):
-                for earlier in queues.get(name, ()):
-                    if earlier.place >= request.place:
-                        break
-                    yield earlier
-
     def _serve(self, owner: Owner) -> bool:
-        request = self._requests[owner]
-        if next(self._blocking(request), None) is not None:
+        request = self._waiting.of(owner)
+        if request is None or next(self._blocking.of(request), None) is not None:
             return False
         self._dequeue(owner)
-        for lock, mode in request.wants.items():
-            self.hold(owner, lock, mode)
-        if owner in self._mine:
-            self.holdings.setdefault(owner, Holding(request.purpose, request.since))
+        self._holders.hold(owner, request.wants, holders.Holding(request.purpose, request.since))
         return True
 
-    def _overlapping(self, lock: str) -> tuple[str, ...]:
-        if locks.is_set(lock):
-            return tuple(sorted({lock, *self._known.get(locks.level(lock), ())}))
-        return (locks.set_of(lock), lock)
-
-    def _group(self, priority: int, wants: Mapping[str, Mode], *, otherwise: int) -> int:
-        if not wants or Mode.EXCLUSIVE in wants.values():
-            return otherwise
-        queue = self._queues.get(next(iter(wants)), ())
-        return next((one.arrival for one in queue if one.priority == priority and one.wants == wants), otherwise)
-
     def _enqueue(self, request: Request) -> None:
-        self._requests[request.owner] = request
-        for lock, mode in request.wants.items():
-            for queues in self._queues_for(mode):
-                bisect.insort(queues.setdefault(lock, []), request, key=lambda one: one.place)
-            self._known.setdefault(locks.level(lock), set()).add(lock)
+        self._waiting.put(request)
+        if request.owner in self._holders:
+            self._holding_and_waiting.add(request.owner)
 
     def _dequeue(self, owner: Owner) -> Mapping[str, Mode]:
-        request = self._requests.pop(owner, None)
-        if request is None:
-            return {}
-        for lock, mode in request.wants.items():
-            for queues in self._queues_for(mode):
-                queue = queues[lock]
-                del queue[bisect.bisect_left(queue, request.place, key=lambda one: one.place)]
-                if not queue:
-                    del queues[lock]
-            self._forget(lock)
-        return request.wants
-
-    def _queues_for(self, mode: Mode) -> list[dict[str, list[Request]]]:
-        return [self._queues, self._alone] if mode is Mode.EXCLUSIVE else [self._queues]
-
-    def _let_go(self, owner: Owner, lock: str) -> None:
-        del self._mine[owner][lock]
-        if not self._mine[owner]:
-            del self._mine[owner]
-            self.holdings.pop(owner, None)
-        del self.held[lock][owner]
-        if not self.held[lock]:
-            del self.held[lock]
-        self._forget(lock)
-
-    def _forget(self, lock: str) -> None:
-        if lock not in self.held and lock not in self._queues:
-            self._known[locks.level(lock)].discard(lock)
+        self._holding_and_waiting.discard(owner)
+        request = self._waiting.take_out(owner)
+        return {} if request is None else request.wants
 
     def _check_circle(self, owner: Owner, wants: Mapping[str, Mode]) -> None:
-        for other in self._clashing(owner, wants):
-            theirs = self._requests.get(other)
-            if theirs and self._waits_for(theirs, owner, lambda one: self._clashing(one.owner, one.wants)):
-                asked = ", ".join(sorted(wants, key=locks.rank))
-                raise errors.LockRefused(
-                    f"{owner.name} asks for {asked}, where {other.name} holds a lock and waits for what {owner.name} "
-                    f"holds: {owner.name} must release it first"
-                )
+        other = self._blocking.circle(owner, wants)
+        if other is not None:
+            asked = ", ".join(sorted(wants, key=locks.rank))
+            raise errors.LockRefused(
+                f"{owner.name} asks for {asked}, where {other.name} holds a lock and waits for what {owner.name} "
+                f"holds: {owner.name} must release it first"
+            )
+
+
+def _candidates(lock: str, line: Sequence[Request], blocked: set[Owner]) -> Iterator[Request]:
+    """Those who may go on; behind an exclusive one that must wait on, only who holds something may (`_pass_by`)."""
+    for request in tuple(line):
+        yield request
+        if request.owner in blocked and request.wants[lock] is Mode.EXCLUSIVE:
+            return
 
 
 def _check_order(owner: Owner, mine: Mapping[str, Mode], wants: Mapping[str, Mode]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 import uuid
@@ -13,7 +14,7 @@ from ...plugins.plugin_utils.planning import rounds
 from ..jobs import planned, values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from ...plugins.module_utils.domain import cluster as clusters
     from ..configuration import Configuration
@@ -43,6 +44,7 @@ class Rounds:
         self._history = history
         self._clock = clock
         self._awake = asyncio.Event()
+        self._deciding = asyncio.Lock()
 
     def wake(self) -> None:
         """Something has happened: look again."""
@@ -71,8 +73,18 @@ class Rounds:
             if not self._queue.drained:
                 self._queue.add(job for job in self._history.jobs(maintenance.round) if job.id in maintenance.jobs)
 
+    @contextlib.asynccontextmanager
+    async def between_steps(self) -> AsyncIterator[None]:
+        """As long as this lasts no step decides: what steps decide upon can be replaced."""
+        async with self._deciding:
+            yield
+
     async def step(self) -> bool:
         """Do the next thing there is to do; returns whether there was one."""
+        async with self._deciding:
+            return await self._step()
+
+    async def _step(self) -> bool:
         self.resume()
         before = self._configuration.current
         self._intake.take_all()

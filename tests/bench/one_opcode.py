@@ -40,9 +40,8 @@ def main() -> int:
     bare = statistics.median(seen["bare ansible-playbook"])
     for name, seconds in seen.items():
         median = statistics.median(seconds)
-        print(
-            f"{name}: {median:.2f} s ({min(seconds):.2f} to {max(seconds):.2f}), {median / bare:.2f} times the bare play"
-        )
+        spread = f"{min(seconds):.2f} to {max(seconds):.2f}"
+        print(f"{name}: {median:.2f} s ({spread}), {median / bare:.2f} times the bare play")
     return 0
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import orjson
 import pydantic
-import pydantic_core
 
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import diagnosis, errors
 from .. import sealed_json
 from . import migrations
 
-_ADAPTER = pydantic.TypeAdapter(clusters.Cluster)
+# A list around it, because pydantic hands a configuration to such dataclasses only from outside.
+_ADAPTER = pydantic.TypeAdapter(list[clusters.Cluster], config=pydantic.ConfigDict(extra="forbid", allow_inf_nan=False))
 
 
 def dump(cluster: clusters.Cluster) -> bytes:
@@ -23,10 +23,9 @@ def dump(cluster: clusters.Cluster) -> bytes:
         InvalidInput: a value of it is none of JSON's.
     """
     try:
-        return orjson.dumps(
-            _ADAPTER.dump_python(cluster, mode="json"), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-        )
-    except (orjson.JSONEncodeError, pydantic_core.PydanticSerializationError) as error:
+        # It writes what an object remembers beside its fields, too: none of them has a cached property.
+        return orjson.dumps(cluster, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    except orjson.JSONEncodeError as error:
         raise errors.InvalidInput(f"the configuration cannot be represented: {error}") from error
 
 
@@ -45,8 +44,21 @@ def unseal(data: bytes) -> clusters.Cluster:
     Raises:
         InvalidInput: it is damaged or was edited, or cannot be represented.
     """
+    return load(_unsealed(data))
+
+
+def raw(data: bytes) -> dict[str, Any]:
+    """A document on disk as a plain JSON value in the schema of this program; its objects are not looked at.
+
+    Raises:
+        InvalidInput: it is damaged or was edited, no JSON, or of a newer version.
+    """
+    return _parsed(_unsealed(data))
+
+
+def _unsealed(data: bytes) -> bytes:
     if sealed_json.is_sealed(data):
-        return load(sealed_json.unseal(data))
+        return sealed_json.unseal(data)
     try:
         version = orjson.loads(data).get("version")
     except (orjson.JSONDecodeError, AttributeError):
@@ -55,7 +67,14 @@ def unseal(data: bytes) -> clusters.Cluster:
         raise errors.InvalidInput(
             "it does not begin with its checksum: `roundsman config import` takes over a document that was edited"
         )
-    return load(data)
+    return data
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    try:
+        return migrations.to_current(orjson.loads(data))
+    except orjson.JSONDecodeError as error:
+        raise errors.InvalidInput(f"not JSON: {error}") from error
 
 
 def load(data: bytes) -> clusters.Cluster:
@@ -65,15 +84,9 @@ def load(data: bytes) -> clusters.Cluster:
         InvalidInput: it is no JSON, of a newer version, or cannot be represented; the text names object and field.
     """
     try:
-        raw = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise errors.InvalidInput(f"not JSON: {error}") from error
-    raw = migrations.to_current(raw)
-    try:
-        cluster = _ADAPTER.validate_python(raw, strict=False)
+        (cluster,) = _ADAPTER.validate_python([_parsed(data)], strict=False)
     except pydantic.ValidationError as error:
         raise errors.InvalidInput(_first(error)) from error
-    _refuse_unknown(raw, _ADAPTER.dump_python(cluster, mode="json"), "")
     _refuse_doubled(cluster)
     _refuse_dangling(cluster)
     _refuse_unreadable(cluster)
@@ -82,20 +95,10 @@ def load(data: bytes) -> clusters.Cluster:
 
 def _first(error: pydantic.ValidationError) -> str:
     found = error.errors(include_url=False, include_input=False)
-    where = "/".join(str(part) for part in found[0]["loc"])
+    where = "/".join(str(part) for part in found[0]["loc"][1:])
+    is_unknown = found[0]["type"] == "unexpected_keyword_argument"
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return f"{where}: {found[0]['msg']}{more}"
-
-
-def _refuse_unknown(raw: Any, known: Any, where: str) -> None:
-    if isinstance(raw, dict) and isinstance(known, dict):
-        for name, value in raw.items():
-            if name not in known:
-                raise errors.InvalidInput(f"{where}{name}: there is no such field")
-            _refuse_unknown(value, known[name], f"{where}{name}/")
-    elif isinstance(raw, list) and isinstance(known, list):
-        for index, (value, other) in enumerate(zip(raw, known, strict=False)):
-            _refuse_unknown(value, other, f"{where}{index}/")
+    return f"{where}: {'there is no such field' if is_unknown else found[0]['msg']}{more}"
 
 
 def _refuse_doubled(cluster: clusters.Cluster) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...module_utils.domain import errors
+from .. import durable_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,16 +63,20 @@ def get(config: Path, serial_no: int) -> Version:
 
 
 def keep(config: Path, serial_no: int) -> None:
-    """Keep the version that was just written, and let go of those that are too old.
+    """Keep the version that was just written, durably, and let go of those that are too old.
 
     Raises:
         OSError: it could not be kept; the configuration itself is written.
     """
     own = folder(config)
-    own.mkdir(mode=0o750, exist_ok=True)
+    if not own.exists():
+        own.mkdir(mode=0o750)
+        durable_files.sync_folder(own.parent)
     path = own / f"{serial_no:010d}.data"
     path.unlink(missing_ok=True)
     path.hardlink_to(config)
+    # First the new name, then the end of the old ones: a crash between leaves too many, never too few.
+    durable_files.sync_folder(own)
     for one in superfluous(versions(config)):
         one.path.unlink(missing_ok=True)
 

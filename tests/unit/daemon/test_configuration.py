@@ -7,11 +7,12 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon import configuration
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, tree
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, store
 
 from tests.unit import small_cluster
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 WRITE = store.write
@@ -125,3 +126,27 @@ def test_a_decision_sees_what_was_decided_before_it(where: tree.Tree, disk: Disk
         assert seen == [("prod", "a")]
 
     asyncio.run(story())
+
+
+def test_a_snapshot_stays_as_it_is_while_a_thousand_commits_go_through(where: tree.Tree) -> None:
+    async def story() -> None:
+        one = configuration.Configuration(where, clock=lambda: 1.0)
+        snapshot, said = one.current, document.dump(one.current)
+        reader = iter(snapshot.nodes.values())
+        seen = [next(reader)]
+        with where.config.open("rb") as held:
+            half = held.read(100)
+            for wave in range(100):
+                await asyncio.gather(*(one.commit(turned(wave * 10 + n)) for n in range(10)))
+            assert document.unseal(half + held.read()) == snapshot
+        assert document.dump(snapshot) == said
+        assert [*seen, *reader] == list(snapshot.nodes.values())
+        assert one.current.nodes["n3"].serial_no == snapshot.nodes["n3"].serial_no + 1000
+        assert store.read(where.config) == one.current
+
+    asyncio.run(story())
+
+
+def turned(number: int) -> Callable[[clusters.Cluster], list[changes.Change]]:
+    """Power off and on in turn, and a tag."""
+    return lambda _: [changes.NodePowered("n3", powered=bool(number % 2)), *tagged(f"t{number}")]

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, history, store
 
 from tests.unit import small_cluster
@@ -42,3 +43,104 @@ def test_an_earlier_version_that_is_taken_over_without_the_daemon_becomes_the_ne
     assert taken.serial_no == 100
     assert taken.nodes == OLDER.nodes
     assert [one.serial_no for one in history.versions(where.config)] == [41, 99, 100]
+
+
+def test_the_import_says_first_what_it_would_change(where: tree.Tree, tmp_path: Path, roundsman: Run) -> None:
+    given = tmp_path / "edited.json"
+    given.write_bytes(document.dump(changes.apply(NEWER, changes.NodePowered("n3", powered=False), now=1.0)))
+    _status, out, err = roundsman("config", "import", str(given))
+    assert out == "nodes: node3 (not powered)\n"
+    assert "add --yes" in err
+    assert store.read(where.config) == NEWER
+    given.write_bytes(where.config.read_bytes())
+    assert roundsman("config", "import", str(given))[1] == "nothing differs\n"
+
+
+def test_an_export_is_whole_and_for_its_owner_only(where: tree.Tree, tmp_path: Path, roundsman: Run) -> None:
+    file = tmp_path / "before.json"
+    assert roundsman("config", "export", str(file), "--version", "41")[0] == 0
+    assert store.read(file) == OLDER
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert sorted(tmp_path.iterdir()) == [file, where.root]
+
+
+@pytest.mark.parametrize("words", [[], ["-"]])
+def test_an_export_without_a_file_is_printed(where: tree.Tree, roundsman: Run, words: list[str]) -> None:
+    status, out, _err = roundsman("config", "export", *words)
+    assert (status, out.encode()) == (0, where.config.read_bytes())
+
+
+def test_an_export_replaces_a_file_only_when_it_is_told_to(where: tree.Tree, tmp_path: Path, roundsman: Run) -> None:
+    file = tmp_path / "before.json"
+    file.write_text("mine")
+    file.chmod(0o644)
+    status, _out, err = roundsman("config", "export", str(file))
+    assert (status, file.read_text()) == (1, "mine")
+    assert "use --force" in err
+    assert roundsman("config", "export", str(file), "--force")[0] == 0
+    assert file.read_bytes() == where.config.read_bytes()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.usefixtures("where")
+def test_an_export_never_takes_the_place_of_what_is_no_file(tmp_path: Path, roundsman: Run) -> None:
+    status, _out, err = roundsman("config", "export", str(tmp_path), "--force")
+    assert (status, tmp_path.is_dir()) == (1, True)
+    assert "it is no file" in err
+
+
+@pytest.fixture
+def versions(where: tree.Tree) -> tree.Tree:
+    """Versions 41, 99, 100 and 102: of each the changes that it has over the one before."""
+    stated: list[list[changes.Change]] = [
+        [changes.NodePowered("n3", powered=False)],
+        [changes.InstanceState("i1", "down"), changes.RoundStands(4, ())],
+    ]
+    cluster = NEWER
+    for one in stated:
+        cluster = changes.apply_all(cluster, one, now=1.0)
+        store.write(where.config, cluster)
+    return where
+
+
+@pytest.mark.usefixtures("versions")
+def test_the_history_tells_what_each_version_changed(roundsman: Run) -> None:
+    lines = roundsman("config", "history")[1].splitlines()
+    assert [line.split()[0] for line in lines] == ["Version", "41", "99", "100", "102"]
+    assert [line.rpartition("  ")[2] for line in lines] == [
+        "Changes",
+        "-",
+        "none",
+        "nodes: node3 (not powered)",
+        "instances: inst1 (admin_state down); maintenance (round 4, jobs)",
+    ]
+
+
+@pytest.mark.usefixtures("versions")
+def test_the_history_as_json_tells_the_same_and_as_much_as_is_asked_for(roundsman: Run) -> None:
+    rows = json.loads(roundsman("config", "history", "-o", "json")[1])
+    assert [one["serial_no"] for one in rows] == [41, 99, 100, 102]
+    assert [one["changes"] for one in rows[:2]] == [None, []]
+    assert rows[2]["changes"] == [
+        {"kind": "nodes", "added": [], "removed": [], "changed": {"node3": ["not powered"]}},
+    ]
+    for count in (1, 2, 4, 9):
+        assert json.loads(roundsman("config", "history", "-o", "json", "--last", str(count))[1]) == rows[-count:]
+
+
+def test_a_version_that_is_damaged_is_named_and_the_others_are_listed(versions: tree.Tree, roundsman: Run) -> None:
+    history.get(versions.config, 99).path.write_bytes(b"{")
+    rows = json.loads(roundsman("config", "history", "-o", "json")[1])
+    assert [(one["changes"] is None, bool(one["problem"])) for one in rows] == [
+        (True, False),
+        (True, True),
+        (True, False),
+        (False, False),
+    ]
+    assert "damaged: " in roundsman("config", "history")[1]
+
+
+def test_of_many_objects_the_history_tells_how_many(where: tree.Tree, roundsman: Run) -> None:
+    stated: list[changes.Change] = [changes.NodePowered(one, powered=False) for one in NEWER.nodes]
+    store.write(where.config, changes.apply_all(NEWER, stated, now=1.0))
+    assert "nodes: 4 changed" in roundsman("config", "history", "--last", "1")[1]

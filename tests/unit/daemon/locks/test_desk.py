@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import gc
 import json
+import os
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING, Iterator
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.locks import desk, table
+from ansible_collections.roundsman.cluster.daemon.locks import desk, holders
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, sealed_json
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 X, SH = Mode.EXCLUSIVE, Mode.SHARED
-JOB, NEXT = table.Owner("job 1"), table.Owner("job 2")
+JOB, NEXT = holders.Owner("job 1"), holders.Owner("job 2")
 HOLD = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(1, flush=True); input()"
 
 
@@ -48,6 +52,29 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
+def test_an_end_is_seen_although_no_more_files_could_be_open_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, failed = os.open, threading.Event()
+
+    def opened(path: str, *flags: int) -> int:
+        if not failed.is_set():
+            failed.set()
+            raise OSError(errno.EMFILE, "too many open files")
+        return real(path, *flags)
+
+    async def story() -> None:
+        with living(tmp_path / "live") as process:
+            monkeypatch.setattr(os, "open", opened)
+            ending = asyncio.create_task(desk.ended(tmp_path / "live"))
+            await asyncio.to_thread(failed.wait, 20)
+            process.kill()
+            await asyncio.wait_for(ending, 20)
+
+    monkeypatch.setattr(desk, "RETRY_SECONDS", 0.001)
+    asyncio.run(story())
+
+
 def test_a_release_lets_the_next_go_on_and_both_are_on_disk_first(tmp_path: Path) -> None:
     async def story() -> None:
         one = at(tmp_path)
@@ -65,7 +92,7 @@ def test_a_release_lets_the_next_go_on_and_both_are_on_disk_first(tmp_path: Path
 
 def test_the_end_of_a_process_frees_its_locks(tmp_path: Path) -> None:
     async def story() -> None:
-        one, play = at(tmp_path), table.Owner("play", str(tmp_path / "live"))
+        one, play = at(tmp_path), holders.Owner("play", str(tmp_path / "live"))
         with living(tmp_path / "live") as process:
             await one.acquire(play, {"node/1": X})
             await one.acquire(play, {"node/2": X})
@@ -81,7 +108,7 @@ def test_the_end_of_a_process_frees_its_locks(tmp_path: Path) -> None:
 
 def test_the_end_of_a_process_withdraws_what_it_waits_for(tmp_path: Path) -> None:
     async def story() -> None:
-        one, play = at(tmp_path), table.Owner("play", str(tmp_path / "live"))
+        one, play = at(tmp_path), holders.Owner("play", str(tmp_path / "live"))
         await one.acquire(JOB, {"node/1": SH})
         with living(tmp_path / "live") as process:
             waiting = asyncio.create_task(one.acquire(play, {"node/1": X}))
@@ -117,7 +144,7 @@ def test_a_canceled_wait_lets_those_behind_it_go_on(tmp_path: Path) -> None:
         await one.acquire(JOB, {"node/1": SH})
         waiting = asyncio.create_task(one.acquire(NEXT, {"node/1": X}))
         await settle()
-        behind = asyncio.create_task(one.acquire(table.Owner("job 3"), {"node/1": SH}))
+        behind = asyncio.create_task(one.acquire(holders.Owner("job 3"), {"node/1": SH}))
         await settle()
         waiting.cancel()
         await asyncio.wait_for(behind, 20)
@@ -131,7 +158,7 @@ def test_locks_survive_a_restart_but_not_those_of_processes_that_ended(tmp_path:
             before = at(tmp_path)
             await before.acquire(JOB, {"instance/1": X, "node/1": SH})
             for name in ("live", "gone"):
-                await before.acquire(table.Owner(name, str(tmp_path / name)), {f"node/{name}": X})
+                await before.acquire(holders.Owner(name, str(tmp_path / name)), {f"node/{name}": X})
             written = (tmp_path / "locks.data").read_bytes()
             gone.kill()
             gone.wait()
@@ -164,7 +191,7 @@ def table_on_disk(tmp_path: Path) -> bytes:
 def test_what_for_and_since_when_survives_a_restart(tmp_path: Path, table_on_disk: bytes) -> None:
     after = at(tmp_path)
     after.restore()
-    assert after.table.holdings[JOB] == table.Holding("migrate", 5.0)
+    assert after.table.holdings[JOB] == holders.Holding("migrate", 5.0)
     assert b"migrate" in table_on_disk
 
 
@@ -238,5 +265,56 @@ def test_on_a_full_disk_nobody_is_left_waiting_for_ever(tmp_path: Path, monkeypa
             one.release(JOB)
         with pytest.raises(errors.StoreFailed):
             await asyncio.wait_for(waiting, 20)
+
+    asyncio.run(story())
+
+
+def test_those_who_are_granted_together_share_the_write_of_the_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[Path] = []
+    replace = durable_files.replace
+
+    def counted(path: Path, data: bytes) -> None:
+        written.append(path)
+        replace(path, data)
+
+    async def story() -> None:
+        one = at(tmp_path)
+        await one.acquire(JOB, {"node/[lockset]": X})
+        shares = [one.acquire(holders.Owner(f"share {number}"), {f"node/{number}": SH}) for number in range(20)]
+        waiting = [asyncio.create_task(share) for share in shares]
+        await settle()
+        monkeypatch.setattr(durable_files, "replace", counted)
+        one.release(JOB)
+        await asyncio.gather(*waiting)
+        assert len(written) == 1
+        assert len(saved(tmp_path)) == 20
+
+    asyncio.run(story())
+
+
+def test_an_end_that_cannot_be_written_frees_the_locks_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Path, _data: bytes) -> None:
+        raise errors.StoreFailed(f"{path}: no space")
+
+    async def story() -> None:
+        unseen: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context))
+        one, play = at(tmp_path), holders.Owner("play", str(tmp_path / "live"))
+        with living(tmp_path / "live") as process:
+            await one.acquire(play, {"node/1": X})
+            waiting = asyncio.create_task(one.acquire(NEXT, {"node/1": X}))
+            await settle()
+            with monkeypatch.context() as full:
+                full.setattr(durable_files, "replace", fail)
+                process.kill()
+                with pytest.raises(errors.StoreFailed):
+                    await asyncio.wait_for(waiting, 20)
+        gc.collect()
+        assert unseen == []
+        assert one.table.locks_of(play) == {}
 
     asyncio.run(story())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ansible_collections.roundsman.cluster.daemon.locks import table
+from ansible_collections.roundsman.cluster.daemon.locks import holders, table
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
 from hypothesis import settings
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 LOCKS = ["instance/[lockset]", "instance/a", "instance/b", "node/[lockset]", "node/a", "node/b", "config/data"]
-OWNERS = [table.Owner(name) for name in "ABCDEF"]
+OWNERS = [holders.Owner(name) for name in "ABCDEF"]
 WANTS = st.dictionaries(st.sampled_from(LOCKS), st.sampled_from(list(Mode)), min_size=1, max_size=3)
 PRIORITIES = st.integers(-2, 1)
 
@@ -33,7 +33,7 @@ def clash(one: dict[str, Mode], other: dict[str, Mode]) -> bool:
 
 @dataclass
 class Wish:
-    owner: table.Owner
+    owner: holders.Owner
     wants: dict[str, Mode]
     place: tuple[int, int, int]
 
@@ -42,17 +42,17 @@ class Wish:
 class Model:
     """Who holds what and who waits, with every question answered by looking at all of it."""
 
-    held: dict[table.Owner, dict[str, Mode]] = field(default_factory=lambda: {owner: {} for owner in OWNERS})
+    held: dict[holders.Owner, dict[str, Mode]] = field(default_factory=lambda: {owner: {} for owner in OWNERS})
     wishes: list[Wish] = field(default_factory=list)
 
-    def needs(self, wish: Wish) -> set[table.Owner]:
+    def needs(self, wish: Wish) -> set[holders.Owner]:
         """Those who must let go of something, or be served, before a wish can be."""
         holders = {one for one, held in self.held.items() if one != wish.owner and clash(wish.wants, held)}
         ahead = {one.owner for one in self.wishes if one.place < wish.place and clash(wish.wants, one.wants)}
         return holders | ahead
 
-    def depends(self, wish: Wish, owner: table.Owner) -> bool:
-        found, before = self.needs(wish), set[table.Owner]()
+    def depends(self, wish: Wish, owner: holders.Owner) -> bool:
+        found, before = self.needs(wish), set[holders.Owner]()
         while found != before:
             before = found
             found = found | {need for one in self.wishes if one.owner in found for need in self.needs(one)}
@@ -64,9 +64,9 @@ class Model:
         ahead = [one for one in self.wishes if one.place < wish.place and clash(wish.wants, one.wants)]
         return all(self.held[wish.owner] and self.depends(one, wish.owner) for one in ahead)
 
-    def settle(self) -> set[table.Owner]:
+    def settle(self) -> set[holders.Owner]:
         """Serve all that can be served, in order, until nothing changes."""
-        served: set[table.Owner] = set()
+        served: set[holders.Owner] = set()
         while ready := next((one for one in sorted(self.wishes, key=lambda one: one.place) if self.is_free(one)), None):
             self.wishes.remove(ready)
             self.held[ready.owner].update(ready.wants)
@@ -82,7 +82,7 @@ class LockTable(RuleBasedStateMachine):
         self.number = 0
 
     @rule(owner=st.sampled_from(OWNERS), wants=WANTS, priority=PRIORITIES)
-    def ask(self, owner: table.Owner, wants: dict[str, Mode], priority: int) -> None:
+    def ask(self, owner: holders.Owner, wants: dict[str, Mode], priority: int) -> None:
         mine = self.table.locks_of(owner)
         try:
             granted = self.table.request(owner, wants, priority=priority)
@@ -107,33 +107,33 @@ class LockTable(RuleBasedStateMachine):
         assert set(granted) == self.model.settle()
 
     @rule(owner=st.sampled_from(OWNERS))
-    def let_go(self, owner: table.Owner) -> None:
+    def let_go(self, owner: holders.Owner) -> None:
         granted = self.table.release(owner)
         self.model.held[owner] = {}
         self.model.wishes = [one for one in self.model.wishes if one.owner != owner]
         assert set(granted) == self.model.settle()
 
     @rule(owner=st.sampled_from(OWNERS), lock=st.sampled_from(LOCKS))
-    def let_go_of_one(self, owner: table.Owner, lock: str) -> None:
+    def let_go_of_one(self, owner: holders.Owner, lock: str) -> None:
         granted = self.table.release(owner, [lock])
         self.model.held[owner].pop(lock, None)
         assert set(granted) == self.model.settle()
 
     @rule(owner=st.sampled_from(OWNERS))
-    def give_up(self, owner: table.Owner) -> None:
+    def give_up(self, owner: holders.Owner) -> None:
         granted = self.table.withdraw(owner)
         self.model.wishes = [one for one in self.model.wishes if one.owner != owner]
         assert set(granted) == self.model.settle()
 
     @rule(owner=st.sampled_from(OWNERS))
-    def share(self, owner: table.Owner) -> None:
+    def share(self, owner: holders.Owner) -> None:
         names = list(self.table.locks_of(owner))
         granted = self.table.downgrade(owner, names)
         self.model.held[owner] = dict.fromkeys(names, Mode.SHARED)
         assert set(granted) == self.model.settle()
 
     @rule(owner=st.sampled_from(OWNERS), priority=PRIORITIES)
-    def age(self, owner: table.Owner, priority: int) -> None:
+    def age(self, owner: holders.Owner, priority: int) -> None:
         granted = self.table.reprioritize(owner, priority)
         for one in self.model.wishes:
             if one.owner == owner and one.place[0] != priority:
@@ -160,7 +160,7 @@ class LockTable(RuleBasedStateMachine):
     def teardown(self) -> None:
         """When everybody lets go of what he was given, everybody is given what he asked for."""
         waiting = {one.owner for one in self.table.waiting}
-        served: set[table.Owner] = set()
+        served: set[holders.Owner] = set()
         while at_work := [owner for owner in OWNERS if self.table.locks_of(owner) and not self.table.is_waiting(owner)]:
             served.update(self.table.release(at_work[0]))
         assert (served, self.table.waiting, self.table.held) == (waiting, [], {})

@@ -3,16 +3,12 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.locks import table
+from ansible_collections.roundsman.cluster.daemon.locks import holders, table
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import LEVELS, Mode
 
 X, SH = Mode.EXCLUSIVE, Mode.SHARED
-A, B, C, D, E = (table.Owner(name) for name in "ABCDE")
-
-
-def holders(one: table.Table, lock: str) -> set[str]:
-    return {owner.name for owner in one.held.get(lock, {})}
+A, B, C, D, E = (holders.Owner(name) for name in "ABCDE")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +133,7 @@ def test_the_queue_of_the_design_is_served_in_the_order_that_it_draws() -> None:
         (0, SH, ["S3"]),
     ):
         for name in names:
-            one.request(table.Owner(name), {"node/1": mode}, priority=priority)
+            one.request(holders.Owner(name), {"node/1": mode}, priority=priority)
     order: list[str] = []
     at_work = one.release(A)
     while at_work:
@@ -261,7 +257,7 @@ def test_a_thousand_waiting_requests_are_served_in_their_order() -> None:
     one = table.Table()
     one.request(A, {"node/1": X})
     for number in range(1000):
-        one.request(table.Owner(str(number)), {"node/1": X, f"instance/{number}": X}, priority=-(number % 3))
+        one.request(holders.Owner(str(number)), {"node/1": X, f"instance/{number}": X}, priority=-(number % 3))
     served = one.release(A)
     order = []
     while served:

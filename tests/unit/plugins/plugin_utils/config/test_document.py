@@ -1,18 +1,53 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
-from typing import Any, Callable
+from typing import Any, Callable, Iterator, get_args, get_type_hints
 
+import pydantic
 import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.unit import small_cluster
 
 CLUSTER = small_cluster.make()
 Edit = Callable[[dict[str, Any]], object]
+SCHEMA = pydantic.TypeAdapter(clusters.Cluster)
+PREDICATES = (("jobid", ("<=", "id", 7)), ("reason", ["=~", "source", "user"]))
+CHANGES = st.one_of(
+    st.builds(changes.NodePowered, st.sampled_from(["n1", "n2", "n3"]), powered=st.booleans()),
+    st.builds(changes.NodeRole, st.sampled_from(["n2", "n3"]), st.booleans(), st.booleans(), st.booleans()),
+    st.builds(changes.InstanceNodes, st.just("i1"), st.just("n1"), st.sampled_from([(), ("n3",), ("n3", "n10")])),
+    st.builds(changes.InstanceState, st.just("i1"), st.sampled_from(["up", "down"])),
+    st.builds(
+        changes.Tagged,
+        st.sampled_from(["cluster", "group", "node"]),
+        st.sampled_from(["g1", "n2"]),
+        st.text(st.characters(exclude_categories=["Cs"])),
+        present=st.just(value=True),
+    ),
+    st.builds(changes.RoundStands, st.integers(0, 2**53), st.lists(st.integers(1, 2**53)).map(tuple)),
+    st.builds(changes.SettingsStand, st.builds(clusters.Settings, paused=st.sampled_from(["", 'wait "here"\n']))),
+    st.builds(changes.IncidentForgotten, st.just("aaaa-1")),
+    st.builds(
+        changes.FilterStands,
+        st.builds(
+            job_filters.Filter,
+            st.sampled_from("fg"),
+            st.integers(0, 9),
+            st.integers(0, 9),
+            st.just(PREDICATES),
+            st.sampled_from(job_filters.Action),
+            reason=st.just((("user", "because", 1),)),
+        ),
+    ),
+    st.builds(changes.FilterGone, st.just("f")),
+)
 
 
 def edited(edit: Edit) -> bytes:
@@ -24,6 +59,38 @@ def edited(edit: Edit) -> bytes:
 def test_a_full_cluster_survives_its_document() -> None:
     assert document.load(document.dump(CLUSTER)) == CLUSTER
     assert document.dump(document.load(document.dump(CLUSTER))) == document.dump(CLUSTER)
+
+
+@settings(deadline=None)
+@given(stated=st.lists(CHANGES, max_size=12), now=st.floats(0, 2e9))
+def test_whatever_changes_the_document_holds_what_its_schema_says_and_gives_it_back(
+    stated: list[changes.Change], now: float
+) -> None:
+    cluster = CLUSTER
+    for change in stated:
+        try:
+            cluster = changes.apply(cluster, change, now=now)
+        except errors.InvalidInput:
+            continue
+    assert json.loads(document.dump(cluster)) == SCHEMA.dump_python(cluster, mode="json")
+    assert document.unseal(document.seal(cluster)) == document.load(document.dump(cluster))
+    assert document.seal(document.unseal(document.seal(cluster))) == document.seal(cluster)
+
+
+def represented(kind: Any) -> Iterator[type]:
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        yield kind
+        for one in get_type_hints(kind).values():
+            yield from represented(one)
+    for one in get_args(kind):
+        yield from represented(one)
+
+
+@pytest.mark.parametrize("kind", sorted(set(represented(clusters.Cluster)), key=str))
+def test_no_object_of_the_document_remembers_more_than_its_fields_which_would_be_written_too(kind: type) -> None:
+    fields = {one.name for one in dataclasses.fields(kind)}
+    assert not {name for name in fields if name.startswith("_")}
+    assert not {name for name, value in vars(kind).items() if isinstance(value, functools.cached_property)}
 
 
 def test_what_a_node_reported_keeps_its_numbers_exactly() -> None:
@@ -63,6 +130,11 @@ def test_what_can_be_represented_is_loaded_and_left_to_verify(edit: Edit) -> Non
         (lambda raw: raw["maintenance"]["settings"].update(x=1), "maintenance/settings/x: there is no such field"),
         (lambda raw: raw["nodes"]["n2"].update(mtotal="lots"), "nodes/n2/mtotal: "),
         (lambda raw: raw["nodes"]["n2"].update(mtotal=1.5), "nodes/n2/mtotal: "),
+        (lambda raw: raw["nodes"]["n2"].update(mtime="inf"), "nodes/n2/mtime: "),
+        (
+            lambda raw: raw["maintenance"]["settings"].update(storm_fraction="NaN"),
+            "maintenance/settings/storm_fraction",
+        ),
         (lambda raw: raw["nodes"]["n2"].update(drained="perhaps"), "nodes/n2/drained: "),
         (lambda raw: raw["nodes"]["n2"].update(tags="one"), "nodes/n2/tags: "),
         (lambda raw: raw["nodes"]["n2"].pop("name"), "nodes/n2/name: "),
@@ -84,6 +156,12 @@ def test_damage_is_refused_with_the_name_of_object_and_field(edit: Edit, named: 
     with pytest.raises(errors.InvalidInput) as refused:
         document.load(edited(edit))
     assert named in str(refused.value)
+
+
+def test_of_several_damages_the_first_is_named_and_the_others_are_counted() -> None:
+    data = edited(lambda raw: raw["nodes"]["n2"].update(colour="red", mtotal="lots"))
+    with pytest.raises(errors.InvalidInput, match=r"^nodes/n2/mtotal: [^/]* \(and 1 more\)$"):
+        document.load(data)
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"5", b"\xff\xfe", b"{", document.dump(CLUSTER)[:-40], b"\0" * 100])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ def version(serial_no: int, *, hour: float, size: int = 10) -> history.Version:
 
 def test_the_newest_versions_are_kept_and_one_an_hour_before_them() -> None:
     known = [version(number, hour=number / 10) for number in range(1000)]
-    kept = [one.serial_no for one in known if one not in history.superfluous(known)]
+    gone = history.superfluous(known)
+    kept = [one.serial_no for one in known if one not in gone]
     assert kept[-10:] == list(range(990, 1000))
     assert kept[:-10] == [number for number in range(750, 990) if number % 10 == 9]
 
@@ -35,3 +37,25 @@ def test_a_version_is_another_name_of_the_file_that_was_written(tmp_path: Path) 
     assert history.get(config, 8).path.samefile(config)
     with pytest.raises(errors.NotFound, match="version 3 is not kept: there are versions of 7 to 8"):
         history.get(config, 3)
+
+
+def test_the_name_of_a_version_is_durable_before_older_ones_are_let_go_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config.data"
+    seen: list[tuple[str, list[int]]] = []
+
+    def watch(descriptor: int) -> None:
+        folder = Path(f"/proc/self/fd/{descriptor}").readlink()
+        seen.append((folder.name, [one.serial_no for one in history.versions(config)]))
+
+    monkeypatch.setattr(os, "fsync", watch)
+    monkeypatch.setattr(history, "NEWEST", 2)
+    monkeypatch.setattr(history, "HOURS", 0)
+    for number in (7, 8, 9):
+        config.unlink(missing_ok=True)
+        config.touch()
+        history.keep(config, number)
+    own = history.folder(config).name
+    assert seen == [(tmp_path.name, []), (own, [7]), (own, [7, 8]), (own, [7, 8, 9])]
+    assert [one.serial_no for one in history.versions(config)] == [8, 9]
