@@ -113,7 +113,7 @@ FAN: Final = Sensor(
     state=_by_health(0, 0b000001, 0b000011),
     thresholds=(0, 0, 0, 0, 10, 20),
 )
-# Present; present with a failure predicted, which pyghmi and FreeIPMI call critical too; present and failed (table 42-3).
+# Present; present and about to fail, which pyghmi and FreeIPMI call critical too; present and failed (table 42-3).
 POWER_SUPPLY: Final = Sensor(
     number=3,
     name="PSU1",
