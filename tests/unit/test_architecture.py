@@ -59,6 +59,9 @@ ALSO = {
     ("daemon.lab.checker", "plugins.module_utils.hypervisor.fake"),
     ("daemon.lab.checker", "plugins.module_utils.storage.simulated"),
     ("daemon.lab.world", "plugins.module_utils.hypervisor.fake"),
+    # the simulated BMCs speak the wire that the driver speaks
+    *((f"daemon.lab.{name}", "plugins.module_utils.oob.rmcp") for name in ("bmc_simulator", "ipmi_commands")),
+    *(("daemon.lab.ipmi_session", f"plugins.module_utils.oob.{name}") for name in ("rmcp", "rakp")),
 }
 IMPURE = {
     "asyncio", "fcntl", "glob", "multiprocessing", "os", "pathlib", "random", "secrets", "select", "shutil", "signal",
@@ -66,7 +69,7 @@ IMPURE = {
 }  # fmt: skip
 IMPURE_NAMES = {"open", "input", "print", "now", "utcnow", "today", "getenv", "environ"}
 LIBRARIES = {
-    "plugins.module_utils": {"ansible", "pyghmi", "libvirt"},
+    "plugins.module_utils": {"ansible", "pyghmi", "libvirt", "cryptography"},
     "plugins.modules": {"ansible", "pyghmi", "libvirt"},
     "plugins.plugin_utils": {
         "ansible",

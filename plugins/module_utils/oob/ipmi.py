@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import ipaddress
+import pathlib
 import resource
-from typing import List, Mapping, Optional, Sequence
+from typing import Awaitable, Callable, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
-from ..domain import errors, power
-from . import ipmi_session, operation
+from ..domain import bmc, errors, power
+from . import description, ipmi_link, ipmi_login, ipmi_session, operation
 
 PORT = 623
-CHASSIS = 0x00
-CHASSIS_STATUS = 0x01
-CHASSIS_CONTROL = 0x02
+APPLICATION, CHASSIS = 0x06, 0x00
+DEVICE_ID = (APPLICATION, 0x01)
+CHASSIS_STATUS = (CHASSIS, 0x01)
+CHASSIS_CONTROL = (CHASSIS, 0x02)
 CONTROLS: Mapping[power.Command, int] = {
     power.Command.OFF: 0,
     power.Command.ON: 1,
@@ -21,7 +24,9 @@ CONTROLS: Mapping[power.Command, int] = {
 }
 LONGEST_NAME, LONGEST_PASSWORD = 16, 20
 OTHER_FILES = 64
-"""Descriptors that this process needs beside a socket for each BMC."""
+"""Descriptors that this process may open beside a socket for each BMC."""
+Told = TypeVar("Told")
+OPEN_FILES = pathlib.Path("/proc/self/fd")
 
 
 def check(target: power.Target) -> None:
@@ -47,32 +52,55 @@ def check(target: power.Target) -> None:
 
 def run(targets: Sequence[power.Target], *, command: power.Command, deadline: float) -> List[power.Outcome]:
     """Run one command at every target, none waiting for another; `deadline` is each one's own, in seconds."""
-    return asyncio.run(_run_all(targets, command=command, deadline=deadline))
+
+    async def one(connection: Bmc, target: power.Target) -> power.Outcome:
+        outcome = await operation.within(connection, name=target.name, command=command, deadline=deadline)
+        return _explained(outcome, connection.trouble)
+
+    return asyncio.run(_at_all(targets, one))
 
 
-async def _run_all(targets: Sequence[power.Target], *, command: power.Command, deadline: float) -> List[power.Outcome]:
+def describe(targets: Sequence[power.Target], *, deadline: float) -> List[bmc.Description]:
+    """Ask every target what it is, none waiting for another; `deadline` is each one's own, in seconds."""
+
+    async def one(connection: Bmc, target: power.Target) -> bmc.Description:
+        return await description.within(connection, target=target, deadline=deadline)
+
+    return asyncio.run(_at_all(targets, one))
+
+
+async def _at_all(targets: Sequence[power.Target], ask: Callable[[Bmc, power.Target], Awaitable[Told]]) -> List[Told]:
     at_once = asyncio.Semaphore(_sockets(len(targets)))
 
-    async def one(target: power.Target) -> power.Outcome:
+    async def one(target: power.Target) -> Told:
         async with at_once:
-            bmc = Bmc(target)
+            connection = Bmc(target)
             try:
-                return await operation.within(bmc, name=target.name, command=command, deadline=deadline)
+                return await ask(connection, target)
             finally:
-                bmc.close()
+                connection.close()
 
-    outcomes = await asyncio.gather(*(one(target) for target in targets))
-    return list(outcomes)
+    return list(await asyncio.gather(*(one(target) for target in targets)))
+
+
+def _explained(outcome: power.Outcome, trouble: Optional[errors.PowerFailed]) -> power.Outcome:
+    """Say what kept a BMC from giving a verdict in time, where it is known: that it is full or cannot be reached."""
+    if trouble is None or outcome.reason != power.Reason.TIMEOUT.value:
+        return outcome
+    return dataclasses.replace(outcome, reason=trouble.reason, text=f"{outcome.text}: {trouble}")
 
 
 def _sockets(wanted: int) -> int:
     """How many sockets there may be at once; the limit of this process is raised as far as it needs and may."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted + OTHER_FILES
-    if soft != resource.RLIM_INFINITY and soft < needed:
+    if soft == resource.RLIM_INFINITY:
+        return wanted
+    others = OTHER_FILES + (sum(1 for _ in OPEN_FILES.iterdir()) if OPEN_FILES.is_dir() else 0)
+    needed = wanted + others
+    if soft < needed:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, soft - OTHER_FILES))
+    return max(1, min(wanted, soft - others))
 
 
 class Bmc:
@@ -80,37 +108,60 @@ class Bmc:
 
     def __init__(self, target: power.Target) -> None:
         self._target = target
-        self._link: Optional[ipmi_session.Link] = None
+        self._link: Optional[ipmi_link.Link] = None
         self._session: Optional[ipmi_session.Session] = None
 
+    @property
+    def trouble(self) -> Optional[errors.PowerFailed]:
+        """Why the BMC gave no answer the last time; None when it was silent, or did answer."""
+        return self._link.trouble if self._link is not None else None
+
     async def state(self) -> power.State:
-        """Read the chassis status."""
-        data = await self._ask(CHASSIS_STATUS)
-        if not data:
-            raise errors.PowerFailed(power.Reason.REFUSED.value, "the chassis status is empty")
-        return power.State.ON if data[0] & 1 else power.State.OFF
+        """Read the chassis status, again and again while the BMC is silent or busy; whoever calls sets the time."""
+        while True:
+            try:
+                data = await self._ask(CHASSIS_STATUS)
+            except errors.PowerFailed as error:
+                if error.reason == power.Reason.BUSY.value and self._link is not None:
+                    self._link.trouble = error
+                    await asyncio.sleep(ipmi_login.BUSY_PAUSE)
+                elif error.reason != power.Reason.TIMEOUT.value:
+                    raise
+                continue
+            if not data:
+                raise errors.PowerFailed(power.Reason.REFUSED.value, "the chassis status is empty")
+            return power.State.ON if data[0] & 1 else power.State.OFF
 
     async def send(self, command: power.Command, /) -> None:
         """Send one chassis control; a cycle goes out in one datagram that is never repeated."""
         await self._ask(CHASSIS_CONTROL, bytes((CONTROLS[command],)), repeats=command is not power.Command.CYCLE)
 
+    async def identity(self) -> bmc.Identity:
+        """Read the device id."""
+        return bmc.of_device_id(await self._ask(DEVICE_ID))
+
     def close(self) -> None:
         """Give session and socket back."""
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+        self._leave()
         if self._link is not None:
             self._link.close()
             self._link = None
 
-    async def _ask(self, number: int, data: bytes = b"", *, repeats: bool = True) -> bytes:
+    def _leave(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    async def _ask(self, number: Tuple[int, int], data: bytes = b"", *, repeats: bool = True) -> bytes:
         if self._link is None:
-            self._link = await ipmi_session.linked(self._target.address, self._target.port or PORT)
+            self._link = await ipmi_link.linked(self._target.address, self._target.port or PORT)
+        if self._session is not None and self._session.is_spent:
+            self._leave()
         if self._session is None:
-            self._session = await ipmi_session.opened(self._link, self._target)
+            self._session = await ipmi_login.opened(self._link, self._target)
         try:
-            return await self._session.ask(CHASSIS, number, data, repeats=repeats)
+            return await self._session.ask(*number, data, repeats=repeats)
         except errors.PowerFailed as error:
-            if error.reason in {power.Reason.TIMEOUT.value, power.Reason.UNREACHABLE.value}:
-                self._session = None
+            if error.reason == power.Reason.TIMEOUT.value:
+                self._leave()
             raise

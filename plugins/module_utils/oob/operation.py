@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from typing import Awaitable, Callable, List, Optional, Protocol
 
@@ -29,13 +30,23 @@ class Bmc(Protocol):
 
 
 async def within(bmc: Bmc, *, name: str, command: power.Command, deadline: float) -> power.Outcome:
-    """Run one command and give its verdict after `deadline` seconds at the latest, whatever the BMC does."""
+    """Run one command and give its verdict after `deadline` seconds at the latest, whatever the BMC or its driver does.
+
+    What a driver stumbles over is the verdict for its own node, so that it takes no other node's command down.
+    """
     until = time.monotonic() + deadline - min(LONGEST_MARGIN, deadline / 10)
     one = Operation(bmc, name=name, command=command, until=until)
+    running = asyncio.ensure_future(one.run())
     try:
-        return await asyncio.wait_for(one.run(), deadline)
-    except asyncio.TimeoutError:
+        await asyncio.wait({running}, timeout=deadline)
+    finally:
+        running.cancel()
+    if not running.done():
+        await asyncio.wait({running}, timeout=LONGEST_MARGIN)
+    if not running.done() or running.cancelled():
         return power.cut_off(one.verdict(), seconds=deadline)
+    error = running.exception()
+    return running.result() if error is None else _stumbled(one.verdict(), error)
 
 
 class Operation:
@@ -135,6 +146,13 @@ class Operation:
         if self._report is not None:
             self._report(outcome)
         return outcome
+
+
+def _stumbled(outcome: power.Outcome, error: BaseException) -> power.Outcome:
+    if outcome.confirmed:
+        return outcome
+    text = f"the driver failed: {type(error).__name__}: {error}"
+    return dataclasses.replace(outcome, reason=power.Reason.DRIVER.value, text=text)
 
 
 def _failure(error: errors.PowerFailed) -> power.Failure:

@@ -12,16 +12,17 @@ import json
 import os
 import signal
 import stat
-from typing import Any, List, Mapping, Sequence
+from typing import Any, Awaitable, Callable, List, Mapping, Sequence, TypeVar
 
-from ..domain import errors, health, power
-from . import operation
+from ..domain import bmc, errors, health, power
+from . import description, operation
 
 SECONDS = 60.0
 WIDTH = 64
 LONGEST_OUTPUT = 1 << 20
 LONGEST_ERROR = 500
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
+Told = TypeVar("Told")
 _STATES: Mapping[bool, power.State] = {True: power.State.ON, False: power.State.OFF}
 
 
@@ -32,7 +33,7 @@ def check(target: power.Target) -> None:
         errors.InvalidInput: its driver is no absolute path, or not that of a file that may be executed.
     """
     path = target.driver
-    if not os.path.isabs(path):
+    if not path.startswith("/"):
         raise errors.InvalidInput(f"{target.name}: the helper program {path!r} is not an absolute path")
     try:
         found = os.stat(path)  # noqa: PTH116 -- the one use of it, on Python 3.9
@@ -44,15 +45,42 @@ def check(target: power.Target) -> None:
 
 def run(targets: Sequence[power.Target], *, command: power.Command, deadline: float) -> List[power.Outcome]:
     """Run one command at every target, 64 programs side by side; `deadline` is each one's own, in seconds."""
-    return asyncio.run(_run_all(targets, command=command, deadline=deadline))
-
-
-async def _run_all(targets: Sequence[power.Target], *, command: power.Command, deadline: float) -> List[power.Outcome]:
-    at_once = asyncio.Semaphore(WIDTH)
 
     async def one(target: power.Target) -> power.Outcome:
+        return await operation.within(Bmc(target), name=target.name, command=command, deadline=deadline)
+
+    return asyncio.run(_at_all(targets, one))
+
+
+def ask_health(targets: Sequence[power.Target], *, deadline: float) -> List[health.Health]:
+    """Ask for every target's health, 64 programs side by side; `deadline` is each one's own, in seconds."""
+
+    async def one(target: power.Target) -> health.Health:
+        try:
+            return health.Health(target.name, await asyncio.wait_for(Bmc(target).health(), deadline))
+        except errors.PowerFailed as error:
+            return health.Health(target.name, reason=error.reason, text=str(error))
+        except asyncio.TimeoutError:
+            return health.silent(target.name, seconds=deadline)
+
+    return asyncio.run(_at_all(targets, one))
+
+
+def describe(targets: Sequence[power.Target], *, deadline: float) -> List[bmc.Description]:
+    """Ask for every target's power, 64 programs side by side; `deadline` is each one's own, in seconds."""
+
+    async def one(target: power.Target) -> bmc.Description:
+        return await description.within(Bmc(target), target=target, deadline=deadline)
+
+    return asyncio.run(_at_all(targets, one))
+
+
+async def _at_all(targets: Sequence[power.Target], ask: Callable[[power.Target], Awaitable[Told]]) -> List[Told]:
+    at_once = asyncio.Semaphore(WIDTH)
+
+    async def one(target: power.Target) -> Told:
         async with at_once:
-            return await operation.within(Bmc(target), name=target.name, command=command, deadline=deadline)
+            return await ask(target)
 
     return list(await asyncio.gather(*(one(target) for target in targets)))
 
@@ -74,6 +102,10 @@ class Bmc:
     async def send(self, command: power.Command, /) -> None:
         """Ask for on, off or cycle."""
         await self._ask(f"power-{command.value}")
+
+    async def identity(self) -> bmc.Identity:
+        """Nothing: the contract has no word for it."""
+        return bmc.Identity()
 
     async def health(self) -> List[health.Item]:
         """Ask for `health`."""

@@ -1,76 +1,136 @@
-"""The health of a node by its sensors, through pyghmi: IPMI's SDR and readings, or what Redfish says of the system.
+"""The health of nodes through pyghmi: the sensors that a BMC has by IPMI, or what Redfish says of the system.
 
-Each BMC is asked in a child process, as pyghmi has no deadline of its own and must not be shared.
+Each BMC is asked in a child process, as pyghmi has no deadline of its own and its connections must not be shared.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib
 import json
-from typing import Any, Callable, List, Mapping, Sequence
+import struct
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence
 
 from ..domain import errors, health, power
-from . import children, ipmi, redfish
+from . import children, ipmi, pyghmi_library, rakp, redfish_connection
 
 WIDTH = 32
-IPMI_LIBRARY = "pyghmi.ipmi.command"
-Read = Callable[[power.Target], List[health.Item]]
+ABSENT = "a sensor that is described twice"
+_NOTHING = {"items": [], "reason": power.Reason.DRIVER.value, "text": "the driver ended without an answer"}
+Read = Callable[[power.Target], Iterator[health.Item]]
+# How pyghmi's texts begin.
+_REASONS: Mapping[str, power.Reason] = {
+    "incorrect": power.Reason.AUTH,
+    "unauthorized": power.Reason.AUTH,
+    "insufficient": power.Reason.BUSY,
+    "no cipher": power.Reason.CIPHER,
+    "invalid authentication": power.Reason.CIPHER,
+    "invalid integrity algorithm": power.Reason.CIPHER,
+    "session no longer": power.Reason.TIMEOUT,
+}
 
 
-def run(targets: Sequence[power.Target], *, read: Read, deadline: float) -> List[health.Health]:
-    """Ask every target, 32 side by side; `deadline` is each one's own, in seconds."""
+def ask_ipmi(targets: Sequence[power.Target], *, deadline: float) -> List[health.Health]:
+    """Read every sensor of every target, 32 BMCs side by side; `deadline` is each one's own, in seconds.
+
+    Raises:
+        errors.PowerFailed: this Python has no pyghmi.
+    """
+    pyghmi_library.load(pyghmi_library.IPMI)
+    return _ask(targets, read=_sensors, deadline=deadline)
+
+
+def ask_redfish(targets: Sequence[power.Target], *, deadline: float) -> List[health.Health]:
+    """Ask every target for its system and the parts of it that are not well, 32 BMCs side by side.
+
+    Raises:
+        errors.PowerFailed: this Python has no pyghmi.
+    """
+    pyghmi_library.load(pyghmi_library.REDFISH)
+    return _ask(targets, read=_system, deadline=deadline)
+
+
+def _ask(targets: Sequence[power.Target], *, read: Read, deadline: float) -> List[health.Health]:
     tasks = [functools.partial(_tell, target, read) for target in targets]
     ends = children.run(tasks, deadline=deadline, width=WIDTH)
     return [_health(target, end, deadline=deadline) for target, end in zip(targets, ends)]  # noqa: B905 -- Python 3.9 has no strict=
 
 
-def by_ipmi(target: power.Target) -> List[health.Item]:
-    """Every sensor of the SDR with its reading.
-
-    Raises:
-        errors.PowerFailed: the BMC gives no readings.
-    """
-    library: Any = importlib.import_module(IPMI_LIBRARY)
-    failures: Any = importlib.import_module("pyghmi.exceptions")
-    try:
-        connection = library.Command(
-            bmc=target.address, userid=target.username, password=target.password, port=target.port or ipmi.PORT
-        )
-        readings = list(connection.get_sensor_data())
-        connection.ipmi_session.logout()
-    except failures.PyghmiException as error:
-        text = str(error)
-        is_silent = text in {"", "None"}
-        reason = power.Reason.TIMEOUT if is_silent else _REASONS.get(text.split(" ")[0].lower(), power.Reason.REFUSED)
-        raise errors.PowerFailed(reason.value, "the BMC did not answer" if is_silent else text) from error
-    return [health.Item(str(one.name), health.of_reading(one.health, is_available=not one.unavailable)) for one in readings]
-
-
-def by_redfish(target: power.Target) -> List[health.Item]:
-    """The system as a whole, and each part that is not well.
-
-    Raises:
-        errors.PowerFailed: the BMC does not say.
-    """
-    return redfish.Bmc(target).health()
-
-
-_REASONS: Mapping[str, power.Reason] = {"incorrect": power.Reason.AUTH, "unauthorized": power.Reason.AUTH}
-
-
 def _tell(target: power.Target, read: Read, report: children.Report) -> None:
+    """Report all items at the end, and those so far with each that is bad: a BMC that falls silent hides none."""
+    items: List[health.Item] = []
     try:
-        told = health.Health(target.name, read(target))
+        for item in read(target):
+            items.append(item)
+            if item.status in health.TROUBLE:
+                _report(health.Health(target.name, items, power.Reason.DRIVER.value, "not read to its end"), report)
+        told = health.Health(target.name, items)
     except errors.PowerFailed as error:
-        told = health.Health(target.name, reason=error.reason, text=str(error))
+        told = health.Health(target.name, items, error.reason, str(error))
+    _report(told, report)
+
+
+def _report(told: health.Health, report: children.Report) -> None:
     report(json.dumps(told.as_dict()))
 
 
 def _health(target: power.Target, end: children.Ended, *, deadline: float) -> health.Health:
-    if end.line is not None:
-        told = json.loads(end.line)
-        return health.Health(target.name, health.parse_items(told["items"]), told["reason"], told["text"])
+    told: Dict[str, Any] = dict(_NOTHING) if end.line is None else json.loads(end.line)
+    items = health.parse_items(told["items"])
     if end.killed:
-        return health.Health(target.name, reason=power.Reason.TIMEOUT.value, text=f"no answer within {deadline:g} s")
-    return health.Health(target.name, reason=power.Reason.DRIVER.value, text="the driver ended without an answer")
+        return health.silent(target.name, seconds=deadline, items=items)
+    return health.Health(target.name, items, told["reason"], told["text"])
+
+
+def _system(target: power.Target) -> Iterator[health.Item]:
+    connection = redfish_connection.Bmc(target)
+    try:
+        yield from connection.health()
+    finally:
+        connection.close()
+
+
+def _sensors(target: power.Target) -> Iterator[health.Item]:
+    """Every sensor that the BMC describes, with what it reads.
+
+    Raises:
+        errors.PowerFailed: the BMC gives no readings.
+    """
+    library = pyghmi_library.load(pyghmi_library.IPMI)
+    # A socket of its own, and no thread: there is one session here.
+    library.select_simplesession()
+    try:
+        connection = library.Command(
+            bmc=target.address,
+            userid=target.username,
+            password=target.password,
+            port=target.port or ipmi.PORT,
+            privlevel=int(rakp.Privilege.OPERATOR),
+        )
+        try:
+            for one in connection.get_sensor_data():
+                yield health.Item(str(one.name), health.of_reading(one.health, is_available=not one.unavailable))
+            yield from _left_out(connection)
+        finally:
+            connection.ipmi_session.logout()
+    except pyghmi_library.exceptions().PyghmiException as error:
+        raise _failed(str(error)) from error
+    except NotImplementedError as error:
+        text = "the BMC describes its sensors in a version that pyghmi does not know"
+        raise errors.PowerFailed(power.Reason.REFUSED.value, text) from error
+    except (LookupError, TypeError, ValueError, AttributeError, struct.error) as error:
+        text = f"pyghmi does not understand the BMC: {error!r}"
+        raise errors.PowerFailed(power.Reason.DRIVER.value, text) from error
+
+
+def _left_out(connection: Any) -> Iterator[health.Item]:
+    """Give what pyghmi drops: sensors that share one number, of which it reads neither."""
+    for _ in getattr(connection._sdr, "broken_sensor_ids", ()):  # noqa: SLF001 -- it says so nowhere else
+        yield health.Item(ABSENT, health.Status.UNKNOWN)
+
+
+def _failed(text: str) -> errors.PowerFailed:
+    if text in {"", "None"}:
+        return errors.PowerFailed(power.Reason.TIMEOUT.value, "the BMC did not answer")
+    low = text.lower()
+    reason = next((reason for start, reason in _REASONS.items() if low.startswith(start)), power.Reason.REFUSED)
+    return errors.PowerFailed(reason.value, text)

@@ -1,0 +1,117 @@
+"""A datagram socket connected to one BMC, and how long an answer is waited for.
+
+Every wait is a future of the event loop, so that any number of BMCs are served side by side in one thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import itertools
+from typing import Any, Callable, Optional
+
+from ..domain import errors, power
+from . import rmcp
+
+WAITS = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
+"""Seconds for an answer: the first, second and every further time that a BMC is asked; the last of them for ever."""
+Accept = Callable[[bytes], Optional[Any]]
+_OURS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class Link(asyncio.DatagramProtocol):
+    """A socket connected to one BMC; one answer is awaited at a time.
+
+    `was_heard`: something came from the BMC, so that what the network says against it is a matter of time.
+    `trouble`: why there was no answer the last time; None when the BMC was silent, or did answer.
+    """
+
+    def __init__(self) -> None:
+        self.was_heard = False
+        self.trouble: Optional[errors.PowerFailed] = None
+        self._loop = asyncio.get_running_loop()
+        self._transport: Any = None
+        self._accept: Optional[Accept] = None
+        self._answer: Optional[asyncio.Future[Any]] = None
+        self._has_complaint = False
+        self._tags = itertools.count()
+
+    def connection_made(self, transport: Any) -> None:
+        """Keep the transport."""
+        self._transport = transport
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        """Take the awaited answer; anything else, and what is damaged, is passed over."""
+        del addr
+        self.was_heard = True
+        if self._answer is None or self._answer.done() or self._accept is None:
+            return
+        try:
+            found = self._accept(data)
+        except rmcp.MalformedError:
+            return
+        except errors.PowerFailed as error:
+            self._answer.set_exception(error)
+            return
+        if found is not None:
+            self._answer.set_result(found)
+
+    def error_received(self, exc: OSError) -> None:
+        """Nobody listens there, or there is no way to it: final only for a BMC that was never heard."""
+        self.trouble, self._has_complaint = unreachable(exc), True
+        if not self.was_heard and self._answer is not None and not self._answer.done():
+            self._answer.set_exception(self.trouble)
+
+    async def exchange(self, datagram: bytes, accept: Accept, *, wait: float) -> Optional[Any]:
+        """Send a datagram and give what `accept` makes of its answer; None when there is none in time.
+
+        Raises:
+            errors.PowerFailed: the answer is an error, or the BMC is unreachable.
+        """
+        self._accept, self._answer, self._has_complaint = accept, self._loop.create_future(), False
+        timer = self._loop.call_later(wait, self._give_up, self._answer)
+        self.send(datagram)
+        try:
+            found = await self._answer
+        finally:
+            timer.cancel()
+            self._answer = None
+        if found is not None or not self._has_complaint:
+            self.trouble = None
+        return found
+
+    def send(self, datagram: bytes) -> None:
+        """Send a datagram whose answer is nobody's concern."""
+        self._transport.sendto(datagram)
+
+    def next_tag(self) -> int:
+        """A number by which an answer is known; it comes again after 256 others."""
+        return next(self._tags) & 0xFF
+
+    def close(self) -> None:
+        """Give the socket back."""
+        self._transport.close()
+
+    @staticmethod
+    def _give_up(answer: asyncio.Future[Any]) -> None:
+        if not answer.done():
+            answer.set_result(None)
+
+
+async def linked(address: str, port: int) -> Link:
+    """A socket connected to one BMC.
+
+    Raises:
+        errors.PowerFailed: there is no way to it.
+    """
+    try:
+        _, link = await asyncio.get_running_loop().create_datagram_endpoint(Link, remote_addr=(address, port))
+    except OSError as error:
+        raise unreachable(error) from error
+    return link
+
+
+def unreachable(error: OSError) -> errors.PowerFailed:
+    """What a failure of the network means; one of this machine says nothing about the BMC."""
+    reason = power.Reason.DRIVER if error.errno in _OURS else power.Reason.UNREACHABLE
+    return errors.PowerFailed(reason.value, (error.strerror or str(error)).lower())

@@ -1,0 +1,30 @@
+"""The library pyghmi, which is loaded when it is needed: a node whose BMC is reached otherwise need not have it."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from ..domain import errors, power
+
+IPMI = "pyghmi.ipmi.command"
+REDFISH = "pyghmi.redfish.command"
+
+
+def load(module: str) -> Any:
+    """Load one of its modules; in the parent of many children, so that none of them has to.
+
+    Raises:
+        errors.PowerFailed: this Python has no pyghmi.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise errors.PowerFailed(
+            power.Reason.DRIVER.value, f"Redfish, and the health of any BMC, take the Python library pyghmi: {error}"
+        ) from error
+
+
+def exceptions() -> Any:
+    """What it raises: PyghmiException, and UnrecognizedCertificate, which is none."""
+    return importlib.import_module("pyghmi.exceptions")

@@ -1,0 +1,166 @@
+"""One BMC over Redfish, through pyghmi: what is asked of it, and what its failures mean."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import socket
+import ssl
+import urllib.parse
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
+
+from ..domain import bmc, errors, health, power
+from . import pyghmi_library
+
+PORT = 443
+ANY_CERTIFICATE = "any"
+SESSIONS = "/redfish/v1/SessionService/Sessions"
+_RESETS: Mapping[power.Command, Sequence[str]] = {
+    power.Command.ON: ("On", "ForceOn"),
+    power.Command.OFF: ("ForceOff",),
+    power.Command.CYCLE: ("PowerCycle", "ForceRestart"),
+}
+_STATES: Mapping[str, power.State] = {"On": power.State.ON, "Off": power.State.OFF}
+_LOGIN_WORDS = ("unauthorized", "401", "credential", "password", "access denied", "privilege")
+Told = TypeVar("Told")
+
+
+class Bmc:
+    """One BMC behind one connection of pyghmi, which is opened when first needed and after it was lost."""
+
+    def __init__(self, target: power.Target) -> None:
+        self._target = target
+        self._failures: Any = pyghmi_library.exceptions()
+        self._connection: Any = None
+
+    async def state(self) -> power.State:
+        """Read the system's PowerState; one that is about to change is neither on nor off yet."""
+        return self._guarded(lambda connection: _STATES.get(_system(connection).get("PowerState"), power.State.UNKNOWN))
+
+    async def send(self, command: power.Command, /) -> None:
+        """Ask for one reset, which is sent once: the first of those that will do which the BMC says it has."""
+
+        def reset(connection: Any) -> None:
+            action = _system(connection).get("Actions", {}).get("#ComputerSystem.Reset", {})
+            offered = action.get("ResetType@Redfish.AllowableValues") or _RESETS[command]
+            chosen = next((one for one in _RESETS[command] if one in offered), None)
+            if chosen is None or not connection.powerurl:
+                raise _failed(power.Reason.REFUSED, f"the BMC has no {' and no '.join(_RESETS[command])}")
+            # Not set_power: it reads the state first, and knows no cycle.
+            connection._do_web_request(connection.powerurl, {"ResetType": chosen})  # noqa: SLF001 -- see above
+
+        self._guarded(reset)
+
+    def health(self) -> Iterator[health.Item]:
+        """The system as a whole, and then, when it is not well, each part that is not.
+
+        pyghmi takes null for good and what is unknown for a warning; here both are unknown.
+        """
+        status = self._guarded(_system).get("Status") or {}
+        found = health.worst(health.of_redfish(status.get(key)) for key in ("HealthRollup", "Health"))
+        yield health.Item("System", found)
+        if found in health.TROUBLE:
+            yield from self._guarded(_bad_parts)
+
+    async def identity(self) -> bmc.Identity:
+        """Read who made the system, and the firmware of its manager where one is named."""
+
+        def read(connection: Any) -> bmc.Identity:
+            system = _system(connection)
+            managers = system.get("Links", {}).get("ManagedBy") or [{}]
+            manager = managers[0].get("@odata.id")
+            firmware = connection._do_web_request(manager).get("FirmwareVersion") if manager else None  # noqa: SLF001 -- bmcinfo takes a manager for granted
+            return bmc.Identity(system.get("Manufacturer"), system.get("Model"), firmware)
+
+        return self._guarded(read)
+
+    def close(self) -> None:
+        """Give the BMC its session back; it has few, and keeps each for half an hour. Nobody waits for a failure."""
+        connection, self._connection = self._connection, None
+        location = getattr(connection, "session_location", None)
+        if location:
+            try:
+                connection.wc.grab_rsp(location, method="DELETE").read()
+            except (OSError, http.client.HTTPException):
+                return
+
+    def _guarded(self, ask: Callable[[Any], Told]) -> Told:
+        """Turn what pyghmi raises into PowerFailed, and forget the connection that raised it."""
+        try:
+            if self._connection is None:
+                self._connection = self._connected()
+            return ask(self._connection)
+        except self._failures.UnrecognizedCertificate as error:
+            raise _failed(power.Reason.AUTH, "the BMC has another certificate than the one that is known") from error
+        except ssl.SSLCertVerificationError as error:
+            text = f"nobody known vouches for the BMC's certificate: {error.verify_message}"
+            raise _failed(power.Reason.AUTH, text) from error
+        except (TimeoutError, socket.timeout) as error:  # two things in Python 3.9
+            raise _failed(power.Reason.TIMEOUT, "the BMC did not answer") from error
+        except OSError as error:
+            raise _failed(power.Reason.UNREACHABLE, str(error.strerror or error).lower()) from error
+        except http.client.HTTPException as error:
+            raise _failed(power.Reason.UNREACHABLE, "the BMC broke the connection off") from error
+        except (self._failures.PyghmiException, LookupError, TypeError, ValueError, AttributeError) as error:
+            self.close()
+            raise _failed(_reason(str(error)), f"the BMC's answer: {_first_line(str(error))}") from error
+
+    def _connected(self) -> Any:
+        target, wanted = self._target, self._target.certificate
+        trusted: Optional[Callable[[bytes], bool]] = None
+        if wanted == ANY_CERTIFICATE:
+            trusted = lambda _: True  # noqa: E731 -- one of two short rules
+        elif wanted:
+            trusted = lambda found: hashlib.sha256(found).hexdigest() == wanted.partition(":")[2].lower()  # noqa: E731 -- see above
+        library = pyghmi_library.load(pyghmi_library.REDFISH)
+        connection = type("Connection", (library.Command,), {"_get_session_token": _log_in})
+        return connection(target.address, target.username, target.password, trusted, port=target.port or PORT)
+
+
+def _log_in(connection: Any, web: Any) -> None:
+    """Log in as pyghmi does, and remember where the session is: pyghmi could not log out."""
+    answer = web.grab_rsp(SESSIONS, {"UserName": connection.username, "Password": connection.password})
+    answer.read()
+    token = answer.getheader("X-Auth-Token")
+    if token:
+        connection.xauthtoken = token
+        connection.session_location = urllib.parse.urlsplit(answer.getheader("Location") or "").path
+        for one in (web, connection.wc):
+            one.stdheaders.pop("Authorization", None)
+            one.stdheaders["X-Auth-Token"] = token
+
+
+def _system(connection: Any) -> Any:
+    if not connection.sysurl:
+        raise _failed(power.Reason.REFUSED, "the BMC names no system")
+    return connection._do_web_request(connection.sysurl, cache=False)  # noqa: SLF001 -- get_power fails on null
+
+
+def _bad_parts(connection: Any) -> Sequence[health.Item]:
+    """What pyghmi finds not to be well; that a part without health is among it says nothing of the part."""
+    oem = connection.oem
+    # A system may lack these, which pyghmi does not expect.
+    for key, nothing in (("PCIeDevices", []), ("PCIeFunctions", []), ("MemorySummary", {})):
+        connection.sysinfo.setdefault(key, nothing)
+    found = [(str(one.name), one.health, one.states) for one in oem.get_health(connection)["badreadings"]]
+    return [
+        health.Item(name, health.of_reading(bits, is_available=bool(bits) and "Unknown" not in states))
+        for name, bits, states in found
+    ]
+
+
+def _reason(text: str) -> power.Reason:
+    low = text.lower()
+    if any(word in low for word in _LOGIN_WORDS):
+        return power.Reason.AUTH
+    if "target unavailable" in low:
+        return power.Reason.UNREACHABLE
+    return power.Reason.BUSY if "503" in low or "not ready" in low else power.Reason.REFUSED
+
+
+def _first_line(text: str) -> str:
+    return (text.strip().splitlines() or ["nothing"])[0][:200]
+
+
+def _failed(reason: power.Reason, text: str) -> errors.PowerFailed:
+    return errors.PowerFailed(reason.value, text)
