@@ -36,6 +36,7 @@ check: setup ## linters and types
 	$(BIN)/mypy -p ansible_collections.roundsman.cluster.plugins -p ansible_collections.roundsman.cluster.daemon -p tests
 	$(BIN)/vermin --target=3.9- --no-tips --violations --backport typing plugins/module_utils plugins/modules
 	$(BIN)/yamllint --strict .
+	rm -rf .lab/ansible/collections
 	$(TOOLS) ansible-lint --offline --strict --profile production -q
 
 bench: setup ## what a round costs, in ratios
@@ -44,5 +45,5 @@ bench: setup ## what a round costs, in ratios
 	PYTHONPATH=. $(BIN)/python tests/bench/configuration.py
 	PYTHONPATH=. $(BIN)/python tests/bench/job_queue.py
 
-crashtest: setup ## minutes: a lab at work, killed a hundred times (SEED=… KILLS=…)
+crashtest: setup ## minutes: a lab at work, killed a hundred times, and its disk filled (SEED=… KILLS=…)
 	PYTHONPATH=. $(BIN)/python tests/crash/run.py --seed $(or $(SEED),20261121) --kills $(or $(KILLS),100)

@@ -47,7 +47,11 @@ def _look_at_secrets(where: tree.Tree) -> None:
 
 async def _run(where: tree.Tree, chosen: settings.Settings, options: argparse.Namespace) -> None:
     made = service.assemble(
-        where, limit=chosen.max_running_jobs, is_warm=chosen.warm_ansible, archive_after=chosen.archive_after
+        where,
+        limit=chosen.max_running_jobs,
+        is_warm=chosen.warm_ansible,
+        archive_after=chosen.archive_after,
+        archive_keep=chosen.archive_keep,
     )
     cluster = made.configuration.current
     bind = options.bind or chosen.bind or cluster.node(cluster.cluster.master_node).primary_ip

@@ -13,7 +13,7 @@ from ..plugins.plugin_utils import replication
 from ..plugins.plugin_utils.connection_tries import SSH_ARGUMENTS
 from .configuration import Configuration
 from .jobs.ports import Ports
-from .jobs.process import Processes
+from .jobs.process import Processes, inherited
 from .jobs.queue import Queue
 from .jobs.store import Store
 from .locks.desk import Desk
@@ -48,7 +48,9 @@ class Service:
     warm: Keeper | None
 
 
-def assemble(where: tree.Tree, *, limit: int, is_warm: bool = False, archive_after: float = 0) -> Service:
+def assemble(
+    where: tree.Tree, *, limit: int, is_warm: bool = False, archive_after: float = 0, archive_keep: float = 0
+) -> Service:
     """Load all state and wire the parts; nothing runs yet. With `is_warm` runs have Ansible kept warm for them.
 
     Raises:
@@ -74,13 +76,14 @@ def assemble(where: tree.Tree, *, limit: int, is_warm: bool = False, archive_aft
         ports,
         limit=lambda: configuration.current.cluster.max_running_jobs or limit,
         archive_after=archive_after,
+        archive_keep=archive_keep,
         on_change=news.tell,
         on_end=lambda: rounds.wake(),  # noqa: PLW0108 - bound below
     )
     history = History(where.rounds)
     rounds = Rounds(configuration, queue, intake, history, clock=clock)
     poll = Poll(configuration, processes, folder=where.lib, environment=environment)
-    warm = Keeper(where) if is_warm else None
+    warm = Keeper(where, environment={**inherited(), **environment}) if is_warm else None
     return Service(where, configuration, desk, queue, intake, history, rounds, poll, news, warm)
 
 

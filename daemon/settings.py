@@ -18,7 +18,8 @@ PORT = 1816
 class Settings(pydantic.BaseModel):
     """Where the daemon listens, how many opcodes run at once, and whether Ansible is kept imported for them.
 
-    An empty `bind` is the master's own address; jobs that ended `archive_after` seconds ago are archived, with 0 none.
+    An empty `bind` is the master's own address. Jobs that ended `archive_after` seconds ago are archived, and those
+    that ended `archive_keep` seconds ago leave the archive for good, with their logs; with 0 none.
     """
 
     model_config = pydantic.ConfigDict(extra="forbid")
@@ -27,6 +28,7 @@ class Settings(pydantic.BaseModel):
     max_running_jobs: int = pydantic.Field(default=max(4, 2 * (os.cpu_count() or 1)), ge=1, le=200)
     warm_ansible: bool = True
     archive_after: float = pydantic.Field(default=6 * 3600, ge=0)
+    archive_keep: float = pydantic.Field(default=21 * 86400, ge=0)
 
 
 def read(path: Path) -> Settings:

@@ -60,9 +60,10 @@ def modify(
     *,
     submit: given_parameters.Submit = False,
     dry_run: given_parameters.DryRun = False,
+    form: output.Option = output.Format.TABLE,
 ) -> None:
     """Set parameters of the cluster and of its maintenance: intervals in seconds, oob_program, limits, the pool."""
-    given_parameters.modify(ctx, "modify", given=given, submit=submit, dry_run=dry_run)
+    given_parameters.modify(ctx, "modify", given=given, submit=submit, dry_run=dry_run, form=form)
 
 
 def made(name: str, nodes: list[str], *, now: float) -> clusters.Cluster:

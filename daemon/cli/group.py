@@ -61,9 +61,10 @@ def modify(
     *,
     submit: parameters.Submit = False,
     dry_run: parameters.DryRun = False,
+    form: output.Option = output.Format.TABLE,
 ) -> None:
     """Set name, alloc_policy or oob_program of a node group."""
-    parameters.modify(ctx, "groups", name, "modify", given=given, submit=submit, dry_run=dry_run)
+    parameters.modify(ctx, "groups", name, "modify", given=given, submit=submit, dry_run=dry_run, form=form)
 
 
 @app.command(epilog="Example: roundsman group remove rack2")

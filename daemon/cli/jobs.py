@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils.planning import wording as plan_wording
@@ -20,20 +18,34 @@ app = typer.Typer(help="Jobs: the work in the queue.", no_args_is_help=True)
 Id = Annotated[int, typer.Argument(metavar="ID", help="The job's number.", autocompletion=completion.jobs)]
 PRIORITIES = {"low": 10, "normal": 0, "high": -10}
 Wanted = Annotated[Literal["low", "normal", "high"], typer.Argument(metavar="PRIORITY", help="low, normal or high.")]
-GLANCE = 1.0
-"""Seconds between two looks at a job on a terminal, so that its progress moves."""
-LONG_LOOK = 60.0
 CANCELED = 3
+MOST = 1000
+Archived = Annotated[bool, typer.Option("--archived", help="Those of the archive.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=MOST, metavar="N", help="At most N of the archive.")]
+Before = Annotated[int | None, typer.Option("--before", min=1, metavar="ID", help="Of the archive, only older ones.")]
 
 
-@app.command("list", epilog="Example: roundsman jobs list -o json")
-def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> None:
-    """List the jobs of the queue, finished ones too."""
+@app.command("list", epilog="Example: roundsman jobs list --archived --limit 20")
+def list_(
+    ctx: typer.Context,
+    *,
+    archived: Archived = False,
+    limit: Limit = 100,
+    before: Before = None,
+    form: output.Option = output.Format.TABLE,
+) -> None:
+    """List the jobs of the queue, finished ones too, or the newest of the archive."""
+    query: dict[str, int] = {"bulk": 1}
+    if archived:
+        query |= {"archived": 1, "limit": limit} | ({} if before is None else {"before": before})
     with client.of(ctx) as daemon:
         if form is output.Format.JSON:
-            output.as_json(daemon.text("2", "jobs", bulk=1))
+            output.as_json(daemon.text("2", "jobs", **query))
             return
-        show(daemon.get("2", "jobs", bulk=1), empty="The queue is empty.")
+        found = daemon.get("2", "jobs", **query)
+    show(found, empty="The archive has no such job." if archived else "The queue is empty.")
+    if archived and len(found) == limit:
+        output.warning(f"roundsman: older ones are listed with --archived --before {found[0]['id']}")
 
 
 @app.command(epilog="Example: roundsman jobs info 12")
@@ -54,6 +66,7 @@ def info(ctx: typer.Context, job: Id, *, form: output.Option = output.Format.TAB
             ("Priority", found["priority"]),
             ("Submitted", f"{wording.age(found['received'], now=now)} ago"),
             ("After", depends),
+            *([("Archived", "yes")] if found.get("archived") else []),
             *(("Because", f"{text} ({source})") for source, text, _ in found["reason"]),
         ]
     )
@@ -85,7 +98,7 @@ def priority(ctx: typer.Context, job: Id, wanted: Wanted) -> None:
 
 @app.command(epilog="Example: roundsman jobs archive 12")
 def archive(ctx: typer.Context, job: Id) -> None:
-    """Move a job that has ended to the archive; it can still be shown."""
+    """Move a job that has ended to the archive; it and its log can still be shown, for as long as it is kept there."""
     with client.of(ctx) as daemon:
         daemon.put("2", "jobs", job, "archive")
     output.line(f"Job {job} is archived.")
@@ -113,30 +126,34 @@ def watch(ctx: typer.Context, job: Id) -> None:
         follow(daemon, job)
 
 
-def follow(daemon: client.Daemon, job: int) -> None:
-    """Wait until a job has ended, its progress shown on a terminal.
+def follow(daemon: client.Daemon, job: int, *, form: output.Format = output.Format.TABLE) -> None:
+    """Wait until a job has ended, its progress shown on a terminal; as JSON nothing is shown but the job at its end.
 
     Raises:
         Failed: the job did not succeed; the text is the job's.
     """
-    try:
-        found = _ended(daemon, job)
-    except KeyboardInterrupt:
-        output.warning(f"roundsman: job {job} goes on: see `roundsman jobs watch {job}`")
-        raise
+    found = watching.until_ended(daemon, job, quiet=form is output.Format.JSON)
+    if form is output.Format.JSON:
+        output.as_json(daemon.text("2", "jobs", job))
     if found["status"] != "success":
         raise errors.Failed(f"job {job} ended as {found['status']}" + (f": {found['text']}" if found["text"] else ""))
-    told = [step["text"] for step in found["opcodes"] if step["text"]]
-    output.line(f"Job {job}: {wording.job(found)}: success" + (f" ({'; '.join(told)})" if told else ""))
+    if form is output.Format.TABLE:
+        _tell_success(found)
 
 
-def submitted(daemon: client.Daemon, job: int | dict[str, Any], *, submit: bool) -> None:
+def submitted(
+    daemon: client.Daemon,
+    job: int | dict[str, Any],
+    *,
+    submit: bool,
+    form: output.Format = output.Format.TABLE,
+) -> None:
     """Follow a job that was just submitted, of which the daemon told the number or all; or only tell its number."""
     number = job if isinstance(job, int) else job["id"]
     if submit:
         output.line(str(number))
     else:
-        follow(daemon, number)
+        follow(daemon, number, form=form)
 
 
 def show(found: Iterable[dict[str, Any]], *, empty: str) -> None:
@@ -149,20 +166,16 @@ def show(found: Iterable[dict[str, Any]], *, empty: str) -> None:
     output.table(("JOB", "STATUS", "STEPS", "AGE", "WHAT"), rows, empty=empty)
 
 
-def _ended(daemon: client.Daemon, job: int) -> dict[str, Any]:
-    if not sys.stderr.isatty():
-        return _look(daemon, job, seconds=LONG_LOOK)
-    with Console(stderr=True, highlight=False, markup=False).status(f"job {job}") as shown:
-        return _look(daemon, job, seconds=GLANCE, tell=shown.update)
-
-
-def _look(daemon: client.Daemon, job: int, *, seconds: float, tell: Any = None) -> dict[str, Any]:
-    while True:
-        found: dict[str, Any] = daemon.get("2", "jobs", job, "wait", timeout=seconds)
-        if found["status"] in wording.FINAL:
-            return found
-        if tell is not None:
-            tell(output.printable(f"job {job}: {wording.job(found)}: {found['status']}, step {wording.steps(found)}"))
+def _tell_success(found: dict[str, Any]) -> None:
+    told = [step["text"] for step in found["opcodes"] if step["text"]]
+    head = f"Job {found['id']}: {wording.job(found)}: success"
+    lines = [line for text in told for line in text.splitlines()]
+    if len(lines) == len(told):
+        output.line(head + (f" ({'; '.join(told)})" if told else ""))
+        return
+    output.line(head)
+    for line in lines:
+        output.line(f"  {line}")
 
 
 def _about(one: dict[str, Any]) -> str:

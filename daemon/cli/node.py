@@ -144,9 +144,11 @@ def modify(
     *,
     submit: Submit = False,
     dry_run: parameters.DryRun = False,
+    form: output.Option = output.Format.TABLE,
 ) -> None:
     """Set parameters of a node: its group, addresses, sizes, flags, oob_program or host variables."""
-    parameters.modify(ctx, "nodes", name, "modify", given=given, method="POST", submit=submit, dry_run=dry_run)
+    path = ("nodes", name, "modify")
+    parameters.modify(ctx, *path, given=given, method="POST", submit=submit, dry_run=dry_run, form=form)
 
 
 @app.command(epilog="Example: roundsman node remove node4")

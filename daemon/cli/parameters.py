@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from ...plugins.module_utils.domain import errors
-from . import client, jobs
+from . import client, jobs, output
 
 Given = Annotated[
     list[str], typer.Argument(metavar="NAME=VALUE…", help="Parameters; `roundsman … info` shows their names.")
 ]
 Submit = Annotated[bool, typer.Option("--submit", help="Print the job's number and do not wait for its end.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only check whether it would be accepted.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be different.")]
 WORDS = {"true": True, "yes": True, "false": False, "no": False}
 
 
@@ -47,9 +47,17 @@ def value(text: str) -> Any:
     return number if type(number) in {int, float} else text
 
 
-def modify(ctx: typer.Context, *path: str, given: list[str], method: str = "PUT", submit: bool, dry_run: bool) -> None:
-    """Ask the daemon for a change of parameters, and wait for its job."""
+def modify(
+    ctx: typer.Context,
+    *path: str,
+    given: list[str],
+    method: str = "PUT",
+    submit: bool,
+    dry_run: bool,
+    form: output.Format = output.Format.TABLE,
+) -> None:
+    """Ask the daemon for a change of parameters, and wait for its job, which tells what is different now."""
     with client.of(ctx) as daemon:
         query = {"dry-run": 1} if dry_run else {}
         job = daemon.send(method, "2", *path, body=read(given), **query)
-        jobs.submitted(daemon, job, submit=submit)
+        jobs.submitted(daemon, job, submit=submit, form=form)

@@ -11,7 +11,6 @@ import pydantic
 from fastapi import Query
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import errors
 from ..jobs import following, task_log
 from .answers import Json
 
@@ -49,12 +48,11 @@ def add(routes: APIRouter, service: Service) -> None:
 
 
 def _told(service: Service, job: int, *, after: int) -> dict[str, Any]:
-    one = service.queue.jobs.get(job)
-    if one is None:
-        raise errors.NotFound(f"there is no job {job}")
+    one = service.queue.find(job)
     # The status first: what a job wrote before it ended is then told with its end.
     told: dict[str, Any] = {"status": one.status.value, "final": one.is_final}
-    return {**told, "entries": task_log.of_job(service.where.queue / str(job), opcodes=len(one.opcodes), after=after)}
+    folder = service.queue.folder_of(one)
+    return {**told, "entries": task_log.of_job(folder, opcodes=len(one.opcodes), after=after)}
 
 
 async def _awaited(service: Service, job: int, *, after: int, seconds: float) -> dict[str, Any]:

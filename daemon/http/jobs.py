@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 LONGEST_WAIT = 60.0
 Number = Annotated[int, pydantic.Field(le=2**53)]
 Seconds = Annotated[pydantic.FiniteFloat, Query(ge=0, description="How long to wait at most; 60 is the most there is.")]
+MOST_ARCHIVED = 1000
+Archived = Annotated[bool, Query(description="The newest jobs of the archive instead of those in the queue.")]
+Limit = Annotated[int, Query(ge=1, le=MOST_ARCHIVED, description="At most so many of the archive.")]
+Before = Annotated[int | None, Query(ge=1, le=2**53, description="Of the archive only those with a lower number.")]
 
 
 class Change(bodies.Body):
@@ -51,7 +55,12 @@ def add(routes: APIRouter, service: Service) -> None:
 
 def _readable(routes: APIRouter, service: Service) -> None:
     @routes.get("/jobs", response_model=list[dict[str, Any]])
-    async def listed(*, bulk: bool = False) -> Response:
+    async def listed(
+        *, bulk: bool = False, archived: Archived = False, limit: Limit = MOST_ARCHIVED, before: Before = None
+    ) -> Response:
+        if archived:
+            found = await service.queue.archived(limit, before=before)
+            return Json([fields.ganeti(one) if bulk else {"id": one.id, "uri": f"/2/jobs/{one.id}"} for one in found])
         if bulk:
             return Json([fields.ganeti(one) for one in service.queue.jobs.values()])
         return Json([{"id": number, "uri": f"/2/jobs/{number}"} for number in service.queue.jobs])
@@ -82,7 +91,7 @@ async def _changed(service: Service, job: int, known: Change, *, seconds: float)
         told = definition.told(fields.FIELDS, known.fields, fields.NOWHERE, one)
         info = [told[name] for name in known.fields]
         if info != known.previous_job_info:
-            folder, after = service.where.queue / str(job), known.previous_log_serial or 0
+            folder, after = service.queue.folder_of(one), known.previous_log_serial or 0
             log = task_log.of_job(folder, opcodes=len(one.opcodes), after=after)
             return {"job_info": info, "log_entries": log}
         left = deadline - time.monotonic()

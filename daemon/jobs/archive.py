@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import durable_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from pathlib import Path
 
 PART = 10000
@@ -55,10 +56,44 @@ class Archive:
 
     def highest_id(self) -> int:
         """The highest number here; only the newest part is looked at."""
-        if not self._folder.is_dir():
-            return 0
-        for part in sorted(numbers(self._folder), reverse=True):
-            found = max(numbers(self._folder / str(part)), default=0)
-            if found:
-                return found
-        return 0
+        return max(self.newest(1), default=0)
+
+    def newest(self, count: int, *, before: int | None = None) -> list[int]:
+        """The highest numbers here, at most so many and only those before one, in order."""
+        found: list[int] = []
+        for part in sorted(self._parts(), reverse=True):
+            if len(found) < count and (before is None or part * PART < before):
+                inside = (one for one in numbers(self._folder / str(part)) if before is None or one < before)
+                found += sorted(inside, reverse=True)[: count - len(found)]
+        return sorted(found)
+
+    def remove_older(self, *, than: float, but: Collection[int]) -> list[int]:
+        """Remove the jobs whose files were last written before a moment (unix seconds), with all their files.
+
+        The highest number stays whatever its age, for no later job may get it again. Returns the numbers.
+
+        Raises:
+            StoreFailed: one could not be removed.
+        """
+        kept = {*but, self.highest_id()}
+        removed: list[int] = []
+        try:
+            for part in sorted(self._parts()):
+                for number in sorted(numbers(self._folder / str(part))):
+                    if number not in kept and _written(self.folder(number)) < than:
+                        shutil.rmtree(self.folder(number))
+                        removed.append(number)
+        except OSError as error:
+            raise errors.StoreFailed(f"the archive {self._folder} cannot be cleared: {error.strerror}") from error
+        return removed
+
+    def _parts(self) -> list[int]:
+        return list(numbers(self._folder)) if self._folder.is_dir() else []
+
+
+def _written(folder: Path) -> float:
+    try:
+        return (folder / "job.json").stat().st_mtime
+    except FileNotFoundError:
+        # Its removal was interrupted.
+        return folder.stat().st_mtime

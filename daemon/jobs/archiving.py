@@ -1,4 +1,8 @@
-"""Which jobs go to the archive, and when."""
+"""Which jobs go to the archive, and when; and which leave it for good.
+
+A job keeps the logs and the other files of its runs for as long as it is there, in the queue and in the archive. What
+was written last so many seconds ago leaves the archive, with all its files; the newest stays.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 INTERVAL = 300.0
+CLEARING_INTERVAL = 3600.0
 AT_ONCE = 1000
 
 
@@ -73,6 +78,28 @@ class Archivist:
             except errors.StoreFailed:
                 LOG.exception("old jobs cannot be archived now")
             await asyncio.sleep(min(INTERVAL, after))
+
+    async def remove_older_than(self, seconds: float) -> list[int]:
+        """Remove for good what was archived and ended longer ago, but for what jobs in the queue depend on.
+
+        Raises:
+            StoreFailed: the archive cannot be written; the rest is removed the next time.
+        """
+        needed = {one.job for job in self._book.jobs.values() if not job.is_final for one in job.depends}
+        before = self._ports.clock() - seconds
+        removed = await asyncio.to_thread(self._ports.store.archive.remove_older, than=before, but=needed)
+        for number in removed:
+            self._ports.store.removed(number)
+        return removed
+
+    async def clear(self, *, keep: float) -> None:
+        """Remove for ever what ended longer ago than so many seconds."""
+        while True:
+            try:
+                await self.remove_older_than(keep)
+            except errors.StoreFailed:
+                LOG.exception("the archive cannot be cleared now")
+            await asyncio.sleep(CLEARING_INTERVAL)
 
     def _forget(self, number: int) -> None:
         del self._book.jobs[number]

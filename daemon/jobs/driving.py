@@ -6,13 +6,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain import errors, locks
 from ...plugins.plugin_utils.opcodes import contract, registry
-from ..locks import table
+from ..locks import holders
 from . import ageing, inside, mending, process, running, values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from .book import Book
     from .inside import Submit
@@ -43,6 +43,7 @@ class Driver:
         self._schedule = schedule
         self._slots = slots
         self._inside = inside.Inside(ports, book, submit=submit)
+        self._attempts: dict[int, asyncio.Timeout] = {}
 
     async def work(self, job: int) -> None:
         """Work on the next opcode until it has ended, or its lock attempts are used up.
@@ -67,6 +68,13 @@ class Driver:
             # They are free, and the next change of the table writes it down.
             LOG.exception("the locks of job %s are free, but that could not be written", job)
 
+    def reprioritize(self, job: int, priority: int) -> None:
+        """Let a job wait for its locks with another priority; its attempts begin anew."""
+        self._ports.desk.reprioritize(owner(job), priority)
+        attempts, seconds = self._attempts.get(job), ageing.patience(priority)
+        if attempts is not None and not attempts.expired():
+            attempts.reschedule(None if seconds is None else asyncio.get_running_loop().time() + seconds)
+
     def interrupt(self, job: int) -> None:
         """End what an opcode does now, be it in processes or in a delay; it is settled like a lost one."""
         one = self._book.jobs[job]
@@ -78,11 +86,11 @@ class Driver:
     async def _opcode(self, job: int, index: int) -> bool:
         """Returns whether the opcode has ended; without that the job is back in the queue."""
         opcode = self._book.jobs[job].opcodes[index]
-        if opcode.kind == values.UNREADABLE:
-            text = await mending.clear_up(self._ports, job, owner(job))
-            self._book.end(job, index, values.Status.ERROR, "; ".join(filter(None, [opcode.text, text])))
-            return True
         try:
+            if opcode.kind == values.UNREADABLE:
+                text = await mending.clear_up(self._ports, job, owner(job))
+                self._book.end(job, index, values.Status.ERROR, "; ".join(filter(None, [opcode.text, text])))
+                return True
             made = registry.make(opcode.kind, opcode.params)
             if not await self._locked(job, index, made):
                 return False
@@ -107,14 +115,31 @@ class Driver:
         self._schedule.waits(job)
         self._on_room()
         try:
-            async with asyncio.timeout(None if is_running else ageing.patience(opcode.priority)):
-                await self._ports.desk.acquire(mine, wants, priority=opcode.priority, purpose=opcode.kind)
+            async with asyncio.timeout(None if is_running else ageing.patience(opcode.priority)) as attempts:
+                self._attempts[job] = attempts
+                await self._acquire(job, index, made)
         except TimeoutError:
             self.release(job)
             self._book.change(job, lambda one: ageing.aged(one, index))
             return False
+        finally:
+            self._attempts.pop(job, None)
         self._schedule.goes_on(job)
         return True
+
+    async def _acquire(self, job: int, index: int, made: registry.Made) -> None:
+        """Wait for the locks that an opcode needs when it has them: what it is about may move while it waits."""
+        is_settled = False
+        while not is_settled:
+            opcode, wants = self._book.jobs[job].opcodes[index], made.wants(self._ports.configuration.current)
+            if not self._has(job, wants):
+                self.release(job)
+            await self._ports.desk.acquire(owner(job), wants, priority=opcode.priority, purpose=opcode.kind)
+            is_settled = self._has(job, made.wants(self._ports.configuration.current))
+
+    def _has(self, job: int, wants: Mapping[str, locks.Mode]) -> bool:
+        held = self._ports.desk.table.locks_of(owner(job))
+        return all(locks.covers(held, lock, mode) for lock, mode in wants.items())
 
     async def _carry_out(self, job: int, index: int, made: Any) -> None:
         if self._book.jobs[job].opcodes[index].status is not values.Status.RUNNING and (
@@ -135,6 +160,6 @@ class Driver:
                 await running.run(self._ports, self._book, made, job=job, index=index, owner=owner(job))
 
 
-def owner(job: int) -> table.Owner:
+def owner(job: int) -> holders.Owner:
     """How a job is called in the lock table."""
-    return table.Owner(f"job {job}")
+    return holders.Owner(f"job {job}")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
             """Make jobs durable and let them begin; those that are there already stay as they are."""
 
 
+DRY = "dry run, nothing is changed"
 _JOBS = pydantic.TypeAdapter(dict[str, tuple[values.Job, ...]])
 
 
@@ -48,24 +49,26 @@ class Inside:
         self._delays: dict[int, asyncio.Event] = {}
 
     async def change(self, job: int, index: int, made: contract.ChangeKind) -> None:
-        """Commit what an opcode changes; a dry run commits nothing, and its result tells the changes."""
+        """Commit what an opcode changes; a dry run commits nothing, and tells what it would change."""
         since = self._book.jobs[job].received
         is_dry = self._book.jobs[job].opcodes[index].dry_run
         self._begin(job, index, is_durable=False)
         result: Any = None
+        lines = [DRY] if is_dry else []
 
         def decide(cluster: clusters.Cluster) -> Sequence[changes.Change]:
             nonlocal result
             stated = made.changes(cluster, self._ports.facts, since=since)
-            if is_dry:
-                result = [{"change": type(one).__name__, **dataclasses.asdict(one)} for one in stated]
-                return []
+            if isinstance(made, contract.ToldKind):
+                lines[is_dry:] = made.told(cluster, stated)
             if isinstance(made, contract.ResultKind):
                 result = made.result(cluster, stated)
-            return stated
+            elif is_dry:
+                result = [{"change": type(one).__name__, **dataclasses.asdict(one)} for one in stated]
+            return [] if is_dry else stated
 
         await self._ports.configuration.commit(decide)
-        self._end(job, index, result)
+        self._end(job, index, result, text="\n".join(lines))
 
     async def submit(self, job: int, index: int, made: contract.SubmitKind) -> None:
         """Submit what an opcode plans. The plan is written down first, so that a crash repeats none of its jobs."""
@@ -92,6 +95,9 @@ class Inside:
         seconds = 0 if self._book.jobs[job].opcodes[index].dry_run else made.seconds()
         if seconds:
             interrupted = self._delays[job] = asyncio.Event()
+            if self._book.jobs[job].canceling:
+                # It was begun before a restart, or its end could not be written.
+                interrupted.set()
             try:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(interrupted.wait(), seconds)
@@ -111,9 +117,9 @@ class Inside:
         if self._book.jobs[job].opcodes[index].status is not values.Status.RUNNING:
             self._book.begin(job, index, is_durable=is_durable, **fields)
 
-    def _end(self, job: int, index: int, result: Any) -> None:
+    def _end(self, job: int, index: int, result: Any, *, text: str = "") -> None:
         plain = pydantic_core.to_jsonable_python(result)
-        self._book.end(job, index, values.Status.SUCCESS, "", result=plain)
+        self._book.end(job, index, values.Status.SUCCESS, text, result=plain)
 
     def _planned(self, one: values.Job, index: int, made: contract.SubmitKind) -> tuple[values.Job, ...]:
         cluster = self._ports.configuration.current

@@ -1,23 +1,41 @@
-"""After a lost run: look for its instance on all its nodes, so that the configuration says what is true."""
+"""After a lost run: look at what it was about, so that the configuration says what is true.
+
+An instance is looked for on all its nodes, and the power of a node is read at its BMC. A look only reads, so one that
+breaks off is repeated; nothing that the lost run was to do is.
+"""
 
 from __future__ import annotations
 
+import logging
 import shutil
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain import errors
+from ...plugins.plugin_utils import connection_tries
 from ...plugins.plugin_utils.opcodes import contract
 from ...plugins.plugin_utils.opcodes.instance_facts import instance_variables
-from . import process, settling
+from . import process, settling, task_log
 from .runs import run_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ...plugins.module_utils.domain.locks import Mode
-    from ..locks import table
+    from ..locks import holders
     from .ports import Ports
+
+LOG = logging.getLogger(__name__)
+TRIES = connection_tries.TRIES
+"""How often a look that breaks off is begun, as often as a node is tried that cannot be reached."""
+
+
+class Look(contract.PlayKind, Protocol):
+    """A play that only reads, and records what it read."""
+
+    def told(self, cluster: clusters.Cluster) -> str:
+        """What the configuration says, in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -53,27 +71,108 @@ class FindInstance:
     def about(self) -> str:
         return self.instance
 
+    def told(self, cluster: clusters.Cluster) -> str:
+        instance = cluster.instance(self.instance)
+        return f"{instance.name} runs on {cluster.node_name(instance.primary_node)}"
 
-async def look_for(lost: contract.PlayKind, *, folder: Path, ports: Ports, owner: table.Owner) -> str:
-    """Look for the instance of a lost opcode, under its locks; returns a sentence with what was found."""
-    cluster = ports.configuration.current
-    instance = lost.about()
-    nodes = tuple(dict.fromkeys([*cluster.instance(instance).nodes, *lost.hosts(cluster)]))
-    if process.standing(folder) is process.Standing.RUNNING:
-        # The daemon before this one had begun to look.
-        await ports.processes.ended(folder)
-    shutil.rmtree(folder, ignore_errors=True)
-    spec = run_spec(
-        cluster,
-        FindInstance(instance, nodes),
-        granted=ports.desk.table.locks_of(owner),
-        environment=ports.environment,
-    )
+
+@dataclass(frozen=True)
+class FindPower:
+    """Read the power of a node at its BMC, which is sent no command, and record it."""
+
+    kind: ClassVar[str] = "find_power"
+    time_limit: ClassVar[int] = 300
+    node: str
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        return {f"node/{self.node}": contract.EXCLUSIVE}
+
+    def moot(self, _cluster: clusters.Cluster) -> str:
+        return ""
+
+    def hosts(self, _cluster: clusters.Cluster) -> list[str]:
+        return [self.node]
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        return {"node": contract.node_variables(cluster, self.node)}
+
+    def files(self) -> dict[str, str]:
+        return {}
+
+    def about(self) -> str:
+        return self.node
+
+    def told(self, cluster: clusters.Cluster) -> str:
+        node = cluster.node(self.node)
+        return f"{node.name} is {'on' if node.powered else 'off'}"
+
+
+def after(lost: contract.PlayKind, cluster: clusters.Cluster) -> Look | None:
+    """What to look at after an opcode was lost; None when there is nothing, or it is not in the cluster any more."""
+    subject = lost.about()
+    if subject in cluster.instances:
+        return instance(cluster, subject, beside=lost.hosts(cluster))
+    return power(cluster, subject)
+
+
+def instance(cluster: clusters.Cluster, uuid: str, *, beside: list[str]) -> Look:
+    """Look for an instance on its nodes, and on those beside them that are in the cluster."""
+    nodes = dict.fromkeys([*cluster.instance(uuid).nodes, *beside])
+    return FindInstance(uuid, tuple(node for node in nodes if node in cluster.nodes))
+
+
+def power(cluster: clusters.Cluster, uuid: str) -> Look | None:
+    """Read the power of a node, if there is such a node, and it has a BMC."""
+    node = cluster.nodes.get(uuid)
+    if node is None or clusters.parameter(cluster, node, "oob_program") is None:
+        return None
+    return FindPower(uuid)
+
+
+async def carry_out(look: Look, *, folder: Path, ports: Ports, owner: holders.Owner) -> str:
+    """Look, under the locks of an owner; returns a sentence with what was found.
+
+    Raises:
+        StoreFailed, OSError: some state could not be written; to call this again looks again.
+    """
+    # The daemon before this one may have begun to look.
+    await ports.processes.ended(folder)
+    reason = ""
+    for count in range(1, TRIES + 1):
+        try:
+            reason, text = await _tried(look, folder=folder, ports=ports, owner=owner)
+        except errors.StoreFailed:
+            raise
+        except errors.Refused as refusal:
+            reason, text = str(refusal), ""
+        if not reason:
+            return text
+        task_log.note(folder, f"the look at what is true broke off, try {count} of {TRIES}: {reason}")
+    told = look.told(ports.configuration.current)
+    text = f"nobody could look ({TRIES} tries: {reason}): that {told} is what was known before, and may be wrong"
+    LOG.warning("%s: %s", owner.name, text)
+    return text
+
+
+async def _tried(look: Look, *, folder: Path, ports: Ports, owner: holders.Owner) -> tuple[str, str]:
+    """Look once; returns why it broke off, or '' and what was found."""
+    _empty(folder)
+    granted = ports.desk.table.locks_of(owner)
+    spec = run_spec(ports.configuration.current, look, granted=granted, environment=ports.environment)
     ports.processes.start(folder, spec)
     await ports.processes.ended(folder)
     found = settling.settle(folder)
-    await ports.configuration.commit(lambda _: found.recorded)
+    refused = await settling.commit(found, ports=ports)
     if not found.succeeded:
-        return f"it was looked for: {found.text}"
-    after = ports.configuration.current.instance(instance)
-    return found.text or f"{after.name} runs on {ports.configuration.current.node_name(after.primary_node)}"
+        return found.text, ""
+    return "; ".join(refused), found.text or look.told(ports.configuration.current)
+
+
+def _empty(folder: Path) -> None:
+    """End what is left of a look, and take away its files, but for the log that somebody may follow."""
+    process.end_all_of(folder)
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        if entry.is_dir():
+            shutil.rmtree(entry, ignore_errors=True)
+        elif entry.name != task_log.NAME:
+            entry.unlink()

@@ -2,15 +2,14 @@
 
 Nobody knows any more which opcode it was at, so nothing of it goes on. Its locks tell whether it was at work: only then
 its last run is settled like a lost one, for the runs before were settled before their locks were given back, and what
-others did since must not be undone. The instances that it held alone are looked for, as after any lost run.
+others did since must not be undone. The instances that it held alone are looked for, as after any lost run, and the
+power of nodes that it held alone is read.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import changes
 from ...plugins.module_utils.domain.locks import Mode
 from . import lookup, process, settling
 
@@ -19,39 +18,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ...plugins.module_utils.domain import cluster as clusters
-    from ..locks import table
+    from ..locks import holders
     from .ports import Ports
 
 
-@dataclass(frozen=True)
-class _Unknown:
-    """An opcode of which only the locks are known: as much as a search for its instance needs."""
-
-    kind: ClassVar[str] = "unknown"
-    time_limit: ClassVar[int] = 0
-    instance: str
-    nodes: tuple[str, ...]
-
-    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
-        return {}
-
-    def moot(self, _cluster: clusters.Cluster) -> str:
-        return ""
-
-    def hosts(self, cluster: clusters.Cluster) -> list[str]:
-        return [uuid for uuid in self.nodes if uuid in cluster.nodes]
-
-    def variables(self, _cluster: clusters.Cluster) -> dict[str, Any]:
-        return {}
-
-    def files(self) -> dict[str, str]:
-        return {}
-
-    def about(self) -> str:
-        return self.instance
-
-
-async def clear_up(ports: Ports, job: int, owner: table.Owner) -> str:
+async def clear_up(ports: Ports, job: int, owner: holders.Owner) -> str:
     """End what a lost job has left at work, commit what it recorded, look for its instances; returns what was found.
 
     To be called again after a crash is harmless.
@@ -67,24 +38,21 @@ async def clear_up(ports: Ports, job: int, owner: table.Owner) -> str:
     return await _settled(ports, runs[-1], held, owner)
 
 
-async def _settled(ports: Ports, run: Path, held: Mapping[str, Mode], owner: table.Owner) -> str:
+async def _settled(ports: Ports, run: Path, held: Mapping[str, Mode], owner: holders.Owner) -> str:
     settlement = settling.settle(run)
-    refused = list(settlement.unreadable)
-
-    def recorded(cluster: clusters.Cluster) -> list[changes.Change]:
-        applicable, others = changes.sort_out(cluster, settlement.recorded, now=ports.clock())
-        refused.extend(others)
-        return applicable
-
-    await ports.configuration.commit(recorded)
+    refused = await settling.commit(settlement, ports=ports)
     told = [f"its last run: {settlement.text or 'success'}", *refused]
     if not settlement.succeeded:
-        cluster = ports.configuration.current
-        for instance in _named(held, "instance", only=Mode.EXCLUSIVE):
-            if instance in cluster.instances:
-                lost = _Unknown(instance, tuple(_named(held, "node")))
-                told.append(await lookup.look_for(lost, folder=run / "lookup", ports=ports, owner=owner))
+        looks = _looks(ports.configuration.current, held)
+        told += [await lookup.carry_out(one, folder=run / "lookup", ports=ports, owner=owner) for one in looks]
     return "; ".join(told)
+
+
+def _looks(cluster: clusters.Cluster, held: Mapping[str, Mode]) -> list[lookup.Look]:
+    instances = [one for one in _named(held, "instance", only=Mode.EXCLUSIVE) if one in cluster.instances]
+    looks = [lookup.instance(cluster, one, beside=_named(held, "node")) for one in instances]
+    powers = (lookup.power(cluster, one) for one in _named(held, "node", only=Mode.EXCLUSIVE))
+    return [*looks, *(one for one in powers if one is not None)]
 
 
 def _named(held: Mapping[str, Mode], level: str, *, only: Mode | None = None) -> list[str]:

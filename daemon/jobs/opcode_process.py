@@ -18,12 +18,14 @@ from typing import Any
 
 from ...plugins.plugin_utils import connection_tries, durable_files, run_group, run_records
 from .. import faults
-from . import task_log
+from . import task_log, unheard
 
 FAILURES = {"runner_on_failed", "runner_on_unreachable", "runner_item_on_failed"}
 TEXT_LIMIT = 2000
 GRACE = 20
 """Seconds that ansible-runner has to notice that its play was ended."""
+LOOK_SECONDS, LOOKS = 3.0, 3
+"""How often it is seen whether the play would never end, and how often in a row it must look so."""
 
 
 def main() -> None:
@@ -43,29 +45,37 @@ def main() -> None:
 
 
 class _Limit:
-    """Ends the run when its time is over, ansible-runner itself when that does not notice, and says so."""
+    """Ends the run when its time is over or it would never end, ansible-runner too when that does not notice.
+
+    The outcome says so.
+    """
 
     def __init__(self, run: Path, *, seconds: float) -> None:
         self._run, self._seconds, self._started = run, seconds, time.time()
-        self._reached, self._over = threading.Event(), threading.Event()
+        self._why, self._over = "", threading.Event()
         threading.Thread(target=self._watch, name="time limit", daemon=True).start()
 
     def outcome(self, outcome: dict[str, Any]) -> dict[str, Any]:
         """What became of the run: what it says of itself, unless it was ended."""
         self._over.set()
-        told = self._told() if self._reached.is_set() and outcome["status"] != "success" else outcome
+        told = self._told() if self._why and outcome["status"] != "success" else outcome
         return {**told, "seconds": time.time() - self._started, "cpu_seconds": _cpu_seconds()}
 
     def _told(self) -> dict[str, Any]:
-        return {
-            "status": "error",
-            "text": f"time limit of {self._seconds:g} s reached: all of its processes were ended",
-        }
+        return {"status": "error", "text": f"{self._why}: all of its processes were ended"}
 
     def _watch(self) -> None:
-        if self._over.wait(self._seconds):
-            return
-        self._reached.set()
+        end, looks = time.monotonic() + self._seconds, 0
+        while looks < LOOKS:
+            left = end - time.monotonic()
+            if self._over.wait(max(0.0, min(left, LOOK_SECONDS))):
+                return
+            if left <= LOOK_SECONDS:
+                self._why = f"time limit of {self._seconds:g} s reached"
+                break
+            looks = looks + 1 if unheard.is_unheard(self._run) else 0
+        else:
+            self._why = "its play could not write down what happened, as on a full disk, and would never have ended"
         for _ in range(GRACE):
             run_group.end(self._run)
             if self._over.wait(1):

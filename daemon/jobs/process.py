@@ -82,7 +82,7 @@ class Processes:
                     pass_fds=(livelock,),
                     start_new_session=True,
                     cwd=run,
-                    env={**_inherited(), **spec.environment, RUN_VARIABLE: str(run)},
+                    env={**inherited(), **spec.environment, RUN_VARIABLE: str(run)},
                 )
         finally:
             os.close(livelock)
@@ -112,7 +112,8 @@ class Processes:
         durable_files.replace(run / "opcode.json", json.dumps(opcode).encode())
 
 
-def _inherited() -> dict[str, str]:
+def inherited() -> dict[str, str]:
+    """The part of the daemon's environment that every run has."""
     return {
         name: value
         for name, value in os.environ.items()

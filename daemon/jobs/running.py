@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import changes
 from .. import faults
 from . import lookup, process, settling, values
 from .runs import run_spec
 
 if TYPE_CHECKING:
-    from ...plugins.module_utils.domain import cluster as clusters
     from ...plugins.plugin_utils.opcodes import contract
-    from ..locks import table
+    from ..locks import holders
     from .book import Book
     from .ports import Ports
 
 
-async def run(ports: Ports, book: Book, made: contract.PlayKind, *, job: int, index: int, owner: table.Owner) -> None:
+async def run(ports: Ports, book: Book, made: contract.PlayKind, *, job: int, index: int, owner: holders.Owner) -> None:
     """Run an opcode's play under the locks of its owner, or go on with a run of the daemon before this one.
 
     Raises:
@@ -41,24 +39,19 @@ async def run(ports: Ports, book: Book, made: contract.PlayKind, *, job: int, in
 
 
 async def _settle(
-    ports: Ports, book: Book, made: contract.PlayKind, *, job: int, index: int, owner: table.Owner
+    ports: Ports, book: Book, made: contract.PlayKind, *, job: int, index: int, owner: holders.Owner
 ) -> None:
     folder = ports.store.run_folder(job, index)
     faults.point("before-settling")
     settlement, standing = settling.settle(folder), process.standing(folder)
-    refused = list(settlement.unreadable)
-
-    def recorded(cluster: clusters.Cluster) -> list[changes.Change]:
-        applicable, others = changes.sort_out(cluster, settlement.recorded, now=ports.clock())
-        refused.extend(others)
-        return applicable
-
-    await ports.configuration.commit(recorded)
+    refused = await settling.commit(settlement, ports=ports)
     text = "; ".join(filter(None, [settlement.text, *refused]))
     status = values.Status.SUCCESS if settlement.succeeded and not refused else values.Status.ERROR
     if book.jobs[job].canceling and standing is not process.Standing.ENDED:
         text, status = f"canceled while it ran: {text}", values.Status.CANCELED
-    if not settlement.succeeded and standing is not process.Standing.NEVER_RAN and made.about():
-        text += "; " + await lookup.look_for(made, folder=folder / "lookup", ports=ports, owner=owner)
+    if not settlement.succeeded and standing is not process.Standing.NEVER_RAN:
+        look = lookup.after(made, ports.configuration.current)
+        if look is not None:
+            text += "; " + await lookup.carry_out(look, folder=folder / "lookup", ports=ports, owner=owner)
     ports.store.settled(job, index)
     book.end(job, index, status, text)

@@ -131,8 +131,13 @@ class Schedule:
         """The jobs that are queued here, in no order."""
         return list(self._entries)
 
+    def placed(self) -> list[int]:
+        """The jobs that were let in or have begun: each has its places in buckets, if it needs any."""
+        return list(self._mine)
+
     def reserve(self, job: int, buckets: tuple[job_filters.Bucket, ...]) -> None:
-        """A job is at work already, and has its places even in buckets that are full."""
+        """A job has begun already, and has its places in these buckets, and no others, even where they are full."""
+        self.give_back(job)
         self._mine[job] = buckets
         for bucket in buckets:
             self._tickets.setdefault(bucket.name, set()).add(job)

@@ -12,6 +12,9 @@ from . import process
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ...plugins.module_utils.domain import cluster as clusters
+    from .ports import Ports
+
 
 @dataclass(frozen=True)
 class Settlement:
@@ -31,6 +34,23 @@ def settle(run: Path) -> Settlement:
     succeeded, text, expected = _result(run, stands)
     recorded = run_records.recorded(run, expected=expected)
     return Settlement(succeeded, text, recorded.changes, recorded.unreadable)
+
+
+async def commit(settlement: Settlement, *, ports: Ports) -> list[str]:
+    """Commit what a run recorded; returns what of it could not be read, or does not fit the cluster any more.
+
+    Raises:
+        StoreFailed: it could not be written; to call this again is harmless.
+    """
+    refused: list[str] = []
+
+    def applicable(cluster: clusters.Cluster) -> list[changes.Change]:
+        accepted, others = changes.sort_out(cluster, settlement.recorded, now=ports.clock())
+        refused[:] = others
+        return accepted
+
+    await ports.configuration.commit(applicable)
+    return [*settlement.unreadable, *refused]
 
 
 def _result(run: Path, stands: process.Standing) -> tuple[bool, str, int | None]:

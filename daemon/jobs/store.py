@@ -8,11 +8,13 @@ that depends on it learns of it. The files of its runs stay where they are.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 from concurrent import futures
 from typing import TYPE_CHECKING
 
 import pydantic
+import pydantic_core
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import durable_files, replication, sealed_json
@@ -29,8 +31,15 @@ _ADAPTER = pydantic.TypeAdapter(values.Job)
 
 
 def encode(job: values.Job) -> bytes:
-    """The content of a job's file."""
-    return sealed_json.seal(_ADAPTER.dump_json(job, indent=1))
+    """The content of a job's file.
+
+    Raises:
+        InvalidInput: no file can hold it, for a text in it has half of a character.
+    """
+    try:
+        return sealed_json.seal(_ADAPTER.dump_json(job, indent=1, exclude={"archived"}))
+    except pydantic_core.PydanticSerializationError as error:
+        raise errors.InvalidInput(f"job {job.id} cannot be written: {error}") from error
 
 
 def decode(data: bytes, *, number: int) -> values.Job:
@@ -113,14 +122,28 @@ class Store:
         """The archived job of this number; one whose file is damaged counts as one that ended in error."""
         path = self.archive.folder(number) / "job.json"
         try:
-            return decode(path.read_bytes(), number=number)
+            return dataclasses.replace(decode(path.read_bytes(), number=number), archived=True)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise errors.StoreFailed(f"{path} cannot be read: {error.strerror}") from error
         except errors.InvalidInput as error:
             LOG.error("%s is damaged: %s", path, error)  # noqa: TRY400 - the file's name and the reason say it all
-            return values.unreadable(number, f"{path} is damaged: {error}", status=values.Status.ERROR)
+            stands_in = values.unreadable(number, f"{path} is damaged: {error}", status=values.Status.ERROR)
+            return dataclasses.replace(stands_in, archived=True)
+
+    def newest_archived(self, count: int, *, before: int | None = None) -> list[values.Job]:
+        """The archived jobs with the highest numbers, at most so many and only those before one, by number.
+
+        Raises:
+            StoreFailed: one cannot be read.
+        """
+        found = (self.archived(number) for number in self.archive.newest(count, before=before))
+        return [job for job in found if job is not None]
+
+    def folder_of(self, job: values.Job) -> Path:
+        """Where a job has its files: those of its runs too, their logs among them."""
+        return self.archive.folder(job.id) if job.archived else self._folder / str(job.id)
 
     def settled(self, job: int, index: int) -> None:
         """The result of an opcode is final: it leaves with the state that is committed."""
@@ -134,6 +157,10 @@ class Store:
         with contextlib.suppress(OSError):
             path = self.archive.folder(job) / "job.json"
             self._replication.committed(f"queue/{path.relative_to(self._folder)}", path.read_bytes())
+
+    def removed(self, job: int) -> None:
+        """A job is not in the archive any more."""
+        self._replication.gone(f"queue/{self.archive.folder(job).relative_to(self._folder)}")
 
     def damaged(self) -> list[int]:
         """The numbers of the jobs whose damaged files were set aside."""

@@ -5,6 +5,7 @@ It holds what a person follows a job by, and no results: those may have secrets,
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -63,6 +64,18 @@ class Writer:
             os.write(self._descriptor, json.dumps(line).encode() + b"\n")
         except OSError:
             self._lines = MOST_LINES
+
+    def close(self) -> None:
+        """Add nothing any more."""
+        os.close(self._descriptor)
+
+
+def note(run: Path, text: str) -> None:
+    """Add a message to the log of a run that is not at work; a full disk costs it."""
+    with contextlib.suppress(OSError):
+        writer = Writer(run)
+        writer.tell("message", text=text)
+        writer.close()
 
 
 def of_job(folder: Path, *, opcodes: int, after: int = 0) -> list[list[Any]]:

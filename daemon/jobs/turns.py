@@ -48,6 +48,8 @@ class Turns:
             ports, book, schedule=self._schedule, slots=self._slots, submit=submit, on_room=self.look
         )
         self._drives: dict[int, asyncio.Task[None]] = {}
+        self._still: set[int] = set()
+        self._doomed: set[int] = set()
         self._dependants: dict[int, list[int]] = {}
         self._due: collections.deque[int] = collections.deque()
         self._held: dict[int, job_filters.Filter] = {}
@@ -77,7 +79,7 @@ class Turns:
 
     def adopt(self, job: values.Job) -> None:
         """A job whose opcode was at work when the daemon ended still is, whatever the rules say now."""
-        self._schedule.reserve(job.id, job_filters.judge(self._filters, accepting.subject(job)).buckets)
+        self._schedule.reserve(job.id, self._judged(job).buckets)
         if accepting.lane(job) is scheduling.Lane.SLOT:
             self._slots.adopt(job.id)
         self._start(job.id)
@@ -91,21 +93,27 @@ class Turns:
     def reprioritize(self, job_id: int, priority: int) -> None:
         """A job has another priority, wherever it waits."""
         self._schedule.reprioritize(job_id, priority)
-        self._ports.desk.reprioritize(driving.owner(job_id), priority)
+        self._driver.reprioritize(job_id, priority)
         self.look()
 
     def interrupt(self, job_id: int) -> None:
-        """End what an opcode does now; it is settled like a lost one."""
+        """End what an opcode does now; it is settled like a lost one, and the job ends whatever is wrong with it."""
+        self._doomed.add(job_id)
         self._driver.interrupt(job_id)
+        if job_id in self._still:
+            self._still.remove(job_id)
+            self._start(job_id)
 
     async def leave(self, job_id: int) -> None:
         """Take a job that has ended out of wherever it waits."""
         drive = self._drives.get(job_id)
         if drive is None:
             self._ended(job_id)
-            return
-        drive.cancel()
-        await asyncio.wait([drive])
+        elif job_id in self._still:
+            self._let_go(job_id)
+        else:
+            drive.cancel()
+            await asyncio.wait([drive])
 
     async def stop(self) -> None:
         """Let go of all jobs, as they stand."""
@@ -131,14 +139,24 @@ class Turns:
             self._start(job)
 
     def _apply_filters(self) -> None:
-        """New rules count for all that has not begun, also for what waits for its locks or a slot."""
+        """New rules count for all that has not begun, also for what waits for its locks or a slot.
+
+        What has begun is not stopped, and has its places in the buckets of new limits.
+        """
         self._due.extend([*self._held, *self._schedule.queued()])
         self._held.clear()
         stop = {job_filters.Action.PAUSE, job_filters.Action.REJECT}
-        for job_id, drive in self._drives.items():
-            job = self._book.jobs[job_id]
-            if not job.has_begun and job_filters.judge(self._filters, accepting.subject(job)).action in stop:
-                drive.cancel()
+        for job_id in self._schedule.placed():
+            job = self._book.jobs.get(job_id)
+            if job is None:
+                continue
+            verdict = self._judged(job)
+            self._schedule.reserve(job_id, verdict.buckets)
+            if not job.has_begun and verdict.action in stop and job_id in self._drives:
+                self._drives[job_id].cancel()
+
+    def _judged(self, job: values.Job) -> job_filters.Verdict:
+        return job_filters.judge(self._filters, accepting.subject(job))
 
     def _place(self, job_id: int) -> None:
         """Find out where an unfinished job that is not at work belongs."""
@@ -163,7 +181,9 @@ class Turns:
 
     def _enter(self, job: values.Job) -> None:
         self._schedule.drop(job.id)
-        verdict = job_filters.judge(self._filters, accepting.subject(job))
+        verdict = self._judged(job)
+        if job.has_begun:
+            self._schedule.reserve(job.id, verdict.buckets)
         if not job.has_begun and verdict.action is job_filters.Action.PAUSE and verdict.decided is not None:
             self._held[job.id] = verdict.decided
         elif not job.has_begun and verdict.action is job_filters.Action.REJECT and verdict.decided is not None:
@@ -187,14 +207,36 @@ class Turns:
         if not drive.cancelled() and (defect := drive.exception()) is not None:
             # A job that stands still because of a defect is never silent about it.
             LOG.critical("job %s stands still: this is a defect; a restart takes it up again", job_id, exc_info=defect)
+            if job_id in self._doomed:
+                self._give_up(job_id, defect)
+            else:
+                self._still.add(job_id)
             return
+        self._let_go(job_id)
+
+    def _give_up(self, job_id: int, defect: BaseException) -> None:
+        """A job that was to be ended is, although what it did could not be settled; its processes have ended."""
+        folder = self._ports.store.run_folder(job_id, self._book.jobs[job_id].next_opcode or 0)
+        text = f"canceled; a defect kept it from being settled, so what {folder} records may be unknown: {defect!r}"
+        try:
+            self._book.end_unstarted(job_id, values.Status.CANCELED, text)
+        except errors.StoreFailed:
+            LOG.exception("job %s cannot end, and is tried again in %s s", job_id, driving.RETRY_SECONDS)
+            asyncio.get_running_loop().call_later(driving.RETRY_SECONDS, self._give_up, job_id, defect)
+        else:
+            self._let_go(job_id)
+
+    def _let_go(self, job_id: int) -> None:
+        """Nobody works on a job any more: it has ended, or is back in the queue."""
         del self._drives[job_id]
+        self._still.discard(job_id)
         self._schedule.leaves(job_id)
         self._slots.give_back(job_id)
-        if self._book.jobs[job_id].is_final:
+        job = self._book.jobs.get(job_id)
+        if job is None or job.is_final:
             self._ended(job_id)
         else:
-            self._return_to_queue(self._book.jobs[job_id])
+            self._return_to_queue(job)
             self._due.append(job_id)
         self.look()
 
@@ -208,13 +250,16 @@ class Turns:
 
     def _ended(self, job_id: int) -> None:
         self._held.pop(job_id, None)
+        self._doomed.discard(job_id)
         self._schedule.drop(job_id)
         self._schedule.give_back(job_id)
         self._driver.release(job_id)
         self._book.tell_end(job_id)
         self._due.extend(self._dependants.pop(job_id, ()))
-        job = self._book.jobs[job_id]
-        LOG.info("job %s ended: %s %s", job_id, job.status.value, job.text)
+        job = self._book.jobs.get(job_id)
+        if job is not None:
+            # Somebody may have archived it the moment it had ended.
+            LOG.info("job %s ended: %s %s", job_id, job.status.value, job.text)
         self._on_end()
         self.look()
 

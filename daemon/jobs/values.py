@@ -74,7 +74,10 @@ class Reason:
 
 @dataclass(frozen=True)
 class Job:
-    """A list of opcodes that run one after the other; `canceling` lets a running opcode finish and starts no other."""
+    """A list of opcodes that run one after the other; `canceling` lets a running opcode finish and starts no other.
+
+    `archived` says where it was read from, and is in no file.
+    """
 
     id: int
     opcodes: tuple[Opcode, ...]
@@ -84,6 +87,7 @@ class Job:
     ended: float = 0.0
     canceling: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
+    archived: bool = False
 
     @property
     def status(self) -> Status:

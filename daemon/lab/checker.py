@@ -1,16 +1,22 @@
-"""What the nodes' journals prove: no instance was lost or ran twice, and each opcode ran once."""
+"""What the nodes' journals prove: no instance was lost or ran twice, and each opcode ran once.
+
+And what the controller's files prove: no lock without an owner, every incident in a state of its table.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import tree
+from ...plugins.module_utils.domain import incidents, tree
 from ...plugins.module_utils.hypervisor import fake
 from ...plugins.module_utils.storage import simulated
+from ...plugins.plugin_utils import livelocks, sealed_json
 from ...plugins.plugin_utils.config import store
+from ..jobs import driving, values
 from ..jobs import store as job_store
-from ..jobs import values
 
 if TYPE_CHECKING:
     from ...plugins.module_utils.domain import cluster as clusters
@@ -32,8 +38,11 @@ def check(lab: world.Lab) -> list[str]:
         *_instances(cluster, events),
         *_files(lab, cluster, jobs),
         *_opcodes(lab, cluster, jobs, events),
+        *_repeated(jobs, events),
         *_repairs(lab, cluster, jobs),
         *_tags(cluster),
+        *_incidents(cluster),
+        *_locks(where, jobs),
     ]
 
 
@@ -59,7 +68,12 @@ def _instances(cluster: clusters.Cluster, events: list[dict[str, Any]]) -> list[
         expected = {cluster.node_name(one.primary_node)} if one.is_up else set()
         if runs[one.name] != expected:
             wrong.append(f"{one.name} runs on {sorted(runs[one.name])}, and the configuration says {sorted(expected)}")
-    return wrong
+    known = {one.name for one in cluster.instances.values()}
+    return wrong + [
+        f"{name} runs on {sorted(runs[name])}, and is not in the configuration"
+        for name in sorted(runs.keys() - known)
+        if runs[name]
+    ]
 
 
 def _files(lab: world.Lab, cluster: clusters.Cluster, jobs: dict[int, values.Job]) -> list[str]:
@@ -111,6 +125,17 @@ def _opcodes(
     return wrong
 
 
+def _repeated(jobs: dict[int, values.Job], events: list[dict[str, Any]]) -> list[str]:
+    """Whatever became of an opcode, nothing was done twice for it."""
+    names = {f"{job.id}/{index}" for job in jobs.values() for index, _ in enumerate(job.opcodes)}
+    seen = Counter((event["opcode"], event["instance"], event["event"], event["node"]) for event in events)
+    return [
+        f"opcode {name}: {instance} was {times} times {event} on {node}"
+        for (name, instance, event, node), times in seen.items()
+        if name in names and times > 1
+    ]
+
+
 def _work(opcode: values.Opcode) -> tuple[str, ...]:
     return opcode.kind, *(str(value) for _name, value in sorted(opcode.params.items()))
 
@@ -144,3 +169,42 @@ def _tags(cluster: clusters.Cluster) -> list[str]:
         (one.name, tag) for one in cluster.nodes.values() for tag, count in Counter(one.tags).items() if count > 1
     ]
     return [f"{name} has the tag {tag} more than once" for name, tag in doubled]
+
+
+def _incidents(cluster: clusters.Cluster) -> list[str]:
+    """What does not fit the table of states: jobs, tags, and the node of each incident."""
+    wrong: list[str] = []
+    for one in cluster.maintenance.incidents:
+        tags = cluster.nodes[one.node].tags if one.node in cluster.nodes else ()
+        status = one.repair_status
+        told = f"incident {one.uuid} is {status.value}"
+        if one.node not in cluster.nodes:
+            wrong.append(f"{told}, and its node is not in the configuration")
+        if (one.is_open or status is incidents.RepairStatus.CANCELED) and any(one.uuid in tag for tag in tags):
+            wrong.append(f"{told}, and its node has its tag")
+        if status is incidents.RepairStatus.NOTED and one.jobs:
+            wrong.append(f"{told}, and has jobs")
+        if status is incidents.RepairStatus.PENDING and not one.jobs:
+            wrong.append(f"{told}, and has no jobs")
+    known = {one.uuid for one in cluster.maintenance.incidents}
+    return wrong + [
+        f"{node.name} has the tag {tag} of an incident that is not there"
+        for node in cluster.nodes.values()
+        for tag in node.tags
+        if tag.startswith((incidents.READY_TAG, incidents.FAILED_TAG)) and tag.rpartition(":")[2] not in known
+    ]
+
+
+def _locks(where: tree.Tree, jobs: dict[int, values.Job]) -> list[str]:
+    """A lock belongs to a process that lives, or to a job that has not ended."""
+    try:
+        rows = json.loads(sealed_json.unseal(where.locks.read_bytes()))["held"]
+    except FileNotFoundError:
+        return []
+    owners = {driving.owner(job.id).name for job in jobs.values() if not job.is_final}
+    return [
+        f"{lock} is held by {row['owner']}, which has ended"
+        for row in rows
+        for lock in row["locks"]
+        if not (livelocks.is_alive(Path(row["livelock"])) if row["livelock"] else row["owner"] in owners)
+    ]

@@ -21,12 +21,13 @@ HONOURED = frozenset(
         "ANSIBLE_INVENTORY",
         "ANSIBLE_RETRY_FILES_ENABLED",
         "ANSIBLE_SSH_RETRIES",
-        "ANSIBLE_TIMEOUT",
         "ANSIBLE_VAULT_PASSWORD_FILE",
     }
 )
 """Settings that are looked up when they are used; the tests compare each of them with the plain command."""
-PREFIXES = ("ANSIBLE_", "LC_", "PYTHON")
+OF_THE_START = ("PYTHON", "LD_")
+"""What an interpreter reads when it starts: a run has to agree with the server itself."""
+PREFIXES = ("ANSIBLE_", "_ANSIBLE_", "LC_", *OF_THE_START)
 NAMES = frozenset({"LANG", "LANGUAGE", "HOME", "VIRTUAL_ENV", "TERM", "NO_COLOR"})
 
 
@@ -39,7 +40,12 @@ def settings(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def difference(before: Mapping[str, str], run: Mapping[str, str]) -> str:
-    """Which settings a run would lose, or ''."""
+def of_the_start(environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings of an environment that Python reads once, when it starts."""
+    return {name: value for name, value in environment.items() if name.startswith(OF_THE_START)}
+
+
+def difference(before: Mapping[str, object], run: Mapping[str, object], *, source: str) -> str:
+    """In what a run differs from its `source`, or ''."""
     names = sorted(name for name in {*before, *run} if before.get(name) != run.get(name))
-    return f"it differs in {', '.join(names)} from the run that the warm server was started for" if names else ""
+    return f"it differs in {', '.join(names)} from {source}" if names else ""

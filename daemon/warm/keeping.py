@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from ...plugins.plugin_utils import durable_files
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ...plugins.module_utils.domain import tree
 
 LOG = logging.getLogger(__name__)
@@ -44,10 +46,13 @@ def install_shim(where: tree.Tree) -> None:
 
 
 class Keeper:
-    """Keeps one server alive; it ends when this process does, and runs go on without either."""
+    """Keeps one server alive; it ends when this process does, and runs go on without either.
 
-    def __init__(self, where: tree.Tree) -> None:
-        self._where = where
+    Its `environment` is that of a run: Python reads some of it once, when it starts.
+    """
+
+    def __init__(self, where: tree.Tree, *, environment: Mapping[str, str]) -> None:
+        self._where, self._environment = where, environment
         self._server: subprocess.Popen[bytes] | None = None
         self._life = -1
 
@@ -91,7 +96,9 @@ class Keeper:
         reading, self._life = os.pipe()
         try:
             return subprocess.Popen(
-                [sys.executable, "-m", f"{__package__}.server", str(shim_folder(self._where).parent), str(reading)],
+                # -P: the working directory is no place for modules.
+                [sys.executable, "-Pm", f"{__package__}.server", str(shim_folder(self._where).parent), str(reading)],
+                env=dict(self._environment),
                 stdin=subprocess.DEVNULL,
                 pass_fds=(reading,),
                 start_new_session=True,

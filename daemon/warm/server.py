@@ -2,12 +2,12 @@
 
 Started by the daemon with a folder for its socket and a descriptor whose closing ends it; runs go on without it. It
 imports Ansible for the first run, under the settings of that run, and ends by itself when a file that it has imported
-has changed, or after so many runs that memory would grow: the daemon starts the next one.
+has changed, when runs come with other settings, or after so many runs that memory would grow: the daemon starts the
+next one.
 """
 
 from __future__ import annotations
 
-import array
 import contextlib
 import fcntl
 import importlib
@@ -19,13 +19,19 @@ import socket
 import struct
 import sys
 from pathlib import Path
-from typing import Any
 
 from ...plugins.plugin_utils import run_group
+from . import client as client_side
 from . import frozen, play
 
 SOCKET = "warm.sock"
 MOST_RUNS = 2000
+MOST_REFUSALS = 3
+"""In a row, for their settings: then it is time for a server with these."""
+FIRST = "the run that the warm server was started for"
+CONFIGURATION = ("~/.ansible.cfg", "/etc/ansible/ansible.cfg")
+"""Where a configuration file may appear."""
+MOST_DESCRIPTORS = 4
 PATIENCE = 5.0
 """Seconds that a client may take to say what it wants."""
 MODULES = (
@@ -62,59 +68,84 @@ PLUGINS = {
 class Server:
     """Takes requests one after the other; what it forks looks after itself."""
 
-    def __init__(self, listener: socket.socket) -> None:
+    def __init__(self, listener: socket.socket, *, life: int, lock: int) -> None:
         self._listener = listener
+        self._life, self._lock = life, lock
+        self._start = frozen.of_the_start(os.environ)
+        self._surroundings = client_side.surroundings()
         self._baseline: dict[str, str] | None = None
         self._config_file = ""
         self._files: dict[str, int] = {}
-        self._runs = 0
+        self._runs = self._refusals = 0
+        self._is_old = False
 
-    def serve(self, life: int) -> None:
-        """Serve until the descriptor `life` is closed at its other end, or this Ansible is out of date."""
-        while self._runs < MOST_RUNS:
-            ready, _, _ = select.select([self._listener.fileno(), life], [], [])
-            if life in ready:
+    def serve(self) -> None:
+        """Serve until the descriptor `life` is closed at its other end, or this Ansible is of no more use."""
+        while self._runs < MOST_RUNS and self._refusals < MOST_REFUSALS and not self._is_old:
+            ready, _, _ = select.select([self._listener.fileno(), self._life], [], [])
+            if self._life in ready:
                 return
             client, _ = self._listener.accept()
-            with client, contextlib.suppress(OSError, ValueError, KeyError):
-                if not self._answer(client):
-                    return
+            client.settimeout(PATIENCE)
+            with client:
+                try:
+                    request = _receive(client)
+                except (OSError, ValueError, KeyError, TypeError):
+                    continue
+                self._answer(client, request)
+                request.close()
 
-    def _answer(self, client: socket.socket) -> bool:
-        """Fork for one client; returns whether this server is of use for the next one."""
-        client.settimeout(PATIENCE)
-        request = _receive(client)
-        if self._baseline is None:
-            self._warm_up(request)
-        elif changed := self._changed():
-            client.send(f"R{changed} has changed; the next run is warm again".encode())
-            return False
-        client.settimeout(None)
+    def _answer(self, client: socket.socket, request: play.Request) -> None:
+        refusal = self._refusal(request)
         self._runs += 1
-        if os.fork() == 0:
-            self._listener.close()
-            play.guard(client, request, baseline=self._baseline or {}, config_file=self._config_file)
-        for descriptor in request.descriptors:
-            os.close(descriptor)
-        return True
+        if not refusal:
+            try:
+                child = os.fork()
+            except OSError as error:
+                child, refusal = -1, f"the warm server cannot fork: {error}"
+            if child == 0:
+                self._listener.close()
+                os.close(self._life)
+                os.close(self._lock)
+                play.guard(client, request, config_file=self._config_file)
+        if refusal:
+            with contextlib.suppress(OSError):
+                client.send(b"R" + refusal.encode(errors="replace"))
 
-    def _warm_up(self, request: play.Request) -> None:
+    def _refusal(self, request: play.Request) -> str:
+        """Why a request is not for this server, or ''."""
+        wanted = {**request.surroundings, **frozen.of_the_start(request.environment)}
+        refusal = frozen.difference({**self._surroundings, **self._start}, wanted, source="the warm server")
+        if refusal:
+            return refusal
+        if self._baseline is None:
+            try:
+                os.chdir(request.cwd)
+            except OSError as error:
+                return f"its working directory is gone: {error}"
+            self._baseline = self._warm_up(request)
+        elif changed := next((path for path, before in self._files.items() if _changed_at(path) != before), ""):
+            self._is_old = True
+            return f"{changed} has changed; the next run is warm again"
+        refusal = frozen.difference(self._baseline, frozen.settings(request.environment), source=FIRST)
+        self._refusals = self._refusals + 1 if refusal else 0
+        return refusal
+
+    def _warm_up(self, request: play.Request) -> dict[str, str]:
+        """Import Ansible under the settings of a request, in whose working directory it is; returns them."""
         os.environ.clear()
         os.environ.update(request.environment)
-        os.chdir(request.cwd)
         for name in MODULES:
             importlib.import_module(name)
         files = _imported()
         _forget_collections()
         _load_plugins()
+        self._config_file = str(sys.modules["ansible.constants"].CONFIG_FILE or "")
+        others = [os.environ.get("ANSIBLE_CONFIG", ""), *map(os.path.expanduser, CONFIGURATION), self._config_file]
+        self._files = {path: _changed_at(path) for path in [*files, *_imported(), *filter(None, others)]}
         os.chdir("/")
         del os.environ[run_group.RUN_VARIABLE]
-        self._baseline = frozen.settings(request.environment)
-        self._config_file = str(sys.modules["ansible.constants"].CONFIG_FILE or "")
-        self._files = {path: _changed_at(path) for path in [*files, *_imported(), *filter(None, [self._config_file])]}
-
-    def _changed(self) -> str:
-        return next((path for path, before in self._files.items() if _changed_at(path) != before), "")
+        return frozen.settings(request.environment)
 
 
 def _forget_collections() -> None:
@@ -149,31 +180,30 @@ def _changed_at(path: str) -> int:
 
 
 def _receive(client: socket.socket) -> play.Request:
-    """Read a request and its three descriptors.
+    """Read a request and its descriptors.
 
     Raises:
-        OSError, ValueError, KeyError: it is none; its descriptors are closed.
+        OSError, ValueError, KeyError, TypeError: it is none; its descriptors are closed.
     """
     _, uid, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
     if uid != os.geteuid():
         raise PermissionError(f"user {uid} may not run anything here")
-    size, ancillary, _, _ = client.recvmsg(32, socket.CMSG_LEN(3 * array.array("i").itemsize))
-    descriptors = array.array("i")
-    for level, kind, data in ancillary:
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            descriptors.frombytes(data)
+    size, descriptors, _, _ = socket.recv_fds(client, 32, MOST_DESCRIPTORS)
     try:
         body = b""
         while len(body) < int(size):
-            body += client.recv(65536) or b"\0"
-        told: dict[str, Any] = json.loads(body)
-        Path(told["environment"][run_group.RUN_VARIABLE]).stat()
-        first, second, third = descriptors
-        return play.Request(told["arguments"], told["cwd"], told["umask"], told["environment"], (first, second, third))
-    except (OSError, ValueError, KeyError):
+            part = client.recv(65536)
+            if not part:
+                raise ConnectionResetError("it ends in the middle")
+            body += part
+        request = play.Request(**json.loads(body), descriptors=tuple(descriptors))
+        request.run.stat()
+        _, _, _ = descriptors[:3]
+    except (OSError, ValueError, KeyError, TypeError):
         for descriptor in descriptors:
             os.close(descriptor)
         raise
+    return request
 
 
 def main() -> None:
@@ -191,7 +221,7 @@ def main() -> None:
         listener.bind(SOCKET)
         os.umask(umask)
         listener.listen(128)
-        Server(listener).serve(life)
+        Server(listener, life=life, lock=lock).serve()
     (folder / SOCKET).unlink(missing_ok=True)
 
 

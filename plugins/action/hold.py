@@ -19,7 +19,10 @@ _SPEC = {
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    """Hold instances and nodes (UUIDs, each with a mode `shared` or `exclusive`) until the play ends."""
+    """Hold instances and nodes (UUIDs, each with a mode `shared` or `exclusive`) until the play ends.
+
+    `[lockset]` in place of a UUID stands for all of them.
+    """
 
     _requires_connection = False
     _VALID_ARGS = frozenset(_SPEC)

@@ -1,15 +1,14 @@
 """The crash test as a program (`make crashtest`): a lab under a stream of events, killed with -9 again and again.
 
-At the end the nodes' journals, the queue, the locks and the incidents must fit together. Everything comes from one
-seed; what the machine does in the same millisecond does not.
+After that a second one, whose disk is full now and then. At the end the nodes' journals, the queue, the locks and the
+incidents must fit together. Everything comes from one seed; what the machine does in the same millisecond does not.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -18,103 +17,167 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ansible_collections.roundsman.cluster.daemon.jobs import process
+import httpx
+from ansible_collections.roundsman.cluster.daemon.lab import processes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 
-from tests.crash.storm import Storm
+from tests.crash import small_disk, verdict
+from tests.crash.storm import NO_ROOM, Storm
+from tests.crash.victims import Victim, strike
 from tests.integration import labs, states
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
 NODES, INSTANCES = 9, 54
-STATUSES = {"noted", "pending", "canceled", "failed", "completed"}
+CHANCES = {Victim.OPCODE: 0.5, Victim.SERVER: 0.3, Victim.GUARD: 0.4}
+DISK = "128m"
+QUIET = 10.0
+"""Seconds between two lines about how far it has come."""
 
 
 def main() -> int:
-    """Run the storm, and say what is wrong afterwards."""
+    """Run both storms, and say what is wrong afterwards; the folder of the labs is kept when something is."""
     options = _options()
-    with tempfile.TemporaryDirectory(prefix="roundsman-crash-") as folder:
-        lab = labs.up(
-            Path(folder) / "lab",
-            nodes=NODES,
-            instances=INSTANCES,
-            settings={"power_off_evacuated": False, "round_interval": 2.0},
-            migration_seconds=0.2,
-        )
-        try:
-            wrong = _blow(lab, seed=options.seed, kills=options.kills)
-            if wrong and options.keep:
-                os.rename(folder, options.keep)  # noqa: PTH104 - the folder of a context manager
-        finally:
-            labs.down(lab)
+    # However it is ended, its labs are.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    folder = Path(tempfile.mkdtemp(prefix="roundsman-crash-"))
+    wrong = ["it was interrupted"]
+    try:
+        wrong = _storms(folder, seed=options.seed, kills=options.kills)
+    finally:
+        if wrong:
+            print(f"what is left of the labs is kept in {folder}", flush=True)
+        else:
+            shutil.rmtree(folder)
     print("\n".join(wrong) or f"nothing was lost, nothing was done twice (seed {options.seed})")
     return bool(wrong)
 
 
-def _blow(lab: labs.Running, *, seed: int, kills: int) -> list[str]:
+def _storms(folder: Path, *, seed: int, kills: int) -> list[str]:
+    wrong = _phase("kills", folder / "killed", lambda lab: _killed(lab, seed=seed, kills=kills))
+    if reason := small_disk.why_not():
+        print(f"full disk: skipped, no small disk can be mounted here: {reason}", flush=True)
+        return wrong
+    return wrong + _phase("full disk", folder / "full", lambda lab: _full(lab, seed=seed, times=3 + kills // 10))
+
+
+def _phase(name: str, folder: Path, storm: Callable[[labs.Running], list[str]]) -> list[str]:
+    lab = labs.up(
+        folder,
+        nodes=NODES,
+        instances=INSTANCES,
+        settings={"power_off_evacuated": False, "round_interval": 2.0},
+        migration_seconds=0.2,
+    )
+    try:
+        return [f"{name}: {one}" for one in storm(lab)]
+    except (AssertionError, httpx.HTTPError, OSError, errors.RoundsmanError) as error:
+        return [f"{name}: {type(error).__name__}: {error}"]
+    finally:
+        labs.down(lab)
+
+
+def _killed(lab: labs.Running, *, seed: int, kills: int) -> list[str]:
     chance = random.Random(seed)
-    storm, deaths = Storm(lab, chance), Counter[str]()
-    began = time.monotonic()
+    storm, deaths, progress = Storm(lab, chance), Counter[str](), _Progress("kills")
     while deaths["daemon"] < kills:
         for _ in range(chance.randint(1, 3)):
             storm.blow()
         time.sleep(chance.uniform(0, 1.5))
-        if victims := _opcode_processes(lab) if chance.random() < 0.5 else []:
-            os.kill(chance.choice(victims), signal.SIGKILL)
-            deaths["opcode"] += 1
-        if chance.random() < 0.6:
-            lab.kill()
+        for kind, likely in CHANCES.items():
+            if chance.random() < likely:
+                deaths[kind.value] += strike(lab, kind, chance=chance)
+        if chance.random() < 0.5:
+            _kill(lab)
             deaths["daemon"] += 1
             lab.start()
-            if deaths["daemon"] % 10 == 0:
-                print(f"{time.monotonic() - began:6.0f} s: {dict(deaths)}, {storm.told} reports", flush=True)
+        progress.tell(deaths)
+    wrong = _over(lab, storm)
+    progress.tell(deaths, storm.seen, _jobs(lab), is_last=True)
+    return wrong
+
+
+def _full(lab: labs.Running, *, seed: int, times: int) -> list[str]:
+    chance = random.Random(seed)
+    storm, done, progress = Storm(lab, chance), Counter[str](), _Progress("full disk")
+    lab.stop()
+    with small_disk.under(lab.where.lib, size=DISK):
+        lab.start()
+        try:
+            while done["full"] < times:
+                for _ in range(chance.randint(2, 5)):
+                    storm.blow()
+                time.sleep(chance.uniform(0, 1.5))
+                _without_room(lab, storm, is_killed=chance.random() < 0.3)
+                done["full"] += 1
+                progress.tell(done)
+            wrong = _over(lab, storm)
+            progress.tell(done, storm.seen, _jobs(lab), is_last=True)
+        finally:
+            labs.down(lab)
+    return wrong
+
+
+def _without_room(lab: labs.Running, storm: Storm, *, is_killed: bool) -> None:
+    """Let the storm blow while the disk is full, see that requests are refused, and that work goes on afterwards."""
+    tag, folder = "/2/nodes/node1/tags?tag=room", lab.where.lib
+    small_disk.fill(folder)
+    storm.is_full = True
+    for _ in range(4):
+        storm.blow()
+    for _ in range(small_disk.MOST_TRIES):
+        # What is at work removes files too, and then there is room for one more request.
+        small_disk.fill(folder)
+        answer = lab.put(tag)
+        if not answer.is_success:
+            break
+    assert answer.status_code == 507, f"with a full disk: {answer.status_code} {answer.text}"
+    assert NO_ROOM in answer.json()["detail"], answer.text
+    if is_killed:
+        _kill(lab)
+    small_disk.free(folder)
+    storm.is_full = False
+    lab.start()
+    ended = states.job_ended(lab, lab.put(tag).json())
+    assert ended["status"] == "success", f"with room again: {ended}"
+
+
+def _kill(lab: labs.Running) -> None:
+    assert processes.is_running(lab.lab, "daemon"), f"the daemon ended by itself\n{lab.told()}"
+    lab.kill()
+
+
+def _over(lab: labs.Running, storm: Storm) -> list[str]:
     storm.calm()
-    lab.until(_at_rest, "everything has ended")
-    jobs = Counter(job["status"] for job in lab.get("/1/jobs"))
-    print(f"{time.monotonic() - began:6.0f} s: {dict(deaths)}; {storm.told} reports, jobs {dict(jobs)}", flush=True)
-    return [*lab.wrong(), *_dangling(lab)]
+    verdict.rest(lab)
+    verdict.start_what_is_down(lab)
+    return verdict.wrong(lab)
 
 
-def _opcode_processes(lab: labs.Running) -> list[int]:
-    """The processes of opcodes at work, those of their modules too: their environment names the run."""
-    marker = f"{process.RUN_VARIABLE}={lab.where.queue}/".encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if entry.name.isdigit() and marker in (entry / "environ").read_bytes():
-                found.append(int(entry.name))
-    return sorted(found)
+def _jobs(lab: labs.Running) -> Counter[str]:
+    return Counter(f"jobs {job['status']}" for job in lab.get("/1/jobs"))
 
 
-def _at_rest(lab: labs.Running) -> bool:
-    if not all(job["status"] in states.FINAL for job in lab.get("/1/jobs")):
-        return False
-    return all(one["repair-status"] not in {"noted", "pending"} for one in lab.get("/1/status")) or not _moves(lab)
+class _Progress:
+    """Lines about how far a storm has come."""
 
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._began = self._told = time.monotonic()
 
-def _moves(lab: labs.Running) -> bool:
-    plan = lab.get("/1/plan")
-    return bool(plan["jobs"])
-
-
-def _dangling(lab: labs.Running) -> Iterator[str]:
-    for lock in lab.get("/2/locks"):
-        yield from (f"{lock['name']} is held by {one['owner']}" for one in lock["owners"])
-        yield from (f"{lock['name']} is waited for by {one['owner']}" for one in lock["waiting"])
-    for one in lab.get("/1/status"):
-        if one["repair-status"] not in STATUSES:
-            yield f"incident {one['id']} of {one['node_name']} is {one['repair-status']}"
-    for job in lab.get("/1/jobs"):
-        if job["status"] not in states.FINAL:
-            yield f"job {job['id']} is {job['status']}"
-    yield from (f"process {pid} of an opcode is left" for pid in _opcode_processes(lab))
+    def tell(self, *counts: Counter[str], is_last: bool = False) -> None:
+        now = time.monotonic()
+        if is_last or now - self._told > QUIET:
+            self._told = now
+            told = "; ".join(", ".join(f"{what} {count}" for what, count in sorted(one.items())) for one in counts)
+            print(f"{self._name} {now - self._began:6.0f} s: {told}", flush=True)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--seed", type=int, default=20261121)
     parser.add_argument("--kills", type=int, default=100, help="how often the daemon is killed (default: 100)")
-    parser.add_argument("--keep", help="a folder that the lab is kept in when something is wrong")
     return parser.parse_args()
 
 

@@ -38,15 +38,18 @@ class Running:
             answer.raise_for_status()
             return answer.json()
 
+    def ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        """Ask the daemon for something, by any method."""
+        with daemon_client.connected(self.where.socket, seconds=70) as client:
+            return client.request(method, path, json=body)
+
     def put(self, path: str, body: Any = None) -> httpx.Response:
         """Ask the daemon to change something."""
-        with daemon_client.connected(self.where.socket, seconds=70) as client:
-            return client.put(path, json=body)
+        return self.ask("PUT", path, body)
 
     def delete(self, path: str) -> httpx.Response:
         """Ask the daemon to end something."""
-        with daemon_client.connected(self.where.socket, seconds=70) as client:
-            return client.delete(path)
+        return self.ask("DELETE", path)
 
     def until(self, is_so: Callable[[Running], Any], what: str) -> Any:
         """Wait for a state: looks again after each change that the daemon tells of."""

@@ -91,3 +91,21 @@ def test_a_running_job_that_is_canceled_leaves_no_process_and_its_instance_is_lo
     assert cluster.instance("instance2").nodes == (cluster.node("node2").uuid, cluster.node("node3").uuid)
     one.lab.node("node3").cut(is_cut=False)
     assert one.wrong() == []
+
+
+def test_a_power_command_that_is_canceled_after_it_was_sent_is_read_back_and_recorded(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=4, instances=1)
+    # It carries the command out, and never says so: the play waits for its answer.
+    one.lab.node("node4").set_faults(["mute"])
+    job = one.put("/2/nodes/node4/power", {"command": "off"}).json()["id"]
+    one.until(lambda _: not one.lab.node("node4").is_powered(), "node4 is off")
+    assert one.cluster().node("node4").powered
+
+    assert one.delete(f"/2/jobs/{job}").is_success
+
+    ended = states.job_ended(one, job)
+    assert ended["status"] == "canceled"
+    assert ended["opcodes"][0]["text"].endswith("; node4 reads off at its BMC")
+    assert not one.cluster().node("node4").powered

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 @pytest.fixture
 def full_lab(lab: Callable[..., labs.Running]) -> Iterator[labs.Running]:
     """A lab whose controller keeps its state on a disk of its own."""
-    if not small_disk.is_possible():
-        pytest.skip("only root may mount a small disk")
+    if reason := small_disk.why_not():
+        pytest.skip(f"no small disk can be mounted here: {reason}")
     one = lab(nodes=4, instances=8)
     one.stop()
     with small_disk.under(one.where.lib):
         one.start()
         yield one
-        one.stop()
+        labs.down(one)
 
 
 def test_a_full_disk_refuses_requests_and_loses_nothing(full_lab: labs.Running) -> None:

@@ -74,5 +74,5 @@ FIELDS: dict[str, Job] = {
     "received_ts": Job("Received", Kind.OTHER, "Submission", lambda _, one: pair(one.received)),
     "start_ts": Job("Start", Kind.OTHER, "Start of the first opcode", lambda _, one: _started(one)),
     "end_ts": Job("End", Kind.OTHER, "End of the last opcode", lambda _, one: pair(one.ended)),
-    "archived": Job("Archived", Kind.BOOL, "Whether it has left the queue", lambda _, _one: False),
+    "archived": Job("Archived", Kind.BOOL, "Whether it has left the queue", lambda _, one: one.archived),
 }

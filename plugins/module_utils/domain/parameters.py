@@ -134,30 +134,6 @@ def node_remove(cluster: clusters.Cluster, name: str) -> list[changes.Change]:
     return [*promoted, membership.NodeGone(node.uuid)]
 
 
-def differences(before: clusters.Cluster, after: clusters.Cluster) -> list[tuple[str, Any]]:
-    """What a modification changed, as Ganeti tells it: the names of fields and their new values."""
-    found: list[tuple[str, Any]] = []
-    for one, other in _pairs(before, after):
-        if one is None or other is None:
-            continue
-        for field in dataclasses.fields(other):
-            value = getattr(other, field.name)
-            if field.name not in {"serial_no", "mtime"} and getattr(one, field.name) != value:
-                found.append((field.name, dict(value) if isinstance(value, Mapping) else value))
-    return found
-
-
-def _pairs(before: clusters.Cluster, after: clusters.Cluster) -> list[tuple[Any, Any]]:
-    pairs: list[tuple[Any, Any]] = [
-        (before.cluster, after.cluster),
-        (before.maintenance.settings, after.maintenance.settings),
-    ]
-    for name in ("nodegroups", "nodes"):
-        old, new = getattr(before, name), getattr(after, name)
-        pairs += [(old.get(uuid), one) for uuid, one in new.items() if one is not old.get(uuid)]
-    return pairs
-
-
 def _checked(fields: Fields, rules: Mapping[str, Rule]) -> dict[str, Any]:
     for name in fields:
         if name not in rules:

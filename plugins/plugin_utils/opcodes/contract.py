@@ -88,6 +88,14 @@ class ResultKind(ChangeKind, Protocol):
 
 
 @runtime_checkable
+class ToldKind(ChangeKind, Protocol):
+    """A change that a person wants to see."""
+
+    def told(self, before: clusters.Cluster, stated: list[changes.Change]) -> list[str]:
+        """What becomes different, in lines, from the cluster as it was before these changes."""
+
+
+@runtime_checkable
 class SubmitKind(Kind, Protocol):
     """An opcode that plans inside the daemon and submits what it planned; it does not wait for those jobs.
 

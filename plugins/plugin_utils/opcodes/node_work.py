@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...module_utils.domain import changes, errors, roles
+from ...module_utils.domain import changes, errors, modifications, roles
 from ...module_utils.domain import cluster as clusters
 from . import contract
 
@@ -152,6 +152,10 @@ class NodeRole:
         if (node.drained, node.offline) == (drained, offline):
             return f"{node.name} is so already"
         return ""
+
+    def told(self, before: clusters.Cluster, stated: list[changes.Change]) -> list[str]:
+        after = changes.apply_all(before, stated, now=before.mtime)
+        return modifications.lines(before, after, about=self.node)
 
     def changes(self, cluster: clusters.Cluster, facts: contract.Facts, *, since: float) -> list[changes.Change]:
         node = cluster.node(self.node)

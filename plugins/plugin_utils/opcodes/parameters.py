@@ -6,7 +6,7 @@ from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotati
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...module_utils.domain import changes, parameters
+from ...module_utils.domain import changes, modifications, parameters
 from . import contract
 
 if TYPE_CHECKING:
@@ -15,14 +15,21 @@ if TYPE_CHECKING:
 
 
 class _Modification:
-    """What all of them have in common: they are never moot, and tell which fields have which value now."""
+    """What all of them have in common: they are never moot, and tell which fields had and have which value."""
 
     def moot(self, _cluster: clusters.Cluster) -> str:
         return ""
 
     def result(self, before: clusters.Cluster, stated: list[changes.Change]) -> list[list[Any]]:
-        after = changes.apply_all(before, stated, now=before.mtime)
-        return [list(pair) for pair in parameters.differences(before, after)]
+        return [list(pair) for pair in modifications.differences(before, _after(before, stated))]
+
+    def told(self, before: clusters.Cluster, stated: list[changes.Change]) -> list[str]:
+        about = str(getattr(self, "node", getattr(self, "group", "")))
+        return modifications.lines(before, _after(before, stated), about=about)
+
+
+def _after(before: clusters.Cluster, stated: list[changes.Change]) -> clusters.Cluster:
+    return changes.apply_all(before, stated, now=before.mtime)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class StandIn(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self.answers: dict[tuple[str, str], bytes | list[bytes]] = {}
         self.requests: list[tuple[str, str, Any]] = []
         self.queries: list[str] = []
-        self.first_request = threading.Event()
+        self.first_look = threading.Event()
         self._path = tree.Tree(root).socket
         self._path.parent.mkdir(parents=True)
         super().__init__(str(self._path), _Handler)
@@ -82,7 +82,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length", 0))
         body = json.loads(self.rfile.read(length)) if length else None
         self.server.requests.append((self.command, path, body))
-        self.server.first_request.set()
+        if self.command == "GET":
+            self.server.first_look.set()
         found = self.server.answers.get((self.command, path))
         if isinstance(found, list):
             found = found.pop(0) if len(found) > 1 else found[0]

@@ -173,18 +173,24 @@ def complete(line: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_control_c_ends_with_130_and_says_that_the_job_goes_on(tmp_path: Path) -> None:
-    running = b'{"status": "running", "final": false, "entries": []}'
+@pytest.mark.parametrize(
+    ("command", "resource"), [(("jobs", "watch", "11"), "log"), (("node", "power", "status", "node3"), "wait")]
+)
+def test_control_c_ends_with_130_and_says_that_the_job_goes_on(
+    tmp_path: Path, command: tuple[str, ...], resource: str
+) -> None:
     with stand_in.serve(tmp_path) as server:
-        server.answers["GET", "/2/jobs/11/log"] = running
+        server.put("PUT", "/2/nodes/node3/power", {"id": 11})
+        server.put("GET", f"/2/jobs/11/{resource}", {"status": "running", "final": False, "entries": []})
         child = subprocess.Popen(
-            [*COMMAND, "--dir", str(tmp_path), "jobs", "watch", "11"],
+            [*COMMAND, "--dir", str(tmp_path), *command],
             env={**os.environ, "PYTHONPATH": str(COLLECTIONS)},
             stderr=subprocess.PIPE,
             text=True,
         )
-        assert server.first_request.wait(60)
+        assert server.first_look.wait(60)
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=60)
     assert child.returncode == 130
-    assert err == "roundsman: job 11 goes on: see `roundsman jobs watch 11`\n"
+    ways = "follow it with `roundsman jobs watch 11`, or end it with `roundsman jobs cancel 11`"
+    assert err == f"roundsman: job 11 goes on: {ways}\n"

@@ -67,6 +67,29 @@ def test_a_command_asks_the_daemon_and_waits_for_its_job(
     assert daemon.requests[0] == asked
 
 
+@pytest.mark.parametrize(
+    ("text", "out"),
+    [
+        ("nothing to change", "Job 20: modify cluster: paused=x: success (nothing to change)\n"),
+        ("paused:  → x", "Job 20: modify cluster: paused=x: success (paused:  → x)\n"),
+        (
+            "dry run, nothing is changed\na: 1 → 2\nb: 3 → 4",
+            "Job 20: modify cluster: paused=x: success\n  dry run, nothing is changed\n  a: 1 → 2\n  b: 3 → 4\n",
+        ),
+    ],
+)
+def test_what_is_different_is_told_each_parameter_on_its_line(
+    daemon: StandIn, roundsman: Run, text: str, out: str
+) -> None:
+    fields = {"fields": {"paused": "x"}}
+    daemon.put("PUT", "/2/modify", 20)
+    daemon.put(
+        "GET", "/2/jobs/20/wait", canned.job(20, "cluster_modify", fields, status=values.Status.SUCCESS, text=text)
+    )
+    assert roundsman("cluster", "modify", "paused=x", "--dry-run") == (0, out, "")
+    assert daemon.queries[0] == "dry-run=1"
+
+
 def test_a_cluster_is_made_once_with_its_key_and_its_nodes(
     tmp_path: Path, roundsman: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

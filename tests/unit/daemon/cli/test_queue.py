@@ -1,6 +1,12 @@
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
+
+from ansible_collections.roundsman.cluster.daemon.jobs import values
+
+from tests.unit.daemon.cli import canned
 
 if TYPE_CHECKING:
     from tests.unit.daemon.cli.conftest import Run
@@ -48,6 +54,26 @@ def test_jobs_are_made_urgent_and_archived(daemon: StandIn, roundsman: Run) -> N
     assert roundsman("jobs", "autoarchive", "--older-than", "60")[1] == "2 jobs are archived.\n"
     assert daemon.asked("PUT")[0] == ("/2/jobs/12/priority", {"priority": -10})
     assert daemon.asked("PUT")[2] == ("/2/queue/archive", {"older_than": 60})
+
+
+def test_archived_jobs_are_listed_page_by_page(daemon: StandIn, roundsman: Run) -> None:
+    done = {**canned.job(7, "test_delay", {"duration": 1}, status=values.Status.SUCCESS), "archived": True}
+    daemon.put("GET", "/2/jobs", ([done], [done], []))
+    code, out, err = roundsman("jobs", "list", "--archived", "--limit", "1")
+    assert (code, out.splitlines()[1].split()[:2]) == (0, ["7", "success"])
+    assert err == "roundsman: older ones are listed with --archived --before 7\n"
+    assert json.loads(roundsman("jobs", "list", "--archived", "--before", "9", "-o", "json")[1])[0]["archived"]
+    assert roundsman("jobs", "list", "--archived")[1:] == ("The archive has no such job.\n", "")
+    queries = [dict(parse_qsl(one)) for one in daemon.queries]
+    assert queries[0] == {"bulk": "1", "archived": "1", "limit": "1"}
+    assert queries[1] == {"bulk": "1", "archived": "1", "limit": "100", "before": "9"}
+
+
+def test_a_job_says_that_it_is_archived(daemon: StandIn, roundsman: Run) -> None:
+    done = canned.job(7, "test_delay", {}, status=values.Status.SUCCESS)
+    daemon.put("GET", "/2/jobs/7", ({**done, "archived": True}, {**done, "archived": False}))
+    assert "Archived" in roundsman("jobs", "info", "7")[1]
+    assert "Archived" not in roundsman("jobs", "info", "7")[1]
 
 
 def test_filters_are_listed_and_shown(daemon: StandIn, roundsman: Run) -> None:

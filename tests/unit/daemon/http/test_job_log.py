@@ -62,6 +62,24 @@ def told(real: Callable[..., Any], event: asyncio.Event) -> Callable[..., Any]:
     return looked
 
 
+def test_the_log_of_an_archived_job_can_still_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(one: reached.Reached) -> None:
+        one.running.queue.add([twins.job(7, power(one))])
+        run = (await twins.until_held(one.twin))[0]
+        task_log.Writer(run).tell("ok", host="node2", task="Ask")
+        one.twin.finish(run)
+        await twins.jobs_end(one.running)
+        before = (await one.ask("GET", "/2/jobs/7/log")).json()
+        one.running.queue.archive(7)
+        assert (await one.ask("GET", "/2/jobs/7/log?seconds=60")).json() == before
+        assert [entry[3] for entry in before["entries"]] == ["node2: Ask: ok"]
+        asked = {"fields": ["status", "archived"], "previous_job_info": None, "previous_log_serial": None}
+        changed = (await one.ask("GET", "/2/jobs/7/wait", asked)).json()
+        assert (changed["job_info"], changed["log_entries"]) == (["success", True], before["entries"])
+
+    reached.reach(tmp_path, monkeypatch, act, is_local=True, outcomes={"power": "held"})
+
+
 def test_a_job_that_is_not_there_has_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(one: reached.Reached) -> None:
         assert (await one.ask("GET", "/2/jobs/9/log")).status_code == 404

@@ -78,11 +78,33 @@ def test_what_is_not_accepted_makes_no_job(
     local(act)
 
 
-def test_a_dry_run_tells_and_changes_nothing(local: Callable[[Act], None]) -> None:
+def test_half_of_a_character_is_refused_and_those_who_ask_after_it_are_answered(local: Callable[[Act], None]) -> None:
+    async def act(one: reached.Reached) -> None:
+        body = b'{"hostvars": {"a": "\\ud800"}}'
+        kind = {"Content-Type": "application/json"}
+        answer = await one.client.request("POST", "/2/nodes/node2/modify", content=body, headers=kind)
+        assert (answer.status_code, answer.json()["detail"][:23]) == (400, "job 1 cannot be written")
+        await done(one, "POST", "/2/nodes/node2/modify", {"ctotal": 5})
+
+    local(act)
+
+
+def test_a_change_is_told_with_the_values_before_and_now_and_a_dry_run_makes_none(local: Callable[[Act], None]) -> None:
     async def act(one: reached.Reached) -> None:
         before = current(one)
-        await done(one, "PUT", "/2/modify?dry-run=1", {"round_interval": 60})
+        dry = await done(one, "PUT", "/2/modify?dry-run=1", {"round_interval": 60})
         assert current(one) is before
+        assert dry["opresult"] == [[["round_interval", 60.0]]]
+        change = f"round_interval: {before.maintenance.settings.round_interval} → 60.0"
+        assert dry["opcodes"][0]["text"].splitlines() == ["dry run, nothing is changed", change]
+        real = await done(one, "PUT", "/2/modify", {"round_interval": 60})
+        assert real["opcodes"][0]["text"] == change
+        again = await done(one, "PUT", "/2/modify", {"round_interval": 60})
+        assert (again["opcodes"][0]["text"], again["opresult"]) == ("nothing to change", [[]])
+        both = await done(one, "POST", "/2/nodes/node3/modify", {"drained": True, "ctotal": 4})
+        texts = [step["text"].splitlines() for step in both["opcodes"]]
+        assert "drained: false → true" in texts[0]
+        assert texts[1] == ["ctotal: 32 → 4"]
 
     local(act)
 

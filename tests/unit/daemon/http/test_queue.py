@@ -26,7 +26,14 @@ def test_the_queue_is_drained_told_of_and_archived(tmp_path: Path, monkeypatch: 
         assert (await one.refused("PUT", "/2/jobs/2/archive"))[0] == 409
         assert (await one.refused("PUT", "/2/jobs/99/archive"))[0] == 404
         assert (await one.ask("PUT", "/2/queue/archive", {"older_than": 0})).json() == [3]
-        assert (await one.ask("GET", "/2/jobs/1")).json()["status"] == "success"
+        archived = (await one.ask("GET", "/2/jobs/1")).json()
+        assert (archived["status"], archived["archived"]) == ("success", True)
+        assert (await one.ask("GET", "/2/jobs/2")).json()["archived"] is False
+        assert [job["id"] for job in (await one.ask("GET", "/2/jobs")).json()] == [2]
+        assert (await one.ask("GET", "/2/jobs?archived=1&limit=1")).json() == [{"id": 3, "uri": "/2/jobs/3"}]
+        bulk = (await one.ask("GET", "/2/jobs?archived=1&bulk=1&before=3")).json()
+        assert [(job["id"], job["archived"]) for job in bulk] == [(1, True)]
+        assert (await one.refused("GET", "/2/jobs?archived=1&limit=0"))[0] == 400
         assert (await one.ask("PUT", "/2/queue/drained", {"drained": False})).json()["drained"] is False
         await queue.cancel(2, kill=True)
 

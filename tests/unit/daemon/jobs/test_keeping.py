@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import registry
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import work
 
@@ -113,6 +113,26 @@ def test_jobs_that_maintenance_goes_by_stay_in_the_queue(daemon: daemons.Daemon)
     daemon.run(act)
 
 
+def test_what_a_job_in_the_queue_depends_on_stays_in_the_archive(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(number, daemons.delay()) for number in (1, 2, 3)])
+        await twins.jobs_end(running)
+        held = {"action": "PAUSE", "predicates": [["jobid", [">", "id", "watermark"]]]}
+        pause = changes.FilterStands(job_filters.make(held, uuid="f", watermark=3, reason=()))
+        await running.configuration.commit(lambda _: [pause])
+        running.queue.add([twins.job(4, daemons.delay(), depends=daemons.depends(1))])
+        await running.queue.archive_older_than(0)
+        assert await running.queue._archivist.remove_older_than(3600) == []
+        assert await running.queue._archivist.remove_older_than(-3600) == [2]
+        with pytest.raises(errors.NotFound):
+            running.queue.find(2)
+        await running.configuration.commit(lambda _: [changes.FilterGone("f")])
+        await twins.jobs_end(running)
+        assert twins.statuses(running) == {4: "success"}
+
+    daemon.run(act)
+
+
 def test_jobs_that_come_together_are_numbered_in_order_and_all_taken(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         pair = [twins.job(0, daemons.delay()), twins.job(0, daemons.delay(), depends=daemons.depends(-1))]
@@ -202,3 +222,42 @@ def test_a_job_whose_file_is_damaged_while_it_runs_is_ended_and_what_it_recorded
     job = found[0].parent / "job.json"
     job.write_bytes(job.read_bytes()[:100])
     daemon.run(second)
+
+
+def test_a_job_that_no_file_can_hold_is_refused_and_the_others_are_taken(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        bad = dataclasses.replace(twins.job(0, daemons.delay()), names={"a": "\ud800"})
+        found = await asyncio.wait_for(
+            asyncio.gather(
+                running.queue.submit([bad]),
+                running.queue.submit([twins.job(0, daemons.delay())]),
+                return_exceptions=True,
+            ),
+            10,
+        )
+        assert isinstance(found[0], errors.InvalidInput), found
+        assert not isinstance(found[1], BaseException)
+        await asyncio.wait_for(running.queue.submit([twins.job(0, daemons.delay())]), 10)
+        await twins.jobs_end(running)
+
+    daemon.run(act)
+
+
+def test_a_job_that_is_archived_the_moment_it_ends_frees_its_slot(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        def archive() -> None:
+            if 1 in running.queue.jobs and running.queue.jobs[1].is_final:
+                running.queue.archive(1)
+
+        def soon() -> None:
+            asyncio.get_running_loop().call_soon(archive)
+            running.news.tell()
+
+        running.queue._book._on_change = soon
+        running.queue.add([twins.job(1, daemons.delay()), twins.job(2, daemons.delay(), depends=daemons.depends(1))])
+        await daemons.until(running, lambda: 2 in running.queue.jobs and running.queue.jobs[2].is_final)
+        assert list(running.queue.jobs) == [2]
+        await daemons.until(running, lambda: running.queue.summary()["slots"]["taken"] == 0)
+        assert twins.statuses(running) == {2: "success"}
+
+    daemon.run(act, limit=1)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 LIMIT = 2
 NODES = ("x", "y")
 PRIORITIES = st.sampled_from([-20, -10, 0, 10, 19])
+WAITING = values.Status.WAITING
+LIMITED = (values.Reason("test", "rate-limit:1:one", 1),)
 PAUSE = job_filters.make({"action": "PAUSE"}, uuid="hold", watermark=0, reason=())
 del consumes
 
@@ -44,6 +46,7 @@ class Model:
 
     steps: int
     depends: tuple[tuple[int, frozenset[values.Status]], ...]
+    is_limited: bool
 
 
 class Machine(RuleBasedStateMachine):
@@ -88,8 +91,9 @@ class Machine(RuleBasedStateMachine):
         data=st.data(),
         steps=st.lists(st.tuples(PRIORITIES, st.sampled_from(["", "shared", "exclusive"]), st.sampled_from(NODES)),
                        min_size=1, max_size=2),
+        is_limited=st.booleans(),
     )  # fmt: skip
-    def submit(self, data: st.DataObject, steps: list[tuple[int, str, str]]) -> None:
+    def submit(self, data: st.DataObject, steps: list[tuple[int, str, str]], *, is_limited: bool) -> None:
         known = sorted(self.jobs)
         depends = data.draw(st.lists(st.sampled_from(known), max_size=2, unique=True)) if known else []
         accepted = [data.draw(st.sets(st.sampled_from(sorted(values.FINAL, key=str)))) for _ in depends]
@@ -97,6 +101,7 @@ class Machine(RuleBasedStateMachine):
         job = dataclasses.replace(
             twins.job(0, *opcodes),
             depends=tuple(values.Dependency(one, tuple(some)) for one, some in zip(depends, accepted, strict=True)),
+            reason=LIMITED if is_limited else (),
         )
         drained = self.queue.drained
         try:
@@ -106,7 +111,7 @@ class Machine(RuleBasedStateMachine):
             return
         assert not drained
         self.jobs[made.id] = Model(
-            len(steps), tuple((one, frozenset(some)) for one, some in zip(depends, accepted, strict=True))
+            len(steps), tuple((one, frozenset(some)) for one, some in zip(depends, accepted, strict=True)), is_limited
         )
 
     @precondition(lambda self: self.at(values.Status.RUNNING))
@@ -169,9 +174,13 @@ class Machine(RuleBasedStateMachine):
         found = {number: self.queue.find(number) for number in self.jobs}
         working = self.at(values.Status.RUNNING, values.Status.CANCELING)
         assert len(working) <= LIMIT
+        assert sum(self.jobs[number].is_limited and job.has_begun for number, job in self.unfinished(found)) <= 1
         for number, model in self.jobs.items():
             self._check(found, number, model)
         self._check_order(found, working)
+
+    def unfinished(self, found: dict[int, values.Job]) -> list[tuple[int, values.Job]]:
+        return [(number, job) for number, job in found.items() if not job.is_final]
 
     def _check(self, found: dict[int, values.Job], number: int, model: Model) -> None:
         job = found[number]
@@ -197,7 +206,12 @@ class Machine(RuleBasedStateMachine):
                 continue
             waits = any(not found[one].is_final for one, _ in self.jobs[number].depends) and not job.has_begun
             for_lock = any(one.owner.name == f"job {number}" for one in taken.waiting)
-            assert waits or (held and not job.has_begun) or for_lock or len(working) == LIMIT, f"{number} is stuck"
+            limited = self.jobs[number].is_limited and any(
+                other != number and self.jobs[other].is_limited and (one.has_begun or one.status is WAITING)
+                for other, one in self.unfinished(found)
+            )
+            is_held = held and not job.has_begun
+            assert waits or is_held or for_lock or limited or len(working) == LIMIT, f"{number} is stuck"
         if len(working) == LIMIT:
             return
         assert self.queue._turns.waiting == []

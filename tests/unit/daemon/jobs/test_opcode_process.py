@@ -100,3 +100,25 @@ def test_a_play_that_fails_says_where_and_why(tmp_path: Path) -> None:
     run = ran(tmp_path, [{"name": "Try it", "ansible.builtin.command": "false"}])
     assert settling.settle(run).text.startswith("Try it: non-zero return code")
     assert [entry[2] for entry in task_log.entries(run, first=1)] == ["started", "failed"]
+
+
+FULL = """
+import os, pathlib, resource
+pid = os.getpid()
+while b"ansible-playbook" not in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+    pid = int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+while b"ansible-playbook" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, 0))
+    pid = int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+"""
+
+
+def test_a_play_that_cannot_write_its_events_any_more_is_ended_long_before_its_time_limit(tmp_path: Path) -> None:
+    (tmp_path / "full.py").write_text(FULL)
+    # The event of an item comes from a worker, and the play waits for the one that follows it.
+    fill = {"name": "Fill", "ansible.builtin.command": f"{sys.executable} -S {tmp_path}/full.py", "loop": [1, 2]}
+    run = ran(tmp_path, [fill], time_limit=600)
+    found = settling.settle(run)
+    assert not found.succeeded
+    assert found.text.startswith("its play could not write down what happened, as on a full disk")
+    assert run_group.members(run) == frozenset()

@@ -244,3 +244,19 @@ def test_numbers_are_never_given_twice_even_after_a_restart(daemon: daemons.Daem
 
     daemon.run(first)
     daemon.run(second)
+
+
+def test_the_locks_are_those_that_the_opcode_needs_when_they_are_granted(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, daemons.move(running))])
+        (run,) = await twins.until_held(twin)
+        instance = running.configuration.current.instance("instance1").uuid
+        running.queue.add([twins.job(2, values.Opcode("shutdown", {"instance": instance}))])
+        await daemons.until(running, lambda: twins.statuses(running)[2] == "waiting")
+        twin.finish(run)
+        await twins.jobs_end(running)
+        _, spec = twin.specs.values()
+        node = running.configuration.current.node("node2").uuid
+        assert spec.granted == {f"instance/{instance}": "exclusive", f"node/{node}": "shared"}
+
+    daemon.run(act, outcomes={"migrate": "held"})

@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.jobs import values
-from ansible_collections.roundsman.cluster.daemon.locks import table
+from ansible_collections.roundsman.cluster.daemon.locks import holders
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
 
@@ -63,7 +63,7 @@ def test_a_run_that_is_still_at_work_is_adopted_with_its_locks(daemon: daemons.D
     run = started(daemon)
 
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        owner = table.Owner("job 1")
+        owner = holders.Owner("job 1")
         assert Mode.EXCLUSIVE in running.desk.table.locks_of(owner).values()
         with alive(run) as let_go:
             running.queue.resume()
@@ -161,7 +161,7 @@ def test_locks_of_a_job_that_had_ended_are_freed_at_start(daemon: daemons.Daemon
     async def first(running: service.Service, twin: twins.Processes) -> None:
         running.queue.add([twins.job(1, daemons.drain(running, "node3"))])
         await twins.jobs_end(running)
-        await running.desk.acquire(table.Owner("job 1"), {"node/x": Mode.EXCLUSIVE})
+        await running.desk.acquire(holders.Owner("job 1"), {"node/x": Mode.EXCLUSIVE})
 
     async def second(running: service.Service, twin: twins.Processes) -> None:
         assert running.desk.table.held
@@ -191,4 +191,42 @@ def test_a_canceled_job_does_not_wait_for_its_dependencies_after_a_restart(daemo
             await twins.jobs_end(running)
 
     daemon.run(first, outcomes={"power": "held"})
+    daemon.run(second)
+
+
+def test_a_rate_limit_counts_a_job_between_two_opcodes_after_a_restart_too(daemon: daemons.Daemon) -> None:
+    limited = (values.Reason("me", "rate-limit:1:a", 1),)
+
+    async def first(running: service.Service, twin: twins.Processes) -> None:
+        half = twins.job(1, daemons.power(running), daemons.delay(60))
+        half = dataclasses.replace(half, reason=limited).with_opcode(
+            0, dataclasses.replace(half.opcodes[0], status=values.Status.SUCCESS)
+        )
+        running.queue._ports.store.save(half)
+        urgent = dataclasses.replace(twins.job(2, daemons.delay(60, -10)), reason=limited)
+        running.queue._ports.store.save(urgent)
+
+    async def second(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.resume()
+        await daemons.until(running, lambda: "running" in twins.statuses(running).values())
+        assert twins.statuses(running) == {1: "running", 2: "queued"}
+        await running.queue.cancel(1, kill=True)
+        await daemons.until(running, lambda: twins.statuses(running)[2] == "running")
+
+    daemon.run(first)
+    daemon.run(second)
+
+
+def test_a_delay_that_was_canceled_before_a_restart_does_not_begin_anew(daemon: daemons.Daemon) -> None:
+    async def first(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, daemons.delay(3600))])
+        await daemons.until(running, lambda: twins.statuses(running)[1] == "running")
+        await running.queue.cancel(1, kill=False)
+
+    async def second(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.resume()
+        await twins.jobs_end(running)
+        assert twins.statuses(running) == {1: "canceled"}
+
+    daemon.run(first)
     daemon.run(second)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -73,7 +74,8 @@ def test_an_archived_job_is_found_with_its_runs_and_its_number_is_never_given_ag
     assert gone == [7, 20_001]
     assert (tmp_path / "archive/2/20001/0").is_dir()
     assert store.Store(tmp_path).load() == {}
-    assert one.archived(7) == dataclasses.replace(JOB, id=7)
+    assert one.archived(7) == dataclasses.replace(JOB, id=7, archived=True)
+    assert b"archived" not in (tmp_path / "archive/0/7/job.json").read_bytes()
     assert one.archived(8) is None
     assert one.highest_id() == 20_001
 
@@ -86,6 +88,54 @@ def test_a_damaged_job_of_the_archive_counts_as_one_that_ended_in_error(tmp_path
     found = one.archived(12)
     assert found is not None
     assert found.status is values.Status.ERROR
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> store.Store:
+    """Job n was written last at n; 10 and 10,001 are the ends of two parts."""
+    one = store.Store(tmp_path)
+    jobs = [dataclasses.replace(JOB, id=number) for number in (9, 10, 10_000, 10_001)]
+    for job in jobs:
+        one.save(job)
+    one.archive.take_in([job.id for job in jobs], on_moved=lambda _: None)
+    for job in jobs:
+        os.utime(one.archive.folder(job.id) / "job.json", (job.id, job.id))
+    return one
+
+
+@pytest.mark.parametrize(
+    ("count", "before", "found"),
+    [
+        (100, None, [9, 10, 10_000, 10_001]),
+        (3, None, [10, 10_000, 10_001]),
+        (1, None, [10_001]),
+        (2, 10_001, [10, 10_000]),
+        (2, 10_000, [9, 10]),
+        (2, 10, [9]),
+        (2, 9, []),
+    ],
+)
+def test_of_the_archive_the_newest_before_a_number_are_told(
+    archive: store.Store, count: int, before: int | None, found: list[int]
+) -> None:
+    told = archive.newest_archived(count, before=before)
+    assert [job.id for job in told] == found
+    assert all(job.archived for job in told)
+
+
+def test_what_is_too_old_leaves_the_archive_but_for_the_newest_and_what_is_needed(archive: store.Store) -> None:
+    assert archive.archive.remove_older(than=10, but=()) == [9]
+    assert not archive.archive.folder(9).exists()
+    assert archive.archive.remove_older(than=20_000, but={10}) == [10_000]
+    assert (archive.highest_id(), archive.archived(10_000)) == (10_001, None)
+    assert archive.archived(10) is not None
+
+
+def test_a_removal_that_was_interrupted_is_finished_later(archive: store.Store) -> None:
+    (archive.archive.folder(9) / "job.json").unlink()
+    assert [job.id for job in archive.newest_archived(4)] == [10, 10_000, 10_001]
+    os.utime(archive.archive.folder(9), (9, 9))
+    assert archive.archive.remove_older(than=10, but=()) == [9]
 
 
 def test_new_jobs_are_all_there_or_none(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import ageing, values
-from ansible_collections.roundsman.cluster.daemon.locks import table
+from ansible_collections.roundsman.cluster.daemon.locks import holders
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
 
@@ -87,12 +87,12 @@ def test_who_holds_what_a_more_urgent_job_wants_is_as_urgent(daemon: daemons.Dae
 
 def test_jobs_that_wait_for_locks_use_up_no_slot(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        await running.desk.acquire(table.Owner("a play"), {"node/x": Mode.EXCLUSIVE})
+        await running.desk.acquire(holders.Owner("a play"), {"node/x": Mode.EXCLUSIVE})
         blocked = [twins.job(number, daemons.delay(0, -10, x="shared")) for number in range(1, 11)]
         running.queue.add([*blocked, twins.job(11, daemons.delay())])
         await running.queue.wait(11, seconds=twins.LIMIT)
         assert set(twins.statuses(running).values()) == {"waiting", "success"}
-        running.desk.release(table.Owner("a play"))
+        running.desk.release(holders.Owner("a play"))
         await twins.jobs_end(running)
 
     daemon.run(act, limit=2)
@@ -112,7 +112,7 @@ def test_after_each_opcode_a_job_is_back_in_the_queue(daemon: daemons.Daemon) ->
 
 def test_an_opcode_whose_lock_attempts_are_used_up_is_queued_and_more_urgent_on_disk(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        await running.desk.acquire(table.Owner("a play"), {"node/x": Mode.EXCLUSIVE})
+        await running.desk.acquire(holders.Owner("a play"), {"node/x": Mode.EXCLUSIVE})
         running.queue.add([twins.job(1, daemons.delay(0, -18, x="shared"))])
         await daemons.until(running, lambda: twins.statuses(running)[1] == "waiting")
         seen = []
@@ -125,7 +125,7 @@ def test_an_opcode_whose_lock_attempts_are_used_up_is_queued_and_more_urgent_on_
         assert [one.priority for one in running.desk.table.waiting] == [-20]
         await daemons.later(10 * ageing.PATIENCE)
         assert twins.statuses(running)[1] == "waiting"
-        running.desk.release(table.Owner("a play"))
+        running.desk.release(holders.Owner("a play"))
         await twins.jobs_end(running)
         assert twins.statuses(running) == {1: "success"}
 
@@ -134,13 +134,13 @@ def test_an_opcode_whose_lock_attempts_are_used_up_is_queued_and_more_urgent_on_
 
 def test_another_priority_counts_in_the_queue_and_among_those_who_wait_for_locks(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        await running.desk.acquire(table.Owner("a play"), {"node/x": Mode.EXCLUSIVE})
+        await running.desk.acquire(holders.Owner("a play"), {"node/x": Mode.EXCLUSIVE})
         running.queue.add([twins.job(number, daemons.delay(0, 0, x="exclusive")) for number in (1, 2, 3)])
         await daemons.until(running, lambda: set(twins.statuses(running).values()) == {"waiting"})
         running.queue.change_priority(3, -7)
         assert [one.owner.name for one in running.desk.table.waiting] == ["job 3", "job 1", "job 2"]
         assert daemons.on_disk(running)[3].priority == -7
-        running.desk.release(table.Owner("a play"))
+        running.desk.release(holders.Owner("a play"))
         await twins.jobs_end(running)
         assert ended(running) == [3, 1, 2]
         with pytest.raises(errors.Refused, match="job 3 keeps its priority: it is success"):
@@ -214,5 +214,41 @@ def test_a_higher_limit_counts_at_once(daemon: daemons.Daemon) -> None:
         limit = 3
         running.queue.look()
         await daemons.until(running, lambda: list(twins.statuses(running).values()).count("running") == 3)
+
+    daemon.run(act)
+
+
+def test_a_new_rate_limit_counts_the_jobs_that_are_at_work(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(number, daemons.delay(60)) for number in (1, 2)])
+        await daemons.until(running, lambda: set(twins.statuses(running).values()) == {"running"})
+        await stands(running, rule("l", ["RATE_LIMIT", 1], ["opcode", ["=", "OP_ID", "OP_TEST_DELAY"]]))
+        running.queue.add([twins.job(3, daemons.delay(60)), twins.job(4, daemons.drain(running))])
+        await running.queue.wait(4, seconds=twins.LIMIT)
+        assert twins.statuses(running)[3] == "queued"
+        await running.queue.cancel(1, kill=True)
+        await running.queue.submit([twins.job(0, daemons.drain(running))])
+        await running.queue.wait(5, seconds=twins.LIMIT)
+        assert twins.statuses(running)[3] == "queued"
+        await running.queue.cancel(2, kill=True)
+        await daemons.until(running, lambda: twins.statuses(running)[3] == "running")
+
+    daemon.run(act)
+
+
+def test_a_job_that_waits_without_limit_ages_again_when_it_is_made_less_urgent(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        await running.desk.acquire(holders.Owner("a play"), {"node/x": Mode.EXCLUSIVE})
+        running.queue.add([twins.job(1, daemons.delay(0, -20, x="shared"))])
+        await daemons.until(running, lambda: twins.statuses(running)[1] == "waiting")
+        running.queue.change_priority(1, 10)
+        await daemons.later(ageing.PATIENCE + 1)
+        await daemons.until(running, lambda: running.queue.jobs[1].priority == 9)
+        await daemons.until(running, lambda: twins.statuses(running)[1] == "waiting")
+        running.queue.change_priority(1, -20)
+        await daemons.later(ageing.PATIENCE + 1)
+        assert (running.queue.jobs[1].priority, twins.statuses(running)[1]) == (-20, "waiting")
+        running.desk.release(holders.Owner("a play"))
+        await twins.jobs_end(running)
 
     daemon.run(act)

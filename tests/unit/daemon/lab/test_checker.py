@@ -1,20 +1,24 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import store as job_store
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.lab import checker
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, diagnosis, incidents, tree
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import sealed_json
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit.daemon import twins
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from ansible_collections.roundsman.cluster.daemon.lab import world
@@ -147,3 +151,95 @@ def test_a_repair_that_ran_more_often_than_jobs_say_is_found(lab: world.Lab) -> 
     assert checker.check(lab) == []
     repairs.write_text("repaired\nrepaired\n")
     assert checker.check(lab) == ["the repair command ran 2 times on node2, and 1 jobs say so"]
+
+
+def test_an_instance_that_runs_and_is_not_in_the_configuration_is_found(lab: world.Lab) -> None:
+    before = cluster(lab)
+    store.write(tree.Tree(lab.controller).config, dataclasses.replace(before, instances={}))
+    assert checker.check(lab) == ["instance1 runs on ['node2'], and is not in the configuration"]
+
+
+def test_a_failed_opcode_that_did_something_twice_is_found(lab: world.Lab) -> None:
+    for _ in range(2):
+        driver(lab, "node2").stop("instance1")
+        driver(lab, "node2").start("instance1", {})
+    opcode = values.Opcode("failover", {}, status=values.Status.ERROR, run="0", started=1.0)
+    job_store.Store(tree.Tree(lab.controller).queue).save(values.Job(id=1, opcodes=(opcode,), ended=1.0))
+    assert checker.check(lab) == [
+        "opcode 1/0: instance1 was 2 times stopped on node2",
+        "opcode 1/0: instance1 was 2 times started on node2",
+    ]
+
+
+UUID = "3f2a91c0-0000-4000-8000-000000000000"
+
+
+def noted(lab: world.Lab) -> incidents.Incident:
+    report = diagnosis.parse('{"status": "evacuate"}')
+    return incidents.note(report, node=cluster(lab).node("node2").uuid, uuid=UUID, now=1.0)
+
+
+@pytest.mark.parametrize(
+    ("stands", "tag", "wrong"),
+    [
+        (lambda one: one, "", []),
+        (lambda one: one, f"maintd:repairready:{UUID}", ["incident {} is noted, and its node has its tag"]),
+        (lambda one: dataclasses.replace(one, jobs=(1,)), "", ["incident {} is noted, and has jobs"]),
+        (lambda one: incidents.submit(one, [1], now=2.0), "", []),
+        (lambda one: incidents.submit(one, [], now=2.0), "", ["incident {} is pending, and has no jobs"]),
+        (
+            lambda one: incidents.cancel(one, now=2.0),
+            f"maintd:repairready:{UUID}",
+            ["incident {} is canceled, and its node has its tag"],
+        ),
+        (lambda one: incidents.complete(one, now=2.0), f"maintd:repairready:{UUID}", []),
+        (lambda one: incidents.complete(one, now=2.0), "", []),
+        (
+            lambda one: dataclasses.replace(one, node="gone"),
+            "",
+            ["incident {} is noted, and its node is not in the configuration"],
+        ),
+        (
+            None,
+            f"maintd:repairfailed:{UUID}",
+            [f"node2 has the tag maintd:repairfailed:{UUID} of an incident that is not there"],
+        ),
+        (None, "maintd", []),
+    ],
+)
+def test_an_incident_that_does_not_fit_the_table_is_found(
+    lab: world.Lab, stands: Callable[[incidents.Incident], incidents.Incident] | None, tag: str, wrong: list[str]
+) -> None:
+    before = cluster(lab)
+    node = dataclasses.replace(before.node("node2"), tags=(tag,) if tag else ())
+    found = () if stands is None else (stands(noted(lab)),)
+    after = dataclasses.replace(
+        before,
+        nodes={**before.nodes, node.uuid: node},
+        maintenance=dataclasses.replace(before.maintenance, incidents=found),
+    )
+    store.write(tree.Tree(lab.controller).config, after)
+    assert checker.check(lab) == [one.format(UUID) for one in wrong]
+
+
+def held(lab: world.Lab, owner: str, livelock: str = "") -> None:
+    row = {"owner": owner, "livelock": livelock, "purpose": "", "since": 1.0, "locks": {"node/n1": "exclusive"}}
+    tree.Tree(lab.controller).locks.write_bytes(sealed_json.seal(json.dumps({"held": [row]}).encode()))
+
+
+def test_a_lock_of_a_job_that_has_ended_is_found(lab: world.Lab) -> None:
+    held(lab, "job 1")
+    done(lab, "test_delay", duration="0")
+    assert checker.check(lab) == ["node/n1 is held by job 1, which has ended"]
+    opcode = values.Opcode("test_delay", {"duration": 0}, status=values.Status.RUNNING)
+    job_store.Store(tree.Tree(lab.controller).queue).save(values.Job(id=1, opcodes=(opcode,)))
+    assert checker.check(lab) == []
+
+
+def test_a_lock_of_a_process_that_has_ended_is_found(lab: world.Lab, tmp_path: Path) -> None:
+    livelock = tmp_path / "livelock"
+    held(lab, "a play by hand", str(livelock))
+    with livelock.open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        assert checker.check(lab) == []
+    assert checker.check(lab) == ["node/n1 is held by a play by hand, which has ended"]

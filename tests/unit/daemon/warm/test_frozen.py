@@ -16,8 +16,7 @@ def test_a_setting_that_ansible_reads_once_is_told_and_others_are_not() -> None:
 
 def test_a_run_that_would_lose_settings_is_told_which() -> None:
     before = {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_HOME": "/a"}
-    assert frozen.difference(before, dict(before)) == ""
-    assert frozen.difference(before, {"ANSIBLE_HOME": "/b", "ANSIBLE_GATHERING": "smart"}) == (
-        "it differs in ANSIBLE_GATHERING, ANSIBLE_HOME, ANSIBLE_NOCOLOR "
-        "from the run that the warm server was started for"
+    assert frozen.difference(before, dict(before), source="the server") == ""
+    assert frozen.difference(before, {"ANSIBLE_HOME": "/b", "ANSIBLE_GATHERING": "smart"}, source="the server") == (
+        "it differs in ANSIBLE_GATHERING, ANSIBLE_HOME, ANSIBLE_NOCOLOR from the server"
     )

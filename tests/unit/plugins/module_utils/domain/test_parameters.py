@@ -129,14 +129,6 @@ def test_an_empty_node_leaves_and_another_takes_its_place_in_the_pool() -> None:
     assert [one.name for one in found.nodes.values() if one.master_candidate] == ["node1", "node3"]
 
 
-def test_a_modification_is_told_by_the_names_of_fields_and_their_new_values() -> None:
-    fields = {"vm_capable": True, "mtotal": 8192, "oob_program": "ipmi"}
-    found = after(parameters.node_modify(CLUSTER, "node3", fields))
-    assert parameters.differences(CLUSTER, found) == [("mtotal", 8192), ("ndparams", {"oob_program": "ipmi"})]
-    found = after(parameters.cluster_modify(CLUSTER, {"paused": "works"}))
-    assert parameters.differences(CLUSTER, found) == [("paused", "works")]
-
-
 NAMES = st.sampled_from(["node1", "node2", "node3", "node10", "new"])
 FIELDS = st.fixed_dictionaries(
     {},

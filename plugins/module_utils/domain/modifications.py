@@ -1,0 +1,92 @@
+"""What a modification made different: in Ganeti's form for programs, and in lines for people."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from typing import TYPE_CHECKING, Any, Iterator, List, Mapping, Tuple
+
+if TYPE_CHECKING:
+    from . import cluster as clusters
+
+NOTHING = "nothing to change"
+UNSET = "unset"
+HIDDEN = "hidden"
+_OWN = frozenset({"serial_no", "mtime"})
+_SECRET = re.compile("pass|secret|token|key", re.IGNORECASE)
+Difference = Tuple[str, Any, Any]
+
+
+def differences(before: clusters.Cluster, after: clusters.Cluster) -> List[Tuple[str, Any]]:
+    """What changed of objects that were there before: the names of fields and their new values, as Ganeti tells it."""
+    return [
+        (name, dict(new) if isinstance(new, Mapping) else new)
+        for one, other in _pairs(before, after)
+        for name, _, new in _fields(one, other)
+    ]
+
+
+def lines(before: clusters.Cluster, after: clusters.Cluster, *, about: str) -> List[str]:
+    """The same with the values of before, a line each; a group or node is named where it is not the one asked about.
+
+    An entry of a mapping is told by itself, such as `hostvars.ansible_host`, and no value of one that may be a secret.
+    """
+    found = [
+        f"{other.name}: {line}" if getattr(other, "uuid", about) not in {about, after.cluster.uuid} else line
+        for one, other in _pairs(before, after)
+        for each in _fields(one, other)
+        for line in _told(each, after)
+    ]
+    is_one_less_or_more = any(
+        getattr(before, kind).keys() != getattr(after, kind).keys() for kind in ("nodegroups", "nodes")
+    )
+    return found if found or is_one_less_or_more else [NOTHING]
+
+
+def _pairs(before: clusters.Cluster, after: clusters.Cluster) -> Iterator[Tuple[Any, Any]]:
+    """The objects that are there before and after, and are not the same."""
+    pairs: List[Tuple[Any, Any]] = [
+        (before.cluster, after.cluster),
+        (before.maintenance.settings, after.maintenance.settings),
+    ]
+    for kind in ("nodegroups", "nodes"):
+        old, new = getattr(before, kind), getattr(after, kind)
+        pairs += [(old[uuid], one) for uuid, one in new.items() if uuid in old]
+    return ((one, other) for one, other in pairs if one is not other and one != other)
+
+
+def _fields(before: Any, after: Any) -> Iterator[Difference]:
+    for field in dataclasses.fields(after):
+        old, new = getattr(before, field.name), getattr(after, field.name)
+        if field.name not in _OWN and old != new:
+            yield field.name, old, new
+
+
+def _told(difference: Difference, cluster: clusters.Cluster) -> Iterator[str]:
+    name, old, new = difference
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in sorted({*old, *new}):
+            if old.get(key) != new.get(key):
+                texts = (_entry(key, one) for one in (old, new))
+                yield f"{name}.{key}: {' → '.join(texts)}"
+    else:
+        yield f"{name}: {_shown(name, old, cluster)} → {_shown(name, new, cluster)}"
+
+
+def _entry(key: str, values: Mapping[str, Any]) -> str:
+    if key not in values:
+        return UNSET
+    return HIDDEN if _SECRET.search(key) else _text(values[key])
+
+
+def _shown(name: str, value: Any, cluster: clusters.Cluster) -> str:
+    if name == "group" and value in cluster.nodegroups:
+        return cluster.nodegroups[value].name
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str) and value and value.isprintable():
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)

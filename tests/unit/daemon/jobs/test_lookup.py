@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import dataclasses
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.jobs import lookup, task_log, values
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors
+
+from tests.unit.daemon import twins
+from tests.unit.daemon.jobs import daemons
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ansible_collections.roundsman.cluster.daemon import service
+
+
+def powered(running: service.Service) -> bool:
+    return running.configuration.current.node("node2").powered
+
+
+def log_of(running: service.Service) -> list[str]:
+    return [
+        text for _serial, _time, kind, text in task_log.of_opcode(running.where.queue / "1", 0) if kind == "message"
+    ]
+
+
+@pytest.mark.parametrize("outcomes", ["lost success", "lost lost success", "dead error success"])
+def test_a_look_that_breaks_off_is_repeated(daemon: daemons.Daemon, outcomes: str) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, daemons.move(running))])
+        await twins.jobs_end(running)
+        times = len(outcomes.split())
+        assert twin.ran == ["migrate 1/0", *["find_instance 0/lookup"] * times]
+        assert running.queue.jobs[1].text.endswith("it is lost, and not repeated; instance1 runs on node1")
+        assert len(log_of(running)) == times - 1
+
+    daemon.run(act, outcomes={"migrate": "lost", "find_instance": outcomes})
+
+
+def test_after_the_last_try_it_is_said_aloud_that_nobody_could_look(
+    daemon: daemons.Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, daemons.move(running))])
+        with caplog.at_level(logging.WARNING, logger=lookup.__name__):
+            await twins.jobs_end(running)
+        assert len(twin.ran) == 1 + lookup.TRIES
+        told = "that instance1 runs on node1 is what was known before, and may be wrong"
+        assert running.queue.jobs[1].text.endswith(told)
+        assert [one.getMessage().endswith(told) for one in caplog.records] == [True]
+        assert caplog.records[0].getMessage().startswith("job 1: nobody could look (3 tries: ")
+        assert [one.partition(": ")[0] for one in log_of(running)] == [
+            f"the look at what is true broke off, try {count} of 3" for count in (1, 2, 3)
+        ]
+        assert running.desk.table.held == {}
+
+    daemon.run(act, outcomes={"migrate": "lost", "find_instance": "lost"})
+
+
+def test_the_log_of_a_look_goes_on_where_the_one_before_broke_off(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, daemons.move(running))])
+        (run,) = await twins.until_held(twin)
+        task_log.note(run, "first")
+        twin.finish(run, "lost")
+        await twins.jobs_end(running)
+        serials = [entry[0] for entry in task_log.of_opcode(running.where.queue / "1", 0)]
+        assert serials == sorted(set(serials))
+        assert len(serials) == 1 + 2
+
+    daemon.run(act, outcomes={"migrate": "held", "find_instance": "lost lost success"})
+
+
+@pytest.mark.parametrize("outcome", ["lost", "error"])
+def test_after_a_lost_power_command_the_bmc_is_read_and_what_it_says_is_recorded(
+    daemon: daemons.Daemon, outcome: str
+) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        assert powered(running)
+        running.queue.add([twins.job(1, daemons.power(running, "off"))])
+        await twins.jobs_end(running)
+        assert twin.ran == ["power 1/0", "find_power 0/lookup"], "no command is sent again"
+        assert daemons.reads(running, 1) == ["error"]
+        assert running.queue.jobs[1].text.endswith("; node2 is off")
+        assert not powered(running)
+
+    daemon.run(act, outcomes={"power": outcome})
+
+
+def test_after_a_lost_reading_of_the_power_nothing_is_looked_at(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, daemons.power(running, "status"))])
+        await twins.jobs_end(running)
+        assert twin.ran == ["power 1/0"]
+
+    daemon.run(act, outcomes={"power": "lost"})
+
+
+def test_a_canceled_power_command_is_read_back_too(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, daemons.power(running, "off"))])
+        await twins.until_held(twin)
+        await running.queue.cancel(1, kill=True)
+        assert daemons.reads(running, 1) == ["canceled"]
+        assert not powered(running)
+
+    daemon.run(act, outcomes={"power": "held"})
+
+
+def test_a_look_that_does_not_fit_the_cluster_any_more_ends_with_the_reason(daemon: daemons.Daemon) -> None:
+    def refuse(*_: object) -> Sequence[values.Opcode]:
+        raise errors.Refused("that node is not asked")
+
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        daemon.monkeypatch.setattr(lookup.FindInstance, "variables", refuse)
+        running.queue.add([twins.job(1, daemons.move(running))])
+        await twins.jobs_end(running)
+        assert "it is lost, and not repeated; nobody could look (3 tries: that node is not asked)" in (
+            running.queue.jobs[1].text
+        )
+
+    daemon.run(act, outcomes={"migrate": "lost"})
+
+
+def test_the_power_of_a_node_without_a_bmc_is_not_looked_at(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        cluster = running.configuration.current
+        assert lookup.power(cluster, cluster.node("node2").uuid) is not None
+        assert lookup.power(cluster, "no such node") is None
+        node = dataclasses.replace(cluster.node("node2"), ndparams={"oob_program": "!"})
+        assert lookup.power(dataclasses.replace(cluster, nodes={node.uuid: node}), node.uuid) is None
+
+    daemon.run(act)
+
+
+def test_what_a_look_records_about_something_that_is_gone_is_told(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        gone = [changes.NodePowered("no such node", powered=False)]
+        daemon.monkeypatch.setattr(twin, "_recorded", lambda _spec: gone)
+        running.queue.add([twins.job(1, daemons.power(running, "off"))])
+        await twins.jobs_end(running)
+        assert "no such node" in running.queue.jobs[1].text
+        assert powered(running)
+
+    daemon.run(act, outcomes={"power": "lost"})
+
+
+def test_a_damaged_job_that_held_a_node_alone_has_its_power_read(daemon: daemons.Daemon) -> None:
+    found: list[Path] = []
+
+    async def first(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, daemons.power(running, "off"))])
+        found.extend(await twins.until_held(twin))
+        await running.queue.stop()
+
+    async def second(running: service.Service, twin: twins.Processes) -> None:
+        twin.powered[running.configuration.current.node("node2").uuid] = False
+        running.queue.resume()
+        await twins.jobs_end(running)
+        assert twin.ran == ["find_power 0/lookup"]
+        assert running.queue.jobs[1].text.endswith("; node2 is off")
+        assert not powered(running)
+        assert running.desk.table.held == {}
+
+    daemon.run(first, outcomes={"power": "held"})
+    job = found[0].parent / "job.json"
+    job.write_bytes(job.read_bytes()[:100])
+    daemon.run(second)

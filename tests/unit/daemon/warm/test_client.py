@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.warm import client
+
+
+def test_a_server_that_does_not_answer_is_given_up_and_hears_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "PATIENCE", 0.05)
+    monkeypatch.setattr(client, "give_up_terminal", lambda: -1)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    assert client.play(ours, ["ansible-playbook"]) == "the warm server does not take it: timed out"
+    while theirs.recv(65536):
+        pass
+    theirs.close()
+
+
+def test_a_refusal_is_told_and_nothing_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "give_up_terminal", lambda: -1)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        theirs.send(b"Rit is too late")
+        assert client.play(ours, ["ansible-playbook"]) == "it is too late"
+
+
+@pytest.mark.parametrize(("said", "status"), [("X0", 0), ("X4", 4), ("X-9", -9), ("X-15", -15), ("", 250)])
+def test_the_command_ends_as_its_run_did_even_if_a_signal_was_left_unread(said: str, status: int) -> None:
+    program = (
+        "import socket, sys; from ansible_collections.roundsman.cluster.daemon.warm import client\n"
+        "ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+        "ours.send(b'S28'); theirs.send(sys.argv[1].encode()); theirs.close(); client.wait(ours)"
+    )
+    assert subprocess.run([sys.executable, "-c", program, said], check=False).returncode == status
