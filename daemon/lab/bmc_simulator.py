@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 import itertools
 import os
-import random
 import select
 import socket
 import struct
@@ -19,7 +18,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ...plugins.module_utils.oob import rmcp
-from . import chassis, ipmi_calls, ipmi_commands, ipmi_session, session_table
+from . import chassis, ipmi_calls, ipmi_commands, ipmi_session, session_table, wire
 
 Bmc = chassis.Bmc
 Chassis = chassis.Chassis
@@ -29,6 +28,7 @@ MemoryChassis = chassis.MemoryChassis
 IP_PKTINFO: Final = 8
 _PKTINFO: Final = struct.Struct("=I4s4s")
 OPEN_REQUEST: Final = 32
+RECEIVE_BUFFER: Final = 4 << 20
 
 _RAKP_ANSWERS: Final = {
     rmcp.Payload.RAKP1: rmcp.Payload.RAKP2,
@@ -42,31 +42,25 @@ Peer = tuple[str, int]
 class Simulator:
     """Answers for the BMCs that `lookup` finds by address; unknown addresses stay silent.
 
-    `delay` is the time before each answer, in seconds: some clients miss an answer that comes at once. `off_time` is
-    how long a power cycle keeps a chassis off, `slow_time` how long one with the fault `slow` takes to follow.
-    `sessions` is how many a BMC has room for. `loss` is the share of datagrams lost in each direction; which ones
-    follows from `seed`.
+    `off_time` is how long a power cycle keeps a chassis off, `slow_time` how long one with the fault `slow` takes to
+    follow, both in seconds. `sessions` is how many a BMC has room for.
     """
 
     def __init__(
         self,
         lookup: Lookup,
         *,
-        delay: float = 0.001,
+        conditions: wire.Conditions = wire.CALM,
         off_time: float = 0.5,
         slow_time: float = 2.0,
         sessions: int = session_table.SESSIONS_PER_BMC,
-        loss: float = 0.0,
-        seed: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._lookup = lookup
-        self._delay = delay
+        self._wire = wire.Wire(conditions)
         self._off_time = off_time
         self._slow_time = slow_time
         self._clock = clock
-        self._loss = loss
-        self._chance = random.Random(seed)  # noqa: S311 -- which datagrams are lost is no secret
         self._sessions = session_table.SessionTable(limit=sessions, clock=clock)
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
@@ -84,6 +78,8 @@ class Simulator:
         try:
             server.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo\0")
             server.setsockopt(socket.IPPROTO_IP, IP_PKTINFO, 1)
+            # As much as the kernel gives: a thousand consoles can ask in the same moment.
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
             server.setblocking(False)  # noqa: FBT003 -- the socket's own signature
             server.bind(("0.0.0.0", port))  # noqa: S104 -- tied to the loopback device above
         except OSError:
@@ -156,8 +152,9 @@ class Simulator:
             return rmcp.packet_20(kind, ipmi_session.rakp_error(payload, status, 0))
         if packet.kind is rmcp.Payload.RAKP1:
             return rmcp.packet_20(kind, session.rakp2(payload))
-        if payload[1]:  # the console does not take the BMC's proof
-            self._sessions.drop(address, number)
+        if payload[1]:  # the console does not take the BMC's proof; nobody signed this, so a session that stands stays
+            if not session.established:
+                self._sessions.drop(address, number)
             return None
         return rmcp.packet_20(kind, session.rakp4(payload))
 
@@ -216,17 +213,17 @@ class Simulator:
             datagram, ancillary, _, peer = server.recvmsg(rmcp.LARGEST + 1, socket.CMSG_SPACE(_PKTINFO.size))
         except OSError:
             return  # an ICMP error of an earlier answer, or a datagram that was dropped meanwhile
-        if self._loses():
-            return
         for level, kind, data in ancillary:
             if (level, kind) == (socket.IPPROTO_IP, IP_PKTINFO):
-                address = _PKTINFO.unpack(data)[2]
-                answer = self.answer(datagram, address=socket.inet_ntoa(address))
-                if answer is not None and not self._loses():
-                    self._later(self._delay, _Send(server, answer, peer, address))
+                for _ in range(self._wire.copies()):
+                    self._arrived(server, datagram, peer, _PKTINFO.unpack(data)[2])
 
-    def _loses(self) -> bool:
-        return self._loss > 0 and self._chance.random() < self._loss
+    def _arrived(self, server: socket.socket, datagram: bytes, peer: Peer, address: bytes) -> None:
+        answer = self.answer(datagram, address=socket.inet_ntoa(address))
+        if answer is not None:
+            send = _Send(server, answer, peer, address)
+            for delay in self._wire.delays():
+                self._later(delay, send)
 
     def _later(self, seconds: float, act: Callable[[], None]) -> None:
         heapq.heappush(self._agenda, (self._clock() + seconds, next(self._order), act))

@@ -1,22 +1,21 @@
 from __future__ import annotations
 
 import random
-import shutil
 import socket
-import struct
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.lab import bmc_simulator, chassis, ipmi_session, session_table
-from ansible_collections.roundsman.cluster.plugins.module_utils.oob import rakp, rmcp
+from ansible_collections.roundsman.cluster.daemon.lab import chassis, ipmi_session, session_table
+from ansible_collections.roundsman.cluster.plugins.module_utils.oob import rmcp
 
 from tests.unit.daemon.lab import simulated
+from tests.unit.daemon.lab.desk import ADDRESS as FIRST
+from tests.unit.daemon.lab.desk import Desk, completion_code, message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FIRST, SECOND = "127.0.10.1", "127.0.10.2"
+SECOND = "127.0.10.2"
 # Byte by byte after the specifications, so that framing is not only checked against itself.
 PRESENCE_PING = bytes.fromhex("0600ff06000011be80000000")
 AUTH_CAPABILITIES = bytes.fromhex("0600ff07000000000000000000092018c88100388e04b5")
@@ -28,66 +27,6 @@ def rack() -> Iterator[simulated.Rack]:
         yield rack
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Desk:
-    """A simulator without a socket: datagrams in, answers out."""
-
-    def __init__(self, *, suites: frozenset[int] = frozenset({3, 17})) -> None:
-        self.node = chassis.MemoryChassis()
-        self.clock = Clock()
-        bmc = chassis.Bmc(self.node, simulated.USERNAME, simulated.PASSWORD, suites)
-        self.simulator = bmc_simulator.Simulator({FIRST: bmc}.get, clock=self.clock)
-
-    def ask(self, datagram: bytes) -> bytes | None:
-        return self.simulator.answer(datagram, address=FIRST)
-
-    def open_session(self, *, hashes: tuple[int, int] = (3, 4), console: int = 7) -> bytes:
-        proposal = b"".join(bytes((kind, 0, 0, 8, number, 0, 0, 0)) for kind, number in enumerate((*hashes, 1)))
-        payload = struct.pack("<BBHI", 1, 0, 0, console) + proposal
-        answer = self.ask(rmcp.packet_20(rmcp.Payload.OPEN_SESSION_REQUEST, payload))
-        assert answer is not None
-        return answer[16:]
-
-    def rakp1(self, session: bytes, *, username: str = simulated.USERNAME) -> bytes:
-        name = username.encode()
-        payload = b"\x02\x00\x00\x00" + session + bytes(16) + struct.pack("<BHB", 0x14, 0, len(name)) + name
-        answer = self.ask(rmcp.packet_20(rmcp.Payload.RAKP1, payload))
-        assert answer is not None
-        return answer[16:]
-
-    def log_in(self) -> rakp.Channel:
-        """Establish a session, and give the console's side of it: what it seals is for the BMC."""
-        number = self.open_session()[8:12]
-        self.rakp1(number)
-        session = self.simulator._sessions.find(FIRST, int.from_bytes(number, "little"))
-        assert session is not None
-        agreement = session._agreement
-        assert agreement is not None
-        proof = agreement.console_proof()
-        answer = self.ask(rmcp.packet_20(rmcp.Payload.RAKP3, b"\x03\x00\x00\x00" + number + proof))
-        assert answer is not None
-        assert answer[17] == ipmi_session.Status.OK
-        return rakp.Channel(agreement, peer=session.number)
-
-
-def message(netfn: int, command: int, data: bytes = b"") -> bytes:
-    head = bytes((rmcp.BMC_ADDRESS, netfn << 2))
-    body = bytes((0x81, 0, command)) + data
-    return head + bytes((-sum(head) & 0xFF,)) + body + bytes((-sum(body) & 0xFF,))
-
-
-def completion_code(answer: bytes | None) -> int:
-    assert answer is not None
-    return answer[14 + 6]
-
-
 def test_a_ping_is_answered_from_the_address_that_was_asked(rack: simulated.Rack) -> None:
     rack.add(SECOND)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
@@ -96,6 +35,17 @@ def test_a_ping_is_answered_from_the_address_that_was_asked(rack: simulated.Rack
         answer, source = asker.recvfrom(100)
     assert source == (SECOND, rack.port)
     assert answer[8] == rmcp.ASF_PONG
+
+
+def test_one_socket_serves_all_of_127_8(rack: simulated.Rack) -> None:
+    everywhere = ["127.0.0.1", "127.0.0.2", "127.1.3.250", "127.200.0.1", "127.255.255.254"]
+    for address in everywhere:
+        rack.add(address)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+        asker.settimeout(10)
+        for address in everywhere:
+            asker.sendto(PRESENCE_PING, (address, rack.port))
+            assert asker.recvfrom(100)[1] == (address, rack.port)
 
 
 def test_authentication_capabilities_offer_ipmi_2() -> None:
@@ -166,9 +116,28 @@ def test_the_number_of_sessions_is_bounded_and_the_oldest_half_open_one_goes() -
     assert desk.rakp1(sessions[-1])[1] == ipmi_session.Status.OK
 
 
+def test_a_bmc_whose_sessions_all_stand_has_no_room_until_one_is_closed() -> None:
+    desk = Desk(sessions=2)
+    first, _ = desk.log_in(), desk.log_in()
+    assert desk.open_session()[1] == ipmi_session.Status.NO_RESOURCES
+    first.get(0x06, 0x3C, first.number.to_bytes(4, "little"))
+    assert desk.open_session()[1] == ipmi_session.Status.OK
+
+
+def test_an_unsigned_refusal_ends_a_half_open_session_and_no_other() -> None:
+    desk = Desk()
+    refusal = rmcp.packet_20(rmcp.Payload.RAKP3, bytes((3, ipmi_session.Status.INVALID_INTEGRITY, 0, 0)))
+    half_open = desk.open_session()[8:12]
+    line = desk.log_in()
+    for number in (half_open, line.number.to_bytes(4, "little")):
+        assert desk.ask(rmcp.packet_20(rmcp.Payload.RAKP3, refusal[16:] + number)) is None
+    assert desk.simulator.session_count() == 1
+    assert line.get(0x00, 0x01)[0] & 1
+
+
 def test_a_datagram_that_comes_twice_is_carried_out_once() -> None:
     desk = Desk()
-    off = desk.log_in().seal(message(0x00, 0x02, b"\x00"))
+    off = desk.log_in().seal(0x00, 0x02, b"\x00")
     assert desk.ask(off) is not None
     desk.node.set_power(True)
     assert desk.ask(off) is None
@@ -177,7 +146,7 @@ def test_a_datagram_that_comes_twice_is_carried_out_once() -> None:
 
 def test_a_datagram_that_was_tampered_with_is_ignored() -> None:
     desk = Desk()
-    off = desk.log_in().seal(message(0x00, 0x02, b"\x00"))
+    off = desk.log_in().seal(0x00, 0x02, b"\x00")
     assert desk.ask(off[:-1] + bytes((off[-1] ^ 1,))) is None
     assert desk.node.powered()
     assert desk.ask(off) is not None
@@ -226,22 +195,3 @@ def test_addresses_without_a_bmc_and_dead_bmcs_are_silent() -> None:
     assert desk.simulator.answer(AUTH_CAPABILITIES, address=SECOND) is None
     desk.node.break_with(chassis.DEAD)
     assert desk.ask(AUTH_CAPABILITIES) is None
-
-
-@pytest.mark.skipif(shutil.which("ipmitool") is None, reason="ipmitool is not installed")
-@pytest.mark.parametrize("suite", ["3", "17"])
-def test_ipmitool_switches_a_node_off(rack: simulated.Rack, suite: str) -> None:
-    node = rack.add(FIRST)
-    login = ["-H", FIRST, "-p", str(rack.port), "-U", simulated.USERNAME, "-P", simulated.PASSWORD]
-    command = ["ipmitool", "-I", "lanplus", "-C", suite, *login, "chassis", "power", "off"]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
-    assert not node.powered()
-
-
-@pytest.mark.skipif(shutil.which("ipmipower") is None, reason="ipmipower is not installed")
-def test_ipmipower_reads_a_node(rack: simulated.Rack) -> None:
-    rack.add(FIRST, on=False)
-    login = ["-h", f"{FIRST}:{rack.port}", "-u", simulated.USERNAME, "-p", simulated.PASSWORD]
-    command = ["ipmipower", "-D", "LAN_2_0", *login, "--stat"]
-    done = subprocess.run(command, check=True, capture_output=True, timeout=60, text=True)
-    assert done.stdout.split() == [f"{FIRST}:", "off"]
