@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Callable
 from typing import Final
 
-from ...plugins.module_utils.oob import rmcp
+from ...plugins.module_utils.oob import rakp, rmcp
 from . import chassis, ipmi_calls, ipmi_commands, ipmi_session, session_table, wire
 
 Bmc = chassis.Bmc
@@ -148,7 +148,7 @@ class Simulator:
         number = int.from_bytes(payload[4:8], "little")
         session = self._sessions.find(address, number)
         if session is None:
-            status = ipmi_session.Status.INVALID_SESSION
+            status = rakp.Status.INVALID_SESSION
             return rmcp.packet_20(kind, ipmi_session.rakp_error(payload, status, 0))
         if packet.kind is rmcp.Payload.RAKP1:
             return rmcp.packet_20(kind, session.rakp2(payload))
@@ -191,10 +191,10 @@ class Simulator:
         suite = ipmi_session.suite_of(payload[8:32], allowed=bmc.suites)
         kind = rmcp.Payload.OPEN_SESSION_RESPONSE
         if suite is None:
-            status = ipmi_session.Status.NO_CIPHER_SUITE
+            status = rakp.Status.NO_CIPHER_SUITE
             return rmcp.packet_20(kind, ipmi_session.rakp_error(payload, status, console))
         if not self._sessions.make_room(address):
-            status = ipmi_session.Status.NO_RESOURCES
+            status = rakp.Status.NO_RESOURCES
             return rmcp.packet_20(kind, ipmi_session.rakp_error(payload, status, console))
         session = ipmi_session.Session(
             bmc=bmc,

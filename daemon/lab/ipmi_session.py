@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ...plugins.module_utils.oob import rakp, rmcp
-from ...plugins.module_utils.oob.rakp import Status
 
 if TYPE_CHECKING:
     from . import chassis
@@ -40,10 +39,10 @@ class Session:
     def rakp2(self, rakp1: bytes) -> bytes:
         """Answer RAKP message 1: an unknown user is told so, a wrong password shows at the console."""
         if len(rakp1) < MIN_RAKP1 or len(rakp1) < MIN_RAKP1 + rakp1[27]:
-            return rakp_error(rakp1, Status.ILLEGAL_PARAMETER, self.console)
+            return rakp_error(rakp1, rakp.Status.ILLEGAL_PARAMETER, self.console)
         name = rakp1[MIN_RAKP1 : MIN_RAKP1 + rakp1[27]]
         if name != self.bmc.username.encode():
-            return rakp_error(rakp1, Status.UNAUTHORIZED_NAME, self.console)
+            return rakp_error(rakp1, rakp.Status.UNAUTHORIZED_NAME, self.console)
         self._agreement = rakp.Agreement(
             suite=self.suite,
             password=self.bmc.password.encode(),
@@ -54,17 +53,17 @@ class Session:
             bmc_nonce=self.nonce,
             guid=self.guid,
         )
-        return rakp_error(rakp1, Status.OK, self.console) + self.nonce + self.guid + self._agreement.bmc_proof()
+        return rakp_error(rakp1, rakp.Status.OK, self.console) + self.nonce + self.guid + self._agreement.bmc_proof()
 
     def rakp4(self, rakp3: bytes) -> bytes:
         """Answer RAKP message 3; the session stands when its code shows the right password."""
         agreed = self._agreement
         if agreed is None or not hmac.compare_digest(rakp3[8:], agreed.console_proof()):
-            return rakp_error(rakp3, Status.INVALID_INTEGRITY, self.console)
+            return rakp_error(rakp3, rakp.Status.INVALID_INTEGRITY, self.console)
         # A repeated RAKP 3 gets its answer again, and the session goes on with the keys and numbers that it has.
         if self._channel is None:
             self._channel = rakp.Channel(agreed, peer=self.console)
-        return rakp_error(rakp3, Status.OK, self.console) + agreed.last_proof()
+        return rakp_error(rakp3, rakp.Status.OK, self.console) + agreed.last_proof()
 
     @property
     def established(self) -> bool:
@@ -91,7 +90,7 @@ class Session:
         return self._channel.seal(message)
 
 
-def rakp_error(request: bytes, status: Status, console: int) -> bytes:
+def rakp_error(request: bytes, status: rakp.Status, console: int) -> bytes:
     """Build the eight bytes that every RAKP answer begins with, and an error consists of."""
     return struct.pack("<BBHI", request[0], status, 0, console)
 

@@ -60,8 +60,9 @@ ALSO = {
     ("daemon.lab.checker", "plugins.module_utils.storage.simulated"),
     ("daemon.lab.world", "plugins.module_utils.hypervisor.fake"),
     # the simulated BMCs speak the wire that the driver speaks
-    *((f"daemon.lab.{name}", "plugins.module_utils.oob.rmcp") for name in ("bmc_simulator", "ipmi_commands")),
-    *(("daemon.lab.ipmi_session", f"plugins.module_utils.oob.{name}") for name in ("rmcp", "rakp")),
+    ("daemon.lab.ipmi_commands", "plugins.module_utils.oob.rmcp"),
+    *((f"daemon.lab.{name}", "plugins.module_utils.oob.rmcp") for name in ("bmc_simulator", "ipmi_session")),
+    *((f"daemon.lab.{name}", "plugins.module_utils.oob.rakp") for name in ("bmc_simulator", "ipmi_session")),
 }
 IMPURE = {
     "asyncio", "fcntl", "glob", "multiprocessing", "os", "pathlib", "random", "secrets", "select", "shutil", "signal",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from ansible_collections.roundsman.cluster.daemon.lab import bmc_simulator, chassis, ipmi_session
+from ansible_collections.roundsman.cluster.daemon.lab import bmc_simulator, chassis
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import rakp, rmcp
 
 from tests.unit.daemon.lab import simulated
@@ -58,7 +58,7 @@ class Desk:
         proof = agreement.console_proof()
         answer = self.ask(rmcp.packet_20(rmcp.Payload.RAKP3, b"\x03\x00\x00\x00" + number + proof))
         assert answer is not None
-        assert answer[17] == ipmi_session.Status.OK
+        assert answer[17] == rakp.Status.OK
         return Line(self, rakp.Channel(agreement, peer=session.number), session.number)
 
     def pass_time(self, seconds: float) -> None:

@@ -5,8 +5,8 @@ import socket
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.lab import chassis, ipmi_session, session_table
-from ansible_collections.roundsman.cluster.plugins.module_utils.oob import rmcp
+from ansible_collections.roundsman.cluster.daemon.lab import chassis, session_table
+from ansible_collections.roundsman.cluster.plugins.module_utils.oob import rakp, rmcp
 
 from tests.unit.daemon.lab import simulated
 from tests.unit.daemon.lab.desk import ADDRESS as FIRST
@@ -71,24 +71,24 @@ def test_a_command_without_its_data_is_answered_with_c7() -> None:
 
 @pytest.mark.parametrize(("hashes", "suite"), [((1, 1), 3), ((3, 4), 17)])
 def test_both_suites_are_accepted_unless_the_bmc_lacks_them(hashes: tuple[int, int], suite: int) -> None:
-    assert Desk().open_session(hashes=hashes)[1] == ipmi_session.Status.OK
+    assert Desk().open_session(hashes=hashes)[1] == rakp.Status.OK
     lacking = Desk(suites=frozenset({3, 17}) - {suite})
-    assert lacking.open_session(hashes=hashes)[1] == ipmi_session.Status.NO_CIPHER_SUITE
+    assert lacking.open_session(hashes=hashes)[1] == rakp.Status.NO_CIPHER_SUITE
 
 
 def test_an_unknown_user_is_told_so() -> None:
     desk = Desk()
     session = desk.open_session()[8:12]
-    assert desk.rakp1(session, username="nobody")[1] == ipmi_session.Status.UNAUTHORIZED_NAME
+    assert desk.rakp1(session, username="nobody")[1] == rakp.Status.UNAUTHORIZED_NAME
 
 
 def test_a_wrong_password_is_refused() -> None:
     desk = Desk()
     session = desk.open_session()[8:12]
-    assert desk.rakp1(session)[1] == ipmi_session.Status.OK
+    assert desk.rakp1(session)[1] == rakp.Status.OK
     answer = desk.ask(rmcp.packet_20(rmcp.Payload.RAKP3, b"\x03\x00\x00\x00" + session + bytes(32)))
     assert answer is not None
-    assert answer[17] == ipmi_session.Status.INVALID_INTEGRITY
+    assert answer[17] == rakp.Status.INVALID_INTEGRITY
 
 
 def test_a_proof_before_the_challenge_is_refused() -> None:
@@ -96,37 +96,37 @@ def test_a_proof_before_the_challenge_is_refused() -> None:
     session = desk.open_session()[8:12]
     answer = desk.ask(rmcp.packet_20(rmcp.Payload.RAKP3, b"\x03\x00\x00\x00" + session + bytes(32)))
     assert answer is not None
-    assert answer[17] == ipmi_session.Status.INVALID_INTEGRITY
+    assert answer[17] == rakp.Status.INVALID_INTEGRITY
 
 
 def test_a_session_that_is_idle_for_a_minute_is_forgotten() -> None:
     desk = Desk()
     session = desk.open_session()[8:12]
     desk.clock.now = session_table.SESSION_IDLE
-    assert desk.rakp1(session)[1] == ipmi_session.Status.OK
+    assert desk.rakp1(session)[1] == rakp.Status.OK
     desk.clock.now += session_table.SESSION_IDLE + 1
-    assert desk.rakp1(session)[1] == ipmi_session.Status.INVALID_SESSION
+    assert desk.rakp1(session)[1] == rakp.Status.INVALID_SESSION
 
 
 def test_the_number_of_sessions_is_bounded_and_the_oldest_half_open_one_goes() -> None:
     desk = Desk()
     sessions = [desk.open_session()[8:12] for _ in range(session_table.SESSIONS_PER_BMC + 1)]
     assert desk.simulator.session_count() == session_table.SESSIONS_PER_BMC
-    assert desk.rakp1(sessions[0])[1] == ipmi_session.Status.INVALID_SESSION
-    assert desk.rakp1(sessions[-1])[1] == ipmi_session.Status.OK
+    assert desk.rakp1(sessions[0])[1] == rakp.Status.INVALID_SESSION
+    assert desk.rakp1(sessions[-1])[1] == rakp.Status.OK
 
 
 def test_a_bmc_whose_sessions_all_stand_has_no_room_until_one_is_closed() -> None:
     desk = Desk(sessions=2)
     first, _ = desk.log_in(), desk.log_in()
-    assert desk.open_session()[1] == ipmi_session.Status.NO_RESOURCES
+    assert desk.open_session()[1] == rakp.Status.NO_RESOURCES
     first.get(0x06, 0x3C, first.number.to_bytes(4, "little"))
-    assert desk.open_session()[1] == ipmi_session.Status.OK
+    assert desk.open_session()[1] == rakp.Status.OK
 
 
 def test_an_unsigned_refusal_ends_a_half_open_session_and_no_other() -> None:
     desk = Desk()
-    refusal = rmcp.packet_20(rmcp.Payload.RAKP3, bytes((3, ipmi_session.Status.INVALID_INTEGRITY, 0, 0)))
+    refusal = rmcp.packet_20(rmcp.Payload.RAKP3, bytes((3, rakp.Status.INVALID_INTEGRITY, 0, 0)))
     half_open = desk.open_session()[8:12]
     line = desk.log_in()
     for number in (half_open, line.number.to_bytes(4, "little")):
