@@ -56,8 +56,8 @@ class Bmc:
 
 
 @contextlib.contextmanager
-def running(folder: Path) -> Iterator[Bmc]:
-    """A BMC whose node is on."""
+def running(folder: Path, *, program: str) -> Iterator[Bmc]:
+    """A BMC whose node is on; `program` is the path of `ipmi_sim`."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind((ADDRESS, 0))
         port = probe.getsockname()[1]
@@ -68,7 +68,7 @@ def running(folder: Path) -> Iterator[Bmc]:
     login = {"username": USERNAME, "password": PASSWORD}
     (folder / "lan").write_text(LAN.format(address=ADDRESS, port=port, script=script, **login))
     (folder / "controller").write_text(CONTROLLER)
-    command = ["ipmi_sim", "-n", "-c", str(folder / "lan"), "-f", str(folder / "controller"), "-s", str(folder)]
+    command = [program, "-n", "-c", str(folder / "lan"), "-f", str(folder / "controller"), "-s", str(folder)]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
             _await_pong(port)

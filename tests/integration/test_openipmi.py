@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import drivers
 
-from . import openipmi
+from . import openipmi, peers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(shutil.which("ipmi_sim") is None, reason="ipmi_sim (openipmi) is not installed")
 ON, OFF = power.State.ON, power.State.OFF
 
 
 @pytest.fixture
 def bmc(tmp_path: Path) -> Iterator[openipmi.Bmc]:
-    with openipmi.running(tmp_path) as one:
+    with openipmi.running(tmp_path, program=peers.program("ipmi_sim", package="openipmi")) as one:
         yield one
 
 
