@@ -16,8 +16,11 @@ description:
     left alone. A silent BMC is reported as V(unknown), never as off.
   - A power cycle is sent at most once, only to a node that is on, and counts only when the node was seen
     off and then on.
+  - A node whose BMC cannot be tried is reported with its reason, and stops no other.
 author:
   - Contributors to the Roundsman project (@roundsman)
+extends_documentation_fragment:
+  - roundsman.cluster.bmc
 requirements:
   - cryptography, on the host the task runs on, for the driver V(ipmi)
   - pyghmi >= 1.6.19, on the host the task runs on, for the driver V(redfish)
@@ -32,60 +35,18 @@ options:
   command:
     description:
       - What to do. V(status) only reads, and does not fail when a BMC is silent.
+      - V(off) takes the power away. V(soft_off) asks the node's own system to shut down, and waits until the
+        node reads off; it never takes the power away. Helper programs know no V(soft_off).
     type: str
     required: true
-    choices: [status, "on", "off", cycle]
-  targets:
-    description:
-      - The BMCs to command. Exactly one of O(targets) and O(credentials_file) is needed.
-    type: list
-    elements: dict
-    suboptions:
-      name:
-        description: The node's name.
-        type: str
-        required: true
-      driver:
-        description: How to talk to the BMC, V(ipmi) or V(redfish).
-        type: str
-        default: ipmi
-      address:
-        description: The BMC's IP address. Names are not looked up.
-        type: str
-        required: true
-      port:
-        description: The BMC's port; V(0) is the driver's usual one, 623 for V(ipmi) and 443 for V(redfish).
-        type: int
-        default: 0
-      username:
-        description: The user to log in as.
-        type: str
-        default: ""
-      password:
-        description: The user's password.
-        type: str
-        default: ""
-      certificate:
-        description:
-          - Which certificate of the BMC to trust. Empty is one that a known authority signed, V(sha256:FINGERPRINT)
-            that very one, V(any) any at all.
-        type: str
-        default: ""
-  credentials_file:
-    description:
-      - A JSON file on the host the task runs on, an object from a node's name to an object with the keys
-        of O(targets) but C(name). It is refused when group or others have any access to it.
-    type: path
-  nodes:
-    description:
-      - The names of the nodes to command, from O(credentials_file).
-    type: list
-    elements: str
+    choices: [status, "on", "off", cycle, soft_off]
   deadline:
     description:
-      - Seconds each BMC has for the whole of the command.
+      - Seconds each BMC has for the whole of the command, 30 unless told, and 600 for V(soft_off).
     type: float
-    default: 30
+seealso:
+  - module: roundsman.cluster.oob_health
+  - module: roundsman.cluster.oob_info
 """
 
 EXAMPLES = r"""
@@ -95,7 +56,7 @@ EXAMPLES = r"""
     credentials_file: /etc/roundsman/bmc.json
     nodes: [node3, node4]
 
-- name: See which nodes are on
+- name: See which nodes are on, with a password from Ansible Vault
   roundsman.cluster.oob_power:
     command: status
     targets:
@@ -103,6 +64,27 @@ EXAMPLES = r"""
         address: 192.0.2.13
         username: operator
         password: "{{ bmc_password }}"
+      - name: node4
+        driver: redfish
+        address: 192.0.2.14
+        username: operator
+        password: "{{ bmc_password }}"
+        certificate: sha256:5fb6a6a3f2c7a5ad4a1c2a2b3f3f6dc6c1d0a4e1a2ef54b1c9f10f0d9a0f3c77
+
+- name: Switch a node off through a helper program
+  roundsman.cluster.oob_power:
+    command: "off"
+    deadline: 60
+    targets:
+      - name: node5
+        driver: /usr/local/sbin/oob
+
+- name: Ask a node's own system to shut down, for five minutes at most
+  roundsman.cluster.oob_power:
+    command: soft_off
+    deadline: 300
+    credentials_file: /etc/roundsman/bmc.json
+    nodes: [node3]
 """
 
 RETURN = r"""
@@ -126,7 +108,7 @@ results:
     reason:
       description: >-
         Why it is not confirmed, one of V(timeout), V(unreachable), V(auth), V(cipher), V(busy), V(refused),
-        V(not_off), V(not_on), V(unconfirmed) and V(driver).
+        V(not_off), V(not_on), V(unconfirmed), V(unconfigured) and V(driver).
       type: str
       returned: always
     text: {description: The reason in a sentence., type: str, returned: always}
@@ -144,34 +126,16 @@ from typing import Any, Dict, List
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.domain import errors, power
-from ..module_utils.oob import credentials, drivers
+from ..module_utils.oob import drivers, request
 
-TARGET_SPEC: Dict[str, Any] = {
-    "name": {"type": "str", "required": True},
-    "driver": {"type": "str", "default": credentials.DEFAULT_DRIVER},
-    "address": {"type": "str", "required": True},
-    "port": {"type": "int", "default": 0},
-    "username": {"type": "str", "default": ""},
-    "password": {"type": "str", "default": "", "no_log": True},
-    "certificate": {"type": "str", "default": ""},
-}
 SPEC: Dict[str, Any] = {
     "command": {"type": "str", "required": True, "choices": [command.value for command in power.Command]},
-    "targets": {"type": "list", "elements": "dict", "options": TARGET_SPEC},
-    "credentials_file": {"type": "path"},
-    "nodes": {"type": "list", "elements": "str"},
-    "deadline": {"type": "float", "default": drivers.DEADLINE},
+    **request.OPTIONS,
 }
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec=SPEC,
-        supports_check_mode=True,
-        required_one_of=[("targets", "credentials_file")],
-        mutually_exclusive=[("targets", "credentials_file")],
-        required_together=[("credentials_file", "nodes")],
-    )
+    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True, **request.TOGETHER)
     try:
         command = power.Command(module.params["command"])
         outcomes = _run(module.params, command=command, check=module.check_mode)
@@ -185,12 +149,13 @@ def main() -> None:
 
 
 def _run(params: Dict[str, Any], *, command: power.Command, check: bool) -> List[power.Outcome]:
-    if params["targets"] is None:
-        targets = credentials.load(params["credentials_file"], nodes=params["nodes"])
-    else:
-        targets = [power.Target(**entry) for entry in params["targets"]]
     sent = power.Command.STATUS if check else command
-    outcomes = drivers.run(targets, command=sent, deadline=params["deadline"])
+    deadline = drivers.usual_deadline(sent) if params["deadline"] is None else params["deadline"]
+    outcomes = request.ask(
+        request.of_options(params),
+        work=lambda targets: drivers.run(targets, command=sent, deadline=deadline),
+        refuse=lambda name, failure: power.untried(sent, name=name, failure=failure),
+    )
     return [power.foresee(status, command=command) for status in outcomes] if check else outcomes
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 from . import errors, power
 
@@ -29,13 +29,17 @@ class Identity:
 
 @dataclass(frozen=True)
 class Description:
-    """One node's BMC and its power; `reason` is a value of `power.Reason`, None when everything could be asked."""
+    """One node's BMC and its power; `reason` is a value of `power.Reason`, None when everything could be asked.
+
+    `supports` names the commands of `power.Command` that it takes, and `health`; empty when that could not be asked.
+    """
 
     name: str
-    driver: str
-    address: str
+    driver: str = ""
+    address: str = ""
     state: power.State = power.State.UNKNOWN
     identity: Identity = Identity()
+    supports: Tuple[str, ...] = ()
     reason: Optional[str] = None
     text: Optional[str] = None
 
@@ -51,6 +55,7 @@ def parse_description(document: Mapping[str, Any]) -> Description:
     values = dict(document)
     values["state"] = power.State(values.pop("power"))
     values["identity"] = Identity(**values["identity"])
+    values["supports"] = tuple(values["supports"])
     return Description(**values)
 
 

@@ -15,12 +15,16 @@ LAST_PORT = 65535
 
 
 class Command(Enum):
-    """What a BMC can be asked; `cycle` is sent at most once, `on` and `off` may be repeated."""
+    """What a BMC can be asked; `cycle` is sent at most once, the others may be repeated.
+
+    `soft_off` asks the node's own system to shut down, which takes its time, or does not happen.
+    """
 
     STATUS = "status"
     ON = "on"
     OFF = "off"
     CYCLE = "cycle"
+    SOFT_OFF = "soft_off"
 
 
 class State(Enum):
@@ -43,18 +47,24 @@ class Reason(Enum):
     NOT_OFF = "not_off"
     NOT_ON = "not_on"
     UNCONFIRMED = "unconfirmed"
+    UNCONFIGURED = "unconfigured"
     DRIVER = "driver"
 
 
 # What a pause can heal; a refusal or a wrong password only gets worse when it is repeated.
 PASSING = frozenset({Reason.TIMEOUT, Reason.UNREACHABLE, Reason.BUSY})
 
-_WANTED: Mapping[Command, State] = {Command.ON: State.ON, Command.OFF: State.OFF}
+_WANTED: Mapping[Command, State] = {
+    Command.ON: State.ON,
+    Command.OFF: State.OFF,
+    Command.SOFT_OFF: State.OFF,
+}
 _MISSED: Mapping[Command, Reason] = {
     Command.STATUS: Reason.TIMEOUT,
     Command.ON: Reason.NOT_ON,
     Command.OFF: Reason.NOT_OFF,
     Command.CYCLE: Reason.UNCONFIRMED,
+    Command.SOFT_OFF: Reason.NOT_OFF,
 }
 _SENTENCES: Mapping[Reason, str] = {
     Reason.TIMEOUT: "the BMC did not answer",
@@ -145,7 +155,7 @@ def parse_outcome(document: Mapping[str, Any]) -> Outcome:
 
 
 def wanted(command: Command) -> Optional[State]:
-    """Give the state that `on` and `off` must read back; the others have none."""
+    """Give the state that must read back; a status and a cycle have none."""
     return _WANTED.get(command)
 
 
@@ -204,6 +214,11 @@ def judge(
         reason=None if confirmed or failure is None else failure.reason.value,
         text=None if confirmed or failure is None else failure.text,
     )
+
+
+def untried(command: Command, *, name: str, failure: Failure) -> Outcome:
+    """Judge a node whose BMC was not asked at all."""
+    return judge(command, name=name, before=State.UNKNOWN, seconds=0.0, failure=failure)
 
 
 def cut_off(outcome: Outcome, *, seconds: float) -> Outcome:

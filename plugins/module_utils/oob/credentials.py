@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from typing import Any, Dict, List, Mapping, Sequence
+from typing import Any, Dict, Mapping
 
 from ..domain import errors, power
 
@@ -21,38 +21,12 @@ DEFAULT_DRIVER = "ipmi"
 FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def load(path: str, *, nodes: Sequence[str]) -> List[power.Target]:
-    """Read the targets of these nodes, in their order, from a file that only its owner can open.
+def read(path: str) -> Dict[str, Any]:
+    """Read the entries by node from a file that only its owner can open; no error shows what the file says.
 
     Raises:
-        errors.InvalidInput: the file is open to others, not readable, not such a document, or lacks a node.
+        errors.InvalidInput: the file is open to others, not readable, or not a JSON object.
     """
-    document = _read(path)
-    lacking = [name for name in nodes if name not in document]
-    if lacking:
-        raise errors.InvalidInput(f"{path} has no entry for {', '.join(lacking)}")
-    return [make_target(name, document[name]) for name in nodes]
-
-
-def make_target(name: str, entry: object) -> power.Target:
-    """Make a target of a mapping with the keys driver, address, port, username, password and certificate.
-
-    Raises:
-        errors.InvalidInput: a key is unknown, a value has the wrong type, or the address is missing.
-    """
-    if not isinstance(entry, dict):
-        raise errors.InvalidInput(f"{name}: its entry is not an object")
-    values: Dict[str, Any] = {key: value for key, value in entry.items() if value is not None}
-    for key, value in values.items():
-        if key not in FIELDS:
-            raise errors.InvalidInput(f"{name}: unknown key {key!r}")
-        if not isinstance(value, FIELDS[key]) or isinstance(value, bool):
-            raise errors.InvalidInput(f"{name}: {key} is not of type {FIELDS[key].__name__}")
-    return power.Target(**{"name": name, "driver": DEFAULT_DRIVER, "address": "", **values})
-
-
-def _read(path: str) -> Dict[str, Any]:
-    """Read the document; what the file says never gets into an error's text."""
     try:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123 -- the checks need the open file
             status = os.fstat(file.fileno())
@@ -73,3 +47,20 @@ def _read(path: str) -> Dict[str, Any]:
     if not isinstance(document, dict):
         raise errors.InvalidInput(f"{path} is not a JSON object of nodes")
     return document
+
+
+def make_target(name: str, entry: object) -> power.Target:
+    """Make a target of a mapping with the keys driver, address, port, username, password and certificate.
+
+    Raises:
+        errors.InvalidInput: a key is unknown, or a value has the wrong type.
+    """
+    if not isinstance(entry, dict):
+        raise errors.InvalidInput(f"{name}: its entry is not an object")
+    values: Dict[str, Any] = {key: value for key, value in entry.items() if value is not None}
+    for key, value in values.items():
+        if key not in FIELDS:
+            raise errors.InvalidInput(f"{name}: unknown key {key!r}")
+        if not isinstance(value, FIELDS[key]) or isinstance(value, bool):
+            raise errors.InvalidInput(f"{name}: {key} is not of type {FIELDS[key].__name__}")
+    return power.Target(**{"name": name, "driver": DEFAULT_DRIVER, "address": "", **values})

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Callable, Optional, Protocol
+from typing import Callable, Optional, Protocol, Sequence
 
 from ..domain import bmc, errors, power
 
+HEALTH = "health"
 Report = Callable[[bmc.Description], None]
 
 
@@ -17,6 +18,9 @@ class Describable(Protocol):
     async def state(self) -> power.State:
         """Read the power state."""
 
+    async def commands(self) -> Sequence[power.Command]:
+        """Say what it takes."""
+
     async def identity(self) -> bmc.Identity:
         """Read who made it."""
 
@@ -24,12 +28,13 @@ class Describable(Protocol):
 async def within(
     connection: Describable, *, target: power.Target, deadline: float, report: Optional[Report] = None
 ) -> bmc.Description:
-    """Ask one BMC for its power and identity, for `deadline` seconds at most; `report` gets what is known yet."""
+    """Ask one BMC what it is, for `deadline` seconds at most; `report` gets what is known yet."""
     told = silent(target, deadline=deadline)
 
     async def ask() -> None:
         nonlocal told
         told = replace(told, state=await connection.state())
+        told = replace(told, supports=(*(command.value for command in await connection.commands()), HEALTH))
         if report is not None:
             report(told)
         told = replace(told, identity=await connection.identity(), reason=None, text=None)

@@ -11,6 +11,8 @@ from ..domain import health as health_values
 from . import ipmi, program, pyghmi_health, redfish
 
 DEADLINE = 30.0
+SOFT_DEADLINE = 600.0
+HEALTH_DEADLINE = 60.0
 Told = TypeVar("Told")
 Told_co = TypeVar("Told_co", covariant=True)
 
@@ -50,6 +52,21 @@ DRIVERS: Mapping[str, Driver] = {
 }
 
 
+def usual_deadline(command: power.Command) -> float:
+    """Seconds that a BMC has when nobody says how many: a system that shuts down takes minutes."""
+    return SOFT_DEADLINE if command is power.Command.SOFT_OFF else DEADLINE
+
+
+def check(target: power.Target, *, drivers: Mapping[str, Driver] = DRIVERS) -> None:
+    """Refuse a target that its driver cannot try.
+
+    Raises:
+        errors.InvalidInput: an unknown driver, or an address that it cannot use. errors.PowerFailed: the driver's
+        library is missing.
+    """
+    _driver(target, drivers).check(target)
+
+
 def run(
     targets: Sequence[power.Target],
     *,
@@ -64,6 +81,7 @@ def run(
 
     Raises:
         errors.InvalidInput: an unknown driver, a name given twice, an address a driver cannot use.
+        errors.PowerFailed: a driver's library is missing.
     """
     return _served(
         targets, lambda driver, some: driver.run(some, command=command, deadline=deadline), deadline, drivers
@@ -71,12 +89,12 @@ def run(
 
 
 def health(
-    targets: Sequence[power.Target], *, deadline: float = DEADLINE, drivers: Mapping[str, Driver] = DRIVERS
+    targets: Sequence[power.Target], *, deadline: float = HEALTH_DEADLINE, drivers: Mapping[str, Driver] = DRIVERS
 ) -> List[health_values.Health]:
     """Ask for the health of every target, in the targets' order, each within `deadline` seconds of its own.
 
     Raises:
-        errors.InvalidInput: as for `run`. errors.PowerFailed: a driver's library is missing.
+        errors.InvalidInput: as for `run`.
     """
     return _served(targets, lambda driver, some: driver.health(some, deadline=deadline), deadline, drivers)
 
@@ -87,7 +105,7 @@ def describe(
     """Ask what every target is, in the targets' order, each within `deadline` seconds of its own.
 
     Raises:
-        errors.InvalidInput: as for `run`. errors.PowerFailed: a driver's library is missing.
+        errors.InvalidInput: as for `run`.
     """
     return _served(targets, lambda driver, some: driver.describe(some, deadline=deadline), deadline, drivers)
 
@@ -104,7 +122,7 @@ def _served(
         if target.name in names:
             raise errors.InvalidInput(f"{target.name} is named twice")
         names.add(target.name)
-        _driver(target, drivers).check(target)
+        check(target, drivers=drivers)
         by_driver.setdefault(target.driver, []).append(target)
     found = _side_by_side([(_driver(some[0], drivers), some) for some in by_driver.values()], work)
     told = {target.name: one for some, answers in zip(by_driver.values(), found) for target, one in zip(some, answers)}  # noqa: B905 -- Python 3.9 has no strict=

@@ -21,6 +21,7 @@ CONTROLS: Mapping[power.Command, int] = {
     power.Command.OFF: 0,
     power.Command.ON: 1,
     power.Command.CYCLE: 2,
+    power.Command.SOFT_OFF: 5,
 }
 LONGEST_NAME, LONGEST_PASSWORD = 16, 20
 OTHER_FILES = 64
@@ -135,6 +136,10 @@ class Bmc:
     async def send(self, command: power.Command, /) -> None:
         """Send one chassis control; a cycle goes out in one datagram that is never repeated."""
         await self._ask(CHASSIS_CONTROL, bytes((CONTROLS[command],)), repeats=command is not power.Command.CYCLE)
+
+    async def commands(self) -> Sequence[power.Command]:
+        """All: IPMI has them, and no question which of them a BMC leaves out."""
+        return tuple(power.Command)
 
     async def identity(self) -> bmc.Identity:
         """Read the device id."""

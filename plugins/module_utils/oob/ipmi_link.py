@@ -56,7 +56,7 @@ class Link(asyncio.DatagramProtocol):
         if found is not None:
             self._answer.set_result(found)
 
-    def error_received(self, exc: OSError) -> None:
+    def error_received(self, exc: OSError) -> None:  # type: ignore[override]  # asyncio gives no other
         """Nobody listens there, or there is no way to it: final only for a BMC that was never heard."""
         self.trouble, self._has_complaint = unreachable(exc), True
         if not self.was_heard and self._answer is not None and not self._answer.done():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from typing import Awaitable, Callable, List, Optional, Protocol
+from typing import Awaitable, Callable, List, Mapping, Optional, Protocol
 
 from ..domain import errors, power
 
@@ -13,9 +13,12 @@ FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 0.5
 # A power cycle keeps a node off for about a second: looking more often than that sees it.
 CYCLE_PAUSE = 0.1
+# A system that shuts down takes many seconds, and its BMC has other things to do.
+SOFT_PAUSE = 2.0
 # What an operation leaves of its time for the last answer and for logging out.
 LONGEST_MARGIN = 1.0
 
+_PAUSES: Mapping[power.Command, float] = {power.Command.CYCLE: CYCLE_PAUSE, power.Command.SOFT_OFF: SOFT_PAUSE}
 Report = Callable[[power.Outcome], None]
 
 
@@ -26,7 +29,7 @@ class Bmc(Protocol):
         """Read the power state, connecting anew if the connection was lost."""
 
     async def send(self, command: power.Command, /) -> None:
-        """Ask for on, off or cycle, and return when the BMC accepted."""
+        """Ask for a change of the power, and return when the BMC accepted."""
 
 
 async def within(bmc: Bmc, *, name: str, command: power.Command, deadline: float) -> power.Outcome:
@@ -114,8 +117,7 @@ class Operation:
             if self._is_done() or hopeless or self._clock() >= self._until:
                 return
             await self._sleep(max(0.0, min(pause, self._until - self._clock())))
-            longest = CYCLE_PAUSE if self._command is power.Command.CYCLE else LONGEST_PAUSE
-            pause = min(longest, pause * 2)
+            pause = min(_PAUSES.get(self._command, LONGEST_PAUSE), pause * 2)
 
     def _may_send(self) -> bool:
         return self._attempts == 0 or self._command is not power.Command.CYCLE

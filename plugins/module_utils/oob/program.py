@@ -23,6 +23,7 @@ LONGEST_OUTPUT = 1 << 20
 LONGEST_ERROR = 500
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 Told = TypeVar("Told")
+_COMMANDS = (power.Command.STATUS, power.Command.ON, power.Command.OFF, power.Command.CYCLE)
 _STATES: Mapping[bool, power.State] = {True: power.State.ON, False: power.State.OFF}
 
 
@@ -100,8 +101,14 @@ class Bmc:
         return _STATES[powered]
 
     async def send(self, command: power.Command, /) -> None:
-        """Ask for on, off or cycle."""
+        """Ask for on, off or cycle; the contract has no word for a soft off."""
+        if command not in _COMMANDS:
+            raise _failed(power.Reason.REFUSED, f"OOB programs know no {command.value}")
         await self._ask(f"power-{command.value}")
+
+    async def commands(self) -> Sequence[power.Command]:
+        """Those of the contract."""
+        return _COMMANDS
 
     async def identity(self) -> bmc.Identity:
         """Nothing: the contract has no word for it."""

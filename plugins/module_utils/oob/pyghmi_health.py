@@ -30,26 +30,20 @@ _REASONS: Mapping[str, power.Reason] = {
 
 
 def ask_ipmi(targets: Sequence[power.Target], *, deadline: float) -> List[health.Health]:
-    """Read every sensor of every target, 32 BMCs side by side; `deadline` is each one's own, in seconds.
-
-    Raises:
-        errors.PowerFailed: this Python has no pyghmi.
-    """
-    pyghmi_library.load(pyghmi_library.IPMI)
-    return _ask(targets, read=_sensors, deadline=deadline)
+    """Read every sensor of every target, 32 BMCs side by side; `deadline` is each one's own, in seconds."""
+    return _ask(targets, library=pyghmi_library.IPMI, read=_sensors, deadline=deadline)
 
 
 def ask_redfish(targets: Sequence[power.Target], *, deadline: float) -> List[health.Health]:
-    """Ask every target for its system and the parts of it that are not well, 32 BMCs side by side.
-
-    Raises:
-        errors.PowerFailed: this Python has no pyghmi.
-    """
-    pyghmi_library.load(pyghmi_library.REDFISH)
-    return _ask(targets, read=_system, deadline=deadline)
+    """Ask every target for its system and the parts of it that are not well, 32 BMCs side by side."""
+    return _ask(targets, library=pyghmi_library.REDFISH, read=_system, deadline=deadline)
 
 
-def _ask(targets: Sequence[power.Target], *, read: Read, deadline: float) -> List[health.Health]:
+def _ask(targets: Sequence[power.Target], *, library: str, read: Read, deadline: float) -> List[health.Health]:
+    try:
+        pyghmi_library.load(library)
+    except errors.PowerFailed as error:
+        return [health.Health(target.name, reason=error.reason, text=str(error)) for target in targets]
     tasks = [functools.partial(_tell, target, read) for target in targets]
     ends = children.run(tasks, deadline=deadline, width=WIDTH)
     return [_health(target, end, deadline=deadline) for target, end in zip(targets, ends)]  # noqa: B905 -- Python 3.9 has no strict=

@@ -19,6 +19,7 @@ _RESETS: Mapping[power.Command, Sequence[str]] = {
     power.Command.ON: ("On", "ForceOn"),
     power.Command.OFF: ("ForceOff",),
     power.Command.CYCLE: ("PowerCycle", "ForceRestart"),
+    power.Command.SOFT_OFF: ("GracefulShutdown",),
 }
 _STATES: Mapping[str, power.State] = {"On": power.State.ON, "Off": power.State.OFF}
 _LOGIN_WORDS = ("unauthorized", "401", "credential", "password", "access denied", "privilege")
@@ -41,10 +42,8 @@ class Bmc:
         """Ask for one reset, which is sent once: the first of those that will do which the BMC says it has."""
 
         def reset(connection: Any) -> None:
-            action = _system(connection).get("Actions", {}).get("#ComputerSystem.Reset", {})
-            offered = action.get("ResetType@Redfish.AllowableValues") or _RESETS[command]
-            chosen = next((one for one in _RESETS[command] if one in offered), None)
-            if chosen is None or not connection.powerurl:
+            chosen = _chosen(command, offered=_offered(connection))
+            if chosen is None:
                 raise _failed(power.Reason.REFUSED, f"the BMC has no {' and no '.join(_RESETS[command])}")
             # Not set_power: it reads the state first, and knows no cycle.
             connection._do_web_request(connection.powerurl, {"ResetType": chosen})  # noqa: SLF001 -- see above
@@ -61,6 +60,11 @@ class Bmc:
         yield health.Item("System", found)
         if found in health.TROUBLE:
             yield from self._guarded(_bad_parts)
+
+    async def commands(self) -> Sequence[power.Command]:
+        """A status, and the resets for which the BMC has a word."""
+        offered = self._guarded(_offered)
+        return power.Command.STATUS, *(one for one in _RESETS if _chosen(one, offered=offered))
 
     async def identity(self) -> bmc.Identity:
         """Read who made the system, and the firmware of its manager where one is named."""
@@ -134,6 +138,17 @@ def _system(connection: Any) -> Any:
     if not connection.sysurl:
         raise _failed(power.Reason.REFUSED, "the BMC names no system")
     return connection._do_web_request(connection.sysurl, cache=False)  # noqa: SLF001 -- get_power fails on null
+
+
+def _offered(connection: Any) -> Sequence[str]:
+    """Give the resets that the BMC says it has; all of them when it does not say."""
+    action = _system(connection).get("Actions", {}).get("#ComputerSystem.Reset", {})
+    known = [word for words in _RESETS.values() for word in words]
+    return action.get("ResetType@Redfish.AllowableValues") or known if connection.powerurl else ()
+
+
+def _chosen(command: power.Command, *, offered: Sequence[str]) -> Optional[str]:
+    return next((word for word in _RESETS[command] if word in offered), None)
 
 
 def _bad_parts(connection: Any) -> Sequence[health.Item]:

@@ -24,6 +24,7 @@ def test_a_device_id_that_is_cut_short_is_refused() -> None:
 
 
 def test_a_description_is_read_back_as_it_was() -> None:
-    one = bmc.Description("node1", "ipmi", "192.0.2.1", power.State.ON, bmc.of_device_id(DEVICE_ID), "busy", "a text")
+    known = bmc.of_device_id(DEVICE_ID)
+    one = bmc.Description("node1", "ipmi", "192.0.2.1", power.State.ON, known, ("status",), "busy", "a text")
     assert bmc.parse_description(one.as_dict()) == one
     assert one.as_dict()["power"] == "on"

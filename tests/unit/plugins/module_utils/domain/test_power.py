@@ -42,6 +42,26 @@ def test_a_bmc_that_falls_silent_after_the_command_leaves_the_state_unknown() ->
     assert (outcome.after, outcome.reason, outcome.changed) == (UNKNOWN, "timeout", True)
 
 
+def test_a_soft_off_is_done_when_off_was_read_back_and_is_not_sent_to_a_node_that_is_off() -> None:
+    assert (judged(power.Command.SOFT_OFF, seen=[ON, OFF], attempts=1).ok, judged(power.Command.SOFT_OFF).ok) == (
+        True,
+        False,
+    )
+    assert not power.needs_sending(power.Command.SOFT_OFF, before=OFF)
+
+
+def test_a_soft_off_that_the_node_does_not_follow_is_not_off() -> None:
+    assert judged(power.Command.SOFT_OFF, seen=[ON, ON], attempts=1).reason == "not_off"
+
+
+@pytest.mark.parametrize("command", list(power.Command))
+def test_a_node_that_could_not_be_asked_is_unknown_and_says_why(command: power.Command) -> None:
+    failure = power.Failure(power.Reason.UNCONFIGURED, "no entry")
+    outcome = power.untried(command, name="node1", failure=failure)
+    assert (outcome.after, outcome.ok, outcome.sent) == (UNKNOWN, False, False)
+    assert (outcome.reason, outcome.text) == ("unconfigured", "no entry")
+
+
 @pytest.mark.parametrize("command", list(power.Command))
 def test_a_silent_bmc_is_unknown_and_is_sent_nothing(command: power.Command) -> None:
     assert not power.needs_sending(command, before=UNKNOWN)

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.oob import pyghmi_library, request
+
+GOOD = {"name": "node1", "driver": "ipmi", "address": "192.0.2.1", "username": "admin", "password": "s3cret"}
+
+
+def of_targets(*targets: dict[str, Any]) -> list[request.Wanted]:
+    return request.of_options({"targets": list(targets), "credentials_file": None, "nodes": None})
+
+
+def told(wanted: list[request.Wanted]) -> list[str]:
+    return request.ask(
+        wanted,
+        work=lambda targets: [f"{one.name} tried" for one in targets],
+        refuse=lambda name, failure: f"{name}: {failure.reason.value}",
+    )
+
+
+def test_answers_come_in_the_order_asked_for_whoever_gives_them() -> None:
+    odd = {**GOOD, "name": "node2", "address": "bmc2.example"}
+    wanted = of_targets(odd, GOOD, {**odd, "name": "node3"}, {**GOOD, "name": "node4"})
+    assert told(wanted) == ["node2: unconfigured", "node1 tried", "node3: unconfigured", "node4 tried"]
+
+
+def test_the_ones_that_can_be_tried_are_tried_in_one_call() -> None:
+    calls: list[list[str]] = []
+
+    def work(targets: list[power.Target]) -> list[None]:
+        calls.append([one.name for one in targets])
+        return [None for _ in targets]
+
+    wanted = of_targets(GOOD, {**GOOD, "name": "node2"})
+    request.ask(wanted, work=work, refuse=lambda _name, _failure: None)
+    assert calls == [["node1", "node2"]]
+
+
+def test_a_request_for_no_node_has_no_answers() -> None:
+    assert told(of_targets()) == []
+
+
+def test_a_node_named_twice_is_refused() -> None:
+    with pytest.raises(errors.InvalidInput, match="named twice: node1"):
+        of_targets(GOOD, GOOD)
+
+
+def test_a_library_that_is_missing_is_told_for_the_nodes_that_need_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(_: str) -> None:
+        raise errors.PowerFailed("driver", "no pyghmi here")
+
+    monkeypatch.setattr(pyghmi_library, "load", missing)
+    wanted = of_targets(GOOD, {**GOOD, "name": "node2", "driver": "redfish"})
+    assert told(wanted) == ["node1 tried", "node2: driver"]
