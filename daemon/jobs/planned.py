@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from ...plugins.plugin_utils.planning import work
 
 
+ROUNDS = "gnt:daemon:maintd"
+"""The source that the jobs of rounds have in their reason trail."""
+
+
 def numbered(
     cluster: clusters.Cluster,
     drafts: Sequence[work.Job],

@@ -14,7 +14,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import errors
-from . import accepting, archiving, book, dependencies, driving, turns, values
+from . import accepting, archiving, book, dependencies, driving, rules, turns, values
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -213,8 +213,10 @@ class Queue:
         self._turns.look()
 
     def why_held(self, job_id: int) -> str:
-        """Which filter holds a job, or ''."""
+        """Which filter holds a job, or whether an emergency power off does, or ''."""
         one = self._turns.held.get(job_id)
+        if one is rules.EMERGENCY:
+            return "held by the emergency power off"
         return "" if one is None else f"held by filter {one.uuid}"
 
     def summary(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import errors, job_filters
-from . import accepting, dependencies, driving, scheduling, slots, values
+from . import accepting, dependencies, driving, rules, scheduling, slots, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -53,7 +53,7 @@ class Turns:
         self._dependants: dict[int, list[int]] = {}
         self._due: collections.deque[int] = collections.deque()
         self._held: dict[int, job_filters.Filter] = {}
-        self._filters: Mapping[str, job_filters.Filter] = ports.configuration.current.filters
+        self._rules = rules.Rules(ports.configuration.current)
         self._is_looking = False
         self._is_over = False
 
@@ -79,7 +79,7 @@ class Turns:
 
     def adopt(self, job: values.Job) -> None:
         """A job whose opcode was at work when the daemon ended still is, whatever the rules say now."""
-        self._schedule.reserve(job.id, self._judged(job).buckets)
+        self._schedule.reserve(job.id, self._rules.judge(job).buckets)
         if accepting.lane(job) is scheduling.Lane.SLOT:
             self._slots.adopt(job.id)
         self._start(job.id)
@@ -128,8 +128,7 @@ class Turns:
         self._is_looking = False
         if self._is_over:
             return
-        if self._ports.configuration.current.filters is not self._filters:
-            self._filters = self._ports.configuration.current.filters
+        if self._rules.renewed(self._ports.configuration.current):
             self._apply_filters()
         while self._due:
             self._place(self._due.popleft())
@@ -150,13 +149,10 @@ class Turns:
             job = self._book.jobs.get(job_id)
             if job is None:
                 continue
-            verdict = self._judged(job)
+            verdict = self._rules.judge(job)
             self._schedule.reserve(job_id, verdict.buckets)
             if not job.has_begun and verdict.action in stop and job_id in self._drives:
                 self._drives[job_id].cancel()
-
-    def _judged(self, job: values.Job) -> job_filters.Verdict:
-        return job_filters.judge(self._filters, accepting.subject(job))
 
     def _place(self, job_id: int) -> None:
         """Find out where an unfinished job that is not at work belongs."""
@@ -181,10 +177,12 @@ class Turns:
 
     def _enter(self, job: values.Job) -> None:
         self._schedule.drop(job.id)
-        verdict = self._judged(job)
+        verdict = self._rules.judge(job)
         if job.has_begun:
             self._schedule.reserve(job.id, verdict.buckets)
-        if not job.has_begun and verdict.action is job_filters.Action.PAUSE and verdict.decided is not None:
+        if verdict.decided is rules.EMERGENCY:
+            self._held[job.id] = rules.EMERGENCY
+        elif not job.has_begun and verdict.action is job_filters.Action.PAUSE and verdict.decided is not None:
             self._held[job.id] = verdict.decided
         elif not job.has_begun and verdict.action is job_filters.Action.REJECT and verdict.decided is not None:
             self._end_unstarted(job.id, values.Status.CANCELED, f"canceled: filter {verdict.decided.uuid} rejects it")

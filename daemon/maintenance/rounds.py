@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from .reports import Intake
 
 LOG = logging.getLogger(__name__)
-SOURCE = "gnt:daemon:maintd"
 
 
 class Rounds:
@@ -170,7 +169,7 @@ class Rounds:
 
     def _numbered(self, cluster: clusters.Cluster, plan: rounds.RoundPlan, *, now: float) -> tuple[values.Job, ...]:
         numbers = self._queue.reserve(len(plan.jobs))
-        return planned.numbered(cluster, plan.jobs, numbers, source=SOURCE, now=now)
+        return planned.numbered(cluster, plan.jobs, numbers, source=planned.ROUNDS, now=now)
 
 
 def _outcome(job: values.Job) -> lifecycle.JobOutcome:

@@ -5,7 +5,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.jobs import ageing, values
+from ansible_collections.roundsman.cluster.daemon.jobs import ageing, planned, values
 from ansible_collections.roundsman.cluster.daemon.locks import holders
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
@@ -183,6 +183,27 @@ def test_a_filter_that_rejects_cancels_what_is_queued_and_nothing_that_has_begun
         assert running.queue.jobs[3].opcodes[0].text == "canceled: filter r rejects it"
 
     daemon.run(act, limit=1, outcomes={"power": "held"})
+
+
+def test_an_emergency_power_off_holds_the_jobs_of_rounds_even_between_two_opcodes(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        reason = (values.Reason(planned.ROUNDS, "why", 1),)
+        works = dataclasses.replace(twins.job(1, daemons.power(running), daemons.delay()), reason=reason)
+        running.queue.add([works])
+        (run,) = await twins.until_held(twin)
+        await stands(running, changes.EpoStands((), (), by="me", returning=False))
+        running.queue.add([dataclasses.replace(twins.job(2, daemons.delay()), reason=reason)])
+        running.queue.add([twins.job(3, daemons.delay())])
+        twin.finish(run)
+        await running.queue.wait(3, seconds=twins.LIMIT)
+        await daemons.until(running, lambda: running.queue.why_held(1))
+        assert twins.statuses(running) == {1: "queued", 2: "queued", 3: "success"}
+        assert running.queue.why_held(1) == running.queue.why_held(2) == "held by the emergency power off"
+        await stands(running, changes.EpoGone())
+        await twins.jobs_end(running)
+        assert set(twins.statuses(running).values()) == {"success"}
+
+    daemon.run(act, outcomes={"power": "held"})
 
 
 @pytest.mark.parametrize("by", ["filter", "reason"])
