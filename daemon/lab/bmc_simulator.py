@@ -6,6 +6,7 @@ says which BMC is meant, and the answer leaves from that address. So 127.0.0.0/8
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
 import os
@@ -29,6 +30,7 @@ IP_PKTINFO: Final = 8
 _PKTINFO: Final = struct.Struct("=I4s4s")
 OPEN_REQUEST: Final = 32
 RECEIVE_BUFFER: Final = 4 << 20
+RECEIVED_AT_ONCE: Final = 32
 
 _RAKP_ANSWERS: Final = {
     rmcp.Payload.RAKP1: rmcp.Payload.RAKP2,
@@ -102,7 +104,7 @@ class Simulator:
             if self._waker in ready:
                 break
             if ready:
-                self._receive(server)
+                self._receive_some(server)
             self._run_due()
         server.close()
         os.close(self._waker)
@@ -201,22 +203,31 @@ class Simulator:
             suite=suite,
             console=console,
             number=next(self._numbers),
-            guid=uuid.uuid5(uuid.NAMESPACE_OID, address).bytes,
+            guid=_guid(address),
             used=self._clock(),
         )
         self._sessions.add(address, session)
         head = struct.pack("<BBBBII", payload[0], 0, ipmi_session.ADMINISTRATOR, 0, console, session.number)
         return rmcp.packet_20(kind, head + payload[8:32])
 
-    def _receive(self, server: socket.socket) -> None:
+    def _receive_some(self, server: socket.socket) -> None:
+        for _ in range(RECEIVED_AT_ONCE):
+            if not self._receive(server):
+                return
+
+    def _receive(self, server: socket.socket) -> bool:
+        """Take one datagram; False when there is none."""
         try:
             datagram, ancillary, _, peer = server.recvmsg(rmcp.LARGEST + 1, socket.CMSG_SPACE(_PKTINFO.size))
+        except BlockingIOError:
+            return False
         except OSError:
-            return  # an ICMP error of an earlier answer, or a datagram that was dropped meanwhile
+            return True  # an ICMP error of an earlier answer
         for level, kind, data in ancillary:
             if (level, kind) == (socket.IPPROTO_IP, IP_PKTINFO):
                 for _ in range(self._wire.copies()):
                     self._arrived(server, datagram, peer, _PKTINFO.unpack(data)[2])
+        return True
 
     def _arrived(self, server: socket.socket, datagram: bytes, peer: Peer, address: bytes) -> None:
         answer = self.answer(datagram, address=socket.inet_ntoa(address))
@@ -236,6 +247,11 @@ class Simulator:
     def _run_due(self) -> None:
         while self._agenda and self._agenda[0][0] <= self._clock():
             heapq.heappop(self._agenda)[2]()
+
+
+@functools.lru_cache(maxsize=None)
+def _guid(address: str) -> bytes:
+    return uuid.uuid5(uuid.NAMESPACE_OID, address).bytes
 
 
 def _answer_outside(payload: bytes, bmc: chassis.Bmc) -> bytes:

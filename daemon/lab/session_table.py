@@ -23,9 +23,11 @@ class SessionTable:
 
     def find(self, address: str, number: int) -> ipmi_session.Session | None:
         """Give a session, which is in use now."""
-        session = self._live(address).get(number)
-        if session is not None:
-            session.used = self._clock()
+        session = self._sessions.get(address, {}).get(number)
+        now = self._clock()
+        if session is None or session.used < now - SESSION_IDLE:
+            return None
+        session.used = now
         return session
 
     def add(self, address: str, session: ipmi_session.Session) -> None:

@@ -159,7 +159,7 @@ class Bmc:
 
     async def _ask(self, number: Tuple[int, int], data: bytes = b"", *, repeats: bool = True) -> bytes:
         if self._link is None:
-            self._link = await ipmi_link.linked(self._target.address, self._target.port or PORT)
+            self._link = ipmi_link.linked(self._target.address, self._target.port or PORT)
         if self._session is not None and self._session.is_spent:
             self._leave()
         if self._session is None:
