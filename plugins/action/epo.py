@@ -53,7 +53,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 cluster, preview = _held(where, cluster, preview, options)
         except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}
-        return {**result, "changed": go, "confirmed": go, **_told(cluster, preview, batch=options["batch"])}
+        return {**result, "changed": go, **_told(cluster, preview, go=go, batch=options["batch"])}
 
 
 def _preview(cluster: clusters.Cluster, options: dict[str, Any]) -> epo.Preview:
@@ -69,7 +69,7 @@ def _preview(cluster: clusters.Cluster, options: dict[str, Any]) -> epo.Preview:
 def _check_confirmed(preview: epo.Preview, options: dict[str, Any]) -> None:
     if not options["force"] and options["confirm"] != preview.code:
         raise errors.Refused(
-            f"{options['confirm']!r} confirms another preview than this one, whose code is {preview.code}: read it again"
+            f"{options['confirm']!r} confirms another preview than this one: read it again, its code is {preview.code}"
         )
 
 
@@ -93,13 +93,12 @@ def _held(
 def _standing(cluster: clusters.Cluster, preview: epo.Preview) -> changes.EpoStands:
     known = cluster.maintenance.epo
     nodes, instances = (known.nodes, known.instances) if known else ((), ())
-    stopped = [cluster.instance(name).uuid for name in preview.instances] if not preview.on else []
-    return changes.EpoStands(
-        nodes=tuple(dict.fromkeys([*nodes, *(step.uuid for step in preview.steps)])),
-        instances=tuple(dict.fromkeys([*instances, *stopped])),
-        by=known.by if known else getpass.getuser(),
-        returning=preview.on,
-    )
+    if not preview.on:
+        # What was off or down before stays so when the others return.
+        nodes = (*nodes, *(step.uuid for step in preview.steps if cluster.nodes[step.uuid].powered))
+        instances = (*instances, *(cluster.instance(name).uuid for name in preview.instances))
+    by = known.by if known else getpass.getuser()
+    return changes.EpoStands(tuple(dict.fromkeys(nodes)), tuple(dict.fromkeys(instances)), by, returning=preview.on)
 
 
 def _wants(cluster: clusters.Cluster, preview: epo.Preview) -> dict[str, Mode]:
@@ -110,36 +109,16 @@ def _wants(cluster: clusters.Cluster, preview: epo.Preview) -> dict[str, Mode]:
     return dict.fromkeys([f"instance/{uuid}" for uuid in touched] + [f"node/{uuid}" for uuid in among], Mode.EXCLUSIVE)
 
 
-def _told(cluster: clusters.Cluster, preview: epo.Preview, *, batch: int) -> dict[str, Any]:
-    power = [step.name for step in preview.steps if step.power]
+def _told(cluster: clusters.Cluster, preview: epo.Preview, *, go: bool, batch: int) -> dict[str, Any]:
+    stopping = [step.name for step in preview.steps if step.contact and step.instances]
     return {
         "code": preview.code,
+        "preview": [*preview.lines, f"code {preview.code}" + ("" if go else ": nothing is done yet, confirm with it")],
+        "here": ["localhost"] if go else [],
         "nodes": {step.name: step.uuid for step in preview.steps},
-        "contact": [step.name for step in preview.steps if step.contact and step.instances],
+        "stopping": stopping if go and not preview.on else [],
         "instances": {step.name: epo.facts(cluster, step.instances) for step in preview.steps},
-        "power": power,
-        "batches": _batches(preview, batch),
+        "power": [step.name for step in preview.steps if step.power],
+        "batches": preview.batches(batch),
         "last": preview.last,
-        "msg": _lines(preview),
     }
-
-
-def _batches(preview: epo.Preview, size: int) -> list[list[str]]:
-    """The nodes to power, so many at a time, and never of two groups together."""
-    groups: dict[str, list[str]] = {}
-    for step in preview.steps:
-        if step.power:
-            groups.setdefault(step.group, []).append(step.name)
-    return [names[start : start + size] for names in groups.values() for start in range(0, len(names), size)]
-
-
-def _lines(preview: epo.Preview) -> list[str]:
-    verb = "start" if preview.on else "stop"
-    lines = []
-    for step in preview.steps:
-        todo = [f"{verb} {', '.join(step.instances)}"] if step.instances else []
-        todo += [f"power {'on' if preview.on else 'off'}"] if step.power else []
-        lines.append(f"{step.name}: {'; '.join(todo) or 'nothing'}" + (f" ({step.note})" if step.note else ""))
-    if preview.degraded:
-        lines.append(f"go on without their second copy: {', '.join(preview.degraded)}")
-    return [*lines, f"code {preview.code}"]

@@ -10,7 +10,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ..module_utils.domain import changes, errors, power
-from ..plugin_utils import holding
+from ..plugin_utils import holding, node_results
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +19,8 @@ _SPEC = {
     "command": {"type": "str", "required": True, "choices": ["on", "off"]},
     "batches": {"type": "list", "elements": "list", "required": True},
     "nodes": {"type": "dict", "required": True},
-    "keep": {"type": "dict", "default": {}},
+    "stopping": {"type": "list", "elements": "str", "default": []},
+    "ignore_failures": {"type": "bool", "default": False},
     "delay": {"type": "float", "default": 0.0},
     "deadline": {"type": "float", "default": 30.0},
     "credentials_file": {"type": "str", "required": True},
@@ -27,9 +28,10 @@ _SPEC = {
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    """Power batches of nodes one after the other, `delay` seconds between them; `keep` names who is left alone, and why.
+    """Power batches of nodes one after the other, `delay` seconds between them.
 
-    A node that does not confirm stops no other. The result has one line for each node that is not as it should be.
+    A node among `stopping` whose instances did not stop keeps its power, unless failures are ignored. One that does
+    not confirm stops no other; the result has one line for each node that is not as it should be.
     """
 
     _requires_connection = False
@@ -38,20 +40,22 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
+        told = task_vars or {}
+        keep = {} if options["ignore_failures"] else _still_at_work(told, options["stopping"])
         results: list[dict[str, Any]] = []
-        missed = [f"{name}: {why}" for name, why in options["keep"].items()]
-        for number, batch in enumerate(options["batches"], start=1):
-            names = [name for name in batch if name not in options["keep"]]
-            if not names:
-                continue
-            told = self._power(names, options, task_vars or {})
-            results += told.get("results", [])
-            missed += _missed(names, told)
-            trouble = self._record(told.get("results", []), options["nodes"], task_vars or {})
-            missed += [f"{', '.join(names)}: {trouble}"] if trouble else []
-            Display().display(f"powered {options['command']}, batch {number} of {len(options['batches'])}")
-            if options["delay"] and number < len(options["batches"]) and any(one["sent"] for one in told.get("results", [])):
+        missed = [f"{name} keeps its power: {why}" for name, why in keep.items()]
+        batches = [[name for name in batch if name not in keep] for batch in options["batches"]]
+        was_sent = False
+        for names in filter(None, batches):
+            if was_sent and options["delay"]:
                 time.sleep(options["delay"])
+            answer = self._power(names, options, told)
+            was_sent = any(one["sent"] for one in answer.get("results", []))
+            results += answer.get("results", [])
+            missed += _missed(names, answer)
+            trouble = self._record(answer.get("results", []), options["nodes"], told)
+            missed += [f"{', '.join(names)}: {trouble}"] if trouble else []
+            Display().display(f"powered {options['command']}: {len(results)} of {sum(map(len, batches))} nodes")
         confirmed = [one["name"] for one in results if one["confirmed"]]
         return {**result, "changed": any(one["changed"] for one in results), "confirmed": confirmed, "missed": missed}
 
@@ -64,7 +68,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def _record(self, results: list[dict[str, Any]], nodes: Mapping[str, str], task_vars: dict[str, Any]) -> str:
         """Record the states that were read back; what stands against it is returned."""
         read = {"on": True, "off": False}
-        stated = [changes.NodePowered(nodes[one["name"]], powered=read[one["after"]]) for one in results if one["after"] in read]
+        stated = [
+            changes.NodePowered(nodes[one["name"]], powered=read[one["after"]])
+            for one in results
+            if one["after"] in read
+        ]
         if not stated or self._task.check_mode:
             return ""
         try:
@@ -73,6 +81,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         except errors.RoundsmanError as error:
             return f"could not be recorded: {error}"
         return ""
+
+
+def _still_at_work(told: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
+    """Nodes whose instances did not all stop, and why."""
+    steps = node_results.registered(told, names, variable="epo_step")
+    unheard = {name: "nobody knows what runs there" for name in names if name not in steps}
+    return unheard | {name: str(step.get("msg", "")) for name, step in steps.items() if node_results.failed(step)}
 
 
 def _missed(names: Sequence[str], told: Mapping[str, Any]) -> list[str]:

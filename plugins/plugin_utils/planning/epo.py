@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
+from ...module_utils.domain import changes, errors
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 CODE_LENGTH = 6
 NO_OOB = "has no OOB: its power stays as it is"
@@ -63,6 +63,27 @@ class Preview:
         """The names of all instances that are stopped, or started."""
         return tuple(name for step in self.steps for name in step.instances)
 
+    @property
+    def lines(self) -> list[str]:
+        """What is done to each node, for a person to read before it is done."""
+        stop, power = ("start", "power on") if self.on else ("stop", "power off")
+        told = []
+        for step in self.steps:
+            todo = [f"{stop} {', '.join(step.instances)}"] if step.instances else []
+            todo += [power] if step.power else []
+            told.append(f"{step.name}: {'; '.join(todo) or 'nothing'}" + (f" ({step.note})" if step.note else ""))
+        if self.degraded:
+            told.append(f"go on without their second copy: {', '.join(self.degraded)}")
+        return told
+
+    def batches(self, size: int) -> list[list[str]]:
+        """The nodes to power, by name, so many at a time and never of two groups together."""
+        groups: dict[str, list[str]] = {}
+        for step in self.steps:
+            if step.power:
+                groups.setdefault(step.group, []).append(step.name)
+        return [names[start : start + size] for names in groups.values() for start in range(0, len(names), size)]
+
 
 def chosen(cluster: clusters.Cluster, names: Sequence[str], *, by_group: bool, everything: bool) -> list[str]:
     """The nodes (UUIDs) that are meant, by name or by node group; all of them only when that is said.
@@ -93,7 +114,8 @@ def off(cluster: clusters.Cluster, nodes: Iterable[str]) -> Preview:
         for one in cluster.instances.values()
         if one.name not in stopped and one.primary_node not in among and among & set(one.secondary_nodes)
     ]
-    return Preview(False, steps, _last(cluster, among), tuple(sorted(degraded, key=clusters.natural)))
+    last = _last(cluster, among)
+    return Preview(on=False, steps=steps, last=last, degraded=tuple(sorted(degraded, key=clusters.natural)))
 
 
 def on(cluster: clusters.Cluster, nodes: Iterable[str]) -> Preview:
@@ -107,16 +129,58 @@ def on(cluster: clusters.Cluster, nodes: Iterable[str]) -> Preview:
         raise errors.Refused("no emergency power off stands: there is nothing to bring back")
     among, remembered = set(nodes), set(known.instances)
     steps = tuple(_on_step(cluster, node, remembered) for node in _ordered(cluster, among))
-    return Preview(True, steps)
+    return Preview(on=True, steps=steps)
 
 
-def startable(cluster: clusters.Cluster, remembered: Iterable[str], *, answering: Iterable[str]) -> dict[str, list[str]]:
-    """Of instances (UUIDs) those whose nodes (UUIDs) all answer: per primary, the instances to start there."""
-    there = set(answering)
+@dataclass(frozen=True)
+class Return:
+    """How far the return of an emergency power off has come, and what is to be done next.
+
+    `stated` are the changes that say so. `waiting` are the nodes (names) that have not answered, `starts` are per node
+    (name) the instances (UUIDs) to start there now, and `missed` tells a line for each that is not back.
+    """
+
+    stated: tuple[changes.Change, ...]
+    waiting: tuple[str, ...] = ()
+    starts: Mapping[str, list[str]] = field(default_factory=dict)
+    missed: tuple[str, ...] = ()
+
+
+def returned(
+    cluster: clusters.Cluster, *, among: Collection[str], answered: Collection[str], running: Collection[str]
+) -> Return:
+    """Strike off the nodes that answered and the instances that run (UUIDs), as far as nodes `among` these are meant.
+
+    An instance starts when all its nodes are back. Nobody waits for a node that is offline.
+    """
+    known = cluster.maintenance.epo
+    if known is None:
+        return Return(())
+    nodes = [
+        one for one in known.nodes if one in cluster.nodes and one not in answered and not cluster.nodes[one].offline
+    ]
+    instances = [one for one in known.instances if one in cluster.instances and one not in running]
+    stands = changes.EpoStands(tuple(nodes), tuple(instances), known.by, returning=True)
+    powered = [changes.NodePowered(one, powered=True) for one in answered if not cluster.nodes[one].powered]
+    starts = _startable(cluster, instances, missing=nodes)
+    meant = [cluster.instances[one] for one in instances if cluster.instances[one].primary_node in among]
+    missed = [f"{cluster.node_name(one)} does not answer" for one in nodes if one in among]
+    return Return(
+        (*powered, stands if nodes or instances else changes.EpoGone()),
+        tuple(cluster.node_name(one) for one in nodes if one in among),
+        {cluster.node_name(node): found for node, found in starts.items()},
+        (*missed, *(f"{one.name} does not run on {cluster.node_name(one.primary_node)}" for one in meant)),
+    )
+
+
+def _startable(
+    cluster: clusters.Cluster, instances: Iterable[str], *, missing: Collection[str]
+) -> dict[str, list[str]]:
+    """Per primary the instances none of whose nodes is missing."""
     found: dict[str, list[str]] = {}
-    for uuid in remembered:
-        one = cluster.instances.get(uuid)
-        if one is not None and set(one.nodes) <= there:
+    for uuid in instances:
+        one = cluster.instances[uuid]
+        if not set(one.nodes) & set(missing) and not cluster.nodes[one.primary_node].offline:
             found.setdefault(one.primary_node, []).append(uuid)
     return found
 
@@ -124,9 +188,7 @@ def startable(cluster: clusters.Cluster, remembered: Iterable[str], *, answering
 def facts(cluster: clusters.Cluster, names: Iterable[str]) -> list[dict[str, object]]:
     """What a node needs to know of instances (names or UUIDs) to start or stop them."""
     found = [cluster.instance(name) for name in names]
-    return [
-        {"name": one.name, "hypervisor": one.hypervisor, "memory": one.memory, "vcpus": one.vcpus} for one in found
-    ]
+    return [{"name": one.name, "hypervisor": one.hypervisor, "memory": one.memory, "vcpus": one.vcpus} for one in found]
 
 
 def _off_step(cluster: clusters.Cluster, node: clusters.Node) -> NodeStep:

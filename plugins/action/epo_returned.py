@@ -1,0 +1,95 @@
+"""The action `epo_returned`: how far the return of an emergency power off has come, and the end of its hold."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ansible.plugins.action import ActionBase
+
+from ..module_utils.domain import changes, errors, tree
+from ..plugin_utils import holding, node_results
+from ..plugin_utils.config import store
+from ..plugin_utils.planning import epo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..module_utils.domain import cluster as clusters
+
+_SPEC = {
+    "nodes": {"type": "dict", "required": True},
+    "since": {"type": "float", "default": 0.0},
+    "ends": {"type": "bool", "default": False},
+    "ignore_failures": {"type": "bool", "default": False},
+}
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+    """Strike off the nodes (names and UUIDs) that answered and what runs there; the result says what is next.
+
+    With `ends` the hold is lifted when everything is back, or when failures are ignored.
+    """
+
+    _requires_connection = False
+    _VALID_ARGS = frozenset(_SPEC)
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
+        told = task_vars or {}
+        where = tree.Tree(Path(str(told.get("roundsman_root", "/"))))
+        try:
+            cluster = store.read(where.config)
+            found = epo.returned(
+                cluster,
+                among=options["nodes"].values(),
+                answered=_answered(told, options["nodes"]),
+                running=_running(cluster, told),
+            )
+            stated = _stated(found, ends=options["ends"], is_forced=options["ignore_failures"])
+            if stated and not self._task.check_mode:
+                holding.record(holding.play(str(where.root), pid=os.getppid()), *stated, now=time.time())
+        except errors.RoundsmanError as error:
+            return {**result, "failed": True, "msg": str(error)}
+        return {
+            **result,
+            "changed": bool(stated),
+            "since": options["since"] or time.time(),
+            "here": ["localhost"] if found.waiting or found.starts else [],
+            "waiting": list(found.waiting),
+            "starts": {name: epo.facts(cluster, uuids) for name, uuids in found.starts.items()},
+            "missed": list(found.missed),
+            "stands": _stands(changes.apply_all(cluster, stated, now=time.time())),
+        }
+
+
+def _answered(told: Mapping[str, Any], nodes: Mapping[str, str]) -> list[str]:
+    answers = node_results.registered(told, nodes, variable="epo_answer")
+    return [nodes[name] for name, answer in answers.items() if not node_results.failed(answer)]
+
+
+def _running(cluster: clusters.Cluster, told: Mapping[str, Any]) -> list[str]:
+    names = [node.name for node in cluster.nodes.values()]
+    steps = node_results.registered(told, names, variable="epo_step")
+    running = {one["name"] for step in steps.values() for one in step.get("results", []) if one["running"]}
+    return [uuid for uuid, one in cluster.instances.items() if one.name in running]
+
+
+def _stated(found: epo.Return, *, ends: bool, is_forced: bool) -> list[changes.Change]:
+    """The hold stays until the end, although nothing may be left to wait for."""
+    if ends and is_forced and found.stated:
+        return [one for one in found.stated if not isinstance(one, changes.EpoStands)] + [changes.EpoGone()]
+    return [one for one in found.stated if ends or not isinstance(one, changes.EpoGone)]
+
+
+def _stands(cluster: clusters.Cluster) -> str:
+    known = cluster.maintenance.epo
+    if known is None:
+        return "maintenance goes on"
+    return (
+        f"maintenance is held: {len(known.nodes)} nodes and {len(known.instances)} instances are still to return; "
+        "`roundsman cluster epo --on` goes on with them"
+    )

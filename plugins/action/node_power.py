@@ -1,0 +1,112 @@
+"""The action `node_power`: one power command at the BMCs of many nodes, recorded as far as it was read back."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from ansible.plugins.action import ActionBase
+
+from ..module_utils.domain import changes, errors, power, power_record
+from ..plugin_utils import holding, power_looks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+BATCH = 10
+_SPEC = {
+    "command": {"type": "str", "required": True, "choices": ["status", "on", "off", "cycle"]},
+    "targets": {"type": "list", "elements": "dict", "required": True},
+    "refused": {"type": "dict", "default": {}},
+    "looks": {"type": "dict", "default": {}},
+    "delay": {"type": "float", "default": 0.0},
+    "expected": {"type": "str", "default": ""},
+    "credentials_file": {"type": "str", "required": True},
+}
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+    """Command nodes (`uuid`, `name`, `driver`) together, or ten at a time with a delay (seconds) between.
+
+    `refused` are nodes that are left alone, and why; `looks` what was seen of those that were looked at. The result has
+    an outcome for each node, `unconfirmed` a line for each that is not as it should be, `summary` a few words for all.
+    """
+
+    _requires_connection = False
+    _VALID_ARGS = frozenset(_SPEC)
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
+        command, variables = power.Command(options["command"]), task_vars or {}
+        refused = {**options["refused"], **self._objections(options, variables)}
+        targets = [one for one in options["targets"] if one["name"] not in refused]
+        outcomes = [power_looks.refused(command, name, text) for name, text in refused.items()]
+        troubles: list[str] = []
+        batches = _batches(targets, whole=command is not power.Command.ON or not options["delay"])
+        for number, batch in enumerate(batches, start=1):
+            told = self._commanded(command, batch, options, variables)
+            outcomes += told
+            troubles += self._recorded(batch, told, variables)
+            if number < len(batches) and any(one.sent for one in told):
+                time.sleep(options["delay"])
+        return {**result, **_told(outcomes, troubles, expected=options["expected"])}
+
+    def _objections(self, options: Mapping[str, Any], variables: dict[str, Any]) -> dict[str, str]:
+        """Whoever runs something, or nobody could look at and does not read off, keeps its power."""
+        silent = power_looks.silent(options["looks"])
+        among = [one for one in options["targets"] if one["name"] in silent]
+        read = self._commanded(power.Command.STATUS, among, options, variables) if among else []
+        return power_looks.objections(options["looks"], read=read)
+
+    def _commanded(
+        self,
+        command: power.Command,
+        targets: Sequence[Mapping[str, Any]],
+        options: Mapping[str, Any],
+        variables: dict[str, Any],
+    ) -> list[power.Outcome]:
+        args = {
+            "command": command.value,
+            "credentials_file": options["credentials_file"],
+            "nodes": [one["name"] for one in targets],
+            "drivers": {one["name"]: one["driver"] for one in targets},
+        }
+        told = self._execute_module("roundsman.cluster.oob_power", args, task_vars=variables)
+        if "results" in told:
+            return [power.parse_outcome(one) for one in told["results"]]
+        text = str(told.get("msg", "the module gave no results"))
+        return [power_looks.refused(command, one["name"], text) for one in targets]
+
+    def _recorded(
+        self, targets: Sequence[Mapping[str, Any]], outcomes: Sequence[power.Outcome], variables: dict[str, Any]
+    ) -> list[str]:
+        """Record what was confirmed; returns what stands against it."""
+        uuids = {one["name"]: one["uuid"] for one in targets}
+        known = [(one.name, power_record.recorded(one)) for one in outcomes]
+        stated = [changes.NodePowered(uuids[name], powered=value) for name, value in known if value is not None]
+        if not stated or self._task.check_mode:
+            return []
+        try:
+            play = holding.play(str(variables.get("roundsman_root", "/")), pid=os.getppid())
+            holding.record(play, *stated, now=time.time())
+        except errors.RoundsmanError as error:
+            return [f"the power of {', '.join(uuids)} could not be recorded: {error}"]
+        return []
+
+
+def _batches(targets: list[dict[str, Any]], *, whole: bool) -> list[list[dict[str, Any]]]:
+    size = len(targets) or 1 if whole else BATCH
+    return [targets[start : start + size] for start in range(0, len(targets), size)]
+
+
+def _told(outcomes: Sequence[power.Outcome], troubles: Sequence[str], *, expected: str) -> dict[str, Any]:
+    ordered = power_looks.ordered(outcomes)
+    lines = [power_record.shortfall(one) or power_record.mismatch(one, expected=expected) for one in ordered]
+    return {
+        "changed": any(one.changed for one in outcomes),
+        "results": [one.as_dict() for one in ordered],
+        "unconfirmed": [*filter(None, lines), *troubles],
+        "summary": power_record.summary(ordered),
+    }
