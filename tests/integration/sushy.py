@@ -1,4 +1,4 @@
-"""The Redfish emulator of OpenStack's sushy-tools, over TLS: one system, whose power takes 1 to 11 s to change."""
+"""The Redfish emulator of OpenStack's sushy-tools, which nobody here wrote, over TLS: one system, and one user."""
 
 from __future__ import annotations
 
@@ -11,20 +11,25 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.remote import certificate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
     from typing import IO
 
 ADDRESS = "127.0.78.1"
 USERNAME, PASSWORD = "admin", "s3cret"
 # PASSWORD by bcrypt, as htpasswd writes it, with the fewest rounds: each request is checked anew.
 USERS = f"{USERNAME}:$2b$04$fX/FztdOlOfEM3Pgdvfrrusvv51HeqFlhpe533zhkvfxVtF00WNJK\n"
-PROGRAM = Path(sys.executable).with_name("sushy-emulator")
+# Its power would take 1 to 11 s to change, by chance.
+PROGRAM = """import random, sys
+random.randint = lambda low, high: 2
+from sushy_tools.emulator.main import main
+sys.exit(main())
+"""
 CONFIG = """
 SUSHY_EMULATOR_LISTEN_IP = "{address}"
 SUSHY_EMULATOR_LISTEN_PORT = {port}
@@ -62,7 +67,9 @@ def running(folder: Path, *, power: str = "On") -> Iterator[Bmc]:
         CONFIG.format(address=ADDRESS, port=port, certificate=own, folder=folder, power=power)
     )
     with subprocess.Popen(
-        [PROGRAM, "--config", folder / "config"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        [sys.executable, "-c", PROGRAM, "--config", folder / "config"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     ) as process:
         assert process.stderr is not None
         said = _Said(process.stderr)

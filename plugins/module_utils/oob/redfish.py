@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import List, Optional, Sequence
 
 from ..domain import bmc, errors, power
-from . import children, description, operation, pyghmi_library, redfish_connection
+from . import children, description, operation, pyghmi_library, redfish_connection, redfish_web
 
 WIDTH = 64
 _FINGERPRINT = re.compile("sha256:[0-9a-fA-F]{64}")
@@ -35,9 +35,7 @@ def check(target: power.Target) -> None:
         ipaddress.ip_address(target.address)
     except ValueError as error:
         raise errors.InvalidInput(f"{target.name}: the BMC address {target.address!r} is not an IP address") from error
-    if target.certificate not in {"", redfish_connection.ANY_CERTIFICATE} and not _FINGERPRINT.fullmatch(
-        target.certificate
-    ):
+    if target.certificate not in {"", redfish_web.ANY_CERTIFICATE} and not _FINGERPRINT.fullmatch(target.certificate):
         raise errors.InvalidInput(
             f"{target.name}: certificate is neither empty, sha256:FINGERPRINT (64 hexadecimal digits) nor any"
         )

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import socket
 import ssl
-import urllib.parse
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
 
 from ..domain import bmc, errors, health, power
-from . import pyghmi_library
+from . import pyghmi_library, redfish_web
 
-PORT = 443
-ANY_CERTIFICATE = "any"
-SESSIONS = "/redfish/v1/SessionService/Sessions"
 _RESETS: Mapping[power.Command, Sequence[str]] = {
     power.Command.ON: ("On", "ForceOn"),
     power.Command.OFF: ("ForceOff",),
@@ -22,7 +17,7 @@ _RESETS: Mapping[power.Command, Sequence[str]] = {
     power.Command.SOFT_OFF: ("GracefulShutdown",),
 }
 _STATES: Mapping[str, power.State] = {"On": power.State.ON, "Off": power.State.OFF}
-_LOGIN_WORDS = ("unauthorized", "401", "credential", "password", "access denied", "privilege")
+_BUSY = frozenset({http.HTTPStatus.SERVICE_UNAVAILABLE, http.HTTPStatus.TOO_MANY_REQUESTS})
 Told = TypeVar("Told")
 
 
@@ -32,6 +27,7 @@ class Bmc:
     def __init__(self, target: power.Target) -> None:
         self._target = target
         self._failures: Any = pyghmi_library.exceptions()
+        self._watch = redfish_web.Watch()
         self._connection: Any = None
 
     async def state(self) -> power.State:
@@ -79,20 +75,15 @@ class Bmc:
         return self._guarded(read)
 
     def close(self) -> None:
-        """Give the BMC its session back; it has few, and keeps each for half an hour. Nobody waits for a failure."""
-        connection, self._connection = self._connection, None
-        location = getattr(connection, "session_location", None)
-        if location:
-            try:
-                connection.wc.grab_rsp(location, method="DELETE").read()
-            except (OSError, http.client.HTTPException):
-                return
+        """Give the BMC its session back."""
+        self._connection = None
+        self._watch.close()
 
     def _guarded(self, ask: Callable[[Any], Told]) -> Told:
-        """Turn what pyghmi raises into PowerFailed, and forget the connection that raised it."""
+        """Turn what pyghmi raises into PowerFailed, and forget a connection that is of no more use."""
         try:
             if self._connection is None:
-                self._connection = self._connected()
+                self._connection = self._watch.connect(self._target)
             return ask(self._connection)
         except self._failures.UnrecognizedCertificate as error:
             raise _failed(power.Reason.AUTH, "the BMC has another certificate than the one that is known") from error
@@ -106,37 +97,16 @@ class Bmc:
         except http.client.HTTPException as error:
             raise _failed(power.Reason.UNREACHABLE, "the BMC broke the connection off") from error
         except (self._failures.PyghmiException, LookupError, TypeError, ValueError, AttributeError) as error:
-            self.close()
-            raise _failed(_reason(str(error)), f"the BMC's answer: {_first_line(str(error))}") from error
-
-    def _connected(self) -> Any:
-        target, wanted = self._target, self._target.certificate
-        trusted: Optional[Callable[[bytes], bool]] = None
-        if wanted == ANY_CERTIFICATE:
-            trusted = lambda _: True  # noqa: E731 -- one of two short rules
-        elif wanted:
-            trusted = lambda found: hashlib.sha256(found).hexdigest() == wanted.partition(":")[2].lower()  # noqa: E731 -- see above
-        library = pyghmi_library.load(pyghmi_library.REDFISH)
-        connection = type("Connection", (library.Command,), {"_get_session_token": _log_in})
-        return connection(target.address, target.username, target.password, trusted, port=target.port or PORT)
-
-
-def _log_in(connection: Any, web: Any) -> None:
-    """Log in as pyghmi does, and remember where the session is: pyghmi could not log out."""
-    answer = web.grab_rsp(SESSIONS, {"UserName": connection.username, "Password": connection.password})
-    answer.read()
-    token = answer.getheader("X-Auth-Token")
-    if token:
-        connection.xauthtoken = token
-        connection.session_location = urllib.parse.urlsplit(answer.getheader("Location") or "").path
-        for one in (web, connection.wc):
-            one.stdheaders.pop("Authorization", None)
-            one.stdheaders["X-Auth-Token"] = token
+            status = self._watch.status
+            if status in redfish_web.NO_LOGIN or not getattr(self._connection, "sysurl", None):
+                self.close()
+            raise _failed(_reason(status, str(error)), _text(status, str(error))) from error
 
 
 def _system(connection: Any) -> Any:
     if not connection.sysurl:
-        raise _failed(power.Reason.REFUSED, "the BMC names no system")
+        # Also after an error, which pyghmi keeps to itself.
+        raise pyghmi_library.exceptions().PyghmiException("no system")
     return connection._do_web_request(connection.sysurl, cache=False)  # noqa: SLF001 -- get_power fails on null
 
 
@@ -164,17 +134,17 @@ def _bad_parts(connection: Any) -> Sequence[health.Item]:
     ]
 
 
-def _reason(text: str) -> power.Reason:
-    low = text.lower()
-    if any(word in low for word in _LOGIN_WORDS):
-        return power.Reason.AUTH
-    if "target unavailable" in low:
+def _reason(status: int, text: str) -> power.Reason:
+    if "target unavailable" in text.lower():  # what pyghmi makes of a connection that broke off
         return power.Reason.UNREACHABLE
-    return power.Reason.BUSY if "503" in low or "not ready" in low else power.Reason.REFUSED
+    if status in redfish_web.NO_LOGIN:
+        return power.Reason.AUTH
+    return power.Reason.BUSY if status in _BUSY else power.Reason.REFUSED
 
 
-def _first_line(text: str) -> str:
-    return (text.strip().splitlines() or ["nothing"])[0][:200]
+def _text(status: int, text: str) -> str:
+    line = (text.strip().splitlines() or ["nothing"])[0][:200]
+    return f"the BMC's answer: {line}" + ("" if 200 <= status < 300 else f" (HTTP status {status})")  # noqa: PLR2004 - success
 
 
 def _failed(reason: power.Reason, text: str) -> errors.PowerFailed:

@@ -1,0 +1,94 @@
+"""pyghmi's connection to a Redfish service, watched: what HTTP said last, and which session is to be given back."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import urllib.parse
+from typing import TYPE_CHECKING, Any, Callable, Optional
+
+from . import pyghmi_library
+
+if TYPE_CHECKING:
+    from ..domain import power
+
+PORT = 443
+ANY_CERTIFICATE = "any"
+SESSIONS = "/redfish/v1/SessionService/Sessions"
+NO_LOGIN = frozenset({http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN})
+
+
+class Watch:
+    """What is known of one connection; `status` is that of the last answer, 0 before there is one.
+
+    pyghmi's errors carry no status, and it cannot log out.
+    """
+
+    def __init__(self) -> None:
+        self.status = 0
+        self._session: Any = None
+
+    def connect(self, target: power.Target) -> Any:
+        """A `pyghmi.redfish.command.Command`, logged in; it raises what that one raises."""
+        self.close()
+        library = pyghmi_library.load(pyghmi_library.REDFISH)
+        watched = property(
+            lambda one: one.watched_web, lambda one, web: setattr(one, "watched_web", self._watched(web))
+        )
+        kind = type("Connection", (library.Command,), {"wc": watched, "_get_session_token": self._log_in})
+        trusted = _trusted(target.certificate)
+        return kind(target.address, target.username, target.password, trusted, port=target.port or PORT)
+
+    def close(self) -> None:
+        """Give the BMC its session back; it has few, and keeps each for half an hour. Nobody waits for a failure."""
+        session, self._session = self._session, None
+        if session is not None:
+            web, path = session
+            try:
+                web.grab_rsp(path, method="DELETE").read()
+            except (OSError, http.client.HTTPException):
+                return
+
+    def _watched(self, web: Any) -> Any:
+        """Note what each answer's status is, of its copies too: pyghmi asks each question with a new one."""
+        ask, copy = web.grab_json_response_with_status, web.dupe
+
+        def asked(*arguments: Any, **options: Any) -> Any:
+            told = ask(*arguments, **options)
+            self.status = told[1]
+            return told
+
+        web.grab_json_response_with_status = asked
+        web.dupe = lambda *arguments, **options: self._watched(copy(*arguments, **options))
+        return web
+
+    @property
+    def _log_in(self) -> Callable[[Any, Any], None]:
+        """Log in as pyghmi does; a service without sessions takes user and password with each question."""
+
+        def log_in(connection: Any, web: Any) -> None:
+            answer = web.grab_rsp(SESSIONS, {"UserName": connection.username, "Password": connection.password})
+            answer.read()
+            self.status = answer.status
+            if answer.status in NO_LOGIN:
+                raise pyghmi_library.exceptions().PyghmiException("access denied")
+            token = answer.getheader("X-Auth-Token")
+            if token:
+                connection.xauthtoken = token
+                for one in (web, connection.wc):
+                    one.stdheaders.pop("Authorization", None)
+                    one.stdheaders["X-Auth-Token"] = token
+                path = urllib.parse.urlsplit(answer.getheader("Location") or "").path
+                self._session = (connection.wc, path) if path else None
+
+        return log_in
+
+
+def _trusted(wanted: str) -> Optional[Callable[[bytes], bool]]:
+    """How to know the BMC's certificate: None is by the authorities that this machine knows."""
+    if not wanted:
+        return None
+    if wanted == ANY_CERTIFICATE:
+        return lambda _: True
+    fingerprint = wanted.partition(":")[2].lower()
+    return lambda found: hashlib.sha256(found).hexdigest() == fingerprint
