@@ -123,10 +123,15 @@ def _chosen(command: power.Command, *, offered: Sequence[str]) -> Optional[str]:
 
 def _bad_parts(connection: Any) -> Sequence[health.Item]:
     """What pyghmi finds not to be well; that a part without health is among it says nothing of the part."""
-    oem = connection.oem
+    oem, system = connection.oem, connection.sysinfo
     # A system may lack these, which pyghmi does not expect.
-    for key, nothing in (("PCIeDevices", []), ("PCIeFunctions", []), ("MemorySummary", {})):
-        connection.sysinfo.setdefault(key, nothing)
+    for key in ("PCIeDevices", "PCIeFunctions"):
+        system.setdefault(key, [])
+    for key in ("ProcessorSummary", "MemorySummary"):
+        summary = system.get(key) or {}
+        status = summary.get("Status") or {}
+        known = status.get("HealthRollup") or status.get("Health") or "Unknown"
+        system[key] = {**summary, "Status": {**status, "Health": known}}
     found = [(str(one.name), one.health, one.states) for one in oem.get_health(connection)["badreadings"]]
     return [
         health.Item(name, health.of_reading(bits, is_available=bool(bits) and "Unknown" not in states))
