@@ -40,6 +40,7 @@ check: setup ## linters and types
 	$(TOOLS) ansible-lint --offline --strict --profile production -q
 
 bench: setup ## what a round costs, in ratios
+	PYTHONPATH=. $(BIN)/python tests/bench/power.py
 	PYTHONPATH=. $(BIN)/python tests/bench/one_opcode.py
 	PYTHONPATH=. $(BIN)/python tests/bench/round.py
 	PYTHONPATH=. $(BIN)/python tests/bench/configuration.py
