@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..plugins.module_utils.domain import changes, errors
 from ..plugins.plugin_utils import replication
 from ..plugins.plugin_utils.config import store
-from . import faults
+from . import audit, faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,18 +42,21 @@ class Configuration:
         """The last durable version."""
         return self._current
 
-    async def commit(self, decide: Callable[[clusters.Cluster], Sequence[changes.Change]]) -> clusters.Cluster:
-        """Apply what `decide` says of the newest version, and return when it is durable.
+    async def commit(
+        self, decide: Callable[[clusters.Cluster], Sequence[changes.Change]], *, by: str = "the daemon"
+    ) -> clusters.Cluster:
+        """Apply what `decide` says of the newest version, and return when it is durable; `by` is for the audit log.
 
         Raises:
             Refused, InvalidInput: from `decide` or a change; nothing is changed.
             StoreFailed: it could not be written; nothing is changed.
         """
-        stated = list(decide(self._head))
-        after = changes.apply_all(self._head, stated, now=self._clock())
-        if after is self._head and after is self._current:
+        before, stated = self._head, list(decide(self._head))
+        after = changes.apply_all(before, stated, now=self._clock())
+        if after is before and after is self._current:
             return after
         await self._follow(after)
+        audit.power_changes(before, after, by=by)
         return after
 
     async def replace(self, cluster: clusters.Cluster) -> clusters.Cluster:
@@ -63,8 +66,10 @@ class Configuration:
             StoreFailed: it could not be written; nothing is changed.
         """
         now = self._clock()
-        after = dataclasses.replace(cluster, serial_no=max(cluster.serial_no, self._head.serial_no) + 1, mtime=now)
+        before = self._head
+        after = dataclasses.replace(cluster, serial_no=max(cluster.serial_no, before.serial_no) + 1, mtime=now)
         await self._follow(after)
+        audit.power_changes(before, after, by="an import of the configuration")
         return after
 
     async def _follow(self, after: clusters.Cluster) -> None:

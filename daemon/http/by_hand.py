@@ -58,7 +58,7 @@ def add(routes: APIRouter, service: Service) -> None:
         held = service.desk.table.locks_of(owner)
         for change in stated:
             locks.refuse_unless_alone(held, recording.lock_of(change))
-        await service.configuration.commit(lambda _: stated)
+        await service.configuration.commit(lambda _: stated, by=owner.name)
         service.rounds.wake()
         return Json({"recorded": True})
 

@@ -67,7 +67,7 @@ def _readable(routes: APIRouter, service: Service) -> None:
 
     @routes.get("/jobs/{job}", response_model=dict[str, Any])
     async def info(job: Number) -> Response:
-        return Json(fields.ganeti(service.queue.find(job)))
+        return Json(fields.whole(service.queue.find(job)))
 
 
 def _waiting(routes: APIRouter, service: Service) -> None:
@@ -79,7 +79,7 @@ def _waiting(routes: APIRouter, service: Service) -> None:
         if body is not None:
             return Json(await _changed(service, job, body, seconds=seconds))
         await service.queue.wait(job, seconds=seconds)
-        return Json(fields.ganeti(service.queue.find(job)))
+        return Json(fields.whole(service.queue.find(job)))
 
 
 async def _changed(service: Service, job: int, known: Change, *, seconds: float) -> dict[str, Any] | None:

@@ -19,6 +19,7 @@ from . import (
     jobs,
     lock_table,
     modify,
+    node_power,
     nodes,
     queries,
     queue,
@@ -43,6 +44,7 @@ def router(service: Service) -> APIRouter:
     snapshots = Snapshots(lambda: service.configuration.current)
     cluster.add(routes, service)
     nodes.add(routes, service, snapshots)
+    node_power.add(routes, service)
     instances.add(routes, service, snapshots)
     groups.add(routes, snapshots)
     tags.add(routes, service)

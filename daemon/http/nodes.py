@@ -1,4 +1,4 @@
-"""Nodes: what they are, their roles and power, and how instances leave them."""
+"""Nodes: what they are, their roles, and how instances leave them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,6 @@ Role = Annotated[
 ]
 
 
-class Power(bodies.JobBody):
-    """A power command for a node."""
-
-    command: Literal["on", "off", "cycle", "status"]
-    force: bool = False
-
-
 class Evacuate(bodies.JobBody):
     """Which instances leave; the daemon's planner chooses where to, whatever `iallocator` says."""
 
@@ -60,7 +53,6 @@ def add(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
     """All resources below `/nodes`."""
     _readable(routes, service, snapshots)
     _role(routes, service)
-    _power(routes, service)
     _moves(routes, service)
 
 
@@ -100,34 +92,6 @@ def _role(routes: APIRouter, service: Service) -> None:
         opcodes = submissions.role(service.configuration.current, name, body, force=asked.force)
         reason = asked.because(f"node {body}")
         return Json((await submissions.submit(service, opcodes, reason=reason, dry_run=asked.dry_run)).id)
-
-
-def _power(routes: APIRouter, service: Service) -> None:
-    @routes.get("/nodes/{name}/power", response_model=dict[str, Any])
-    async def power(name: str) -> Response:
-        cluster = service.configuration.current
-        node = cluster.node(name)
-        has_oob = clusters.parameter(cluster, node, "oob_program") is not None
-        at_work = [
-            job.id
-            for job in service.queue.jobs.values()
-            if not job.is_final
-            and any(one.kind == "power" and one.params.get("node") == node.uuid for one in job.opcodes)
-        ]
-        return Json({"node": node.name, "powered": node.powered if has_oob else None, "jobs": at_work})
-
-    @routes.put("/nodes/{name}/power", status_code=202, response_model=dict[str, Any])
-    async def change(name: str, body: Power, asked: asking.Parameters) -> Response:
-        force = body.force or asked.force
-        opcodes = submissions.power(service.configuration.current, name, body.command, force=force)
-        job = await submissions.submit(
-            service,
-            opcodes,
-            priority=body.priority,
-            reason=asked.because(f"node power {body.command}"),
-            dry_run=asked.dry_run,
-        )
-        return Json(views.job(job), status_code=202)
 
 
 def _moves(routes: APIRouter, service: Service) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import changes, errors, roles
 from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.plugin_utils.opcodes import node_power
 from ..jobs import values
 from . import asking
 
@@ -57,18 +58,54 @@ def _refuse_beyond_the_pool(cluster: clusters.Cluster, node: clusters.Node) -> N
         raise errors.Refused(f"{node.name} would be no candidate: the pool has its {size}, or it is not master_capable")
 
 
-def power(cluster: clusters.Cluster, name: str, command: str, *, force: bool) -> list[values.Opcode]:
-    """The opcode that changes or reads a node's power.
+def power(
+    cluster: clusters.Cluster,
+    names: Sequence[str],
+    command: str,
+    *,
+    force: bool = False,
+    offline: bool = False,
+    delay: float = 0.0,
+    check: bool = False,
+) -> list[values.Opcode]:
+    """The opcode that changes or reads the power of nodes together; with `offline` those that are off leave service.
 
     Raises:
-        NotFound: there is no such node. Refused: it has no BMC, or it is the master.
+        NotFound: there is no such node. Refused: one has no BMC, or is the master whose power is to be taken.
     """
-    node = cluster.node(name)
-    if clusters.parameter(cluster, node, "oob_program") is None:
-        raise errors.Refused(f"Node {node.name} does not support OOB commands")
-    if command in {"off", "cycle"} and node.uuid == cluster.cluster.master_node:
-        raise errors.Refused(f"{node.name} is the master: its power cannot be taken from here")
-    return [values.Opcode("power", {"node": node.uuid, "command": command, "force": force})]
+    nodes = _with_oob(cluster, names)
+    if command in node_power.TAKING:
+        for one in nodes:
+            if one.uuid == cluster.cluster.master_node:
+                raise errors.Refused(node_power.master_objection(cluster, one, command))
+    wanted = {"force": force, "delay": delay, "check": check}
+    params = {"command": command, **{name: value for name, value in wanted.items() if value}}
+    opcodes = [values.Opcode("power", {**_at(nodes), **params})]
+    if offline and command == "off" and not check:
+        left = [one for one in nodes if not one.offline]
+        opcodes += [values.Opcode("node_role", {"node": one.uuid, "offline": True, "force": force}) for one in left]
+    return opcodes
+
+
+def health(cluster: clusters.Cluster, names: Sequence[str]) -> list[values.Opcode]:
+    """The opcode that reads the health of nodes together.
+
+    Raises:
+        NotFound: there is no such node. Refused: one has no BMC.
+    """
+    return [values.Opcode("health", _at(_with_oob(cluster, names)))]
+
+
+def _with_oob(cluster: clusters.Cluster, names: Sequence[str]) -> list[clusters.Node]:
+    nodes = list({one.uuid: one for one in map(cluster.node, names)}.values())
+    lacking = [one.name for one in nodes if clusters.parameter(cluster, one, "oob_program") is None]
+    if lacking:
+        raise errors.Refused("; ".join(node_power.NO_OOB.format(name) for name in lacking))
+    return nodes
+
+
+def _at(nodes: Sequence[clusters.Node]) -> dict[str, Any]:
+    return {"node": nodes[0].uuid} if len(nodes) == 1 else {"nodes": [one.uuid for one in nodes]}
 
 
 async def submit(
@@ -106,5 +143,6 @@ def _job(service: Service, opcodes: Sequence[values.Opcode], *, trail: Sequence[
 
 def _names(cluster: clusters.Cluster, opcodes: Sequence[values.Opcode]) -> dict[str, str]:
     named: dict[str, Any] = {**cluster.nodegroups, **cluster.nodes, **cluster.instances}
-    uuids = {value for one in opcodes for value in one.params.values() if isinstance(value, str)}
+    given = [value for one in opcodes for value in one.params.values()]
+    uuids = {str(one) for value in given for one in (value if isinstance(value, list) else [value])}
     return {one: named[one].name for one in sorted(uuids) if one in named}

@@ -67,7 +67,7 @@ class Inside:
                 result = [{"change": type(one).__name__, **dataclasses.asdict(one)} for one in stated]
             return [] if is_dry else stated
 
-        await self._ports.configuration.commit(decide)
+        await self._ports.configuration.commit(decide, by=f"job {job}")
         self._end(job, index, result, text="\n".join(lines))
 
     async def submit(self, job: int, index: int, made: contract.SubmitKind) -> None:

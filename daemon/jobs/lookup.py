@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import connection_tries
-from ...plugins.plugin_utils.opcodes import contract
+from ...plugins.plugin_utils.opcodes import contract, node_power
 from ...plugins.plugin_utils.opcodes.instance_facts import instance_variables
 from . import process, settling, task_log
 from .runs import run_spec
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from ...plugins.module_utils.domain.locks import Mode
@@ -68,8 +69,8 @@ class FindInstance:
     def files(self) -> dict[str, str]:
         return {}
 
-    def about(self) -> str:
-        return self.instance
+    def about(self) -> tuple[str, ...]:
+        return (self.instance,)
 
     def told(self, cluster: clusters.Cluster) -> str:
         instance = cluster.instance(self.instance)
@@ -78,41 +79,41 @@ class FindInstance:
 
 @dataclass(frozen=True)
 class FindPower:
-    """Read the power of a node at its BMC, which is sent no command, and record it."""
+    """Read the power of nodes at their BMCs, which are sent no command, and record it."""
 
     kind: ClassVar[str] = "find_power"
     time_limit: ClassVar[int] = 300
-    node: str
+    nodes: tuple[str, ...]
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
-        return {f"node/{self.node}": contract.EXCLUSIVE}
+        return {f"node/{uuid}": contract.EXCLUSIVE for uuid in self.nodes}
 
     def moot(self, _cluster: clusters.Cluster) -> str:
         return ""
 
     def hosts(self, _cluster: clusters.Cluster) -> list[str]:
-        return [self.node]
+        return []
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        return {"node": contract.node_variables(cluster, self.node)}
+        return {"node_targets": [node_power.bmc_variables(cluster, cluster.node(uuid)) for uuid in self.nodes]}
 
     def files(self) -> dict[str, str]:
         return {}
 
-    def about(self) -> str:
-        return self.node
+    def about(self) -> tuple[str, ...]:
+        return self.nodes
 
     def told(self, cluster: clusters.Cluster) -> str:
-        node = cluster.node(self.node)
-        return f"{node.name} is {'on' if node.powered else 'off'}"
+        found = [cluster.node(uuid) for uuid in self.nodes]
+        return ", ".join(f"{one.name} is {'on' if one.powered else 'off'}" for one in found)
 
 
 def after(lost: contract.PlayKind, cluster: clusters.Cluster) -> Look | None:
     """What to look at after an opcode was lost; None when there is nothing, or it is not in the cluster any more."""
-    subject = lost.about()
-    if subject in cluster.instances:
-        return instance(cluster, subject, beside=lost.hosts(cluster))
-    return power(cluster, subject)
+    subjects = lost.about()
+    if len(subjects) == 1 and subjects[0] in cluster.instances:
+        return instance(cluster, subjects[0], beside=lost.hosts(cluster))
+    return power(cluster, subjects)
 
 
 def instance(cluster: clusters.Cluster, uuid: str, *, beside: list[str]) -> Look:
@@ -121,12 +122,11 @@ def instance(cluster: clusters.Cluster, uuid: str, *, beside: list[str]) -> Look
     return FindInstance(uuid, tuple(node for node in nodes if node in cluster.nodes))
 
 
-def power(cluster: clusters.Cluster, uuid: str) -> Look | None:
-    """Read the power of a node, if there is such a node, and it has a BMC."""
-    node = cluster.nodes.get(uuid)
-    if node is None or clusters.parameter(cluster, node, "oob_program") is None:
-        return None
-    return FindPower(uuid)
+def power(cluster: clusters.Cluster, nodes: Sequence[str]) -> Look | None:
+    """Read the power of those of these nodes (UUIDs) that are there, and have a BMC."""
+    there = [cluster.nodes[uuid] for uuid in nodes if uuid in cluster.nodes]
+    found = [one.uuid for one in there if clusters.parameter(cluster, one, "oob_program") is not None]
+    return FindPower(tuple(found)) if found else None
 
 
 async def carry_out(look: Look, *, folder: Path, ports: Ports, owner: holders.Owner) -> str:
@@ -162,7 +162,7 @@ async def _tried(look: Look, *, folder: Path, ports: Ports, owner: holders.Owner
     ports.processes.start(folder, spec)
     await ports.processes.ended(folder)
     found = settling.settle(folder)
-    refused = await settling.commit(found, ports=ports)
+    refused = await settling.commit(found, ports=ports, by=owner.name)
     if not found.succeeded:
         return found.text, ""
     return "; ".join(refused), found.text or look.told(ports.configuration.current)

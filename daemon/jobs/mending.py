@@ -40,7 +40,7 @@ async def clear_up(ports: Ports, job: int, owner: holders.Owner) -> str:
 
 async def _settled(ports: Ports, run: Path, held: Mapping[str, Mode], owner: holders.Owner) -> str:
     settlement = settling.settle(run)
-    refused = await settling.commit(settlement, ports=ports)
+    refused = await settling.commit(settlement, ports=ports, by=owner.name)
     told = [f"its last run: {settlement.text or 'success'}", *refused]
     if not settlement.succeeded:
         looks = _looks(ports.configuration.current, held)
@@ -51,8 +51,8 @@ async def _settled(ports: Ports, run: Path, held: Mapping[str, Mode], owner: hol
 def _looks(cluster: clusters.Cluster, held: Mapping[str, Mode]) -> list[lookup.Look]:
     instances = [one for one in _named(held, "instance", only=Mode.EXCLUSIVE) if one in cluster.instances]
     looks = [lookup.instance(cluster, one, beside=_named(held, "node")) for one in instances]
-    powers = (lookup.power(cluster, one) for one in _named(held, "node", only=Mode.EXCLUSIVE))
-    return [*looks, *(one for one in powers if one is not None)]
+    power = lookup.power(cluster, _named(held, "node", only=Mode.EXCLUSIVE))
+    return looks if power is None else [*looks, power]
 
 
 def _named(held: Mapping[str, Mode], level: str, *, only: Mode | None = None) -> list[str]:

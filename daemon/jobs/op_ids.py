@@ -9,6 +9,7 @@ OP_IDS = {
     "startup": "OP_INSTANCE_STARTUP",
     "shutdown": "OP_INSTANCE_SHUTDOWN",
     "power": "OP_OOB_COMMAND",
+    "health": "OP_OOB_COMMAND",
     "node_role": "OP_NODE_SET_PARAMS",
     "node_modify": "OP_NODE_SET_PARAMS",
     "group_modify": "OP_GROUP_SET_PARAMS",

@@ -97,11 +97,14 @@ def _play(run: Path, spec: dict[str, Any]) -> dict[str, Any]:
 
     failures: list[str] = []
     said: list[str] = []
+    values: list[Any] = []
     log = task_log.Writer(run)
 
     def listen(event: dict[str, Any]) -> bool:
         data = event.get("event_data", {})
-        said.extend(filter(None, [data.get("artifact_data", {}).get("roundsman_text")]))
+        artifacts = data.get("artifact_data", {})
+        said.extend(filter(None, [artifacts.get("roundsman_text")]))
+        values.extend(artifacts[name] for name in ("roundsman_value",) if name in artifacts)
         if event.get("event") in FAILURES and not data.get("ignore_errors"):
             failures.append(_failure(data, is_unreachable=event["event"] == "runner_on_unreachable"))
         log.event(event)
@@ -123,7 +126,8 @@ def _play(run: Path, spec: dict[str, Any]) -> dict[str, Any]:
         return {"status": "error", "text": f"ansible-runner failed: {error}"}
     text = "; ".join(said) if runner.rc == 0 else _summary(failures, runner, run)
     status = "success" if runner.rc == 0 else "error"
-    return {"status": status, "rc": runner.rc, "text": text[:TEXT_LIMIT]}
+    value = {"value": values[-1]} if values else {}
+    return {"status": status, "rc": runner.rc, "text": text[:TEXT_LIMIT], **value}
 
 
 def _forget_environment(run: Path) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .. import faults
+from ...plugins.plugin_utils.opcodes import contract
+from .. import audit, faults
 from . import lookup, process, settling, values
 from .runs import run_spec
 
 if TYPE_CHECKING:
-    from ...plugins.plugin_utils.opcodes import contract
     from ..locks import holders
     from .book import Book
     from .ports import Ports
@@ -44,14 +44,18 @@ async def _settle(
     folder = ports.store.run_folder(job, index)
     faults.point("before-settling")
     settlement, standing = settling.settle(folder), process.standing(folder)
-    refused = await settling.commit(settlement, ports=ports)
+    refused = await settling.commit(settlement, ports=ports, by=owner.name)
     text = "; ".join(filter(None, [settlement.text, *refused]))
     status = values.Status.SUCCESS if settlement.succeeded and not refused else values.Status.ERROR
     if book.jobs[job].canceling and standing is not process.Standing.ENDED:
         text, status = f"canceled while it ran: {text}", values.Status.CANCELED
-    if not settlement.succeeded and standing is not process.Standing.NEVER_RAN:
+    # A play that failed with a value has told what it found itself: nothing is left to look at.
+    if not settlement.succeeded and settlement.value is None and standing is not process.Standing.NEVER_RAN:
         look = lookup.after(made, ports.configuration.current)
         if look is not None:
             text += "; " + await lookup.carry_out(look, folder=folder / "lookup", ports=ports, owner=owner)
     ports.store.settled(job, index)
-    book.end(job, index, status, text)
+    # Before the end is written: a crash between has it logged twice, never not at all.
+    if settlement.value is not None and isinstance(made, contract.NoticeKind):
+        audit.notices(made.notices(settlement.value), by=owner.name)
+    book.end(job, index, status, text, result=settlement.value)

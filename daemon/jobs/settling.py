@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import changes, errors
 from ...plugins.plugin_utils import run_records
@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settlement:
-    """How a run ended: whether it succeeded, what it says, what it recorded, and what of that cannot be read."""
+    """How a run ended: whether it succeeded, what it says, what it recorded, and what of that cannot be read.
+
+    `value` is the JSON value that its play left, or None.
+    """
 
     succeeded: bool
     text: str
     recorded: list[changes.Change]
     unreadable: list[str]
+    value: Any = None
 
 
 def settle(run: Path) -> Settlement:
@@ -31,13 +35,14 @@ def settle(run: Path) -> Settlement:
     stands = process.standing(run)
     # What is left of the run, such as a module whose play was killed, may still act and record: it ends first.
     process.end_all_of(run)
-    succeeded, text, expected = _result(run, stands)
-    recorded = run_records.recorded(run, expected=expected)
-    return Settlement(succeeded, text, recorded.changes, recorded.unreadable)
+    told = _result(run, stands)
+    recorded = run_records.recorded(run, expected=told["changes"])
+    succeeded = told["status"] == "success"
+    return Settlement(succeeded, told["text"], recorded.changes, recorded.unreadable, told["value"])
 
 
-async def commit(settlement: Settlement, *, ports: Ports) -> list[str]:
-    """Commit what a run recorded; returns what of it could not be read, or does not fit the cluster any more.
+async def commit(settlement: Settlement, *, ports: Ports, by: str) -> list[str]:
+    """Commit what a run recorded, for whom; returns what of it could not be read, or does not fit any more.
 
     Raises:
         StoreFailed: it could not be written; to call this again is harmless.
@@ -49,21 +54,22 @@ async def commit(settlement: Settlement, *, ports: Ports) -> list[str]:
         refused[:] = others
         return accepted
 
-    await ports.configuration.commit(applicable)
+    await ports.configuration.commit(applicable, by=by)
     return [*settlement.unreadable, *refused]
 
 
-def _result(run: Path, stands: process.Standing) -> tuple[bool, str, int | None]:
+def _result(run: Path, stands: process.Standing) -> dict[str, Any]:
+    bad: dict[str, Any] = {"status": "error", "changes": None, "value": None}
     if stands is process.Standing.NEVER_RAN:
-        return False, f"its process ended before it began: {_output(run)}", None
+        return {**bad, "text": f"its process ended before it began: {_output(run)}"}
     try:
         result = run_records.result(run)
     except FileNotFoundError:
-        return False, "its process ended without a result: it is lost, and not repeated", None
+        return {**bad, "text": "its process ended without a result: it is lost, and not repeated"}
     except errors.InvalidInput as error:
-        return False, f"{error}: it counts as lost, and is not repeated", None
+        return {**bad, "text": f"{error}: it counts as lost, and is not repeated"}
     # Halves of characters come from a node's connection, and no job file can hold them.
-    return result["status"] == "success", result["text"].encode(errors="replace").decode(), result["changes"]
+    return {**result, "text": result["text"].encode(errors="replace").decode()}
 
 
 def _output(run: Path) -> str:

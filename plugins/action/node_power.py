@@ -22,6 +22,7 @@ _SPEC = {
     "looks": {"type": "dict", "default": {}},
     "delay": {"type": "float", "default": 0.0},
     "expected": {"type": "str", "default": ""},
+    "record_read": {"type": "bool", "default": False},
     "credentials_file": {"type": "str", "required": True},
 }
 
@@ -31,6 +32,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
     `refused` are nodes that are left alone, and why; `looks` what was seen of those that were looked at. The result has
     an outcome for each node, `unconfirmed` a line for each that is not as it should be, `summary` a few words for all.
+    With `record_read` whatever is read is recorded, as after a lost command; else what was asked for and confirmed.
     """
 
     _requires_connection = False
@@ -42,16 +44,19 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         command, variables = power.Command(options["command"]), task_vars or {}
         refused = {**options["refused"], **self._objections(options, variables)}
         targets = [one for one in options["targets"] if one["name"] not in refused]
-        outcomes = [power_looks.refused(command, name, text) for name, text in refused.items()]
+        outcomes = list(power_looks.ordered(power_looks.refused(command, *one) for one in refused.items()))
         troubles: list[str] = []
         batches = _batches(targets, whole=command is not power.Command.ON or not options["delay"])
         for number, batch in enumerate(batches, start=1):
             told = self._commanded(command, batch, options, variables)
             outcomes += told
-            troubles += self._recorded(batch, told, variables)
+            troubles += self._recorded(batch, told, options, variables)
             if number < len(batches) and any(one.sent for one in told):
                 time.sleep(options["delay"])
-        return {**result, **_told(outcomes, troubles, expected=options["expected"])}
+        summary = power_record.doubts(outcomes) if options["record_read"] else power_record.summary(outcomes)
+        summary = f"nothing is sent; it would be: {summary}" if self._task.check_mode else summary
+        failure = {"failed": True, "msg": "; ".join(troubles)} if troubles else {}
+        return {**result, "summary": summary, **_told(outcomes, expected=options["expected"]), **failure}
 
     def _objections(self, options: Mapping[str, Any], variables: dict[str, Any]) -> dict[str, str]:
         """Whoever runs something, or nobody could look at and does not read off, keeps its power."""
@@ -80,11 +85,16 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         return [power_looks.refused(command, one["name"], text) for one in targets]
 
     def _recorded(
-        self, targets: Sequence[Mapping[str, Any]], outcomes: Sequence[power.Outcome], variables: dict[str, Any]
+        self,
+        targets: Sequence[Mapping[str, Any]],
+        outcomes: Sequence[power.Outcome],
+        options: Mapping[str, Any],
+        variables: dict[str, Any],
     ) -> list[str]:
-        """Record what was confirmed; returns what stands against it."""
+        """Record what became true; returns what stands against it."""
         uuids = {one["name"]: one["uuid"] for one in targets}
-        known = [(one.name, power_record.recorded(one)) for one in outcomes]
+        rule = power_record.read if options["record_read"] else power_record.recorded
+        known = [(one.name, rule(one)) for one in outcomes]
         stated = [changes.NodePowered(uuids[name], powered=value) for name, value in known if value is not None]
         if not stated or self._task.check_mode:
             return []
@@ -101,12 +111,11 @@ def _batches(targets: list[dict[str, Any]], *, whole: bool) -> list[list[dict[st
     return [targets[start : start + size] for start in range(0, len(targets), size)]
 
 
-def _told(outcomes: Sequence[power.Outcome], troubles: Sequence[str], *, expected: str) -> dict[str, Any]:
+def _told(outcomes: Sequence[power.Outcome], *, expected: str) -> dict[str, Any]:
     ordered = power_looks.ordered(outcomes)
     lines = [power_record.shortfall(one) or power_record.mismatch(one, expected=expected) for one in ordered]
     return {
         "changed": any(one.changed for one in outcomes),
         "results": [one.as_dict() for one in ordered],
-        "unconfirmed": [*filter(None, lines), *troubles],
-        "summary": power_record.summary(ordered),
+        "unconfirmed": [*filter(None, lines)],
     }

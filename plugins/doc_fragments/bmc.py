@@ -57,4 +57,10 @@ options:
       - A node without an entry, or with one that does not serve, is reported so and stops no other.
     type: list
     elements: str
+  drivers:
+    description:
+      - With O(credentials_file), the drivers of nodes by their names, which go before those of the file.
+      - A node whose driver is the absolute path of a helper program needs no entry.
+    type: dict
+    version_added: 0.1.0
 """

@@ -8,6 +8,8 @@ import logging.handlers
 import os
 from pathlib import Path  # noqa: TC003 - an annotation that readers resolve
 
+AUDIT = "roundsman.audit"
+"""The logger of what people will ask about later: power, and health that is not well."""
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -22,11 +24,11 @@ class _PrivateFile(logging.handlers.WatchedFileHandler):
         )
 
 
-def install(*, level: str, file: Path | None) -> None:
-    """Send the log to standard error, and to a file if one is named.
+def install(*, level: str, file: Path | None, audit: Path | None = None) -> None:
+    """Send the log to standard error, and to a file if one is named; that of `AUDIT` to one of its own too.
 
     Raises:
-        OSError: the file cannot be written.
+        OSError: a file cannot be written.
     """
     root = logging.getLogger()
     handlers: list[logging.Handler] = [logging.StreamHandler()]
@@ -36,3 +38,18 @@ def install(*, level: str, file: Path | None) -> None:
         handler.setFormatter(logging.Formatter(FORMAT))
         root.addHandler(handler)
     root.setLevel(level.upper())
+    if audit is not None:
+        open_audit(audit)
+
+
+def open_audit(file: Path) -> None:
+    """Send what is logged for the audit to a file, whatever the level of the rest.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    handler = _PrivateFile(file)
+    handler.setFormatter(logging.Formatter(FORMAT))
+    logger = logging.getLogger(AUDIT)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)

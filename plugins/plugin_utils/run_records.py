@@ -49,7 +49,7 @@ def has_result(run: Path) -> bool:
 
 
 def result(run: Path) -> dict[str, Any]:
-    """The result of a run.
+    """The result of a run; `value` is the JSON value that its play left, or None.
 
     Raises:
         InvalidInput: it is damaged; the text names the file. FileNotFoundError: there is none.
@@ -57,7 +57,8 @@ def result(run: Path) -> dict[str, Any]:
     path = run / RESULT
     try:
         found = json.loads(sealed_json.unseal(path.read_bytes()))
-        return {"status": str(found["status"]), "text": str(found.get("text", "")), "changes": int(found["changes"])}
+        text, value = str(found.get("text", "")), found.get("value")
+        return {"status": str(found["status"]), "text": text, "changes": int(found["changes"]), "value": value}
     except (ValueError, KeyError, TypeError, errors.InvalidInput) as error:
         raise errors.InvalidInput(f"{path} is damaged: {error}") from error
 

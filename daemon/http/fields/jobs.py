@@ -19,6 +19,11 @@ def ganeti(one: values.Job) -> dict[str, Any]:
     return {**views.job(one), **{name: field.read(NOWHERE, one) for name, field in FIELDS.items()}}
 
 
+def whole(one: values.Job) -> dict[str, Any]:
+    """One job with what each opcode left, also of those that ended badly: `opresult` has an error there."""
+    return {**ganeti(one), "results": [entry.result for entry in one.opcodes]}
+
+
 def result(one: values.Opcode) -> Any:
     """What an opcode left, as Ganeti tells it: of one that ended badly the error's class and text."""
     if one.status in {values.Status.ERROR, values.Status.CANCELED}:

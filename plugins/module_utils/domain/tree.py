@@ -36,6 +36,10 @@ class Tree:
         return self.root / "var/log/roundsman"
 
     @property
+    def audit_log(self) -> Path:
+        return self.log / "audit.log"
+
+    @property
     def config(self) -> Path:
         return self.lib / "config.data"
 

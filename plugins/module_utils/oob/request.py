@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, TypeVar
 
 from ..domain import errors, power
@@ -22,6 +23,7 @@ OPTIONS: Mapping[str, Any] = {
     "targets": {"type": "list", "elements": "dict", "options": TARGET},
     "credentials_file": {"type": "path"},
     "nodes": {"type": "list", "elements": "str"},
+    "drivers": {"type": "dict"},
     "deadline": {"type": "float"},
 }
 """The options that every module about BMCs has."""
@@ -49,19 +51,24 @@ def of_options(options: Mapping[str, Any]) -> List[Wanted]:
         errors.InvalidInput: the file as a whole does not serve, or a node is named twice.
     """
     if options["targets"] is None:
-        return of_file(options["credentials_file"], nodes=options["nodes"])
+        return of_file(options["credentials_file"], nodes=options["nodes"], chosen=options["drivers"] or {})
     entries = [dict(entry) for entry in options["targets"]]
     names = [entry.pop("name") for entry in entries]
     return _of_entries(names, dict(zip(names, entries)), source="the request")  # noqa: B905 -- Python 3.9 has no strict=
 
 
-def of_file(path: str, *, nodes: Sequence[str]) -> List[Wanted]:
-    """Read the nodes from a credentials file, in the order asked for.
+def of_file(path: str, *, nodes: Sequence[str], chosen: Mapping[str, str] = MappingProxyType({})) -> List[Wanted]:
+    """Read the nodes from a credentials file, in the order asked for; `chosen` are drivers that go before the file's.
+
+    The file need not be there when all nodes are reached through helper programs.
 
     Raises:
         errors.InvalidInput: the file as a whole does not serve, or a node is named twice.
     """
-    return _of_entries(nodes, credentials.read(path), source=path)
+    programs = {name: {"driver": driver} for name, driver in chosen.items() if driver.startswith("/")}
+    read = credentials.read(path) if set(nodes) - set(programs) else {}
+    entries = {name: _with_driver(entry, chosen.get(name)) for name, entry in read.items()}
+    return _of_entries(nodes, {**entries, **programs}, source=path)
 
 
 def ask(
@@ -84,6 +91,10 @@ def _of_entries(names: Sequence[str], entries: Mapping[str, object], *, source: 
     if twice:
         raise errors.InvalidInput(f"named twice: {', '.join(twice)}")
     return [_of_entry(name, entries, source=source) for name in names]
+
+
+def _with_driver(entry: object, driver: Optional[str]) -> object:
+    return {**entry, "driver": driver} if driver and isinstance(entry, dict) else entry
 
 
 def _of_entry(name: str, entries: Mapping[str, object], *, source: str) -> Wanted:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
+from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain import errors
 from ...module_utils.domain.locks import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...module_utils.domain import changes
-    from ...module_utils.domain import cluster as clusters
     from ..planning import work
 
 SHARED, EXCLUSIVE = Mode.SHARED, Mode.EXCLUSIVE
@@ -56,8 +58,24 @@ class PlayKind(Kind, Protocol):
     def files(self) -> dict[str, str]:
         """Texts that come from a node, as files of the run folder: a variable would be taken for a template."""
 
-    def about(self) -> str:
-        """The UUID of the instance or node that must be looked at when the run is lost, or ''."""
+    def about(self) -> tuple[str, ...]:
+        """The UUIDs of the instance or the nodes that must be looked at when the run is lost."""
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A line for the log and the audit log; `is_trouble` makes it a warning."""
+
+    text: str
+    is_trouble: bool = False
+
+
+@runtime_checkable
+class NoticeKind(Protocol):
+    """An opcode of which people want to read later what it did."""
+
+    def notices(self, value: Any) -> list[Notice]:
+        """What it did, from the value that its run left."""
 
 
 class MoveKind(PlayKind, Protocol):
@@ -128,3 +146,16 @@ def node_variables(cluster: clusters.Cluster, uuid: str) -> dict[str, str]:
     """A node as plays see it."""
     node = cluster.node(uuid)
     return {"uuid": uuid, "name": node.name}
+
+
+def refuse_unreachable(cluster: clusters.Cluster, *nodes: str) -> None:
+    """Nothing but a BMC is contacted of a node that is offline or has no power (UUIDs).
+
+    Raises:
+        Refused: one of them is so. NotFound: it has left the cluster.
+    """
+    for uuid in nodes:
+        node = cluster.node(uuid)
+        if not clusters.reachable(cluster, node):
+            why = "offline" if node.offline else "recorded as powered off"
+            raise errors.Refused(f"{node.name} is {why}: it is not contacted")

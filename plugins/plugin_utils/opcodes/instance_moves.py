@@ -39,6 +39,7 @@ class _Move:
         if instance.disk_template == "drbd" and self.target not in instance.secondary_nodes:
             target = cluster.node_name(self.target)
             raise errors.Refused(f"{instance.name} has no copy on {target}: replace its secondary first")
+        contract.refuse_unreachable(cluster, *self._contacted())
         room_now.refuse_without_memory(cluster, instance, target=self.target)
         return {
             "instance": instance_variables(cluster, instance),
@@ -54,8 +55,11 @@ class _Move:
     def files(self) -> dict[str, str]:
         return {}
 
-    def about(self) -> str:
-        return self.instance
+    def about(self) -> tuple[str, ...]:
+        return (self.instance,)
+
+    def _contacted(self) -> tuple[str, ...]:
+        return self.source, self.target
 
     def _other_copies(self, instance: clusters.Instance) -> list[str]:
         if not instance.secondary_nodes:
@@ -77,6 +81,10 @@ class Failover(_Move):
 
     kind: ClassVar[str] = "failover"
     time_limit: ClassVar[int] = 1800
+
+    def _contacted(self) -> tuple[str, ...]:
+        # Whether its source still runs anything, the BMC of a source that is not contacted says.
+        return (self.target,)
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         source = cluster.node(self.source)
@@ -119,6 +127,7 @@ class ReplaceDisks:
             )
         if self.new in instance.nodes:
             raise errors.Refused(f"{instance.name} keeps a copy on {cluster.node_name(self.new)} already")
+        contract.refuse_unreachable(cluster, instance.primary_node, self.new)
         room_now.refuse_without_disk(cluster, instance, target=self.new)
         return {
             "instance": instance_variables(cluster, instance),
@@ -135,5 +144,5 @@ class ReplaceDisks:
     def files(self) -> dict[str, str]:
         return {}
 
-    def about(self) -> str:
-        return self.instance
+    def about(self) -> tuple[str, ...]:
+        return (self.instance,)

@@ -30,6 +30,7 @@ class _AtPrimary:
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         instance = cluster.instance(self.instance)
+        contract.refuse_unreachable(cluster, instance.primary_node)
         return {
             "instance": instance_variables(cluster, instance),
             "instance_primary": contract.node_variables(cluster, instance.primary_node),
@@ -38,8 +39,8 @@ class _AtPrimary:
     def files(self) -> dict[str, str]:
         return {}
 
-    def about(self) -> str:
-        return self.instance
+    def about(self) -> tuple[str, ...]:
+        return (self.instance,)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""Opcodes at a node: its repair command, its power, its diagnosis, its role."""
+"""Opcodes at a node: its repair command, its diagnosis, its role."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -36,6 +37,7 @@ class RepairCommand:
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         if not re.fullmatch("[a-zA-Z0-9_-]+", self.command):
             raise errors.Refused(f"the repair command {self.command!r} is no file name of a whitelist")
+        contract.refuse_unreachable(cluster, self.node)
         return {
             "node": contract.node_variables(cluster, self.node),
             "node_command": self.command,
@@ -44,61 +46,13 @@ class RepairCommand:
     def files(self) -> dict[str, str]:
         return {"input.json": self.input}
 
-    def about(self) -> str:
-        return ""
-
-
-@dataclass(frozen=True)
-class Power:
-    """Change or read the power of a node through its BMC; success is the state read back.
-
-    Before `off` and `cycle` the configuration must name no running instance there, unless `force`; `expect` fails a
-    `status` that reads otherwise; with `empty` there is nothing to do while any instance has the node.
-    """
-
-    kind: ClassVar[str] = "power"
-    time_limit: ClassVar[int] = 600
-    node: str
-    command: str
-    force: bool = False
-    expect: str = ""
-    empty: bool = False
-
-    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
-        mode = contract.SHARED if self.command == "status" else contract.EXCLUSIVE
-        return {f"node/{self.node}": mode}
-
-    def moot(self, cluster: clusters.Cluster) -> str:
-        return contract.not_empty(cluster, self.node) if self.empty else ""
-
-    def hosts(self, _cluster: clusters.Cluster) -> list[str]:
-        return [self.node]
-
-    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        node = cluster.node(self.node)
-        if clusters.parameter(cluster, node, "oob_program") is None:
-            raise errors.Refused(f"{node.name} does not support OOB commands")
-        stops = self.command in {"off", "cycle"} and not self.force
-        running = [one.name for one in cluster.primaries(self.node) if one.is_up]
-        if stops and running:
-            raise errors.Refused(f"{node.name} still runs {', '.join(running)}: evacuate it first, or use --force")
-        return {
-            "node": contract.node_variables(cluster, self.node),
-            "node_power": self.command,
-            "node_power_expected": self.expect,
-            "node_look_first": stops,
-        }
-
-    def files(self) -> dict[str, str]:
-        return {}
-
-    def about(self) -> str:
-        return "" if self.command == "status" else self.node
+    def about(self) -> tuple[str, ...]:
+        return ()
 
 
 @dataclass(frozen=True)
 class Diagnose:
-    """Have a node diagnose itself now, even one that is offline."""
+    """Have a node diagnose itself now, even one that is offline: that is its way back."""
 
     kind: ClassVar[str] = "diagnose"
     time_limit: ClassVar[int] = 600
@@ -114,14 +68,15 @@ class Diagnose:
         return [self.node]
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        cluster.node(self.node)
+        node = cluster.node(self.node)
+        contract.refuse_unreachable(clusters.with_node(cluster, dataclasses.replace(node, offline=False)), self.node)
         return {"diagnose_command": cluster.maintenance.settings.diagnose_command}
 
     def files(self) -> dict[str, str]:
         return {}
 
-    def about(self) -> str:
-        return ""
+    def about(self) -> tuple[str, ...]:
+        return ()
 
 
 @dataclass(frozen=True)

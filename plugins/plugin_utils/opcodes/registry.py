@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pydantic
 
 from ...module_utils.domain import errors
-from . import instance_moves, instance_runs, node_evacuation, node_work, parameters, reading, tag_work, test_delay
+from . import (
+    instance_moves,
+    instance_runs,
+    node_evacuation,
+    node_power,
+    node_work,
+    parameters,
+    reading,
+    tag_work,
+    test_delay,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +38,8 @@ _KINDS: dict[str, Any] = {
         instance_runs.Startup,
         instance_runs.Shutdown,
         node_work.RepairCommand,
-        node_work.Power,
+        node_power.Power,
+        node_power.Health,
         node_work.Diagnose,
         node_work.NodeRole,
         node_evacuation.NodeEvacuate,

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 TAGGING = {"tags_set": "tag", "tags_del": "untag"}
 SETTING = {"cluster_modify": "modify", "group_modify": "modify", "node_modify": "modify"}
 SETTING |= {"group_add": "add", "node_add": "add", "group_remove": "remove", "node_remove": "remove"}
+AT_BMCS = frozenset({"power", "health"})
+NAMED = 3
+"""Of more nodes than these only the number is told."""
 
 
 def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
@@ -23,7 +26,6 @@ def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
         "replace_disks": "move the copy of {instance} from {old} to {new}",
         "repair_command": "run {command} on {node}",
         "diagnose": "diagnose {node}",
-        "power": "power {command} {node}",
         "node_evacuate": "evacuate {node} ({mode})",
         "node_migrate": "migrate the primaries of {node}",
         "startup": "start {instance}",
@@ -31,6 +33,8 @@ def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
     }
     if kind == "node_role":
         return _role(told)
+    if kind in AT_BMCS:
+        return _at_bmcs(kind, told, names)
     if kind in TAGGING:
         return f"{TAGGING[kind]} {told.get('object') or 'the cluster'}: {', '.join(map(str, told.get('tags', ())))}"
     if kind in SETTING:
@@ -39,6 +43,14 @@ def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
         return patterns[kind].format_map(told)
     except KeyError:
         return " ".join([kind.replace("_", " "), *(f"{key}={value}" for key, value in told.items())])
+
+
+def _at_bmcs(kind: str, told: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    nodes = [str(names.get(one, one)) for one in told.get("nodes", ())] or [str(told.get("node"))]
+    subject = ", ".join(nodes) if len(nodes) <= NAMED else f"{len(nodes)} nodes"
+    if kind == "health":
+        return f"read the health of {subject}"
+    return f"{'try ' if told.get('check') else ''}power {told.get('command')} {subject}"
 
 
 def _setting(kind: str, told: Mapping[str, Any]) -> str:

@@ -68,7 +68,8 @@ class Processes:
     def finish(self, run: Path, outcome: str = "success") -> None:
         spec = self.specs[run]
         if spec.playbook.stem == "power" and spec.variables["node_power"] in {"on", "off"}:
-            self.powered[spec.variables["node"]["uuid"]] = spec.variables["node_power"] == "on"
+            for one in spec.variables["node_targets"]:
+                self.powered[one["uuid"]] = spec.variables["node_power"] == "on"
         if outcome == "success":
             for one in self._recorded(spec):
                 run_records.append(run, recording.encode(one))
@@ -79,8 +80,8 @@ class Processes:
 
     def _recorded(self, spec: process.Spec) -> list[changes.Change]:
         if spec.playbook.stem == "find_power":
-            node = spec.variables["node"]["uuid"]
-            return [changes.NodePowered(node, powered=self.powered.get(node, True))]
+            nodes = [one["uuid"] for one in spec.variables["node_targets"]]
+            return [changes.NodePowered(node, powered=self.powered.get(node, True)) for node in nodes]
         return _recorded(spec)
 
     def held(self) -> list[Path]:
@@ -97,7 +98,7 @@ def _recorded(spec: process.Spec) -> list[changes.Change]:
         primary, new = told["instance_primary"]["uuid"], told["instance_new"]["uuid"]
         return [changes.InstanceNodes(told["instance"]["uuid"], primary, (new,))]
     if kind == "power" and told["node_power"] in {"on", "off"}:
-        return [changes.NodePowered(told["node"]["uuid"], powered=told["node_power"] == "on")]
+        return [changes.NodePowered(one["uuid"], powered=told["node_power"] == "on") for one in told["node_targets"]]
     return []
 
 

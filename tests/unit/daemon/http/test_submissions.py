@@ -48,8 +48,8 @@ def test_the_master_keeps_its_role_and_its_power(tmp_path: Path, monkeypatch: py
             submissions.role(cluster, "node1", wanted, force=True)
         for command in ("off", "cycle"):
             with pytest.raises(errors.Refused, match="node1 is the master"):
-                submissions.power(cluster, "node1", command, force=True)
-        assert submissions.power(cluster, "node1", "status", force=False)[0].params["command"] == "status"
+                submissions.power(cluster, ["node1"], command, force=True)
+        assert submissions.power(cluster, ["node1"], "status")[0].params["command"] == "status"
 
     reach(tmp_path, monkeypatch, act, is_local=True)
 
@@ -62,7 +62,7 @@ def test_a_node_without_a_bmc_has_no_power_commands_and_comes_back_without_one(
         node = dataclasses.replace(cluster.node("node2"), ndparams={"oob_program": "!"})
         changed = dataclasses.replace(cluster, nodes={**cluster.nodes, node.uuid: node})
         with pytest.raises(errors.Refused, match="does not support OOB"):
-            submissions.power(changed, "node2", "on", force=False)
+            submissions.power(changed, ["node2"], "on")
         assert [one.kind for one in submissions.role(changed, "node2", "online", force=False)] == [
             "diagnose",
             "node_role",

@@ -129,10 +129,10 @@ def test_a_look_that_does_not_fit_the_cluster_any_more_ends_with_the_reason(daem
 def test_the_power_of_a_node_without_a_bmc_is_not_looked_at(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         cluster = running.configuration.current
-        assert lookup.power(cluster, cluster.node("node2").uuid) is not None
-        assert lookup.power(cluster, "no such node") is None
+        assert lookup.power(cluster, [cluster.node("node2").uuid]) is not None
+        assert lookup.power(cluster, ["no such node"]) is None
         node = dataclasses.replace(cluster.node("node2"), ndparams={"oob_program": "!"})
-        assert lookup.power(dataclasses.replace(cluster, nodes={node.uuid: node}), node.uuid) is None
+        assert lookup.power(dataclasses.replace(cluster, nodes={node.uuid: node}), [node.uuid]) is None
 
     daemon.run(act)
 

@@ -32,7 +32,7 @@ def damaged(data: bytes) -> list[bytes]:
 
 
 def test_what_was_recorded_is_read_back(run: Path) -> None:
-    assert run_records.result(run) == {"status": "success", "text": "done", "changes": 3}
+    assert run_records.result(run) == {"status": "success", "text": "done", "changes": 3, "value": None}
     assert run_records.recorded(run, expected=3) == run_records.Recorded(RECORDED, [])
 
 

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, power
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import pyghmi_library, request
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 GOOD = {"name": "node1", "driver": "ipmi", "address": "192.0.2.1", "username": "admin", "password": "s3cret"}
 
@@ -55,3 +59,20 @@ def test_a_library_that_is_missing_is_told_for_the_nodes_that_need_it(monkeypatc
     monkeypatch.setattr(pyghmi_library, "load", missing)
     wanted = of_targets(GOOD, {**GOOD, "name": "node2", "driver": "redfish"})
     assert told(wanted) == ["node1 tried", "node2: driver"]
+
+
+def test_a_driver_that_is_given_goes_before_that_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "bmc.json"
+    path.touch(mode=0o600)
+    path.write_text(json.dumps({"node1": {"address": "192.0.2.1"}, "node2": {"address": "192.0.2.2"}}))
+    chosen = {"node1": "redfish", "node3": "/bin/true"}
+    found = request.of_file(str(path), nodes=["node1", "node2", "node3"], chosen=chosen)
+    assert [one.target.driver for one in found if one.target] == ["redfish", "ipmi", "/bin/true"]
+
+
+def test_helper_programs_need_no_credentials_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "absent.json")
+    (found,) = request.of_file(path, nodes=["node1"], chosen={"node1": "/bin/true"})
+    assert found.target is not None
+    with pytest.raises(errors.InvalidInput, match="cannot be read"):
+        request.of_file(path, nodes=["node1", "node2"], chosen={"node1": "/bin/true"})

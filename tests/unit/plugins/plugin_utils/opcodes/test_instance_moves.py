@@ -107,7 +107,7 @@ def test_a_replacement_that_does_not_fit_is_refused(old: str, new: str, text: st
 @pytest.mark.parametrize("kind", [*MOVES, instance_moves.ReplaceDisks])
 def test_a_lost_move_is_about_its_instance_and_its_hosts(kind: Any) -> None:
     one = kind("i1", "n3", "n10")
-    assert one.about() == "i1"
+    assert one.about() == ("i1",)
     assert set(one.hosts(CLUSTER)) >= {"n3", "n10"}
     assert one.files() == {}
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors
@@ -9,9 +9,6 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cl
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, node_work
 
 from tests.unit import small_cluster
-
-if TYPE_CHECKING:
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
 
 # In it, n1 is the master, i1 runs on n2 with its copy on n3, and only n3 has a BMC.
 CLUSTER = small_cluster.make()
@@ -64,43 +61,11 @@ def test_a_repair_has_the_node_for_itself_and_the_diagnosis_as_a_file_alone() ->
     assert one.variables(CLUSTER)["node_command"] == "mend_fan-2"
 
 
-@pytest.mark.parametrize(
-    ("command", "mode"),
-    [("status", contract.SHARED), ("on", contract.EXCLUSIVE), ("off", contract.EXCLUSIVE)],
-)
-def test_reading_the_power_shares_the_node_and_changing_it_does_not(command: str, mode: Mode) -> None:
-    assert node_work.Power("n3", command).wants(CLUSTER) == {"node/n3": mode}
-
-
-def test_a_node_without_a_bmc_has_no_power_commands() -> None:
-    with pytest.raises(errors.Refused, match="node2 does not support OOB commands"):
-        node_work.Power("n2", "status").variables(CLUSTER)
-
-
-@pytest.mark.parametrize("command", ["off", "cycle"])
-def test_a_node_that_runs_instances_keeps_its_power_unless_forced(command: str) -> None:
-    cluster = clusters.with_instance(
-        CLUSTER, dataclasses.replace(CLUSTER.instance("i1"), primary_node="n3", secondary_nodes=("n2",))
-    )
-    with pytest.raises(errors.Refused, match="node3 still runs inst1"):
-        node_work.Power("n3", command).variables(cluster)
-    assert node_work.Power("n3", command, force=True).variables(cluster)["node_look_first"] is False
-    assert node_work.Power("n3", "on").variables(cluster)["node_power"] == "on"
-    down = clusters.with_instance(cluster, dataclasses.replace(cluster.instance("i1"), admin_state="down"))
-    assert node_work.Power("n3", command).variables(down)["node_look_first"] is True
-
-
-def test_every_node_is_looked_at_before_off_for_the_record_may_be_wrong() -> None:
-    for fields in ({"offline": True}, {"powered": False}):
-        assert node_work.Power("n3", "off").variables(with_node("n3", **fields))["node_look_first"] is True
-    assert node_work.Power("n3", "on").variables(CLUSTER)["node_look_first"] is False
-
-
 def test_what_shall_be_empty_is_left_alone_while_an_instance_has_it() -> None:
     emptied = dataclasses.replace(CLUSTER, instances={})
-    for one in (node_work.Power("n3", "off", empty=True), node_work.NodeRole("n3", offline=True, empty=True)):
-        assert one.moot(CLUSTER) == "not done: node3 holds inst1 again"
-        assert one.moot(emptied) == ""
+    one = node_work.NodeRole("n3", offline=True, empty=True)
+    assert one.moot(CLUSTER) == "not done: node3 holds inst1 again"
+    assert one.moot(emptied) == ""
 
 
 def test_offline_is_refused_while_an_instance_runs_there_unless_forced() -> None:
@@ -120,13 +85,26 @@ def test_a_diagnosis_shares_the_node_and_runs_the_configured_command() -> None:
     "one",
     [
         node_work.RepairCommand("gone", "mend", ""),
-        node_work.Power("gone", "on"),
         node_work.Diagnose("gone"),
     ],
 )
 def test_a_node_that_has_left_is_refused(one: contract.PlayKind) -> None:
     with pytest.raises(errors.NotFound, match="there is no node 'gone'"):
         one.variables(CLUSTER)
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"), [({"offline": True}, "offline"), ({"powered": False}, "recorded as powered off")]
+)
+def test_a_node_out_of_reach_is_not_repaired(fields: dict[str, bool], why: str) -> None:
+    with pytest.raises(errors.Refused, match=f"node3 is {why}: it is not contacted"):
+        node_work.RepairCommand("n3", "mend", "{}").variables(with_node("n3", **fields))
+
+
+def test_an_offline_node_diagnoses_itself_on_its_way_back_and_one_without_power_does_not() -> None:
+    assert node_work.Diagnose("n3").variables(with_node("n3", offline=True))
+    with pytest.raises(errors.Refused, match="node3 is recorded as powered off"):
+        node_work.Diagnose("n3").variables(with_node("n3", offline=True, powered=False))
 
 
 def test_a_role_that_the_node_has_is_moot() -> None:

@@ -1,0 +1,85 @@
+"""The power state of record: what changes it, how it differs from the world, and outcomes in words (seed 001)."""
+
+from __future__ import annotations
+
+from typing import List, Mapping, Optional, Sequence
+
+from . import power
+
+RECORDED: Mapping[power.Command, bool] = {
+    power.Command.ON: True,
+    power.Command.OFF: False,
+    power.Command.SOFT_OFF: False,
+}
+_READS: Mapping[power.State, bool] = {power.State.ON: True, power.State.OFF: False}
+
+
+def recorded(outcome: power.Outcome) -> Optional[bool]:
+    """What is recorded after a command, None when the record stays as it is (seed 001, "Node State Changes").
+
+    Only `on` and `off` change it, and only when the state was read back: a failure changes nothing.
+    """
+    return RECORDED.get(outcome.command) if outcome.confirmed else None
+
+
+def read(outcome: power.Outcome) -> Optional[bool]:
+    """What a look at a node after a lost command makes of its record: what its BMC says, None for nothing."""
+    return _READS.get(outcome.after)
+
+
+def difference(name: str, *, powered: bool, outcome: power.Outcome) -> str:
+    """How a node's record differs from what its BMC says, or why that is not known; '' when they agree."""
+    reads = read(outcome)
+    if reads is None:
+        return f"{name} is recorded as powered {_word(powered)}, and its BMC does not tell: {outcome.text}"
+    if reads is powered:
+        return ""
+    answer = "yes" if reads else "no"
+    return (
+        f"{name} is recorded as powered {_word(powered)}, and reads {_word(reads)} at its BMC: change its power, "
+        f"or mend the record with `roundsman node modify {name} powered={answer}`"
+    )
+
+
+def shortfall(outcome: power.Outcome) -> str:
+    """What is not confirmed of an outcome, in a line; '' when all of it is."""
+    if outcome.confirmed:
+        return ""
+    return f"{outcome.name}: {outcome.text} ({outcome.reason}; it reads {outcome.after.value})"
+
+
+def mismatch(outcome: power.Outcome, *, expected: str) -> str:
+    """That a node reads otherwise than it should, or ''."""
+    if not expected or not outcome.confirmed or outcome.after.value == expected:
+        return ""
+    return f"{outcome.name} reads {outcome.after.value} at its BMC, and should be {expected}"
+
+
+def doubts(outcomes: Sequence[power.Outcome]) -> str:
+    """How the nodes read after a lost command, and what may be wrong on record, in a sentence."""
+    doubt = ", and what is recorded of its power may be wrong"
+    return ", ".join(
+        f"{one.name} reads {one.after.value} at its BMC" + (doubt if read(one) is None else "") for one in outcomes
+    )
+
+
+def summary(outcomes: Sequence[power.Outcome]) -> str:
+    """How the nodes read, in a few words: the one by name, several by their number."""
+    if len(outcomes) == 1:
+        return f"{outcomes[0].name} is {outcomes[0].after.value}"
+    counted = [(state.value, sum(one.after is state for one in outcomes)) for state in power.State]
+    return ", ".join(f"{count} {state}" for state, count in counted if count)
+
+
+def log_lines(outcomes: Sequence[power.Outcome]) -> List[str]:
+    """A line for each command that went out to a BMC: what it changed, and whether that was confirmed."""
+    return [
+        f"power {one.command.value} {one.name}: {one.before.value} → {one.after.value}, "
+        + ("confirmed" if one.confirmed else f"not confirmed: {one.text}")
+        for one in outcomes
+        if one.sent
+    ]
+
+
+def _word(powered: bool) -> str:  # noqa: FBT001 - the record's own value
+    return "on" if powered else "off"

@@ -1,0 +1,183 @@
+"""Opcodes at the BMCs of nodes: their power, and their health."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain import errors, health, power, power_record
+from . import contract
+
+if TYPE_CHECKING:
+    from ...module_utils.domain.locks import Mode
+
+TAKING = frozenset({"off", "cycle"})
+"""The commands that take the power from what runs on a node."""
+LONGEST_DELAY = 3600.0
+NO_OOB = "Node {} does not support OOB commands"
+MASTER = (
+    "{} is the master: its power cannot be taken from here. Elsewhere it is done with `{} power-{} {}`, "
+    "once the master role has moved or the cluster may stop"
+)
+HELPER = "roundsman-oob"
+
+
+@dataclass(frozen=True)
+class _AtBmcs:
+    """A node, or several of them (UUIDs), that are served together: one node's trouble stops no other's."""
+
+    node: str = ""
+    nodes: tuple[str, ...] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        if bool(self.node) is bool(self.nodes):
+            raise errors.InvalidInput("node, nodes: give one of them")
+
+    @property
+    def all_nodes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.nodes or (self.node,)))
+
+    def moot(self, _cluster: clusters.Cluster) -> str:
+        return ""
+
+    def hosts(self, _cluster: clusters.Cluster) -> list[str]:
+        return []
+
+    def files(self) -> dict[str, str]:
+        return {}
+
+    def about(self) -> tuple[str, ...]:
+        return ()
+
+    def _targets(self, cluster: clusters.Cluster) -> list[clusters.Node]:
+        """Those of its nodes that are in the cluster, by name.
+
+        Raises:
+            NotFound: none is.
+        """
+        found = [cluster.nodes[uuid] for uuid in self.all_nodes if uuid in cluster.nodes]
+        return sorted(found or [cluster.node(self.all_nodes[0])], key=lambda one: clusters.natural(one.name))
+
+
+@dataclass(frozen=True)
+class Power(_AtBmcs):
+    """Change or read the power of nodes through their BMCs; success is the state read back.
+
+    Before `off` and `cycle` the configuration must name no running instance there, unless `force`; `expect` fails a
+    `status` that reads otherwise; with `empty` there is nothing to do while any instance has one of the nodes. With a
+    `delay` (seconds) `on` is done a few nodes at a time; with `check` nothing is sent, and it is told what would be.
+    """
+
+    kind: ClassVar[str] = "power"
+    time_limit: ClassVar[int] = 3600
+    command: Literal["on", "off", "cycle", "status"] = field(kw_only=True)
+    force: bool = field(default=False, kw_only=True)
+    expect: str = field(default="", kw_only=True)
+    empty: bool = field(default=False, kw_only=True)
+    delay: float = field(default=0.0, kw_only=True)
+    check: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.delay <= LONGEST_DELAY:
+            raise errors.InvalidInput(f"delay: {self.delay:g} is not from 0 to {LONGEST_DELAY:g} seconds")
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        mode = contract.SHARED if self.command == "status" else contract.EXCLUSIVE
+        return {f"node/{uuid}": mode for uuid in self.all_nodes}
+
+    def moot(self, cluster: clusters.Cluster) -> str:
+        if not self.empty:
+            return ""
+        return next(filter(None, (contract.not_empty(cluster, uuid) for uuid in self.all_nodes)), "")
+
+    def hosts(self, cluster: clusters.Cluster) -> list[str]:
+        return [one.uuid for one in self._looked_at(cluster)]
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        targets = self._targets(cluster)
+        told = {one.name: self._objection(cluster, one) for one in targets}
+        refused = {name: text for name, text in told.items() if text}
+        if len(refused) == len(targets):
+            raise errors.Refused("; ".join(refused.values()))
+        return {
+            "node_power": self.command,
+            "node_targets": [bmc_variables(cluster, one) for one in targets if one.name not in refused],
+            "node_refused": refused,
+            "node_look_first": [one.name for one in self._looked_at(cluster)],
+            "node_power_expected": self.expect,
+            "node_power_delay": self.delay,
+            "node_power_check": self.check,
+        }
+
+    def about(self) -> tuple[str, ...]:
+        return () if self.command == "status" or self.check else self.all_nodes
+
+    def notices(self, value: Any) -> list[contract.Notice]:
+        if self.check:
+            return []
+        lines = power_record.log_lines([power.parse_outcome(one) for one in value])
+        return [contract.Notice(line) for line in lines]
+
+    def _looked_at(self, cluster: clusters.Cluster) -> list[clusters.Node]:
+        """Whoever loses its power is looked at first: what is on record may be wrong. Out of reach nobody is."""
+        if self.command not in TAKING or self.force:
+            return []
+        targets = self._targets(cluster)
+        return [one for one in targets if clusters.reachable(cluster, one) and not self._objection(cluster, one)]
+
+    def _objection(self, cluster: clusters.Cluster, node: clusters.Node) -> str:
+        if clusters.parameter(cluster, node, "oob_program") is None:
+            return NO_OOB.format(node.name)
+        if self.command not in TAKING:
+            return ""
+        if node.uuid == cluster.cluster.master_node:
+            return master_objection(cluster, node, self.command)
+        running = [one.name for one in cluster.primaries(node.uuid) if one.is_up]
+        if running and not self.force:
+            return f"{node.name} still runs {', '.join(running)}: evacuate it first, or use --force"
+        return ""
+
+
+@dataclass(frozen=True)
+class Health(_AtBmcs):
+    """Read the health of nodes from their BMCs; what is wrong is logged (seed 001, "health")."""
+
+    kind: ClassVar[str] = "health"
+    time_limit: ClassVar[int] = 3600
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        return {f"node/{uuid}": contract.SHARED for uuid in self.all_nodes}
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        targets = self._targets(cluster)
+        has_oob = {one.name: clusters.parameter(cluster, one, "oob_program") is not None for one in targets}
+        refused = {name: NO_OOB.format(name) for name, has in has_oob.items() if not has}
+        if len(refused) == len(targets):
+            raise errors.Refused("; ".join(refused.values()))
+        return {
+            "node_targets": [bmc_variables(cluster, one) for one in targets if has_oob[one.name]],
+            "node_refused": refused,
+        }
+
+    def notices(self, value: Any) -> list[contract.Notice]:
+        return [
+            contract.Notice(f"{one['name']}: {item} is {status}", is_trouble=True)
+            for one in value
+            for item, status in one["items"]
+            if health.Status(status) in health.TROUBLE
+        ]
+
+
+def bmc_variables(cluster: clusters.Cluster, node: clusters.Node) -> dict[str, Any]:
+    """A node with OOB as plays see it: what is on record of its power, and the driver or program of its BMC."""
+    driver = clusters.parameter(cluster, node, "oob_program")
+    return {**contract.node_variables(cluster, node.uuid), "powered": node.powered, "driver": driver}
+
+
+def master_objection(cluster: clusters.Cluster, node: clusters.Node, command: str) -> str:
+    """Why the master's power is not taken, and how it is done elsewhere (seed 001, "epo", Note)."""
+    driver = clusters.parameter(cluster, node, "oob_program") or HELPER
+    program = driver if driver.startswith("/") else HELPER
+    return MASTER.format(node.name, program, command, node.name)

@@ -1,0 +1,44 @@
+"""What was seen of nodes that are to lose their power, and who keeps it for that; pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..module_utils.domain import cluster as clusters
+from ..module_utils.domain import power
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+UNSEEN = (
+    "{} does not answer, and does not read off at its BMC: instances may run there that the configuration does not "
+    "know of. Mend its link, or use --force"
+)
+RUNNING = "{} still runs {}, which the configuration does not know of: stop it first"
+
+
+def silent(looks: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Those nodes that nobody could look at."""
+    return {name for name, look in looks.items() if look.get("unreachable")}
+
+
+def objections(looks: Mapping[str, Mapping[str, Any]], *, read: Iterable[power.Outcome]) -> dict[str, str]:
+    """Who keeps its power, and why; `read` is what the BMCs of the silent ones say."""
+    found = {one.name: UNSEEN.format(one.name) for one in read if one.after is not power.State.OFF}
+    for name, look in looks.items():
+        if look.get("running"):
+            found[name] = RUNNING.format(name, ", ".join(look["running"]))
+        elif look.get("failed") and not look.get("unreachable"):
+            found[name] = f"{name} could not be looked at: {look.get('msg', 'no message')}"
+    return found
+
+
+def refused(command: power.Command, name: str, text: str) -> power.Outcome:
+    """The outcome of a node that was left alone."""
+    failure = power.Failure(power.Reason.REFUSED, text)
+    return power.judge(command, name=name, before=power.State.UNKNOWN, seconds=0.0, failure=failure)
+
+
+def ordered(outcomes: Iterable[power.Outcome]) -> Sequence[power.Outcome]:
+    """Outcomes by the names of their nodes."""
+    return sorted(outcomes, key=lambda one: clusters.natural(one.name))

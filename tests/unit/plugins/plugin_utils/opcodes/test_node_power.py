@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, power
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, node_power
+
+from tests.unit import small_cluster
+
+if TYPE_CHECKING:
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
+
+# In it, n1 is the master, i1 runs on n2 with its copy on n3, and only n3 has a BMC.
+CLUSTER = small_cluster.make()
+
+
+def with_node(uuid: str, cluster: clusters.Cluster = CLUSTER, **fields: Any) -> clusters.Cluster:
+    return clusters.with_node(cluster, dataclasses.replace(cluster.node(uuid), **fields))
+
+
+def all_with_oob() -> clusters.Cluster:
+    parameters = dataclasses.replace(CLUSTER.cluster, ndparams={"oob_program": "ipmi"})
+    return dataclasses.replace(CLUSTER, cluster=parameters)
+
+
+def running_on_n3() -> clusters.Cluster:
+    moved = dataclasses.replace(CLUSTER.instance("i1"), primary_node="n3", secondary_nodes=("n2",))
+    return clusters.with_instance(CLUSTER, moved)
+
+
+@pytest.mark.parametrize(
+    ("command", "mode"),
+    [("status", contract.SHARED), ("on", contract.EXCLUSIVE), ("off", contract.EXCLUSIVE)],
+)
+def test_reading_the_power_shares_the_nodes_and_changing_it_does_not(command: Any, mode: Mode) -> None:
+    assert node_power.Power("n3", command=command).wants(CLUSTER) == {"node/n3": mode}
+    several = node_power.Power(nodes=("n3", "n2"), command=command)
+    assert several.wants(CLUSTER) == {"node/n3": mode, "node/n2": mode}
+
+
+@pytest.mark.parametrize("nodes", [{}, {"node": "n2", "nodes": ("n3",)}])
+def test_an_opcode_is_about_a_node_or_about_several(nodes: dict[str, Any]) -> None:
+    with pytest.raises(errors.InvalidInput, match="give one of them"):
+        node_power.Power(**nodes, command="status")
+
+
+def test_a_node_without_a_bmc_has_no_power_commands_and_no_health() -> None:
+    for one in (node_power.Power("n2", command="status"), node_power.Health("n2")):
+        with pytest.raises(errors.Refused, match=r"^Node node2 does not support OOB commands$"):
+            one.variables(CLUSTER)
+
+
+def test_one_nodes_trouble_stops_no_other() -> None:
+    for one in (node_power.Power(nodes=("n2", "n3"), command="status"), node_power.Health(nodes=("n2", "n3"))):
+        told = one.variables(CLUSTER)
+        assert [target["name"] for target in told["node_targets"]] == ["node3"]
+        assert told["node_refused"] == {"node2": "Node node2 does not support OOB commands"}
+
+
+def test_a_node_that_has_left_is_passed_over_and_the_last_one_is_refused() -> None:
+    assert len(node_power.Power(nodes=("gone", "n3"), command="on").variables(CLUSTER)["node_targets"]) == 1
+    for one in (node_power.Power("gone", command="on"), node_power.Health("gone")):
+        with pytest.raises(errors.NotFound, match="there is no node 'gone'"):
+            one.variables(CLUSTER)
+
+
+def test_each_node_is_asked_by_its_own_driver_and_its_record_is_known() -> None:
+    cluster = with_node("n2", all_with_oob(), powered=False)
+    told = node_power.Power(nodes=("n3", "n2"), command="on").variables(cluster)
+    assert told["node_targets"] == [
+        {"uuid": "n2", "name": "node2", "powered": False, "driver": "ipmi"},
+        {"uuid": "n3", "name": "node3", "powered": True, "driver": "/bin/oob"},
+    ]
+
+
+@pytest.mark.parametrize("command", ["off", "cycle"])
+def test_a_node_that_runs_instances_keeps_its_power_unless_forced(command: Any) -> None:
+    cluster = running_on_n3()
+    with pytest.raises(errors.Refused, match="node3 still runs inst1"):
+        node_power.Power("n3", command=command).variables(cluster)
+    assert node_power.Power("n3", command=command, force=True).variables(cluster)["node_look_first"] == []
+    assert node_power.Power("n3", command="on").variables(cluster)["node_power"] == "on"
+    down = clusters.with_instance(cluster, dataclasses.replace(cluster.instance("i1"), admin_state="down"))
+    assert node_power.Power("n3", command=command).variables(down)["node_look_first"] == ["node3"]
+
+
+def test_a_node_is_looked_at_before_off_and_none_that_is_out_of_reach() -> None:
+    one = node_power.Power("n3", command="off")
+    assert (one.hosts(CLUSTER), one.variables(CLUSTER)["node_look_first"]) == (["n3"], ["node3"])
+    for cluster in (with_node("n3", offline=True), with_node("n3", powered=False)):
+        assert (one.hosts(cluster), one.variables(cluster)["node_look_first"]) == ([], [])
+    assert node_power.Power("n3", command="on").variables(CLUSTER)["node_look_first"] == []
+
+
+@pytest.mark.parametrize("command", ["off", "cycle"])
+@pytest.mark.parametrize(("program", "shown"), [("ipmi", "roundsman-oob"), ("/bin/oob", "/bin/oob")])
+def test_the_master_keeps_its_power_and_it_is_told_how_else(command: Any, program: str, shown: str) -> None:
+    cluster = with_node("n1", ndparams={"oob_program": program})
+    with pytest.raises(errors.Refused, match=f"^node1 is the master: .* `{shown} power-{command} node1`"):
+        node_power.Power("n1", command=command, force=True).variables(cluster)
+    assert node_power.Power("n1", command="status").variables(cluster)
+
+
+def test_what_shall_be_empty_is_left_alone_while_an_instance_has_it() -> None:
+    emptied = dataclasses.replace(CLUSTER, instances={})
+    one = node_power.Power("n3", command="off", empty=True)
+    assert one.moot(CLUSTER) == "not done: node3 holds inst1 again"
+    assert one.moot(emptied) == ""
+
+
+def test_a_lost_command_has_its_nodes_looked_at_and_a_lost_reading_none() -> None:
+    assert node_power.Power(nodes=("n2", "n3"), command="cycle").about() == ("n2", "n3")
+    for one in (
+        node_power.Power("n3", command="status"),
+        node_power.Power("n3", command="off", check=True),
+        node_power.Health("n3"),
+    ):
+        assert one.about() == ()
+
+
+@pytest.mark.parametrize("delay", [-1.0, 3601.0, float("nan")])
+def test_a_delay_has_its_bounds(delay: float) -> None:
+    with pytest.raises(errors.InvalidInput, match="delay"):
+        node_power.Power("n3", command="on", delay=delay)
+
+
+def outcome(command: power.Command, **options: Any) -> dict[str, Any]:
+    options = {"before": power.State.ON, "attempts": 1, "seconds": 0.1, **options}
+    return power.judge(command, name="node3", **options).as_dict()
+
+
+def test_each_command_that_went_out_is_noted_and_no_other() -> None:
+    one = node_power.Power("n3", command="off")
+    done = outcome(power.Command.OFF, seen=[power.State.OFF])
+    missed = outcome(power.Command.OFF, seen=[power.State.ON])
+    unsent = outcome(power.Command.OFF, attempts=0, before=power.State.OFF)
+    assert [notice.text for notice in one.notices([done, missed, unsent])] == [
+        "power off node3: on → off, confirmed",
+        "power off node3: on → on, not confirmed: accepted, but the node does not read off",
+    ]
+    assert node_power.Power("n3", command="off", check=True).notices([done]) == []
+
+
+def test_warning_and_critical_items_are_noted_and_the_others_are_not() -> None:
+    items = [["fan 1", "WARNING"], ["fan 2", "OK"], ["PS", "CRITICAL"], ["temp", "UNKNOWN"]]
+    told = node_power.Health("n3").notices([{"name": "node3", "items": items}])
+    assert told == [
+        contract.Notice("node3: fan 1 is WARNING", is_trouble=True),
+        contract.Notice("node3: PS is CRITICAL", is_trouble=True),
+    ]
