@@ -59,6 +59,8 @@ ALSO = {
     ("daemon.lab.checker", "plugins.module_utils.hypervisor.fake"),
     ("daemon.lab.checker", "plugins.module_utils.storage.simulated"),
     ("daemon.lab.world", "plugins.module_utils.hypervisor.fake"),
+    # the power drivers as a program of its own
+    *(("daemon.oob_program", f"plugins.module_utils.oob.{name}") for name in ("drivers", "request")),
     # the simulated BMCs speak the wire that the driver speaks
     ("daemon.lab.ipmi_commands", "plugins.module_utils.oob.rmcp"),
     *((f"daemon.lab.{name}", "plugins.module_utils.oob.rmcp") for name in ("bmc_simulator", "ipmi_session")),

@@ -67,6 +67,14 @@ def silent(name: str, *, seconds: float, items: Sequence[Item] = ()) -> Health:
     return Health(name, items, power.Reason.TIMEOUT.value, f"no answer within {seconds:g} s")
 
 
+def pairs(told: Health) -> List[List[str]]:
+    """Give the health as helper programs write it, where what was left unasked can only be an item of its own."""
+    found = [[one.name, one.status.value] for one in told.items]
+    if told.reason is not None:
+        found.append([f"not read: {told.text or told.reason}", Status.UNKNOWN.value])
+    return found or [["no sensor was read", Status.UNKNOWN.value]]
+
+
 def worst(statuses: Iterable[Status]) -> Status:
     """The worst that is known; none is unknown."""
     known = set(statuses)

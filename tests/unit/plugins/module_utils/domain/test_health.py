@@ -59,6 +59,20 @@ def test_items_of_a_helper_program_are_pairs() -> None:
     ]
 
 
+def test_a_health_is_written_as_pairs() -> None:
+    told = health.Health("node1", [health.Item("PS", Status.OK), health.Item("FAN", Status.WARNING)])
+    assert health.pairs(told) == [["PS", "OK"], ["FAN", "WARNING"]]
+
+
+def test_what_was_left_unasked_is_written_as_an_unknown_item() -> None:
+    told = health.Health("node1", [health.Item("PS", Status.OK)], reason="timeout", text="no answer within 5 s")
+    assert health.pairs(told) == [["PS", "OK"], ["not read: no answer within 5 s", "UNKNOWN"]]
+
+
+def test_a_health_without_readings_is_written_as_an_unknown_item() -> None:
+    assert [status for _, status in health.pairs(health.Health("node1"))] == ["UNKNOWN"]
+
+
 @pytest.mark.parametrize("document", [None, {}, [[]], [["a"]], [["a", "FINE"]], [[1, "OK"]], ["OK"], [["a", ["OK"]]]])
 def test_anything_else_is_refused(document: object) -> None:
     with pytest.raises(errors.InvalidInput):
