@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..plugins.plugin_utils import replication
-from ..plugins.plugin_utils.connection_tries import SSH_ARGUMENTS
+from ..plugins.plugin_utils import ansible_runs, replication
 from .configuration import Configuration
 from .jobs.ports import Ports
 from .jobs.process import Processes, inherited
@@ -26,10 +22,6 @@ from .warm.keeping import Keeper, shim_folder
 
 if TYPE_CHECKING:
     from ..plugins.module_utils.domain import tree
-
-# The folder whose `ansible_collections` this program was imported from, links and all.
-COLLECTIONS = Path(__file__).absolute().parents[4]
-SYSTEM_COLLECTIONS = "/usr/share/ansible/collections"
 
 
 @dataclass(frozen=True)
@@ -69,7 +61,7 @@ def assemble(
     desk.restore()
     intake = Intake(where, clock=clock, cluster=lambda: configuration.current, on_change=news.tell)
     processes = Processes()
-    environment = run_environment(where, is_warm=is_warm)
+    environment = ansible_runs.environment(where, first=(shim_folder(where),) if is_warm else ())
     store = Store(where.queue, replicated=replicated)
     ports = Ports(store, desk, processes, configuration, intake, environment, clock)
     queue = Queue(
@@ -85,20 +77,3 @@ def assemble(
     poll = Poll(configuration, processes, folder=where.lib, environment=environment)
     warm = Keeper(where, environment={**inherited(), **environment}) if is_warm else None
     return Service(where, configuration, desk, queue, intake, history, rounds, poll, news, warm)
-
-
-def run_environment(where: tree.Tree, *, is_warm: bool) -> dict[str, str]:
-    """The environment of every run: our Ansible first, no discovery, nothing that depends on a terminal."""
-    folders = [*([str(shim_folder(where))] if is_warm else []), str(Path(sys.executable).parent)]
-    return {
-        "PATH": ":".join([*folders, os.environ.get("PATH", os.defpath)]),
-        "ROUNDSMAN_ROOT": str(where.root),
-        "ANSIBLE_COLLECTIONS_PATH": f"{COLLECTIONS}:{os.environ.get('ANSIBLE_COLLECTIONS_PATH', SYSTEM_COLLECTIONS)}",
-        "ANSIBLE_PIPELINING": "1",
-        "ANSIBLE_GATHERING": "explicit",
-        "ANSIBLE_INVENTORY_ENABLED": "ansible.builtin.yaml",
-        "ANSIBLE_LOCALHOST_WARNING": "0",
-        "ANSIBLE_NOCOLOR": "1",
-        "ANSIBLE_HOME": str(where.run / "ansible"),
-        "ANSIBLE_SSH_EXTRA_ARGS": f"{os.environ.get('ANSIBLE_SSH_EXTRA_ARGS', '')} {SSH_ARGUMENTS}".strip(),
-    }

@@ -14,7 +14,7 @@ import typer
 from ...plugins.module_utils.domain import changes, errors, parameters, tree
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils.config import store
-from . import client, output, wording
+from . import client, emergency, output, wording
 from . import parameters as given_parameters
 
 app = typer.Typer(help="The cluster itself.", no_args_is_help=True)
@@ -64,6 +64,9 @@ def modify(
 ) -> None:
     """Set parameters of the cluster and of its maintenance: intervals in seconds, oob_program, limits, the pool."""
     given_parameters.modify(ctx, "modify", given=given, submit=submit, dry_run=dry_run, form=form)
+
+
+app.command("epo", epilog="Example: roundsman cluster epo --groups rack2")(emergency.epo)
 
 
 def made(name: str, nodes: list[str], *, now: float) -> clusters.Cluster:

@@ -13,6 +13,23 @@ DECLINED = 1
 """The exit status of a command that was not confirmed."""
 
 
+def typed(answer: str, *, question: str) -> None:
+    """Go on only when a person types exactly this answer, which they can only know from what they have read.
+
+    Raises:
+        Refused: there is nobody to ask.
+    """
+    if not sys.stdin.isatty():
+        raise errors.Refused(
+            f"standard input is no terminal, so nobody can be asked: add --confirm {answer}, or --force"
+        )
+    sys.stderr.write(f"{question} ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip() != answer:
+        output.warning("roundsman: nothing was done")
+        raise typer.Exit(DECLINED)
+
+
 def confirm(question: str, *, yes: bool) -> None:
     """Go on only when a person says so, or has said so by an option.
 

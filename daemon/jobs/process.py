@@ -10,7 +10,6 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import errors
@@ -20,8 +19,8 @@ from ..locks import desk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
-PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
 RUN_VARIABLE = run_group.RUN_VARIABLE
 LOG = logging.getLogger(__name__)
 INHERITED = frozenset(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...plugins.plugin_utils import ansible_runs
 from ...plugins.plugin_utils.config import hosts
 from . import process
 
@@ -28,7 +29,7 @@ def run_spec(
         Refused: the opcode does not fit the cluster as it is now.
     """
     return process.Spec(
-        playbook=process.PLAYBOOKS / "opcodes" / f"{made.kind}.yml",
+        playbook=ansible_runs.PLAYBOOKS / "opcodes" / f"{made.kind}.yml",
         variables=made.variables(cluster),
         environment=environment,
         inventory=hosts.run_inventory(cluster, dict.fromkeys(made.hosts(cluster)), root=environment["ROUNDSMAN_ROOT"]),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors
+from ...plugins.plugin_utils import ansible_runs
 from ...plugins.plugin_utils.config import hosts
 from ..jobs import process, settling
 
@@ -59,7 +60,7 @@ class Poll:
             await self._processes.ended(run)
         shutil.rmtree(run, ignore_errors=True)
         spec = process.Spec(
-            playbook=process.PLAYBOOKS / "diagnose.yml",
+            playbook=ansible_runs.PLAYBOOKS / "diagnose.yml",
             variables={"diagnose_command": cluster.maintenance.settings.diagnose_command},
             environment=self._environment,
             inventory=hosts.run_inventory(cluster, nodes, root=self._environment["ROUNDSMAN_ROOT"]),

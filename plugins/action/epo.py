@@ -57,13 +57,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
 
 def _preview(cluster: clusters.Cluster, options: dict[str, Any]) -> epo.Preview:
-    known = cluster.maintenance.epo
-    if known is not None and not (options["names"] or options["all"] or options["groups"]):
-        # A second call goes on where the first one stopped.
-        nodes = [uuid for uuid in known.nodes if uuid in cluster.nodes]
-    else:
-        nodes = epo.chosen(cluster, options["names"], by_group=options["groups"], everything=options["all"])
-    return epo.on(cluster, nodes) if options["on"] else epo.off(cluster, nodes)
+    return epo.preview(
+        cluster, options["names"], on=options["on"], by_group=options["groups"], everything=options["all"]
+    )
 
 
 def _check_confirmed(preview: epo.Preview, options: dict[str, Any]) -> None:

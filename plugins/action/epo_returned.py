@@ -80,9 +80,11 @@ def _running(cluster: clusters.Cluster, told: Mapping[str, Any]) -> list[str]:
 
 def _stated(found: epo.Return, *, ends: bool, is_forced: bool) -> list[changes.Change]:
     """The hold stays until the end, although nothing may be left to wait for."""
-    if ends and is_forced and found.stated:
-        return [one for one in found.stated if not isinstance(one, changes.EpoStands)] + [changes.EpoGone()]
-    return [one for one in found.stated if ends or not isinstance(one, changes.EpoGone)]
+    kept = [one for one in found.stated if not isinstance(one, (changes.EpoStands, changes.EpoGone))]
+    last: list[changes.Change] = [one for one in found.stated if one not in kept]
+    if ends:
+        return [*kept, *([changes.EpoGone()] if last and is_forced else last)]
+    return [*kept, *(one for one in last if isinstance(one, changes.EpoStands))]
 
 
 def _stands(cluster: clusters.Cluster) -> str:

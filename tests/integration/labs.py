@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
-from ansible_collections.roundsman.cluster.daemon.jobs import process
 from ansible_collections.roundsman.cluster.daemon.lab import building, checker, processes, world
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import reports, signing, tree
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import daemon_client
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs, daemon_client
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ class Running:
             str(Path(sys.executable).with_name("ansible-playbook")),
             "-i",
             str(self.lab.folder / "inventory"),
-            str(process.PLAYBOOKS / name),
+            str(ansible_runs.PLAYBOOKS / name),
             *arguments,
         ]
         return subprocess.run(command, capture_output=True, text=True, check=check)

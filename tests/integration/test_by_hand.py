@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.jobs import process
 from ansible_collections.roundsman.cluster.daemon.lab import processes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs
 
 from . import labs, states
 
@@ -44,7 +44,7 @@ def _playing(one: labs.Running, *arguments: str) -> Iterator[subprocess.Popen[st
     """Run `evacuate.yml` beside the test."""
     program = str(Path(sys.executable).with_name("ansible-playbook"))
     play = subprocess.Popen(
-        [program, "-i", str(one.lab.folder / "inventory"), str(process.PLAYBOOKS / "evacuate.yml"), *arguments],
+        [program, "-i", str(one.lab.folder / "inventory"), str(ansible_runs.PLAYBOOKS / "evacuate.yml"), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

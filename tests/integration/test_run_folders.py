@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ansible_collections.roundsman.cluster.daemon.jobs import process
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs
 
 from . import states
 
@@ -65,7 +65,7 @@ def test_a_play_by_hand_that_is_killed_leaves_no_process_behind_when_its_locks_a
     play = subprocess.Popen(
         [
             *(program, "-i", str(one.lab.folder / "inventory"), "-e", "node=node2"),
-            str(process.PLAYBOOKS / "evacuate.yml"),
+            str(ansible_runs.PLAYBOOKS / "evacuate.yml"),
         ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

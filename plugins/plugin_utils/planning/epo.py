@@ -8,13 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...module_utils.domain import changes, errors
 from ...module_utils.domain import cluster as clusters
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from ...module_utils.domain import epo as emergency
 
 CODE_LENGTH = 6
 NO_OOB = "has no OOB: its power stays as it is"
@@ -76,6 +78,11 @@ class Preview:
             told.append(f"go on without their second copy: {', '.join(self.degraded)}")
         return told
 
+    @property
+    def told(self) -> dict[str, Any]:
+        """The preview with its code, as a JSON value."""
+        return {**asdict(self), "code": self.code}
+
     def batches(self, size: int) -> list[list[str]]:
         """The nodes to power, by name, so many at a time and never of two groups together."""
         groups: dict[str, list[str]] = {}
@@ -104,7 +111,25 @@ def chosen(cluster: clusters.Cluster, names: Sequence[str], *, by_group: bool, e
     return list(dict.fromkeys(cluster.node(name).uuid for name in names))
 
 
-def off(cluster: clusters.Cluster, nodes: Iterable[str]) -> Preview:
+def preview(cluster: clusters.Cluster, names: Sequence[str], *, on: bool, by_group: bool, everything: bool) -> Preview:
+    """What is meant, and what would be done; without any name that is what stands already.
+
+    Raises:
+        NotFound: there is no such node or group. InvalidInput: nothing is named, or too much.
+        Refused: no emergency power off stands that could be returned from.
+    """
+    known = cluster.maintenance.epo
+    if known is not None and not (names or by_group or everything):
+        nodes = [uuid for uuid in known.nodes if uuid in cluster.nodes]
+        nodes += [one.primary_node for uuid in known.instances if (one := cluster.instances.get(uuid))]
+    elif known is None and on:
+        raise errors.Refused("no emergency power off stands: there is nothing to bring back")
+    else:
+        nodes = chosen(cluster, names, by_group=by_group, everything=everything)
+    return _on(cluster, known, nodes) if on and known else _off(cluster, nodes)
+
+
+def _off(cluster: clusters.Cluster, nodes: Iterable[str]) -> Preview:
     """What powering these nodes (UUIDs) off would do: the instances that run there are stopped first."""
     among = set(nodes)
     steps = tuple(_off_step(cluster, node) for node in _ordered(cluster, among))
@@ -118,15 +143,8 @@ def off(cluster: clusters.Cluster, nodes: Iterable[str]) -> Preview:
     return Preview(on=False, steps=steps, last=last, degraded=tuple(sorted(degraded, key=clusters.natural)))
 
 
-def on(cluster: clusters.Cluster, nodes: Iterable[str]) -> Preview:
-    """What powering these nodes (UUIDs) on would do: the instances that were stopped start again.
-
-    Raises:
-        Refused: no emergency power off stands.
-    """
-    known = cluster.maintenance.epo
-    if known is None:
-        raise errors.Refused("no emergency power off stands: there is nothing to bring back")
+def _on(cluster: clusters.Cluster, known: emergency.Epo, nodes: Iterable[str]) -> Preview:
+    """What powering these nodes (UUIDs) on would do: the instances that were stopped start again."""
     among, remembered = set(nodes), set(known.instances)
     steps = tuple(_on_step(cluster, node, remembered) for node in _ordered(cluster, among))
     return Preview(on=True, steps=steps)

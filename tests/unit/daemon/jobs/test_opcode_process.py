@@ -10,10 +10,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.roundsman.cluster.daemon import service
 from ansible_collections.roundsman.cluster.daemon.jobs import process, settling, task_log
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, recording
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_group, run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs, run_group, run_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +29,7 @@ def ran(folder: Path, tasks: list[dict[str, Any]], *, time_limit: float = 60, **
     (folder / "play.yml").write_text(json.dumps(play))
     environment: Mapping[str, str] = {
         "PATH": f"{Path(sys.executable).parent}:{os.defpath}",
-        "ANSIBLE_COLLECTIONS_PATH": str(service.COLLECTIONS),
+        "ANSIBLE_COLLECTIONS_PATH": str(ansible_runs.COLLECTIONS),
         "ANSIBLE_HOME": str(folder / "ansible"),
     }
     spec = process.Spec(

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon import service
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, roles, tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit.daemon import twins
@@ -36,7 +36,7 @@ def listed(lab: world.Lab) -> subprocess.CompletedProcess[str]:
     program = str(Path(sys.executable).with_name("ansible-inventory"))
     environment = {
         **os.environ,
-        "ANSIBLE_COLLECTIONS_PATH": str(service.COLLECTIONS),
+        "ANSIBLE_COLLECTIONS_PATH": str(ansible_runs.COLLECTIONS),
         "ANSIBLE_INVENTORY_UNPARSED_FAILED": "true",
         "ANSIBLE_HOME": str(lab.folder / "ansible"),
     }

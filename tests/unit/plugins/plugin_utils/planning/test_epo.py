@@ -50,8 +50,12 @@ def test_nothing_named_is_not_everything(names: list[str], by_group: bool, every
         planning.chosen(CLUSTER, names, by_group=by_group, everything=everything)
 
 
+def off(cluster: clusters.Cluster, *names: str) -> planning.Preview:
+    return planning.preview(cluster, names, on=False, by_group=False, everything=not names)
+
+
 def test_off_stops_what_runs_there_and_leaves_the_own_node_for_last() -> None:
-    preview = planning.off(CLUSTER, CLUSTER.nodes)
+    preview = off(CLUSTER)
     assert [one.name for one in preview.steps] == ["node2", "node3", "node10", "node1"]
     assert step(preview, "n2").instances == ("inst1",)
     assert [one.power for one in preview.steps] == [True, True, False, False]
@@ -61,31 +65,31 @@ def test_off_stops_what_runs_there_and_leaves_the_own_node_for_last() -> None:
 
 def test_an_instance_that_is_down_is_not_stopped() -> None:
     down = changes.apply(CLUSTER, changes.InstanceState("i1", "down"), now=1.0)
-    assert planning.off(down, ["n2"]).instances == ()
+    assert off(down, "n2").instances == ()
 
 
 def test_who_loses_only_a_copy_goes_on_and_is_named() -> None:
-    preview = planning.off(CLUSTER, ["n3"])
+    preview = off(CLUSTER, "n3")
     assert (preview.instances, preview.degraded, preview.last) == ((), ("inst1",), "")
 
 
 def test_a_node_that_is_offline_is_powered_off_but_not_contacted() -> None:
-    off = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.nodes["n2"], offline=True))
-    found = step(planning.off(off, ["n2"]), "n2")
+    gone = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.nodes["n2"], offline=True))
+    found = step(off(gone, "n2"), "n2")
     assert (found.contact, found.power, found.instances, found.note) == (False, True, (), planning.OFFLINE)
 
 
 def test_a_node_that_is_off_on_record_is_asked_again() -> None:
-    off = changes.apply(CLUSTER, changes.NodePowered("n3", powered=False), now=1.0)
-    found = step(planning.off(off, ["n3"]), "n3")
+    dark = changes.apply(CLUSTER, changes.NodePowered("n3", powered=False), now=1.0)
+    found = step(off(dark, "n3"), "n3")
     assert (found.contact, found.power, "off on record" in found.note) == (False, True, True)
 
 
 def test_a_code_stands_for_exactly_one_preview() -> None:
-    first = planning.off(CLUSTER, ["n2", "n3"])
-    assert first.code == planning.off(CLUSTER, ["n3", "n2"]).code
+    first = off(CLUSTER, "n2", "n3")
+    assert first.code == off(CLUSTER, "n3", "n2").code
     down = changes.apply(CLUSTER, changes.InstanceState("i1", "down"), now=1.0)
-    others = [planning.off(CLUSTER, ["n2"]), planning.off(down, ["n2", "n3"]), planning.off(cluster(oob="!"), ["n2", "n3"])]
+    others = [off(CLUSTER, "n2"), off(down, "n2", "n3"), off(cluster(oob="!"), "n2", "n3")]
     assert len({first.code, *(one.code for one in others)}) == 4
 
 
@@ -94,18 +98,66 @@ def standing(cluster: clusters.Cluster) -> clusters.Cluster:
 
 
 def test_on_starts_what_was_stopped_and_nothing_else() -> None:
-    found = planning.on(standing(CLUSTER), ["n2", "n3"])
+    found = planning.preview(standing(CLUSTER), [], on=True, by_group=False, everything=False)
     assert (found.on, [one.name for one in found.steps], found.instances) == (True, ["node2", "node3"], ("inst1",))
+
+
+def test_without_a_name_off_goes_on_with_what_stands() -> None:
+    again = planning.preview(standing(CLUSTER), [], on=False, by_group=False, everything=False)
+    assert [one.name for one in again.steps] == ["node2", "node3"]
 
 
 def test_without_an_emergency_there_is_no_return() -> None:
     with pytest.raises(errors.Refused, match="no emergency power off stands"):
-        planning.on(CLUSTER, ["n2"])
+        planning.preview(CLUSTER, ["node2"], on=True, by_group=False, everything=False)
 
 
-@pytest.mark.parametrize(("answering", "found"), [({"n2", "n3"}, {"n2": ["i1"]}), ({"n2"}, {}), ({"n3"}, {})])
-def test_an_instance_starts_when_all_its_nodes_answer(answering: set[str], found: dict[str, list[str]]) -> None:
-    assert planning.startable(CLUSTER, ["i1", "gone"], answering=answering) == found
+def test_nodes_are_powered_in_batches_of_one_group() -> None:
+    other = dataclasses.replace(CLUSTER.nodes["n3"], group="g2")
+    two = clusters.with_node(CLUSTER, other)
+    assert off(two).batches(10) == [["node3"], ["node2"]]
+    assert off(CLUSTER).batches(1) == [["node2"], ["node3"]]
+    assert off(CLUSTER).batches(2) == [["node2", "node3"]]
+
+
+def returned(cluster: clusters.Cluster, answered: str = "", running: str = "", **options: str) -> planning.Return:
+    among = options.get("among", "n2 n3").split()
+    return planning.returned(cluster, among=among, answered=answered.split(), running=running.split())
+
+
+def test_an_instance_starts_when_all_its_nodes_are_back() -> None:
+    once = standing(CLUSTER)
+    nobody, primary, both = returned(once), returned(once, "n2"), returned(once, "n2 n3")
+    assert (nobody.waiting, nobody.starts) == (("node2", "node3"), {})
+    assert (primary.waiting, primary.starts) == (("node3",), {})
+    assert (both.waiting, both.starts) == ((), {"node2": ["i1"]})
+    assert both.stated == (changes.EpoStands((), ("i1",), "ops", returning=True),)
+
+
+def test_the_hold_ends_when_all_is_back() -> None:
+    assert returned(standing(CLUSTER), "n2 n3", "i1").stated == (changes.EpoGone(),)
+    assert returned(CLUSTER, "n2", "i1").stated == ()
+
+
+def test_who_answers_has_power() -> None:
+    off_on_record = changes.apply(standing(CLUSTER), changes.NodePowered("n2", powered=False), now=1.0)
+    assert changes.NodePowered("n2", powered=True) in returned(off_on_record, "n2").stated
+
+
+def test_nobody_waits_for_a_node_that_is_offline_and_its_copies_keep_nothing_down() -> None:
+    gone = clusters.with_node(standing(CLUSTER), dataclasses.replace(CLUSTER.nodes["n3"], offline=True))
+    found = returned(gone, "n2")
+    assert (found.waiting, found.starts) == ((), {"node2": ["i1"]})
+
+
+def test_what_is_missed_is_told_for_the_nodes_that_are_meant() -> None:
+    assert returned(standing(CLUSTER), "n3").missed == ("node2 does not answer", "inst1 does not run on node2")
+    assert returned(standing(CLUSTER), "n3", among="n3").missed == ()
+
+
+def test_what_is_not_in_the_cluster_any_more_keeps_nothing_held() -> None:
+    without = dataclasses.replace(standing(CLUSTER), instances={})
+    assert returned(without, "n2 n3").stated == (changes.EpoGone(),)
 
 
 def test_an_emergency_keeps_its_beginning_and_ends() -> None:

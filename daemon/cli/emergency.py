@@ -1,0 +1,153 @@
+"""`roundsman cluster epo`: emergency power off of a cluster or a part of it, and its return (seed 001, "epo")."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...plugins.module_utils.domain import tree
+from ...plugins.plugin_utils import ansible_runs
+from ...plugins.plugin_utils.config import store
+from ...plugins.plugin_utils.planning import epo as planning
+from . import client, output, questions
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NAME…]", help="Nodes, or node groups with --groups; none to go on with what stands."),
+]
+On = Annotated[bool, typer.Option("--on", help="Bring back what an emergency power off took.")]
+Groups = Annotated[bool, typer.Option("--groups", help="The names are node groups.")]
+All = Annotated[bool, typer.Option("--all", help="The whole cluster.")]
+Force = Annotated[bool, typer.Option("--force", help="Do not ask.")]
+Confirm = Annotated[str, typer.Option("--confirm", metavar="CODE", help="The code of the preview, instead of asking.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
+IgnoreFailures = Annotated[
+    bool,
+    typer.Option(
+        "--ignore-failures",
+        help="Power nodes off though instances there do not stop; with --on lift the hold though not all is back.",
+    ),
+]
+ShutdownTimeout = Annotated[
+    int, typer.Option("--shutdown-timeout", min=1, metavar="SECONDS", help="For the instances of a node to stop.")
+]
+PowerDelay = Annotated[
+    float, typer.Option("--power-delay", min=0, metavar="SECONDS", help="Between nodes that are powered on together.")
+]
+Batch = Annotated[int, typer.Option("--batch", min=1, metavar="N", help="Nodes that are powered on together.")]
+Wait = Annotated[int, typer.Option("--wait", min=1, max=900, metavar="SECONDS", help="For the nodes to answer again.")]
+Forks = Annotated[int, typer.Option("--forks", min=1, metavar="N", help="Nodes that are worked on at the same time.")]
+HALF_WAY = (
+    "roundsman: this was stopped half-way, and maintenance is held: "
+    "`roundsman cluster epo` goes on, and `roundsman cluster epo --on` returns"
+)
+
+
+def epo(
+    ctx: typer.Context,
+    names: Names = None,
+    *,
+    on: On = False,
+    groups: Groups = False,
+    everything: All = False,
+    force: Force = False,
+    confirm: Confirm = "",
+    dry_run: DryRun = False,
+    ignore_failures: IgnoreFailures = False,
+    shutdown_timeout: ShutdownTimeout = 120,
+    power_delay: PowerDelay = 2.0,
+    batch: Batch = 10,
+    wait: Wait = 900,
+    forks: Forks = 50,
+    form: output.Option = output.Format.TABLE,
+) -> None:
+    """Stop the instances of nodes and power these off; with --on power them on again and start what ran there.
+
+    Rounds and repairs are held from the first step of the power off to the last of the return.
+    """
+    where = tree.Tree(client.of(ctx).root)
+    preview = planning.preview(store.read(where.config), names or [], on=on, by_group=groups, everything=everything)
+    _show(preview, form)
+    if dry_run:
+        return
+    if not (force or confirm):
+        questions.typed(preview.code, question=f"Type {preview.code} to {'return' if on else 'power off'}:")
+    wanted = {
+        "epo_on": on,
+        "epo_names": names or [],
+        "epo_groups": groups,
+        "epo_all": everything,
+        "epo_confirm": confirm or preview.code,
+        "epo_force": force,
+        "epo_ignore_failures": ignore_failures,
+        "epo_shutdown_timeout": shutdown_timeout,
+        "epo_power_delay": power_delay,
+        "epo_batch": batch,
+        "epo_wait": wait,
+        "epo_shown": True,
+    }
+    status = _play(where, wanted, forks=forks, form=form)
+    if status:
+        raise typer.Exit(status)
+
+
+def _show(preview: planning.Preview, form: output.Format) -> None:
+    if form is output.Format.JSON:
+        output.as_json(json.dumps(preview.told))
+        return
+    what = "Return from the emergency power off" if preview.on else "Emergency power off"
+    output.line(f"{what}: {len(preview.steps)} nodes, {len(preview.instances)} instances", style="bold")
+    rows = [
+        (
+            step.name,
+            step.group,
+            ", ".join(step.instances),
+            ("on" if preview.on else "off") if step.power else "",
+            step.note,
+        )
+        for step in preview.steps
+    ]
+    output.table(
+        ("NODE", "GROUP", "STARTS" if preview.on else "STOPS", "POWER", "NOTE"), rows, empty="Nothing is left."
+    )
+    if preview.degraded:
+        output.line(f"Go on without their second copy: {', '.join(preview.degraded)}")
+
+
+def _play(where: tree.Tree, wanted: dict[str, Any], *, forks: int, form: output.Format) -> int:
+    """Run the playbook to its end and return the exit status of this command; its progress goes to this terminal."""
+    with tempfile.TemporaryDirectory(prefix="roundsman-epo-") as name:
+        folder = Path(name)
+        (folder / "roundsman.yml").write_text(
+            json.dumps({"plugin": "roundsman.cluster.cluster", "root": str(where.root)})
+        )
+        (folder / "variables.json").write_text(json.dumps(wanted))
+        program = str(Path(sys.executable).with_name("ansible-playbook"))
+        command = [program, "-f", str(forks), "-i", str(folder / "roundsman.yml")]
+        command += ["-e", f"@{folder / 'variables.json'}", str(ansible_runs.PLAYBOOKS / "epo.yml")]
+        own = {
+            "ANSIBLE_HOME": str(folder / "ansible"),
+            "ANSIBLE_INVENTORY_ENABLED": "roundsman.cluster.cluster",
+            "ANSIBLE_STDOUT_CALLBACK": "roundsman.cluster.steps",
+        }
+        environment = {**os.environ, **ansible_runs.environment(where), **own}
+        to = sys.stderr if form is output.Format.JSON else None
+        with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=to) as play:
+            try:
+                status = play.wait()
+            except KeyboardInterrupt:
+                # The play has the signal too, and ends its modules.
+                play.wait()
+                output.warning(HALF_WAY)
+                raise
+    if status < 0:
+        output.warning(HALF_WAY)
+        return 128 - status
+    return status
