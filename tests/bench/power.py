@@ -1,10 +1,10 @@
 """What switching off many nodes out of band costs: our engine beside FreeIPMI's ipmipower, against simulated BMCs.
 
-Run by `make bench`. One simulator process answers for all BMCs, 5 ms after each question. The tools take turns, and the
-median of their walls counts; a process is measured from its start to its end, "of it" is our engine's share, without the
-start of Python. In the faulty runs every 20th BMC is dead and 0.5 % of the datagrams are lost in each direction, which is
-1 % of the questions. `ipmipower` as it comes says that a BMC accepted; tuned, and our engine, that the node was read back
-off.
+Run by `make bench`. One simulator process answers for all BMCs, 5 ms after each question. The tools take turns, and
+the median of their walls counts; a process is measured from its start to its end, "of it" is our engine's share,
+without the start of Python. In the faulty runs every 20th BMC is dead, and 0.5 % of the datagrams are lost in each
+direction, 1 % of the questions. `ipmipower` as it comes says that a BMC accepted; tuned, and our engine, that the node
+was read back off.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ COLUMNS = "{:<34} {:>7} {:>9} {:>12} {:>6} {:>6} {:>6}"
 class Run:
     """One run of one tool: wall and CPU seconds of its process, and what became of the nodes.
 
-    `own_seconds` and `own_cpu` are without the start of the process, where the tool tells them. `done` is how many nodes
-    it called done, `off` how many were off in the end, `live` how many could be.
+    `own_seconds` and `own_cpu` are without the start of the process, where the tool tells them. `done` is how many
+    nodes it called done, `off` how many were off in the end, `live` how many could be.
     """
 
     seconds: float

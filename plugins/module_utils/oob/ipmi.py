@@ -53,12 +53,17 @@ def check(target: power.Target) -> None:
 
 def run(targets: Sequence[power.Target], *, command: power.Command, deadline: float) -> List[power.Outcome]:
     """Run one command at every target, none waiting for another; `deadline` is each one's own, in seconds."""
+    return asyncio.run(serve(targets, command=command, deadline=deadline))
+
+
+async def serve(targets: Sequence[power.Target], *, command: power.Command, deadline: float) -> List[power.Outcome]:
+    """Do what `run` does, in whichever event loop this is."""
 
     async def one(connection: Bmc, target: power.Target) -> power.Outcome:
         outcome = await operation.within(connection, name=target.name, command=command, deadline=deadline)
         return _explained(outcome, connection.trouble)
 
-    return asyncio.run(_at_all(targets, one))
+    return await _at_all(targets, one)
 
 
 def describe(targets: Sequence[power.Target], *, deadline: float) -> List[bmc.Description]:

@@ -37,14 +37,15 @@ async def within(bmc: Bmc, *, name: str, command: power.Command, deadline: float
 
     What a driver stumbles over is the verdict for its own node, so that it takes no other node's command down.
     """
-    until = time.monotonic() + deadline - min(LONGEST_MARGIN, deadline / 10)
-    one = Operation(bmc, name=name, command=command, until=until)
+    clock = asyncio.get_running_loop().time
+    until = clock() + deadline - min(LONGEST_MARGIN, deadline / 10)
+    one = Operation(bmc, name=name, command=command, until=until, clock=clock)
     running = asyncio.ensure_future(one.run())
     try:
         await asyncio.wait({running}, timeout=deadline)
     finally:
         running.cancel()
-    if not running.done():
+        # Also when this is cancelled itself: the operation has a session to give back.
         await asyncio.wait({running}, timeout=LONGEST_MARGIN)
     if not running.done() or running.cancelled():
         return power.cut_off(one.verdict(), seconds=deadline)

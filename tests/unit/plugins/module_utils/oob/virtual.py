@@ -1,0 +1,114 @@
+"""Simulated BMCs and their console in one event loop, whose clock leaps to the next moment at which anything happens.
+
+Nothing is waited for, whatever the deadlines are, and the same seed gives the same run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import selectors
+import socket
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ansible_collections.roundsman.cluster.daemon.lab import bmc_simulator, chassis
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power
+from ansible_collections.roundsman.cluster.plugins.module_utils.oob import rmcp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable, Iterator
+
+USERNAME, PASSWORD = "admin", "s3cret"
+T = TypeVar("T")
+
+
+class Selector(selectors.DefaultSelector):
+    """Looks at what is ready, and lets time pass only when nothing is: on loopback a datagram arrives at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 1000.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if not ready:
+            assert timeout is not None, "nothing will ever happen"
+            self.now += timeout
+        return ready
+
+
+class Loop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self._virtual = Selector()
+        super().__init__(self._virtual)
+
+    def time(self) -> float:
+        return self._virtual.now
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        return runner.run(work)
+
+
+class Rack(bmc_simulator.Simulator):
+    """A simulator inside of the loop; `meddle` can change what goes back for each datagram."""
+
+    def __init__(self, **options: Any) -> None:
+        self.bmcs: dict[str, chassis.Bmc] = {}
+        self.loop = asyncio.get_running_loop()
+        super().__init__(self.bmcs.get, clock=self.loop.time, **options)
+        self.port = self.bind()
+        self.meddle: Callable[[bytes, bytes | None], Iterable[bytes]] = unchanged
+        self.commands: list[tuple[str, int, int, bytes]] = []
+        assert self._socket is not None
+        self.loop.add_reader(self._socket, self._receive_some, self._socket)
+
+    def add(
+        self, address: str, *faults: str, on: bool = True, suites: Iterable[int] = (3, 17)
+    ) -> chassis.MemoryChassis:
+        node = chassis.MemoryChassis(on=on, faults=faults)
+        self.bmcs[address] = chassis.Bmc(node, USERNAME, PASSWORD, frozenset(suites))
+        return node
+
+    def target(self, address: str, **changes: Any) -> power.Target:
+        login = {"username": USERNAME, "password": PASSWORD, "port": self.port, **changes}
+        return power.Target(name=address, driver="ipmi", address=address, **login)
+
+    def count(self, netfn: int, command: int, data: bytes) -> int:
+        """How often a command came, datagrams that came twice not counted."""
+        return sum(one[1:] == (netfn, command, data) for one in self.commands)
+
+    def _arrived(self, server: socket.socket, datagram: bytes, peer: tuple[str, int], address: bytes) -> None:
+        for answer in self.meddle(datagram, self.answer(datagram, address=socket.inet_ntoa(address))):
+            for delay in self._wire.delays():
+                self._later(delay, bmc_simulator._Send(server, answer, peer, address))
+
+    def _answer_inside(self, packet: rmcp.Packet20, bmc: chassis.Bmc, address: str) -> bytes | None:
+        session = self._sessions.find(address, packet.session)
+        if session is not None and session._channel is not None and packet.sequence > session._last_received:
+            request = rmcp.parse_request(session._channel.open(packet))
+            self.commands.append((address, request.netfn, request.command, request.data))
+        return super()._answer_inside(packet, bmc, address)
+
+    def _later(self, seconds: float, act: Callable[[], None]) -> None:
+        self.loop.call_later(seconds, act)
+
+    def end(self) -> None:
+        assert self._socket is not None
+        self.loop.remove_reader(self._socket)
+        self._socket.close()
+
+
+def unchanged(_: bytes, answer: bytes | None) -> Iterable[bytes]:
+    return () if answer is None else (answer,)
+
+
+@contextlib.contextmanager
+def rack(**options: Any) -> Iterator[Rack]:
+    """A rack for as long as the block runs; the options are the simulator's."""
+    one = Rack(**options)
+    try:
+        yield one
+    finally:
+        one.end()
