@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Body
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
+from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors, parameters
 from ..jobs import values
 from . import asking, submissions
@@ -104,11 +106,19 @@ def node_opcodes(service: Service, name: str, fields: dict[str, Any], *, force: 
         raise errors.InvalidInput("drained, offline: give one of them, as true or false")
     opcodes = [one for role in roles for one in submissions.role(cluster, name, ROLES[role], force=force)]
     if fields:
-        parameters.node_modify(cluster, name, fields)
-        opcodes.append(values.Opcode("node_modify", {"node": cluster.node(name).uuid, "fields": fields}))
+        parameters.node_modify(_after(cluster, name, roles), name, fields)
+        one = values.Opcode("node_modify", {"node": cluster.node(name).uuid, "fields": fields})
+        # To be back in service a node has its power on record first, to be without power it is offline first.
+        opcodes = [one, *opcodes] if fields.get("powered") is True else [*opcodes, one]
     if not opcodes:
         raise errors.InvalidInput("Please pass at least one modification")
     return opcodes
+
+
+def _after(cluster: clusters.Cluster, name: str, wanted: list[tuple[str, bool]]) -> clusters.Cluster:
+    """The cluster as these roles of a node leave it: the opcodes of one job see what those before them changed."""
+    node = cluster.node(name)
+    return clusters.with_node(cluster, dataclasses.replace(node, **dict(wanted)))
 
 
 def flat(body: Mapping[str, Any]) -> dict[str, Any]:

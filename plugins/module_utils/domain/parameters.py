@@ -14,7 +14,7 @@ from typing import Any, Callable, Mapping, Optional
 from . import changes, errors, membership, roles
 from . import cluster as clusters
 
-DRIVERS = ("ipmi",)
+DRIVERS = ("ipmi", "redfish")
 POLICIES = ("preferred", "last_resort", "unallocable")
 DEFAULT = "default"
 Fields = Mapping[str, Any]
@@ -80,14 +80,15 @@ def group_remove(cluster: clusters.Cluster, name: str) -> list[changes.Change]:
 def node_modify(cluster: clusters.Cluster, name: str, fields: Fields) -> list[changes.Change]:
     """The changes that give a node other parameters (behaviour of the flags: seed 004, "Node flags").
 
-    A candidate that is not master_capable any more hands its place to another node.
+    A candidate that is not master_capable any more hands its place to another node. `powered` is the power state of
+    record (seed 001, "Node State Changes"): to bring it in line with the world, without touching the node.
 
     Raises:
-        NotFound, InvalidInput: as `cluster_modify`. Refused: the master stays master_capable, and a node with
-            instances stays vm_capable.
+        NotFound, InvalidInput: as `cluster_modify`. Refused: the master stays master_capable, a node with instances
+            stays vm_capable, and `powered` needs OOB, and for off a node that is offline.
     """
     node = cluster.node(name)
-    checked = _checked(fields, _NODE)
+    checked = _checked(fields, {**_NODE, "powered": _flag})
     _refuse_taken(checked.get("name", node.name), cluster.nodes, but=node.uuid, kind="node")
     if "group" in checked:
         checked["group"] = _other_group(cluster, node, checked["group"])
@@ -97,6 +98,8 @@ def node_modify(cluster: clusters.Cluster, name: str, fields: Fields) -> list[ch
         raise errors.Refused(f"{node.name} holds {', '.join(holds)}: it stays vm_capable")
     if not stands.master_capable and node.uuid == cluster.cluster.master_node:
         raise errors.Refused(f"{node.name} is the master: it stays master_capable")
+    if "powered" in checked:
+        _refuse_powered(clusters.with_node(cluster, stands), stands)
     stated: list[changes.Change] = []
     if not stands.master_capable and node.master_candidate:
         stated += roles.promotions(cluster, without=node.uuid)
@@ -153,6 +156,16 @@ def _with(one: Any, checked: Mapping[str, Any]) -> Any:
 def _refuse_taken(name: str, known: Mapping[str, Any], *, but: str, kind: str) -> None:
     if any(name in {uuid, one.name} for uuid, one in known.items() if uuid != but):
         raise errors.InvalidInput(f"name: there is a {kind} {name!r} already")
+
+
+def _refuse_powered(cluster: clusters.Cluster, node: clusters.Node) -> None:
+    if clusters.parameter(cluster, node, "oob_program") is None:
+        raise errors.Refused(f"Node {node.name} does not support OOB commands: it has no powered to set")
+    if not node.powered and not node.offline:
+        raise errors.Refused(
+            f"{node.name} is not offline, and nobody contacts a node without power: set it offline first, with "
+            f"`roundsman node offline {node.name}`, or power it off with `roundsman node power off {node.name}`"
+        )
 
 
 def _other_group(cluster: clusters.Cluster, node: clusters.Node, name: str) -> str:

@@ -115,7 +115,7 @@ class NodeRole:
     def changes(self, cluster: clusters.Cluster, facts: contract.Facts, *, since: float) -> list[changes.Change]:
         node = cluster.node(self.node)
         if self.offline is False and not self.force:
-            if not node.powered:
+            if not node.powered and clusters.parameter(cluster, node, "oob_program") is not None:
                 raise errors.Refused(
                     f"{node.name} is recorded as powered off: run `roundsman node power on {node.name}`"
                 )

@@ -64,6 +64,7 @@ def test_the_cluster_its_groups_and_its_nodes_are_modified_by_jobs(local: Callab
         (("POST", "/2/nodes/node2/modify", {}), 400, "Please pass at least one modification"),
         (("POST", "/2/nodes/node2/modify", {"drained": True, "offline": True}), 400, "drained, offline: give one"),
         (("POST", "/2/nodes/node1/modify", {"drained": True}), 409, "node1 is the master"),
+        (("POST", "/2/nodes/node2/modify", {"powered": False}), 409, "node2 is not offline"),
         (("DELETE", "/2/nodes/node1", None), 409, "node1 is the master"),
     ],
 )
@@ -74,6 +75,22 @@ def test_what_is_not_accepted_makes_no_job(
         found = await one.refused(*asked)
         assert (found[0], found[1][: len(told)]) == (status, told)
         assert (await one.ask("GET", "/2/jobs")).json() == []
+
+    local(act)
+
+
+def test_power_on_record_is_set_alone_and_together_with_the_role(local: Callable[[Act], None]) -> None:
+    async def act(one: reached.Reached) -> None:
+        job = await done(one, "POST", "/2/nodes/node4/modify", {"offline": True, "powered": False})
+        assert [step["kind"] for step in job["opcodes"]] == ["node_role", "node_modify"]
+        assert (current(one).node("node4").offline, current(one).node("node4").powered) == (True, False)
+        assert (await done(one, "POST", "/2/nodes/node4/modify", {"powered": True}))["opresult"] == [
+            [["powered", True]]
+        ]
+        await done(one, "POST", "/2/nodes/node4/modify", {"powered": False})
+        job = await done(one, "POST", "/2/nodes/node4/modify?force=1", {"offline": False, "powered": True})
+        assert [step["kind"] for step in job["opcodes"]] == ["node_modify", "node_role"]
+        assert (current(one).node("node4").offline, current(one).node("node4").powered) == (False, True)
 
     local(act)
 

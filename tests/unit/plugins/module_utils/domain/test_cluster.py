@@ -44,6 +44,10 @@ def test_a_node_has_exactly_one_role(uuid: str, fields: dict[str, bool], role: c
         ({}, {}, {"oob_program": "c"}, "c"),
         ({"oob_program": "!"}, {"oob_program": "g"}, {}, None),
         ({"oob_program": ""}, {"oob_program": "g"}, {}, None),
+        ({}, {"oob_program": "!"}, {"oob_program": "c"}, None),
+        ({}, {"oob_program": ""}, {"oob_program": "c"}, None),
+        ({"oob_program": "n"}, {"oob_program": "!"}, {"oob_program": "!"}, "n"),
+        ({}, {}, {"oob_program": "!"}, None),
         ({}, {}, {}, None),
     ],
 )

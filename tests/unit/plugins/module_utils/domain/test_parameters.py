@@ -34,7 +34,14 @@ def test_what_is_so_already_changes_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("value", "stands"),
-    [("/usr/bin/oob", "/usr/bin/oob"), ("ipmi", "ipmi"), ("!", "!"), ("", ""), ("default", None)],
+    [
+        ("/usr/bin/oob", "/usr/bin/oob"),
+        ("ipmi", "ipmi"),
+        ("redfish", "redfish"),
+        ("!", "!"),
+        ("", ""),
+        ("default", None),
+    ],
 )
 def test_the_helper_of_a_node_is_a_path_a_driver_nothing_or_inherited(value: str, stands: str | None) -> None:
     found = after(parameters.node_modify(CLUSTER, "node3", {"oob_program": value}))
@@ -45,7 +52,7 @@ def test_the_helper_of_a_node_is_a_path_a_driver_nothing_or_inherited(value: str
     ("fields", "named"),
     [
         ({"colour": 1}, "there is no parameter 'colour' here: use one of accept_cluster_key, "),
-        ({"oob_program": "oob"}, "oob_program: 'oob' is none of: an absolute path, ipmi, "),
+        ({"oob_program": "oob"}, "oob_program: 'oob' is none of: an absolute path, ipmi, redfish, "),
         ({"oob_program": 7}, "oob_program: 7 is none of"),
         ({"candidate_pool_size": 0}, "candidate_pool_size: 0 is not a whole number of 1 or more"),
         ({"candidate_pool_size": True}, "candidate_pool_size: True is not"),
@@ -90,6 +97,20 @@ def test_a_group_is_added_renamed_and_removed() -> None:
         (lambda: parameters.node_modify(CLUSTER, "node3", {"vm_capable": False}), "node3 holds inst1: it stays"),
         (lambda: parameters.node_modify(CLUSTER, "node1", {"master_capable": False}), "node1 is the master: it stays"),
         (lambda: parameters.node_modify(CLUSTER, "node2", {"group": "other"}), "node2 holds inst1: only an empty node"),
+        (
+            lambda: parameters.node_modify(CLUSTER, "node2", {"powered": True}),
+            "Node node2 does not support OOB commands",
+        ),
+        (
+            lambda: parameters.node_modify(CLUSTER, "node3", {"powered": True, "oob_program": "!"}),
+            "Node node3 does not support OOB commands",
+        ),
+        (lambda: parameters.node_modify(CLUSTER, "node3", {"powered": False}), "node3 is not offline"),
+        (lambda: parameters.node_modify(CLUSTER, "node3", {"powered": "off"}), "powered: 'off' is neither true nor"),
+        (
+            lambda: parameters.node_add(CLUSTER, "n9", {"name": "node9", "group": "other", "powered": False}),
+            "there is no parameter 'powered' here",
+        ),
         (lambda: parameters.node_remove(CLUSTER, "node1"), "node1 is the master: move the master role"),
         (lambda: parameters.node_remove(CLUSTER, "node3"), "node3 holds inst1: evacuate it first"),
     ],
@@ -98,6 +119,15 @@ def test_what_a_group_or_node_cannot_be_is_refused(act: Callable[[], Any], named
     with pytest.raises(errors.Refused) as refused:
         act()
     assert str(refused.value).startswith(named)
+
+
+def test_the_power_state_of_record_is_set_by_hand_where_there_is_oob() -> None:
+    offline = after(roles.change(CLUSTER, CLUSTER.node("n3"), offline=True))
+    dark = after(parameters.node_modify(offline, "node3", {"powered": False}), offline)
+    assert not dark.node("node3").powered
+    assert after(parameters.node_modify(dark, "node3", {"powered": True}), dark).node("node3").powered
+    given_at_once = {"powered": True, "oob_program": "ipmi"}
+    assert after(parameters.node_modify(CLUSTER, "node2", given_at_once)).node("node2").powered
 
 
 def test_the_last_group_stays() -> None:

@@ -146,5 +146,7 @@ def test_the_way_back_needs_power_and_a_fresh_ok_or_force() -> None:
     dark = with_node("n3", offline=True, powered=False)
     with pytest.raises(errors.Refused, match="recorded as powered off"):
         back.changes(dark, Said(is_ok=True), since=7.0)
+    opted_out = with_node("n3", offline=True, powered=False, ndparams={"oob_program": "!"})
+    assert back.changes(opted_out, Said(is_ok=True), since=7.0)
     forced = dataclasses.replace(back, force=True)
     assert not changes.apply_all(dark, forced.changes(dark, Said(is_ok=False), since=7.0), now=1.0).node("n3").offline

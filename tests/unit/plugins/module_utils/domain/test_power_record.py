@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, power, power_record
+
+from tests.unit import small_cluster
+
+ON, OFF, UNKNOWN = power.State.ON, power.State.OFF, power.State.UNKNOWN
+
+
+def outcome(command: str, *seen: power.State, before: power.State = ON, attempts: int = 1) -> power.Outcome:
+    return power.judge(power.Command(command), name="node3", before=before, seen=seen, attempts=attempts, seconds=0.1)
+
+
+def after(record: bool, told: power.Outcome) -> bool:
+    """The record of a node after a command, by the rule that every play and the daemon apply."""
+    cluster = small_cluster.make()
+    node = dataclasses.replace(cluster.node("n3"), powered=record)
+    cluster = dataclasses.replace(cluster, nodes={**cluster.nodes, "n3": node})
+    value = power_record.recorded(told)
+    stated: list[changes.Change] = [] if value is None else [changes.NodePowered("n3", powered=value)]
+    return changes.apply_all(cluster, stated, now=1.0).node("n3").powered
+
+
+def row(record: bool, told: power.Outcome, wanted: bool, *, when: str = "") -> Any:
+    name = f"powered: {record}, power {told.command.value}{' ' if when else ''}{when} → powered: {wanted}"
+    return pytest.param(record, told, wanted, id=name)
+
+
+@pytest.mark.parametrize(
+    ("record", "told", "wanted"),
+    [
+        # Seed 001, "Node State Changes", row by row.
+        row(False, outcome("off", before=OFF, attempts=0), False),
+        row(False, outcome("cycle", before=OFF, attempts=0), False),
+        row(False, outcome("on", ON, before=OFF), True),
+        row(True, outcome("off", OFF), False),
+        row(True, outcome("cycle", OFF, ON), True),
+        row(True, outcome("on", before=ON, attempts=0), True),
+        # Its note: if the command fails, the state remains unchanged.
+        row(True, outcome("off", ON), True, when="fails"),
+        row(False, outcome("off", ON), False, when="of a node that is on fails"),
+        row(True, outcome("off", UNKNOWN), True, when="leaves the BMC silent"),
+        row(False, outcome("on", OFF, before=OFF), False, when="fails"),
+        row(True, outcome("on", OFF, before=OFF), True, when="of a node that is off fails"),
+        row(False, outcome("on", before=UNKNOWN, attempts=0), False, when="at a silent BMC"),
+        row(True, outcome("cycle", OFF), True, when="that ends off"),
+        row(True, outcome("cycle", before=OFF, attempts=0), True, when="of a node that is off"),
+        # A wrong record is mended by on, off and `node modify`; nothing else corrects it silently.
+        row(False, outcome("cycle", OFF, ON), False, when="of a node that is on"),
+        row(True, outcome("off", before=OFF, attempts=0), False, when="of a node that is off"),
+        row(False, outcome("on", before=ON, attempts=0), True, when="of a node that is on"),
+        row(True, outcome("status", before=OFF, attempts=0), True, when="reads off"),
+        row(False, outcome("status", before=ON, attempts=0), False, when="reads on"),
+    ],
+)
+def test_the_record_after_a_command(record: bool, told: power.Outcome, wanted: bool) -> None:
+    assert after(record, told) is wanted
+
+
+def test_after_a_lost_command_the_record_is_what_the_bmc_says() -> None:
+    states = [outcome("status", before=state, attempts=0) for state in (ON, OFF, UNKNOWN)]
+    assert [power_record.read(one) for one in states] == [True, False, None]
+    assert power_record.doubts(states) == (
+        "node3 reads on at its BMC, node3 reads off at its BMC, "
+        "node3 reads unknown at its BMC, and what is recorded of its power may be wrong"
+    )
+
+
+@pytest.mark.parametrize(
+    ("powered", "state", "wanted"),
+    [
+        (True, ON, ""),
+        (False, OFF, ""),
+        (True, OFF, "node3 is recorded as powered on, and reads off at its BMC: .* node modify node3 powered=no`"),
+        (False, ON, "node3 is recorded as powered off, and reads on at its BMC: .* node modify node3 powered=yes`"),
+        (True, UNKNOWN, "node3 is recorded as powered on, and its BMC does not tell: the BMC did not answer"),
+    ],
+)
+def test_record_and_world_are_compared_and_the_way_to_mend_it_is_named(
+    powered: bool, state: power.State, wanted: str
+) -> None:
+    told = outcome("status", before=state, attempts=0)
+    assert re.fullmatch(wanted, power_record.difference("node3", powered=powered, outcome=told))
+
+
+@pytest.mark.parametrize(
+    ("told", "line"),
+    [
+        (outcome("off", OFF), ""),
+        (outcome("off", ON), "node3: accepted, but the node does not read off (not_off; it reads on)"),
+        (outcome("on", UNKNOWN, before=OFF), "node3: the BMC did not answer (timeout; it reads unknown)"),
+    ],
+)
+def test_what_is_not_confirmed_is_a_line_with_its_reason(told: power.Outcome, line: str) -> None:
+    assert power_record.shortfall(told) == line
+
+
+def test_a_reading_that_is_not_the_expected_one_is_told() -> None:
+    off = outcome("status", before=OFF, attempts=0)
+    assert power_record.mismatch(off, expected="on") == "node3 reads off at its BMC, and should be on"
+    assert power_record.mismatch(off, expected="off") == power_record.mismatch(off, expected="") == ""
+
+
+def test_one_node_is_summed_up_by_name_and_several_by_number() -> None:
+    found: list[Any] = [outcome("off", OFF), outcome("off", ON), outcome("off", OFF)]
+    assert power_record.summary(found[:1]) == "node3 is off"
+    assert power_record.summary(found) == "1 on, 2 off"
