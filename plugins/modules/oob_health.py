@@ -65,7 +65,9 @@ results:
       type: str
       returned: always
     items:
-      description: Pairs of an item and its status, one of the same four.
+      description:
+        - Pairs of an item and its status, one of the same four.
+        - "In Jinja it is RV(results[]['items']), not RV(results[].items), which is a method."
       type: list
       elements: list
       returned: always

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import syslog
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible.module_utils import basic
 from ansible_collections.roundsman.cluster.daemon.lab import chassis
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import drivers
@@ -195,3 +197,14 @@ def test_the_password_of_the_credentials_file_is_in_no_result(
     path = module.credentials(tmp_path / "bmc.json", FIRST)
     module(command="off", credentials_file=path, nodes=[FIRST])
     assert simulated.PASSWORD not in module.printed
+
+
+def test_the_password_is_in_no_log(
+    rack: simulated.Rack, module: bmc_modules.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(syslog, "syslog", lambda *told: said.append(str(told)))
+    monkeypatch.setattr(basic, "has_journal", False)
+    rack.add(FIRST)
+    module(FIRST, command="off")
+    assert ("credentials_file" in "".join(said), simulated.PASSWORD in "".join(said)) == (True, False)
