@@ -1,0 +1,175 @@
+"""Emergency power off and its return on a lab: real plays and modules, simulated nodes and BMCs."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
+from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
+
+from . import labs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+
+STOP, OFF = "Stop the instances of each node: ", "Power off every node on which nothing runs any more"
+ON, START = "powered on: ", "Start the instances of each node: "
+EVACUATE = '{"status": "evacuate"}'
+
+
+def command(one: labs.Running, *arguments: str) -> list[str]:
+    program = str(Path(sys.executable).with_name("roundsman"))
+    return [program, "--dir", str(one.lab.folder), "cluster", "epo", "--power-delay", "0", *arguments]
+
+
+def epo(one: labs.Running, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(one, *arguments), capture_output=True, text=True, check=False)
+
+
+def killed_after(one: labs.Running, words: str, *arguments: str) -> None:
+    """Run the command, and kill it with its play and all that this started as soon as the play has said the words."""
+    play = subprocess.Popen(command(one, *arguments), stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert play.stdout is not None
+    said = []
+    for line in play.stdout:
+        said.append(line)
+        if line.startswith(words):
+            break
+    os.killpg(play.pid, signal.SIGKILL)
+    play.wait()
+    assert said[-1].startswith(words), "".join(said)
+
+
+def powered(one: labs.Running) -> list[str]:
+    """The nodes that have power in truth."""
+    return [node.name for node in one.lab.nodes() if node.is_powered()]
+
+
+def running(one: labs.Running) -> list[str]:
+    return sorted(name for node in one.lab.nodes() for name in fake.Driver(node.root, opcode="test").running())
+
+
+def one_is_down(cluster: clusters.Cluster) -> clusters.Cluster:
+    return changes.apply(cluster, changes.InstanceState(cluster.instance("instance1").uuid, "down"), now=1.0)
+
+
+@pytest.fixture
+def world(lab: Callable[..., labs.Running]) -> labs.Running:
+    """Six nodes of two groups; of twelve instances the first is down."""
+    one = lab(nodes=6, instances=12, edit=one_is_down)
+    primary = one.cluster().node_name(one.cluster().instance("instance1").primary_node)
+    fake.Driver(one.lab.node(primary).root, opcode="test").stop("instance1")
+    return one
+
+
+UP = sorted(f"instance{number}" for number in range(2, 13))
+
+
+def test_all_goes_off_but_the_own_node_and_what_ran_runs_again(world: labs.Running) -> None:
+    labs.drop(world, "r.json", labs.report(world, "node3", '{"status": "Ok"}'))
+
+    off = epo(world, "--all", "--force")
+
+    assert (off.returncode, off.stderr) == (0, "")
+    assert (running(world), powered(world)) == ([], ["node1"])
+    assert [node.name for node in world.cluster().nodes.values() if node.powered] == ["node1"]
+    assert "The last step is yours: node1 runs this" in off.stdout
+    again = epo(world, "--all", "--force")
+    assert (again.returncode, running(world), powered(world)) == (0, [], ["node1"])
+
+    on = epo(world, "--on", "--force")
+
+    assert (on.returncode, on.stderr) == (0, "")
+    assert "maintenance goes on" in on.stdout
+    assert (running(world), len(powered(world)), world.cluster().maintenance.epo) == (UP, 6, None)
+    assert world.wrong() == []
+
+
+def test_killed_twice_it_goes_on_where_it_stopped_in_both_directions(world: labs.Running) -> None:
+    killed_after(world, STOP, "--all", "--force")
+    assert len(powered(world)) == len(world.lab.nodes())
+    assert world.cluster().maintenance.epo is not None
+    assert epo(world, "--force").returncode == 0
+    assert (running(world), powered(world)) == ([], ["node1"])
+
+    killed_after(world, ON, "--on", "--force")
+    assert running(world) == []
+    killed_after(world, START, "--on", "--force")
+    done = epo(world, "--on", "--force")
+
+    assert done.returncode == 0, done.stdout
+    assert (running(world), len(powered(world)), world.cluster().maintenance.epo) == (UP, 6, None)
+    assert world.wrong() == []
+
+
+def test_a_node_that_does_not_confirm_stops_no_other_and_is_told_the_loudest(world: labs.Running) -> None:
+    world.lab.node("node3").set_faults(["stubborn"])
+    world.lab.node("node5").cut(is_cut=True)
+
+    off = epo(world, "--all", "--force")
+
+    assert off.returncode == 2
+    last = off.stdout[off.stdout.index("NOT CONFIRMED OFF") :]
+    assert "node3: reads on, not_off" in last
+    assert "node5 keeps its power" in last
+    assert powered(world) == ["node1", "node3", "node5"]
+
+    world.lab.node("node3").set_faults([])
+    world.lab.node("node5").cut(is_cut=False)
+    assert epo(world, "--force").returncode == 0
+    assert powered(world) == ["node1"]
+
+
+def test_a_node_that_does_not_return_keeps_only_its_own_instances_and_the_hold(world: labs.Running) -> None:
+    assert epo(world, "--all", "--force").returncode == 0
+    world.lab.node("node4").cut(is_cut=True)
+    held = {one.name for one in world.cluster().instances.values() if world.cluster().node("node4").uuid in one.nodes}
+
+    on = epo(world, "--on", "--force", "--wait", "3")
+
+    assert on.returncode == 2
+    assert "node4 does not answer" in on.stdout[on.stdout.index("NOT BACK") :]
+    assert running(world) == [name for name in UP if name not in held]
+    assert world.cluster().maintenance.epo is not None
+
+    world.lab.node("node4").cut(is_cut=False)
+    assert epo(world, "--on", "--force").returncode == 0
+    assert (running(world), world.cluster().maintenance.epo, world.wrong()) == (UP, None, [])
+
+
+def test_while_it_stands_the_daemon_starts_nothing_of_its_own(world: labs.Running) -> None:
+    assert epo(world, "node2", "--force").returncode == 0
+    labs.drop(world, "r.json", labs.report(world, "node4", EVACUATE))
+    world.until(lambda one: one.incident("node4"), "the incident is known")
+
+    refusals = world.get("/2/plan")["refusals"]
+
+    assert [one["reason"] for one in refusals if "emergency" in one["reason"]]
+    assert world.get("/2/jobs") == []
+    assert epo(world, "--on", "--force").returncode == 0
+    ended = world.until(world.ended("node4"), "the evacuation ends")
+    assert ended["repair-status"] == "completed"
+    assert world.wrong() == []
+
+
+def test_a_dry_run_and_a_wrong_code_change_nothing(world: labs.Running) -> None:
+    before = world.cluster()
+    assert epo(world, "--all", "--dry-run").returncode == 0
+    wrong = epo(world, "--all", "--confirm", "000000")
+    assert wrong.returncode == 2
+    assert "confirms another preview than this one" in wrong.stdout
+    nobody = epo(world, "--all")
+    assert (nobody.returncode, "add --confirm" in nobody.stderr) == (1, True)
+    assert dataclasses.replace(world.cluster(), serial_no=0, mtime=0) == dataclasses.replace(
+        before, serial_no=0, mtime=0
+    )
+    assert len(powered(world)) == len(world.lab.nodes())
