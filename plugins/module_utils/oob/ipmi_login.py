@@ -114,12 +114,22 @@ class _Login:
         bmc: Optional[int] = await self._ask(rmcp.Payload.OPEN_SESSION_REQUEST, self._opening(), self._opened)
         if bmc is None:
             return None
+        session: Optional[ipmi_session.Session] = None
+        try:
+            agreement = await self._agreement(bmc)
+            if agreement is not None:
+                session = await self._established(agreement)
+        finally:
+            if session is None:
+                self._refuse(bmc)
+        return session
+
+    async def _agreement(self, bmc: int) -> Optional[rakp.Agreement]:
         body = struct.pack("<I", bmc) + self._nonce + self._name[:1] + bytes(2) + self._name[1:]
-        number = bmc
         agreement: Optional[rakp.Agreement] = await self._ask(
-            rmcp.Payload.RAKP1, body, lambda answer: self._agreed(answer, bmc=number)
+            rmcp.Payload.RAKP1, body, lambda answer: self._agreed(answer, bmc=bmc)
         )
-        return None if agreement is None else await self._established(agreement)
+        return agreement
 
     async def _established(self, agreement: rakp.Agreement) -> Optional[ipmi_session.Session]:
         """Show the proof and take the operator's level; a session that stands but is of no use is closed."""
@@ -191,7 +201,7 @@ class _Login:
             guid=payload[24:40],
         )
         if not hmac.compare_digest(payload[RAKP2_HEAD:], agreement.bmc_proof()):
-            self._refuse(bmc)
+            self.is_doubtful = True
             raise errors.PowerFailed(power.Reason.AUTH.value, WRONG_PROOF)
         return agreement
 
@@ -202,8 +212,7 @@ class _Login:
         return True
 
     def _refuse(self, bmc: int) -> None:
-        """Tell the BMC that its proof is not taken: it would keep the half-open session for a while."""
-        self.is_doubtful = True
+        """Tell the BMC that nothing comes of the session: it would keep it half-open, and has room for few."""
         head = struct.pack("<BBHI", self._link.next_tag(), rakp.Status.INVALID_INTEGRITY, 0, bmc)
         self._link.send(rmcp.packet_20(rmcp.Payload.RAKP3, head))
 

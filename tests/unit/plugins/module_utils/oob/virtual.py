@@ -9,16 +9,21 @@ import asyncio
 import contextlib
 import selectors
 import socket
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ansible_collections.roundsman.cluster.daemon.lab import bmc_simulator, chassis
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power
-from ansible_collections.roundsman.cluster.plugins.module_utils.oob import rmcp
+from ansible_collections.roundsman.cluster.plugins.module_utils.oob import ipmi, rmcp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 
 USERNAME, PASSWORD = "admin", "s3cret"
+ADDRESS = "127.0.9.1"
+TRAVEL = 1.0
+"""Seconds after which everything has arrived that was on its way."""
 T = TypeVar("T")
 
 
@@ -52,14 +57,15 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Rack(bmc_simulator.Simulator):
-    """A simulator inside of the loop; `meddle` can change what goes back for each datagram."""
+    """A simulator inside of the loop; `loses` says which datagrams never come, `meddle` what goes back for others."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, port: int = 0, **options: Any) -> None:
         self.bmcs: dict[str, chassis.Bmc] = {}
         self.loop = asyncio.get_running_loop()
         super().__init__(self.bmcs.get, clock=self.loop.time, **options)
-        self.port = self.bind()
+        self.port = self.bind(port)
         self.meddle: Callable[[bytes, bytes | None], Iterable[bytes]] = unchanged
+        self.loses: Callable[[bytes], bool] = lambda _: False
         self.commands: list[tuple[str, int, int, bytes]] = []
         assert self._socket is not None
         self.loop.add_reader(self._socket, self._receive_some, self._socket)
@@ -80,6 +86,8 @@ class Rack(bmc_simulator.Simulator):
         return sum(one[1:] == (netfn, command, data) for one in self.commands)
 
     def _arrived(self, server: socket.socket, datagram: bytes, peer: tuple[str, int], address: bytes) -> None:
+        if self.loses(datagram):
+            return
         for answer in self.meddle(datagram, self.answer(datagram, address=socket.inet_ntoa(address))):
             for delay in self._wire.delays():
                 self._later(delay, bmc_simulator._Send(server, answer, peer, address))
@@ -112,3 +120,36 @@ def rack(**options: Any) -> Iterator[Rack]:
         yield one
     finally:
         one.end()
+
+
+@dataclass(frozen=True)
+class Told:
+    """What came of one command at one BMC: the outcome, what the node went through, and how many sessions are left."""
+
+    outcome: power.Outcome
+    history: list[bool]
+    rack: Rack
+    sessions: int
+
+
+def at_one(
+    command: power.Command,
+    *faults: str,
+    on: bool = True,
+    suites: Iterable[int] = (3, 17),
+    deadline: float = 30.0,
+    prepare: Callable[[Rack], None] = lambda _: None,
+    login: Mapping[str, str] = MappingProxyType({}),
+    **options: Any,
+) -> Told:
+    """Run one command at one BMC; the options are the simulator's."""
+
+    async def work() -> Told:
+        with rack(**options) as one:
+            node = one.add(ADDRESS, *faults, on=on, suites=suites)
+            prepare(one)
+            [outcome] = await ipmi.serve([one.target(ADDRESS, **login)], command=command, deadline=deadline)
+            await asyncio.sleep(TRAVEL)
+            return Told(outcome, node.history, one, one.session_count())
+
+    return run(work())
