@@ -1,4 +1,4 @@
-"""`roundsman node`: the nodes, their roles and their power."""
+"""`roundsman node`: the nodes and their roles."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from . import client, completion, jobs, output, parameters, questions, wording
+from . import client, completion, jobs, node_power, output, parameters, questions, wording
 
 app = typer.Typer(help="Nodes: their roles and their power.", no_args_is_help=True)
-power = typer.Typer(help="Power, through the node's BMC.", no_args_is_help=True)
-app.add_typer(power, name="power")
+app.add_typer(node_power.power, name="power")
+app.command(epilog="Example: roundsman node health node3")(node_power.health)
 
 Name = Annotated[str, typer.Argument(metavar="NODE", help="The node's name.", autocompletion=completion.nodes)]
 Force = Annotated[bool, typer.Option("--force", help="Skip the checks that protect instances.")]
@@ -63,39 +63,13 @@ def info(ctx: typer.Context, name: Name, *, form: output.Option = output.Format.
             ("Health", wording.health(one)),
             *([("Problem", problem["text"])] if problem else []),
             *([("Unreachable", unreachable["text"])] if unreachable else []),
-            ("Power", wording.power(one)),
+            *([("Powered", f"{wording.power(one)} (on record)")] if one["powered"] is not None else []),
             ("Memory", wording.memory(one)),
             ("Primaries", " ".join(one["primaries"])),
             ("Copies of", " ".join(one["secondaries"])),
             ("Tags", " ".join(one["tags"])),
         ]
     )
-
-
-@power.command(epilog="Example: roundsman node power on node3")
-def on(ctx: typer.Context, name: Name, *, force: Force = False, submit: Submit = False) -> None:
-    """Power a node on; success is the state read back."""
-    _power(ctx, name, "on", force=force, submit=submit)
-
-
-@power.command(epilog="Example: roundsman node power off node3 --yes")
-def off(ctx: typer.Context, name: Name, *, force: Force = False, yes: Yes = False, submit: Submit = False) -> None:
-    """Power a node off; it must run no instance, unless forced."""
-    questions.confirm(f"Power {name} off?", yes=yes)
-    _power(ctx, name, "off", force=force, submit=submit)
-
-
-@power.command(epilog="Example: roundsman node power cycle node3")
-def cycle(ctx: typer.Context, name: Name, *, force: Force = False, yes: Yes = False, submit: Submit = False) -> None:
-    """Power a node off and on again; it must run no instance, unless forced."""
-    questions.confirm(f"Power-cycle {name}?", yes=yes)
-    _power(ctx, name, "cycle", force=force, submit=submit)
-
-
-@power.command(epilog="Example: roundsman node power status node3")
-def status(ctx: typer.Context, name: Name, *, force: Force = False, submit: Submit = False) -> None:
-    """Read a node's power state from its BMC."""
-    _power(ctx, name, "status", force=force, submit=submit)
 
 
 @app.command(epilog="Example: roundsman node drain node3")
@@ -146,7 +120,7 @@ def modify(
     dry_run: parameters.DryRun = False,
     form: output.Option = output.Format.TABLE,
 ) -> None:
-    """Set parameters of a node: its group, addresses, sizes, flags, oob_program or host variables."""
+    """Set parameters of a node: group, addresses, sizes, flags, oob_program, powered (on record) or host variables."""
     path = ("nodes", name, "modify")
     parameters.modify(ctx, *path, given=given, method="POST", submit=submit, dry_run=dry_run, form=form)
 
@@ -157,12 +131,6 @@ def remove(ctx: typer.Context, name: Name, *, yes: Yes = False, submit: Submit =
     questions.confirm(f"Remove {name} from the cluster?", yes=yes)
     with client.of(ctx) as daemon:
         jobs.submitted(daemon, daemon.delete("2", "nodes", name), submit=submit)
-
-
-def _power(ctx: typer.Context, name: str, command: str, *, force: bool, submit: bool) -> None:
-    with client.of(ctx) as daemon:
-        job = daemon.put("2", "nodes", name, "power", body={"command": command, "force": force})
-        jobs.submitted(daemon, job, submit=submit)
 
 
 def _role(ctx: typer.Context, name: str, role: str, *, force: bool, submit: bool) -> None:

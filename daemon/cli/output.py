@@ -23,9 +23,10 @@ ENDLESS = 10_000
 NARROW = 20
 """A column whose cells are no longer than this is not folded on a terminal: the others give way."""
 STYLES = {
-    **dict.fromkeys(("Ok", "success", "completed", "on"), "green"),
-    **dict.fromkeys(("evacuate", "evacuate-failover", "error", "failed", "unreachable"), "bold red"),
-    **dict.fromkeys(("live-repair", "pending", "running", "drained", "noted", "canceling"), "yellow"),
+    **dict.fromkeys(("Ok", "OK", "success", "completed", "on", "confirmed"), "green"),
+    **dict.fromkeys(("evacuate", "evacuate-failover", "error", "failed", "unreachable", "unknown"), "bold red"),
+    **dict.fromkeys(("CRITICAL", "UNKNOWN", "NOT CONFIRMED"), "bold red"),
+    **dict.fromkeys(("live-repair", "pending", "running", "drained", "noted", "canceling", "WARNING"), "yellow"),
     **dict.fromkeys(("offline", "off", "canceled", "no BMC", "no report", "-"), "dim"),
 }
 
@@ -54,6 +55,14 @@ def title(text: str) -> None:
 def warning(text: str) -> None:
     """Print one line on standard error."""
     sys.stderr.write(" ".join(printable(text).split()) + "\n")
+
+
+def alarm(text: str) -> None:
+    """Print one line on standard error that nobody overlooks."""
+    if sys.stderr.isatty():
+        Console(stderr=True, highlight=False, markup=False, emoji=False).print(Text(printable(text), style="bold red"))
+    else:
+        sys.stderr.write(printable(text) + "\n")
 
 
 def as_json(value: str) -> None:

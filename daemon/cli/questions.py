@@ -13,16 +13,17 @@ DECLINED = 1
 """The exit status of a command that was not confirmed."""
 
 
-def typed(answer: str, *, question: str) -> None:
+def typed(answer: str, *, question: str, instead: str = "") -> None:
     """Go on only when a person types exactly this answer, which they can only know from what they have read.
+
+    `instead` names the option that stands for the answer; without it `--confirm` with the answer does, or `--force`.
 
     Raises:
         Refused: there is nobody to ask.
     """
     if not sys.stdin.isatty():
-        raise errors.Refused(
-            f"standard input is no terminal, so nobody can be asked: add --confirm {answer}, or --force"
-        )
+        option = instead or f"--confirm {answer}, or --force"
+        raise errors.Refused(f"standard input is no terminal, so nobody can be asked: add {option}")
     sys.stderr.write(f"{question} ")
     sys.stderr.flush()
     if sys.stdin.readline().strip() != answer:

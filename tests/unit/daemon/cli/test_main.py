@@ -180,7 +180,7 @@ def test_control_c_ends_with_130_and_says_that_the_job_goes_on(
     tmp_path: Path, command: tuple[str, ...], resource: str
 ) -> None:
     with stand_in.serve(tmp_path) as server:
-        server.put("PUT", "/2/nodes/node3/power", {"id": 11})
+        server.put("PUT", "/2/power", {"id": 11})
         server.put("GET", f"/2/jobs/11/{resource}", {"status": "running", "final": False, "entries": []})
         child = subprocess.Popen(
             [*COMMAND, "--dir", str(tmp_path), *command],

@@ -8,14 +8,13 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.cli import wording
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 
-from tests.unit.daemon.cli import canned
+from tests.unit.daemon.cli import canned, terminal
 
 if TYPE_CHECKING:
     from tests.unit.daemon.cli.conftest import Run
     from tests.unit.daemon.cli.stand_in import StandIn
 
 POWER = {"node": "u-node3", "command": "off"}
-RUNNING = canned.job(20, "power", POWER, status=values.Status.RUNNING)
 DONE = canned.job(20, "power", POWER, status=values.Status.SUCCESS, text="power is off")
 BAD = canned.job(20, "power", POWER, status=values.Status.ERROR, text="the BMC is silent")
 
@@ -90,20 +89,10 @@ def test_canceling_goes_to_the_daemon(daemon: StandIn, roundsman: Run) -> None:
     assert roundsman("incident", "cancel", "3f2a")[1] == "Incident 3f2a91c0 of node2 is canceled.\n"
 
 
-def test_a_power_command_follows_its_job_to_the_end(daemon: StandIn, roundsman: Run) -> None:
-    daemon.put("PUT", "/2/nodes/node3/power", RUNNING)
-    daemon.put("GET", "/2/jobs/20/wait", (RUNNING, RUNNING, DONE))
-    code, out, err = roundsman("node", "power", "off", "node3", "--yes")
-    assert (code, err) == (0, "")
-    assert out == "Job 20: power off node3: success (power is off)\n"
-    assert daemon.asked("PUT") == [("/2/nodes/node3/power", {"command": "off", "force": False})]
-    assert len(daemon.asked("GET")) == 3
-
-
 def test_a_job_that_did_not_succeed_is_one_line_and_exit_status_1(daemon: StandIn, roundsman: Run) -> None:
-    daemon.put("PUT", "/2/nodes/node3/power", RUNNING)
+    daemon.put("PUT", "/2/nodes/node3/role", 20)
     daemon.put("GET", "/2/jobs/20/wait", BAD)
-    found = roundsman("node", "power", "on", "node3")
+    found = roundsman("node", "online", "node3")
     assert found == (1, "", "roundsman: job 20 ended as error: the BMC is silent\n")
 
 
@@ -124,42 +113,15 @@ def test_each_role_command_asks_for_its_role(command: str, role: str, daemon: St
     assert daemon.queries == ["force=1"]
 
 
-@pytest.mark.parametrize("command", ["off", "cycle"])
-def test_power_is_not_taken_unasked(command: str, daemon: StandIn, roundsman: Run) -> None:
-    code, _, err = roundsman("node", "power", command, "node3")
-    assert code == 1
-    assert err == "roundsman: standard input is no terminal, so nobody can be asked: add --yes\n"
-    assert daemon.requests == []
-
-
 @pytest.mark.parametrize("answer", ["n\n", "\n", "", "yesterday\n"])
 def test_anything_but_a_yes_at_the_question_does_nothing(
     answer: str, daemon: StandIn, roundsman: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", Terminal(answer))
-    code, _, err = roundsman("node", "power", "off", "node3")
+    monkeypatch.setattr(sys, "stdin", terminal.Terminal(answer))
+    code, _, err = roundsman("node", "remove", "node3")
     assert code == 1
     assert err.endswith("roundsman: nothing was done\n")
     assert daemon.requests == []
-
-
-def test_a_yes_at_the_question_submits(daemon: StandIn, roundsman: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    daemon.put("PUT", "/2/nodes/node3/power", RUNNING)
-    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
-    assert roundsman("node", "power", "cycle", "node3", "--submit")[:2] == (0, "20\n")
-
-
-class Terminal:
-    """A terminal at which somebody has typed an answer already."""
-
-    def __init__(self, typed: str) -> None:
-        self._typed = typed
-
-    def isatty(self) -> bool:
-        return True
-
-    def readline(self) -> str:
-        return self._typed
 
 
 def test_tags_are_listed_added_and_removed(daemon: StandIn, roundsman: Run) -> None:

@@ -75,15 +75,16 @@ def test_on_a_terminal_one_line_tells_which_task_is_at_work(tmp_path: Path) -> N
     params = {"node": "u-node2", "command": "status"}
     running, done = (canned.job(10, "power", params, status=one) for one in (Status.RUNNING, Status.SUCCESS))
     with stand_in.serve(tmp_path) as server:
-        server.put("PUT", "/2/nodes/node2/power", {"id": 10})
-        server.put("GET", "/2/jobs/10", (running, running, running, done))
+        server.put("PUT", "/2/power", {"id": 10})
+        reads_on = [{"name": "node2", "before": "on", "after": "on", "reason": None}]
+        server.put("GET", "/2/jobs/10", (running, running, running, {**done, "results": [reads_on]}))
         long = [5, [1003, 0], "started", "node2: " + "x" * 100]
         server.put("GET", "/2/jobs/10/log", (log("running", STARTED), log("running", SKIPPED), log("running", long)))
         code, out, shown = in_terminal(tmp_path, "node", "power", "status", "node2")
         assert [query for query in server.queries if "after" in query] == [
             f"after={after}&seconds=1.0" for after in (0, 1, 3)
         ]
-    assert (code, out) == (0, "Job 10: power status node2: success\n")
+    assert (code, out) == (0, "Node   Power Status\nnode2  on\n")
     assert "job 10: power status node2: running, step 0/1: node2: Ask…" in shown
     assert "\n" not in shown.replace("\r\n", "", 1)
 
