@@ -6,7 +6,7 @@ LAB ?= .lab
 TOOLS := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_HOME="$(CURDIR)/.lab/ansible" \
          ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/playbooks/collections"
 
-.PHONY: help setup demo test molecule check bench crashtest
+.PHONY: help setup demo test slowtest molecule check bench crashtest
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -26,6 +26,9 @@ demo: setup ## six nodes, fifteen instances, two broken nodes: watch the whole w
 test: setup ## the default suite
 	$(BIN)/python -m pytest
 
+slowtest: setup ## minutes, as root: with a real Ganeti, on a machine made for it and gone with it
+	$(BIN)/python -m pytest -m slow tests/slow
+
 molecule: setup ## the roles: on the simulated nodes of a lab, and on a machine with systemd (root, podman)
 	$(TOOLS) molecule test -s instance
 	$(TOOLS) molecule test -s controller
@@ -41,6 +44,7 @@ check: setup ## linters and types
 
 bench: setup ## what a round costs, in ratios
 	PYTHONPATH=. $(BIN)/python tests/bench/power.py
+	PYTHONPATH=. $(BIN)/python tests/bench/emergency.py
 	PYTHONPATH=. $(BIN)/python tests/bench/one_opcode.py
 	PYTHONPATH=. $(BIN)/python tests/bench/round.py
 	PYTHONPATH=. $(BIN)/python tests/bench/configuration.py
