@@ -6,16 +6,18 @@ Every wait is a future of the event loop, so that any number of BMCs are served 
 from __future__ import annotations
 
 import asyncio
+import collections
 import errno
 import itertools
 import socket
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Deque, Optional
 
 from ..domain import errors, power
 from . import rmcp
 
 WAITS = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
 """Seconds for an answer: the first, second and every further time that a BMC is asked; the last of them for ever."""
+MOST_FAREWELLS = 4
 Accept = Callable[[bytes], Optional[Any]]
 _OURS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -26,11 +28,13 @@ class Link:
     The socket is served here and not by a transport of asyncio, which takes a third more time for each datagram.
     `was_heard`: something came from the BMC, so that what the network says against it is a matter of time.
     `trouble`: why there was no answer the last time; None when the BMC was silent, or did answer.
+    `farewells`: end the last sessions that were given back, once more, should the BMC not have heard it.
     """
 
     def __init__(self, connected: socket.socket) -> None:
         self.was_heard = False
         self.trouble: Optional[errors.PowerFailed] = None
+        self.farewells: Deque[Callable[[], None]] = collections.deque(maxlen=MOST_FAREWELLS)
         self._loop = asyncio.get_running_loop()
         self._socket = connected
         self._accept: Optional[Accept] = None

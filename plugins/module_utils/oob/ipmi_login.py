@@ -89,7 +89,11 @@ async def opened(link: ipmi_link.Link, target: power.Target) -> ipmi_session.Ses
             if tries.is_final(error, is_doubtful=login.is_doubtful):
                 raise
             link.trouble = error
-            if power.Reason(error.reason) in {power.Reason.BUSY, *_ON_THE_WAY}:
+            reason = power.Reason(error.reason)
+            if reason is power.Reason.BUSY:
+                for farewell in link.farewells:
+                    farewell()
+            if reason is power.Reason.BUSY or reason in _ON_THE_WAY:
                 await asyncio.sleep(BUSY_PAUSE)
             continue
         if session is not None:

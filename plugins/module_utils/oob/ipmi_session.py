@@ -65,6 +65,10 @@ class Session:
 
     def close(self) -> None:
         """Give the BMC its session back; it would hold the slot until its idle timeout. Nobody waits for its answer."""
+        self._link.farewells.append(self._say_farewell)
+        self._say_farewell()
+
+    def _say_farewell(self) -> None:
         message = rmcp.request(NETFN_APPLICATION, CLOSE_SESSION, struct.pack("<I", self._bmc), sequence=0)
         self._link.send(self._channel.seal(message))
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import chassis
@@ -9,6 +9,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import er
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import drivers, ipmi
 
 from tests.unit.daemon.lab import simulated
+from tests.unit.plugins.module_utils.oob import virtual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,16 +63,14 @@ def test_a_cycle_is_confirmed_when_the_node_was_seen_off_and_on(rack: simulated.
     assert node.history == [False, True]
 
 
-def test_a_cycle_whose_answer_is_lost_happens_once(rack: simulated.Rack) -> None:
-    node = rack.add(FIRST, chassis.MUTE)
-    [outcome] = run(rack, power.Command.CYCLE, FIRST, deadline=4.0)
-    assert (outcome.sent, outcome.attempts) == (True, 1)
-    assert node.history == [False, True]
+def test_a_cycle_whose_answer_is_lost_happens_once() -> None:
+    told = virtual.at_one(power.Command.CYCLE, chassis.MUTE)
+    assert (told.outcome.sent, told.outcome.attempts) == (True, 1)
+    assert told.history == [False, True]
 
 
-def test_a_cycle_without_effect_is_accepted_but_unconfirmed(rack: simulated.Rack) -> None:
-    rack.add(FIRST, chassis.STUBBORN)
-    [outcome] = run(rack, power.Command.CYCLE, FIRST, deadline=3.0)
+def test_a_cycle_without_effect_is_accepted_but_unconfirmed() -> None:
+    outcome = virtual.at_one(power.Command.CYCLE, chassis.STUBBORN).outcome
     assert (outcome.ok, outcome.after, outcome.reason) == (False, ON, "unconfirmed")
 
 
@@ -106,15 +105,19 @@ def test_a_dead_bmc_is_unknown_at_its_deadline_and_the_others_are_served(rack: s
     assert (other.ok, served.powered()) == (True, False)
 
 
-def test_a_stubborn_node_is_not_off(rack: simulated.Rack) -> None:
-    rack.add(FIRST, chassis.STUBBORN)
-    [outcome] = run(rack, power.Command.OFF, FIRST, deadline=3.0)
+def test_a_node_that_takes_its_time_is_waited_for() -> None:
+    told = virtual.at_one(power.Command.OFF, chassis.SLOW, slow_time=12.0)
+    assert (told.outcome.ok, told.outcome.attempts, told.history) == (True, 1, [False])
+    assert told.outcome.seconds >= 12.0
+
+
+def test_a_stubborn_node_is_not_off() -> None:
+    outcome = virtual.at_one(power.Command.OFF, chassis.STUBBORN).outcome
     assert (outcome.ok, outcome.sent, outcome.after, outcome.reason) == (False, True, ON, "not_off")
 
 
-def test_a_busy_bmc_is_asked_until_its_time_is_up(rack: simulated.Rack) -> None:
-    rack.add(FIRST, chassis.BUSY)
-    [outcome] = run(rack, power.Command.OFF, FIRST, deadline=3.0)
+def test_a_busy_bmc_is_asked_until_its_time_is_up() -> None:
+    outcome = virtual.at_one(power.Command.OFF, chassis.BUSY).outcome
     assert (outcome.ok, outcome.reason, outcome.attempts > 1) == (False, "busy", True)
 
 
@@ -147,6 +150,7 @@ def test_a_host_name_is_refused() -> None:
 
 @pytest.mark.parametrize(("field", "text"), [("username", "u" * 17), ("password", "p" * 21)])
 def test_a_login_that_ipmi_cannot_carry_is_refused(field: str, text: str) -> None:
-    one = power.Target(name="node1", driver="ipmi", address=FIRST, **{field: text})
+    login: dict[str, Any] = {field: text}
+    one = power.Target(name="node1", driver="ipmi", address=FIRST, **login)
     with pytest.raises(errors.InvalidInput, match="at most"):
         ipmi.check(one)

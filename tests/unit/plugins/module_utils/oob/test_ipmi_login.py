@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import chassis, ipmi_session
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power
-from ansible_collections.roundsman.cluster.plugins.module_utils.oob import ipmi_link, rakp, rmcp
+from ansible_collections.roundsman.cluster.plugins.module_utils.oob import ipmi_link, ipmi_login, rakp, rmcp
 
 from tests.unit.plugins.module_utils.oob import virtual
 from tests.unit.plugins.module_utils.oob.test_ipmi_session import kind_of, nth
@@ -162,6 +163,21 @@ def test_a_full_bmc_is_asked_until_it_has_room() -> None:
     told = virtual.at_one(OFF, prepare=prepare, sessions=1)
     assert (told.outcome.confirmed, told.history) == (True, [False])
     assert 3.0 <= told.outcome.seconds < 4.0
+
+
+def test_the_end_of_a_session_is_said_again_to_a_bmc_that_did_not_hear_it_and_is_full() -> None:
+    places = itertools.count()
+    # The level and the state before are answered; three times off and the end of the session get lost.
+    lost = range(2, 6)
+    told = virtual.at_one(
+        OFF,
+        prepare=lambda rack: setattr(
+            rack, "loses", lambda one: kind_of(one) is rmcp.Payload.IPMI and next(places) in lost
+        ),
+        sessions=1,
+    )
+    assert (told.outcome.confirmed, told.history, told.sessions) == (True, [False], 0)
+    assert told.outcome.seconds < sum(ipmi_link.WAITS[:3]) + 2 * ipmi_login.BUSY_PAUSE
 
 
 def test_a_bmc_that_stays_full_is_told_as_busy_at_the_deadline() -> None:
