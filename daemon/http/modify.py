@@ -117,8 +117,9 @@ def node_opcodes(service: Service, name: str, fields: dict[str, Any], *, force: 
 
 def _after(cluster: clusters.Cluster, name: str, wanted: list[tuple[str, bool]]) -> clusters.Cluster:
     """The cluster as these roles of a node leave it: the opcodes of one job see what those before them changed."""
-    node = cluster.node(name)
-    return clusters.with_node(cluster, dataclasses.replace(node, **dict(wanted)))
+    node, given = cluster.node(name), dict(wanted)
+    drained, offline = given.get("drained", node.drained), given.get("offline", node.offline)
+    return clusters.with_node(cluster, dataclasses.replace(node, drained=drained, offline=offline))
 
 
 def flat(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power
 
-from tests.unit.daemon.cli import canned, golden, terminal
+from tests.unit.daemon.cli import canned, printed, terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ def ends(daemon: StandIn) -> Callable[..., None]:
 
 
 def held(found: tuple[int, str, str], name: str) -> None:
-    assert golden.of(found) == golden.text(name)
+    assert printed.of(found) == printed.text(name)
 
 
 def types(monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
