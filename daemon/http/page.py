@@ -26,7 +26,7 @@ def state(service: Service) -> dict[str, Any]:
     return {
         "cluster": cluster.cluster.cluster_name,
         "master": cluster.node_name(cluster.cluster.master_node),
-        "paused": maintenance.settings.paused,
+        "paused": views.paused(cluster),
         "nodes": views.nodes(cluster, service.intake),
         "instances": views.instances(cluster),
         "incidents": views.status(cluster),

@@ -51,6 +51,15 @@ def node(cluster: clusters.Cluster, one: clusters.Node, intake: Intake) -> dict[
     return _node(cluster, one, intake, primaries=cluster.primaries(one.uuid), secondaries=cluster.secondaries(one.uuid))
 
 
+def paused(cluster: clusters.Cluster) -> str:
+    """Why maintenance does nothing, or ''."""
+    stands = cluster.maintenance.epo
+    if stands is None:
+        return cluster.maintenance.settings.paused
+    left = f"{len(stands.nodes)} nodes and {len(stands.instances)} instances are to return"
+    return f"an emergency power off by {stands.by or 'somebody'} stands, {left}: `roundsman cluster epo --on`"
+
+
 def nodes(cluster: clusters.Cluster, intake: Intake) -> list[dict[str, Any]]:
     """All nodes by name; the instances are gone through once, so the cost is O(nodes + instances)."""
     primaries: dict[str, list[clusters.Instance]] = {uuid: [] for uuid in cluster.nodes}

@@ -87,7 +87,8 @@ def _still_at_work(told: Mapping[str, Any], names: Sequence[str]) -> dict[str, s
     """Nodes whose instances did not all stop, and why."""
     steps = node_results.registered(told, names, variable="epo_step")
     unheard = {name: "nobody knows what runs there" for name in names if name not in steps}
-    return unheard | {name: str(step.get("msg", "")) for name, step in steps.items() if node_results.failed(step)}
+    told = {name: str(step.get("msg", "")) for name, step in steps.items() if node_results.failed(step)}
+    return {name: f"{why}; --ignore-failures powers it off all the same" for name, why in (unheard | told).items()}
 
 
 def _missed(names: Sequence[str], told: Mapping[str, Any]) -> list[str]:

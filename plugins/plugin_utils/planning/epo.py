@@ -119,14 +119,24 @@ def preview(cluster: clusters.Cluster, names: Sequence[str], *, on: bool, by_gro
         Refused: no emergency power off stands that could be returned from.
     """
     known = cluster.maintenance.epo
-    if known is not None and not (names or by_group or everything):
-        nodes = [uuid for uuid in known.nodes if uuid in cluster.nodes]
-        nodes += [one.primary_node for uuid in known.instances if (one := cluster.instances.get(uuid))]
-    elif known is None and on:
+    if known is None and on:
         raise errors.Refused("no emergency power off stands: there is nothing to bring back")
+    if known is not None and not (names or by_group or everything):
+        nodes = _taken(cluster, known)
     else:
         nodes = chosen(cluster, names, by_group=by_group, everything=everything)
-    return _on(cluster, known, nodes) if on and known else _off(cluster, nodes)
+    if not on or known is None:
+        return _off(cluster, nodes)
+    if by_group or everything:
+        # What was off before it began stays so.
+        nodes = [uuid for uuid in nodes if uuid in _taken(cluster, known)]
+    return _on(cluster, known, nodes)
+
+
+def _taken(cluster: clusters.Cluster, known: emergency.Epo) -> list[str]:
+    """The nodes (UUIDs) that are to return, or on which something is."""
+    primaries = [cluster.instances[uuid].primary_node for uuid in known.instances if uuid in cluster.instances]
+    return [uuid for uuid in dict.fromkeys([*known.nodes, *primaries]) if uuid in cluster.nodes]
 
 
 def _off(cluster: clusters.Cluster, nodes: Iterable[str]) -> Preview:

@@ -102,6 +102,21 @@ def test_on_starts_what_was_stopped_and_nothing_else() -> None:
     assert (found.on, [one.name for one in found.steps], found.instances) == (True, ["node2", "node3"], ("inst1",))
 
 
+@pytest.mark.parametrize(
+    ("names", "options", "found"),
+    [
+        ([], {"everything": True}, ["node2", "node3"]),
+        (["rack one"], {"by_group": True}, ["node2", "node3"]),
+        (["node10"], {}, ["node10"]),
+    ],
+)
+def test_only_a_node_that_is_named_returns_although_it_was_off_before(
+    names: list[str], options: dict[str, bool], found: list[str]
+) -> None:
+    wanted = {"by_group": False, "everything": False, **options}
+    assert [one.name for one in planning.preview(standing(CLUSTER), names, on=True, **wanted).steps] == found
+
+
 def test_without_a_name_off_goes_on_with_what_stands() -> None:
     again = planning.preview(standing(CLUSTER), [], on=False, by_group=False, everything=False)
     assert [one.name for one in again.steps] == ["node2", "node3"]
