@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import orjson
 from ansible_collections.roundsman.cluster.daemon.maintenance import views
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import json_values
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, json_values
 
+from tests.unit import small_cluster
 from tests.unit.daemon import twins
 
 if TYPE_CHECKING:
@@ -128,3 +130,13 @@ def test_an_explanation_tells_the_incidents_and_jobs_of_that_node_alone(
     assert [one["node_name"] for one in ill["incidents"]] == ["node2"]
     assert [one["id"] for one in ill["jobs"]] == ill["incidents"][0]["jobs"]
     assert well["incidents"] == well["jobs"] == well["planned"] == []
+
+
+def test_whatever_holds_maintenance_is_told() -> None:
+    cluster = small_cluster.make()
+    assert views.paused(cluster) == ""
+    paused = dataclasses.replace(cluster.maintenance.settings, paused="new switch")
+    assert views.paused(changes.apply(cluster, changes.SettingsStand(paused), now=1.0)) == "new switch"
+    stands = changes.EpoStands(("n2", "n3"), ("i1",), "ops", returning=False)
+    told = views.paused(changes.apply(cluster, stands, now=1.0))
+    assert told.startswith("an emergency power off by ops stands, 2 nodes and 1 instances are to return")
