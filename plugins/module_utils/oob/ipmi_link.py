@@ -9,6 +9,7 @@ import asyncio
 import collections
 import errno
 import itertools
+import os
 import socket
 from typing import Any, Callable, Deque, Optional
 
@@ -40,7 +41,7 @@ class Link:
         self._accept: Optional[Accept] = None
         self._answer: Optional[asyncio.Future[Any]] = None
         self._has_complaint = False
-        self._tags = itertools.count()
+        self._tags = itertools.count(int.from_bytes(os.urandom(1), "big"))
         self._loop.add_reader(connected, self._receive)
 
     def _receive(self) -> None:
@@ -102,7 +103,7 @@ class Link:
             self._complain(error)
 
     def next_tag(self) -> int:
-        """A number by which an answer is known; it comes again after 256 others."""
+        """A number by which an answer is known; it comes again after 256 others, and nobody knows the first."""
         return next(self._tags) & 0xFF
 
     def close(self) -> None:

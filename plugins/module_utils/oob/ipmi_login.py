@@ -189,6 +189,8 @@ class _Login:
         if any(taken) and taken[4::8] != bytes(self._suite.algorithms):
             raise errors.PowerFailed(power.Reason.CIPHER.value, "the BMC answers with another cipher suite")
         number: int = struct.unpack_from("<I", payload, 8)[0]
+        if not number:
+            raise rmcp.MalformedError("0 is no session")
         return number
 
     def _agreed(self, payload: bytes, *, bmc: int) -> rakp.Agreement:

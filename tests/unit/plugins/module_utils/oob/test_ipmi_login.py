@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 STATUS, OFF = power.Command.STATUS, power.Command.OFF
 OPEN, RAKP1, RAKP3 = rmcp.Payload.OPEN_SESSION_REQUEST, rmcp.Payload.RAKP1, rmcp.Payload.RAKP3
 LOGIN = (OPEN, RAKP1, RAKP3)
+OPENED = 36
 
 
 def suite_asked(datagram: bytes) -> int | None:
@@ -137,6 +138,8 @@ def of_others(answer: bytes) -> Iterable[bytes]:
         for other_tag, other_console in ((tag ^ 1, console), (tag, bytes((console[0] ^ 1,)) + console[1:])):
             yield head + bytes((other_tag, status)) + payload[2:4] + other_console + payload[8:]
     yield head[:5] + bytes((head[5] ^ 0x06,)) + head[6:] + payload
+    if len(payload) == OPENED:  # a session without a number
+        yield head + payload[:8] + bytes(4) + payload[12:]
     yield head + payload[:7]
     yield answer[:15]
 

@@ -100,7 +100,8 @@ class Rack(bmc_simulator.Simulator):
         return super()._answer_inside(packet, bmc, address)
 
     def _later(self, seconds: float, act: Callable[[], None]) -> None:
-        self.loop.call_later(seconds, act)
+        # The loop's timers of one moment are in no order: a nanosecond each keeps theirs.
+        self.loop.call_later(seconds + next(self._order) * 1e-9, act)
 
     def end(self) -> None:
         assert self._socket is not None
