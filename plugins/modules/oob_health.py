@@ -96,7 +96,7 @@ from typing import Any, Dict, List
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.domain import errors, health, power
+from ..module_utils.domain import errors, health
 from ..module_utils.oob import drivers, request
 
 
@@ -121,12 +121,8 @@ def main() -> None:
 
 def _ask(params: Dict[str, Any]) -> List[health.Health]:
     deadline = drivers.HEALTH_DEADLINE if params["deadline"] is None else params["deadline"]
-
-    def refuse(name: str, failure: power.Failure) -> health.Health:
-        return health.Health(name, reason=failure.reason.value, text=failure.text)
-
     wanted = request.of_options(params)
-    return request.ask(wanted, work=lambda targets: drivers.health(targets, deadline=deadline), refuse=refuse)
+    return request.ask(wanted, work=lambda targets: drivers.health(targets, deadline=deadline), refuse=health.unread)
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ from typing import Any, Dict, List
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.domain import bmc, errors, power
+from ..module_utils.domain import bmc, errors
 from ..module_utils.oob import drivers, request
 
 
@@ -104,12 +104,8 @@ def main() -> None:
 
 def _ask(params: Dict[str, Any]) -> List[bmc.Description]:
     deadline = drivers.DEADLINE if params["deadline"] is None else params["deadline"]
-
-    def refuse(name: str, failure: power.Failure) -> bmc.Description:
-        return bmc.Description(name, reason=failure.reason.value, text=failure.text)
-
     wanted = request.of_options(params)
-    return request.ask(wanted, work=lambda targets: drivers.describe(targets, deadline=deadline), refuse=refuse)
+    return request.ask(wanted, work=lambda targets: drivers.describe(targets, deadline=deadline), refuse=bmc.unread)
 
 
 if __name__ == "__main__":

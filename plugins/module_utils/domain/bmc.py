@@ -50,6 +50,11 @@ class Description:
         return values
 
 
+def unread(name: str, failure: power.Failure) -> Description:
+    """Describe a BMC that was not asked."""
+    return Description(name, reason=failure.reason.value, text=failure.text)
+
+
 def parse_description(document: Mapping[str, Any]) -> Description:
     """Read back what `Description.as_dict` gave."""
     values = dict(document)

@@ -75,6 +75,16 @@ def pairs(told: Health) -> List[List[str]]:
     return found or [["no sensor was read", Status.UNKNOWN.value]]
 
 
+def unread(name: str, failure: power.Failure) -> Health:
+    """Judge a node whose BMC was not asked."""
+    return Health(name, reason=failure.reason.value, text=failure.text)
+
+
+def parse_health(document: Mapping[str, Any]) -> Health:
+    """Read back what `Health.as_dict` gave."""
+    return Health(document["name"], parse_items(document["items"]), document["reason"], document["text"])
+
+
 def worst(statuses: Iterable[Status]) -> Status:
     """The worst that is known; none is unknown."""
     known = set(statuses)

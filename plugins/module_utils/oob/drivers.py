@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import concurrent.futures
+import functools
+import json
 from dataclasses import dataclass
-from typing import Callable, Dict, List, Mapping, Protocol, Sequence, Set, Tuple, TypeVar
+from typing import Any, Callable, Dict, Generic, List, Mapping, Protocol, Sequence, Set, Tuple, TypeVar
 
 from ..domain import bmc, errors, power
 from ..domain import health as health_values
-from . import ipmi, program, pyghmi_health, redfish
+from . import children, ipmi, program, pyghmi_health, redfish
 
 DEADLINE = 30.0
 SOFT_DEADLINE = 600.0
 HEALTH_DEADLINE = 60.0
-Told = TypeVar("Told")
+Told = TypeVar("Told", bound="Telling")
 Told_co = TypeVar("Told_co", covariant=True)
+
+
+class Telling(Protocol):
+    """An answer of any kind."""
+
+    def as_dict(self) -> Dict[str, Any]:
+        """Give the answer as JSON values."""
 
 
 class Run(Protocol):
@@ -41,7 +49,15 @@ class Driver:
     describe: Ask[bmc.Description]
 
 
-Work = Callable[[Driver, Sequence[power.Target]], Sequence[Told]]
+@dataclass(frozen=True)
+class _Question(Generic[Told]):
+    """What is asked of a driver; `parse` reads an answer back, `fail` is that of a driver that died."""
+
+    ask: Callable[[Driver, Sequence[power.Target]], Sequence[Told]]
+    parse: Callable[[Mapping[str, Any]], Told]
+    fail: Callable[[str, power.Failure], Told]
+
+
 PROGRAM = Driver(check=program.check, run=program.run, health=program.ask_health, describe=program.describe)
 """The driver of whoever is named by an absolute path instead."""
 DRIVERS: Mapping[str, Driver] = {
@@ -83,9 +99,12 @@ def run(
         errors.InvalidInput: an unknown driver, a name given twice, an address a driver cannot use.
         errors.PowerFailed: a driver's library is missing.
     """
-    return _served(
-        targets, lambda driver, some: driver.run(some, command=command, deadline=deadline), deadline, drivers
+    question = _Question(
+        ask=lambda driver, some: driver.run(some, command=command, deadline=deadline),
+        parse=power.parse_outcome,
+        fail=lambda name, failure: power.untried(command, name=name, failure=failure),
     )
+    return _served(targets, question, deadline=deadline, drivers=drivers)
 
 
 def health(
@@ -96,7 +115,12 @@ def health(
     Raises:
         errors.InvalidInput: as for `run`.
     """
-    return _served(targets, lambda driver, some: driver.health(some, deadline=deadline), deadline, drivers)
+    question = _Question(
+        ask=lambda driver, some: driver.health(some, deadline=deadline),
+        parse=health_values.parse_health,
+        fail=health_values.unread,
+    )
+    return _served(targets, question, deadline=deadline, drivers=drivers)
 
 
 def describe(
@@ -107,11 +131,16 @@ def describe(
     Raises:
         errors.InvalidInput: as for `run`.
     """
-    return _served(targets, lambda driver, some: driver.describe(some, deadline=deadline), deadline, drivers)
+    question = _Question(
+        ask=lambda driver, some: driver.describe(some, deadline=deadline),
+        parse=bmc.parse_description,
+        fail=bmc.unread,
+    )
+    return _served(targets, question, deadline=deadline, drivers=drivers)
 
 
 def _served(
-    targets: Sequence[power.Target], work: Work[Told], deadline: float, drivers: Mapping[str, Driver]
+    targets: Sequence[power.Target], question: _Question[Told], *, deadline: float, drivers: Mapping[str, Driver]
 ) -> List[Told]:
     """Let each driver work for its targets; every one is checked before any driver begins."""
     if deadline <= 0:
@@ -124,18 +153,34 @@ def _served(
         names.add(target.name)
         check(target, drivers=drivers)
         by_driver.setdefault(target.driver, []).append(target)
-    found = _side_by_side([(_driver(some[0], drivers), some) for some in by_driver.values()], work)
-    told = {target.name: one for some, answers in zip(by_driver.values(), found) for target, one in zip(some, answers)}  # noqa: B905 -- Python 3.9 has no strict=
+    groups = [(_driver(some[0], drivers), some) for some in by_driver.values()]
+    found = _side_by_side(groups, question, deadline=deadline)
+    told = {target.name: one for (_, some), answers in zip(groups, found) for target, one in zip(some, answers)}  # noqa: B905 -- Python 3.9 has no strict=
     return [told[target.name] for target in targets]
 
 
-def _side_by_side(groups: Sequence[Tuple[Driver, Sequence[power.Target]]], work: Work[Told]) -> List[Sequence[Told]]:
-    """Each driver in a thread of its own: they share nothing, and none waits for another."""
+def _side_by_side(
+    groups: Sequence[Tuple[Driver, Sequence[power.Target]]], question: _Question[Told], *, deadline: float
+) -> List[Sequence[Told]]:
+    """Each driver in a process of its own: none waits for another, and those that fork need one without threads."""
     if len(groups) == 1:
-        return [work(driver, served) for driver, served in groups]
-    with concurrent.futures.ThreadPoolExecutor(len(groups) or 1) as threads:
-        begun = [threads.submit(work, driver, served) for driver, served in groups]
-        return [one.result() for one in begun]
+        return [question.ask(driver, some) for driver, some in groups]
+    tasks = [functools.partial(_tell, question, driver, some) for driver, some in groups]
+    # Each driver keeps the deadlines itself; it may need one round after the other.
+    longest = deadline * (1 + len(groups) + sum(len(some) for _, some in groups))
+    ends = children.run(tasks, deadline=longest, width=len(tasks) or 1)
+    return [_answers(question, some, end) for (_, some), end in zip(groups, ends)]  # noqa: B905 -- Python 3.9 has no strict=
+
+
+def _tell(question: _Question[Told], driver: Driver, targets: Sequence[power.Target], report: children.Report) -> None:
+    report(json.dumps([one.as_dict() for one in question.ask(driver, targets)]))
+
+
+def _answers(question: _Question[Told], targets: Sequence[power.Target], end: children.Ended) -> Sequence[Told]:
+    if end.line is not None:
+        return [question.parse(document) for document in json.loads(end.line)]
+    failure = power.Failure(power.Reason.DRIVER, f"the driver {targets[0].driver} ended without an answer")
+    return [question.fail(target.name, failure) for target in targets]
 
 
 def _driver(target: power.Target, drivers: Mapping[str, Driver]) -> Driver:

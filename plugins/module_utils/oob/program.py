@@ -138,13 +138,17 @@ class Bmc:
             )
         except OSError as error:
             raise _failed(power.Reason.DRIVER, f"OOB program execution failed ({error.strerror})") from error
+        is_over = False
         try:
             output, said = await asyncio.wait_for(process.communicate(), self._seconds)
+            is_over = True
         except asyncio.TimeoutError:
             text = "OOB program execution timeout exceeded, OOB program execution aborted"
             raise _failed(power.Reason.TIMEOUT, text) from None
         finally:
-            await _end(process)
+            # What a program that has come to its end leaves running is its own affair.
+            if not is_over:
+                await _end(process)
         if process.returncode != 0:
             raise _failed(power.Reason.REFUSED, f"OOB program execution failed ({_why(process.returncode, said)})")
         return _parsed(output)

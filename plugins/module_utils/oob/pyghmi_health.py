@@ -8,14 +8,14 @@ from __future__ import annotations
 import functools
 import json
 import struct
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence
+from typing import Any, Callable, Iterator, List, Mapping, Sequence
 
 from ..domain import errors, health, power
 from . import children, ipmi, pyghmi_library, rakp, redfish_connection
 
 WIDTH = 32
 ABSENT = "a sensor that is described twice"
-_NOTHING = {"items": [], "reason": power.Reason.DRIVER.value, "text": "the driver ended without an answer"}
+_NOTHING = power.Failure(power.Reason.DRIVER, "the driver ended without an answer")
 Read = Callable[[power.Target], Iterator[health.Item]]
 # How pyghmi's texts begin.
 _REASONS: Mapping[str, power.Reason] = {
@@ -68,11 +68,8 @@ def _report(told: health.Health, report: children.Report) -> None:
 
 
 def _health(target: power.Target, end: children.Ended, *, deadline: float) -> health.Health:
-    told: Dict[str, Any] = dict(_NOTHING) if end.line is None else json.loads(end.line)
-    items = health.parse_items(told["items"])
-    if end.killed:
-        return health.silent(target.name, seconds=deadline, items=items)
-    return health.Health(target.name, items, told["reason"], told["text"])
+    told = health.unread(target.name, _NOTHING) if end.line is None else health.parse_health(json.loads(end.line))
+    return health.silent(target.name, seconds=deadline, items=told.items) if end.killed else told
 
 
 def _system(target: power.Target) -> Iterator[health.Item]:

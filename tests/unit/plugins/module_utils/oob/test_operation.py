@@ -111,3 +111,15 @@ def test_that_a_command_goes_out_is_reported_before_it_does() -> None:
 def test_the_verdict_is_the_last_thing_reported() -> None:
     outcome, told = run(ScriptedBmc(ON, ON), power.Command.OFF)
     assert (told[-1], outcome.reason) == (outcome, "not_off")
+
+
+def test_a_soft_off_is_read_back_for_as_long_as_it_may_take() -> None:
+    bmc = ScriptedBmc(*[ON] * 6, OFF)
+    outcome, _ = run(bmc, power.Command.SOFT_OFF)
+    assert (outcome.confirmed, outcome.after, bmc.sent) == (True, OFF, [power.Command.SOFT_OFF])
+
+
+def test_a_soft_off_that_nothing_comes_of_never_becomes_a_hard_one() -> None:
+    bmc = ScriptedBmc(ON)
+    outcome, _ = run(bmc, power.Command.SOFT_OFF)
+    assert (outcome.reason, set(bmc.sent)) == ("not_off", {power.Command.SOFT_OFF})

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,10 +25,10 @@ def target(folder: Path, script: str) -> power.Target:
 
 
 WELL = """case $1 in
-power-status) echo "{\\"powered\\": $POWER}" ;;
+power-status) [ -e cycled ] && rm cycled && POWER=false; echo "{\\"powered\\": $POWER}" ;;
 power-on) echo true >power ;;
 power-off) echo false >power ;;
-power-cycle) echo false >power; (sleep 0.3; echo true >power) & ;;
+power-cycle) touch cycled ;;
 health) echo '[["PS", "OK"], ["FAN 1 RPM", "WARNING"]]' ;;
 esac"""
 
@@ -105,3 +107,59 @@ def test_a_program_that_is_not_there_or_not_executable_is_refused_first(tmp_path
         path.chmod(mode)
     with pytest.raises(errors.InvalidInput, match="node1: the helper program"):
         drivers.run([one], command=power.Command.STATUS)
+
+
+def test_a_soft_off_is_not_in_the_contract_and_never_becomes_a_hard_one(tmp_path: Path) -> None:
+    outcome = run(target(tmp_path, WELL), power.Command.SOFT_OFF)
+    assert (outcome.confirmed, outcome.reason, outcome.after) == (False, "refused", ON)
+    assert outcome.text == "OOB programs know no soft_off"
+    assert "power-off" not in (tmp_path / "calls").read_text()
+
+
+def test_what_a_program_leaves_running_at_its_end_is_left_running(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "late")
+    script = WELL.replace("echo false >power", "(echo false >power; echo done >late) >/dev/null 2>&1 &", 1)
+    asyncio.run(program.Bmc(target(tmp_path, script)).send(power.Command.OFF))
+    assert (tmp_path / "late").read_text() == "done\n"
+
+
+def test_a_cycle_is_started_once(tmp_path: Path) -> None:
+    outcome = run(target(tmp_path, WELL), power.Command.CYCLE)
+    assert (outcome.confirmed, outcome.attempts) == (True, 1)
+    assert (tmp_path / "calls").read_text().count("power-cycle") == 1
+
+
+def test_many_nodes_are_asked_side_by_side_in_the_order_asked_for(tmp_path: Path) -> None:
+    folders = [tmp_path / f"node{number}" for number in range(5)]
+    for folder in folders:
+        folder.mkdir()
+    several = [dataclasses.replace(target(folder, WELL), name=folder.name) for folder in folders]
+    outcomes = drivers.run(several, command=power.Command.OFF)
+    assert [(one.name, one.confirmed) for one in outcomes] == [(folder.name, True) for folder in folders]
+
+
+@pytest.mark.parametrize(
+    ("script", "reason", "text"),
+    [
+        ("echo no fans >&2; exit 1", "refused", "OOB program execution failed (no fans)"),
+        ("exit 7", "refused", "OOB program execution failed (exit status 7)"),
+        ("echo fine", "driver", "OOB program said no JSON: b'fine\\n'"),
+        ('echo "[[1, 2]]"', "driver", "OOB program said health: [1, 2] is no pair of item and status"),
+        ('echo "{}"', "driver", "OOB program said health is no list"),
+    ],
+)
+def test_a_health_that_is_none_is_unknown_with_its_reason(tmp_path: Path, script: str, reason: str, text: str) -> None:
+    [told] = drivers.health([target(tmp_path, script)])
+    assert (told.status, told.reason, told.text) == (health.Status.UNKNOWN, reason, text)
+
+
+def test_a_health_that_takes_too_long_is_unknown(tmp_path: Path) -> None:
+    [told] = drivers.health([target(tmp_path, "sleep 60")], deadline=0.5)
+    assert (told.status, told.reason) == (health.Status.UNKNOWN, "timeout")
+
+
+def test_a_program_that_is_no_program_is_told_so(tmp_path: Path) -> None:
+    one = target(tmp_path, WELL)
+    (tmp_path / "oob").write_bytes(b"\x7fnothing that runs")
+    outcome = run(one, power.Command.STATUS)
+    assert (outcome.reason, outcome.text) == ("driver", "OOB program execution failed (Exec format error)")
