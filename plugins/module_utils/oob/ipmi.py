@@ -10,7 +10,7 @@ import resource
 from typing import Awaitable, Callable, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
 from ..domain import bmc, errors, power
-from . import description, ipmi_link, ipmi_login, ipmi_session, operation
+from . import description, ipmi_link, ipmi_login, ipmi_session, operation, rakp
 
 PORT = 623
 APPLICATION, CHASSIS = 0x06, 0x00
@@ -35,6 +35,7 @@ def check(target: power.Target) -> None:
 
     Raises:
         errors.InvalidInput: the address is not a literal one, or the user's name or password is too long for IPMI.
+        errors.PowerFailed: this Python has no cryptography.
     """
     try:
         ipaddress.ip_address(target.address)
@@ -49,6 +50,9 @@ def check(target: power.Target) -> None:
     ):
         if len(text.encode()) > most:
             raise errors.InvalidInput(f"{target.name}: IPMI takes a {what} of at most {most} bytes")
+    if rakp.MISSING:
+        text = f"IPMI takes the Python library cryptography: {rakp.MISSING}"
+        raise errors.PowerFailed(power.Reason.DRIVER.value, text)
 
 
 def run(targets: Sequence[power.Target], *, command: power.Command, deadline: float) -> List[power.Outcome]:

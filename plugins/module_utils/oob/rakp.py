@@ -11,9 +11,14 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-
 from . import rmcp
+
+try:
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+except ImportError as error:  # a node whose BMC is reached otherwise need not have it
+    MISSING = str(error)
+else:
+    MISSING = ""
 
 BLOCK = 16
 NEXT_HEADER = 7

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, power
-from ansible_collections.roundsman.cluster.plugins.module_utils.oob import pyghmi_library, request
+from ansible_collections.roundsman.cluster.plugins.module_utils.oob import pyghmi_library, rakp, request
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +52,17 @@ def test_a_node_named_twice_is_refused() -> None:
         of_targets(GOOD, GOOD)
 
 
-def test_a_library_that_is_missing_is_told_for_the_nodes_that_need_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_library_of_ipmi_missing_is_told_for_the_nodes_that_need_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    helper = tmp_path / "oob"
+    helper.touch(mode=0o755)
+    monkeypatch.setattr(rakp, "MISSING", "No module named 'cryptography'")
+    wanted = of_targets(GOOD, {**GOOD, "name": "node2", "driver": "redfish"}, {"name": "node3", "driver": str(helper)})
+    assert told(wanted) == ["node1: driver", "node2 tried", "node3 tried"]
+
+
+def test_the_library_of_redfish_missing_is_told_for_the_nodes_that_need_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(_: str) -> None:
         raise errors.PowerFailed("driver", "no pyghmi here")
 
