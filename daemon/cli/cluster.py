@@ -14,7 +14,7 @@ import typer
 from ...plugins.module_utils.domain import changes, errors, parameters, tree
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils.config import store
-from . import client, emergency, output, wording
+from . import client, emergency, output, verification, wording
 from . import parameters as given_parameters
 
 app = typer.Typer(help="The cluster itself.", no_args_is_help=True)
@@ -66,6 +66,7 @@ def modify(
     given_parameters.modify(ctx, "modify", given=given, submit=submit, dry_run=dry_run, form=form)
 
 
+app.command("verify", epilog="Example: roundsman cluster verify -o json")(verification.verify)
 app.command("epo", epilog="Example: roundsman cluster epo --groups rack2")(emergency.epo)
 
 

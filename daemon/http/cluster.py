@@ -63,6 +63,13 @@ def add(routes: APIRouter, service: Service) -> None:
         reason = asked.because("redistribute-config")
         return Json((await submissions.submit(service, opcodes, reason=reason, dry_run=asked.dry_run)).id)
 
+    @routes.put("/verify", status_code=202, response_model=dict[str, Any])
+    async def verify(asked: asking.Parameters) -> Response:
+        """A job that looks for what is wrong and mends nothing; its result is the findings."""
+        reason = asked.because("cluster verify")
+        opcodes = [values.Opcode("cluster_verify", {})]
+        return Json(views.job(await submissions.submit(service, opcodes, reason=reason)), status_code=202)
+
     @routes.get("/plan", response_model=dict[str, Any])
     async def plan() -> Response:
         preview = service.rounds.preview()

@@ -16,7 +16,7 @@ from . import asking, submissions
 from .answers import Json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from fastapi import APIRouter
 
@@ -115,7 +115,7 @@ def node_opcodes(service: Service, name: str, fields: dict[str, Any], *, force: 
     return opcodes
 
 
-def _after(cluster: clusters.Cluster, name: str, wanted: list[tuple[str, bool]]) -> clusters.Cluster:
+def _after(cluster: clusters.Cluster, name: str, wanted: Iterable[tuple[str, bool]]) -> clusters.Cluster:
     """The cluster as these roles of a node leave it: the opcodes of one job see what those before them changed."""
     node, given = cluster.node(name), dict(wanted)
     drained, offline = given.get("drained", node.drained), given.get("offline", node.offline)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.domain import changes, errors, power, power_record
-from ..plugin_utils import holding, power_looks
+from ..plugin_utils import commanding, holding, power_looks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         """Whoever runs something, or nobody could look at and does not read off, keeps its power."""
         silent = power_looks.silent(options["looks"])
         among = [one for one in options["targets"] if one["name"] in silent]
-        read = self._commanded(power.Command.STATUS, among, options, variables) if among else []
+        read = self._commanded(power.Command.STATUS, among, options, variables)
         return power_looks.objections(options["looks"], read=read)
 
     def _commanded(
@@ -72,17 +72,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         options: Mapping[str, Any],
         variables: dict[str, Any],
     ) -> list[power.Outcome]:
-        args = {
-            "command": command.value,
-            "credentials_file": options["credentials_file"],
-            "nodes": [one["name"] for one in targets],
-            "drivers": {one["name"]: one["driver"] for one in targets},
-        }
-        told = self._execute_module("roundsman.cluster.oob_power", args, task_vars=variables)
-        if "results" in told:
-            return [power.parse_outcome(one) for one in told["results"]]
-        text = str(told.get("msg", "the module gave no results"))
-        return [power_looks.refused(command, one["name"], text) for one in targets]
+        return commanding.commanded(
+            self._execute_module, command, targets, credentials_file=options["credentials_file"], variables=variables
+        )
 
     def _recorded(
         self,

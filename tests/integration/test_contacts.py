@@ -30,7 +30,7 @@ ASKED: list[tuple[str, str, Any]] = [
     ("PUT", "/2/power", {"command": "off", "nodes": ["node3"], "force": True}),
     ("PUT", "/2/health", {"nodes": list(OUT)}),
     ("PUT", "/2/nodes/node4/role", "online"),
-    ("PUT", "/2/cluster/verify", None),
+    ("PUT", "/2/verify", None),
 ]
 """What somebody may ask that is about these nodes."""
 

@@ -10,6 +10,7 @@ import pydantic
 
 from ...module_utils.domain import errors
 from . import (
+    cluster_verify,
     instance_moves,
     instance_runs,
     node_evacuation,
@@ -49,6 +50,7 @@ _KINDS: dict[str, Any] = {
         tag_work.TagsSet,
         tag_work.TagsDel,
         test_delay.TestDelay,
+        cluster_verify.ClusterVerify,
         parameters.ClusterModify,
         parameters.GroupAdd,
         parameters.GroupModify,

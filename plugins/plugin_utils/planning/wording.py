@@ -28,6 +28,7 @@ def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
         "diagnose": "diagnose {node}",
         "node_evacuate": "evacuate {node} ({mode})",
         "node_migrate": "migrate the primaries of {node}",
+        "cluster_verify": "verify the cluster",
         "startup": "start {instance}",
         "shutdown": "stop {instance}",
     }

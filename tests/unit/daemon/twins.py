@@ -29,7 +29,7 @@ class Processes:
 
     Outcomes are success (the default), error, lost (began, no result), dead (not even began) and held (until `finish`);
     of several words the next run of the kind takes the next, and the last one stays. `powered` is how nodes read at
-    their BMCs: a lost run has sent its command.
+    their BMCs: a lost run has sent its command. `values` are what plays leave, by their kind.
     """
 
     def __init__(self, outcomes: Mapping[str, str] | None = None) -> None:
@@ -37,6 +37,7 @@ class Processes:
         self.ran: list[str] = []
         self.specs: dict[Path, process.Spec] = {}
         self.powered: dict[str, bool] = {}
+        self.values: dict[str, Any] = {}
         self.most_at_once = 0
         self.started = asyncio.Event()
         self._over: dict[Path, asyncio.Event] = {}
@@ -75,7 +76,7 @@ class Processes:
                 run_records.append(run, recording.encode(one))
         if outcome != "lost":
             result = {"status": outcome, "text": "" if outcome == "success" else "the twin was told to fail"}
-            run_records.conclude(run, result)
+            run_records.conclude(run, {**result, "value": self.values.get(spec.playbook.stem)})
         self._over[run].set()
 
     def _recorded(self, spec: process.Spec) -> list[changes.Change]:

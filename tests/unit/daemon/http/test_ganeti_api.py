@@ -279,10 +279,13 @@ def test_a_filter_stands_until_it_is_removed_and_holds_jobs(local: Callable[...,
 
 def test_power_tells_the_record_and_the_jobs_that_may_change_it(local: Callable[..., None]) -> None:
     async def act(one: Reached) -> None:
-        assert await told(one, "/2/nodes/node2/power") == {"node": "node2", "powered": True, "jobs": []}
+        known = {"node": "node2", "powered": True, "oob_program": "ipmi", "jobs": []}
+        assert await told(one, "/2/nodes/node2/power") == known
         await one.ask("PUT", "/2/nodes/node2/power", {"command": "on"})
         assert (await told(one, "/2/nodes/node2/power"))["jobs"] == [1]
         assert (await told(one, "/2/nodes/node3/power"))["jobs"] == []
+        await one.ask("PUT", "/2/health", {"nodes": ["node3", "node2"]})
+        assert [(await told(one, f"/2/nodes/node{number}/power"))["jobs"] for number in (2, 3, 4)] == [[1, 2], [2], []]
 
     local(act, outcomes={"power": "held"})
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import lookup, task_log, values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, power
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import log_output
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.jobs import daemons
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 
 def powered(running: service.Service) -> bool:
     return running.configuration.current.node("node2").powered
+
+
+def outcome(command: str, *, sent: bool) -> dict[str, object]:
+    before = power.State.ON
+    told = power.judge(power.Command(command), name="node2", before=before, attempts=int(sent), seconds=0.1)
+    return told.as_dict()
 
 
 def log_of(running: service.Service) -> list[str]:
@@ -89,6 +96,46 @@ def test_after_a_lost_power_command_the_bmc_is_read_and_what_it_says_is_recorded
         assert not powered(running)
 
     daemon.run(act, outcomes={"power": outcome})
+
+
+def test_a_play_that_failed_with_a_value_has_looked_itself(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        twin.values["power"] = [outcome("off", sent=True)]
+        running.queue.add([twins.job(1, daemons.power(running, "off"))])
+        await twins.jobs_end(running)
+        assert twin.ran == ["power 1/0"]
+        assert running.queue.jobs[1].opcodes[0].result == [outcome("off", sent=True)]
+        assert powered(running), "what is not confirmed leaves the record as it is"
+
+    daemon.run(act, outcomes={"power": "error"})
+
+
+def test_after_a_lost_command_for_several_nodes_each_is_looked_at(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        cluster = running.configuration.current
+        nodes = [cluster.node(name).uuid for name in ("node2", "node3")]
+        running.queue.add([twins.job(1, values.Opcode("power", {"nodes": nodes, "command": "off"}))])
+        await twins.jobs_end(running)
+        assert twin.ran == ["power 1/0", "find_power 0/lookup"]
+        assert running.queue.jobs[1].text.endswith("; node2 is off, node3 is off")
+
+    daemon.run(act, outcomes={"power": "lost"})
+
+
+def test_power_is_in_the_audit_log_with_the_job_that_asked(
+    daemon: daemons.Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        twin.values["power"] = [outcome("off", sent=True), outcome("off", sent=False)]
+        running.queue.add([twins.job(1, daemons.power(running, "off"))])
+        with caplog.at_level(logging.INFO, logger=log_output.AUDIT):
+            await twins.jobs_end(running)
+        assert [one.getMessage() for one in caplog.records if one.name == log_output.AUDIT] == [
+            "job 1: node2 is recorded as powered off, was on",
+            "job 1: power off node2: on → unknown, not confirmed: the BMC did not answer",
+        ]
+
+    daemon.run(act)
 
 
 def test_after_a_lost_reading_of_the_power_nothing_is_looked_at(daemon: daemons.Daemon) -> None:

@@ -26,9 +26,10 @@ class Node:
             (root / folder).mkdir(parents=True)
 
     def call(self, module: ModuleType, *, check: bool = False, **options: Any) -> dict[str, Any]:
-        """What a module answers; `failed` is there in any case."""
+        """What a module answers; `failed` is there in any case. An option that is None is not given."""
         self._monkeypatch.setenv("ROUNDSMAN_ROOT", str(self.root))
-        arguments = {"hypervisor": "fake", "_ansible_check_mode": check, **options}
+        given = {"hypervisor": "fake", "_ansible_check_mode": check, **options}
+        arguments = {name: value for name, value in given.items() if value is not None}
         with patch_module_args(arguments), pytest.raises(SystemExit):
             module.main()
         return {"failed": False, **json.loads(self._capsys.readouterr().out)}

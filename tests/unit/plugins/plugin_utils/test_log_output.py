@@ -13,13 +13,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _logging_is_put_back() -> Iterator[None]:
-    root = logging.getLogger()
-    before, level = root.handlers[:], root.level
+    loggers = [logging.getLogger(), logging.getLogger(log_output.AUDIT)]
+    known = [(one, one.handlers[:], one.level) for one in loggers]
     yield
-    for handler in set(root.handlers) - set(before):
-        root.removeHandler(handler)
-        handler.close()
-    root.setLevel(level)
+    for one, before, level in known:
+        for handler in set(one.handlers) - set(before):
+            one.removeHandler(handler)
+            handler.close()
+        one.setLevel(level)
 
 
 def test_a_line_goes_to_standard_error_and_to_a_file_of_the_daemon_alone(
@@ -47,3 +48,16 @@ def test_after_a_rotation_the_log_goes_to_the_new_file(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_an_error_and_not_silence(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="nowhere"):
         log_output.install(level="info", file=tmp_path / "nowhere" / "roundsmand.log")
+
+
+def test_the_audit_has_a_file_of_its_own_whatever_the_level_of_the_rest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "audit.log"
+    log_output.install(level="error", file=None, audit=file)
+    logging.getLogger("one").info("a line")
+    logging.getLogger(log_output.AUDIT).info("job 1: node3 is recorded as powered off, was on")
+    (line,) = file.read_text().splitlines()
+    assert line.endswith("INFO roundsman.audit: job 1: node3 is recorded as powered off, was on")
+    assert line in capsys.readouterr().err
+    assert file.stat().st_mode & 0o777 == 0o600

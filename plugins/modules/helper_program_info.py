@@ -1,0 +1,80 @@
+# Copyright: the Roundsman founders
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module that says what is wrong with helper programs on a node."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: helper_program_info
+short_description: See whether external helper programs are there and may be executed
+version_added: 0.1.0
+description:
+  - Looks at files of this node; none is executed, and nothing is changed.
+options:
+  paths:
+    description: The absolute paths of the programs.
+    type: list
+    elements: path
+    required: true
+attributes:
+  check_mode:
+    description: Reads in check mode too.
+    support: full
+  diff_mode:
+    description: Has no differences to show.
+    support: none
+seealso:
+  - module: roundsman.cluster.oob_power
+author:
+  - The Roundsman founders (@roundsman)
+"""
+
+EXAMPLES = r"""
+- name: See whether a master candidate could power nodes
+  roundsman.cluster.helper_program_info:
+    paths: [/usr/local/sbin/oob]
+"""
+
+RETURN = r"""
+problems:
+  description: What is wrong with each program that could not be executed, by its path.
+  returned: success
+  type: dict
+  sample: {"/usr/local/sbin/oob": "does not exist"}
+"""
+
+import stat
+from typing import TYPE_CHECKING, Dict
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils import instance_options
+
+if TYPE_CHECKING:
+    import pathlib
+
+
+def main() -> None:
+    spec = {"paths": {"type": "list", "elements": "path", "required": True}}
+    module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
+    root = instance_options.root()
+    found: Dict[str, str] = {path: _problem(root / path.lstrip("/")) for path in module.params["paths"]}
+    module.exit_json(changed=False, problems={path: text for path, text in found.items() if text})
+
+
+def _problem(path: pathlib.Path) -> str:
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return "does not exist"
+    except OSError as error:
+        return f"cannot be looked at: {error.strerror}"
+    if not stat.S_ISREG(mode):
+        return "is not a regular file"
+    return "" if mode & stat.S_IXUSR else "cannot be executed by its owner"
+
+
+if __name__ == "__main__":
+    main()

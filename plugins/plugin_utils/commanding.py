@@ -1,0 +1,43 @@
+"""One power command at the BMCs of many nodes, by one call of the module, from inside an action."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..module_utils.domain import power
+from . import power_looks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class Execute(Protocol):
+    """How an action has a module run."""
+
+    def __call__(
+        self, module_name: str, module_args: dict[str, Any], *, task_vars: dict[str, Any]
+    ) -> dict[str, Any]: ...
+
+
+def commanded(
+    execute: Execute,
+    command: power.Command,
+    targets: Sequence[Mapping[str, Any]],
+    *,
+    credentials_file: str,
+    variables: dict[str, Any],
+) -> list[power.Outcome]:
+    """What became of each target (`name`, `driver`); a module that gives no results is the trouble of all of them."""
+    if not targets:
+        return []
+    args = {
+        "command": command.value,
+        "credentials_file": credentials_file,
+        "nodes": [one["name"] for one in targets],
+        "drivers": {one["name"]: one["driver"] for one in targets},
+    }
+    told = execute("roundsman.cluster.oob_power", args, task_vars=variables)
+    if "results" in told:
+        return [power.parse_outcome(one) for one in told["results"]]
+    text = str(told.get("msg", "the module gave no results"))
+    return [power_looks.refused(command, one["name"], text) for one in targets]
