@@ -42,7 +42,7 @@ check: setup ## linters and types
 	rm -rf .lab/ansible/collections
 	$(TOOLS) ansible-lint --offline --strict --profile production -q
 
-bench: setup ## what a round costs, in ratios
+bench: setup ## what power, an opcode, a round and the queue cost, in ratios
 	PYTHONPATH=. $(BIN)/python tests/bench/power.py
 	PYTHONPATH=. $(BIN)/python tests/bench/emergency.py
 	PYTHONPATH=. $(BIN)/python tests/bench/one_opcode.py
