@@ -26,6 +26,7 @@ _STATUSES: Mapping[int, Tuple[power.Reason, str]] = {
     rakp.Status.NO_RESOURCES: (power.Reason.BUSY, "the BMC has no room for another session"),
     rakp.Status.NO_SESSION_SLOT: (power.Reason.BUSY, "the BMC has no room for another session"),
     rakp.Status.INVALID_SESSION: (power.Reason.TIMEOUT, "the BMC forgot the session"),
+    rakp.Status.INACTIVE_SESSION: (power.Reason.TIMEOUT, "the BMC forgot the session"),
     rakp.Status.INVALID_ROLE: (power.Reason.AUTH, "the user may not be an operator"),
     rakp.Status.UNAUTHORIZED_ROLE: (power.Reason.AUTH, "the user may not be an operator"),
     rakp.Status.UNAUTHORIZED_NAME: (power.Reason.AUTH, "the BMC does not know the user"),
@@ -33,6 +34,8 @@ _STATUSES: Mapping[int, Tuple[power.Reason, str]] = {
     rakp.Status.NO_CIPHER_SUITE: (power.Reason.CIPHER, NO_SUITE),
     rakp.Status.INVALID_AUTHENTICATION: (power.Reason.CIPHER, NO_SUITE),
     rakp.Status.INVALID_INTEGRITY_ALGORITHM: (power.Reason.CIPHER, NO_SUITE),
+    rakp.Status.NO_AUTHENTICATION: (power.Reason.CIPHER, NO_SUITE),
+    rakp.Status.NO_INTEGRITY: (power.Reason.CIPHER, NO_SUITE),
     rakp.Status.INVALID_CONFIDENTIALITY: (power.Reason.CIPHER, NO_SUITE),
 }
 # The network's and this machine's own complaints, which say little the first time.
@@ -93,7 +96,7 @@ async def opened(link: ipmi_link.Link, target: power.Target) -> ipmi_session.Ses
             if reason is power.Reason.BUSY:
                 for farewell in link.farewells:
                     farewell()
-            if reason is power.Reason.BUSY or reason in _ON_THE_WAY:
+            if reason is not power.Reason.CIPHER and not login.is_doubtful:
                 await asyncio.sleep(BUSY_PAUSE)
             continue
         if session is not None:
@@ -160,13 +163,14 @@ class _Login:
             packet = rmcp.parse(datagram)
             if not isinstance(packet, rmcp.Packet20) or packet.kind is not rmcp.Payload(kind + 1):
                 return None
-            return self._read(packet.payload, read, tag=tag)
+            return self._read(packet, read, tag=tag)
 
         second = rakp.Privilege.OPERATOR if kind is rmcp.Payload.OPEN_SESSION_REQUEST else 0
         datagram = rmcp.packet_20(kind, bytes((tag, second, 0, 0)) + body)
         return await self._link.exchange(datagram, accept, wait=self._wait)
 
-    def _read(self, payload: bytes, read: Callable[[bytes], Any], *, tag: int) -> Optional[Any]:
+    def _read(self, packet: rmcp.Packet20, read: Callable[[bytes], Any], *, tag: int) -> Optional[Any]:
+        payload = packet.payload
         if len(payload) < ANSWER_HEAD:
             raise rmcp.MalformedError("the answer is too short")
         status, console = payload[1], struct.unpack_from("<I", payload, 4)[0]
@@ -174,7 +178,9 @@ class _Login:
         if payload[0] != tag or console not in {self._console, 0 if status else self._console}:
             return None
         if status:
-            reason, text = _STATUSES.get(status, (power.Reason.REFUSED, f"the BMC refuses the login: {status:#04x}"))
+            # To a suite that they do not know, BMCs say the one or the other.
+            other = power.Reason.CIPHER if packet.kind is rmcp.Payload.OPEN_SESSION_RESPONSE else power.Reason.REFUSED
+            reason, text = _STATUSES.get(status, (other, f"the BMC refuses the login: {status:#04x}"))
             raise errors.PowerFailed(reason.value, text)
         return read(payload)
 

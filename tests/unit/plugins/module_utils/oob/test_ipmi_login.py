@@ -75,6 +75,37 @@ def test_a_bmc_that_answers_with_another_suite_than_it_was_asked_for_is_asked_fo
     assert virtual.at_one(STATUS, prepare=meddling(meddle)).outcome.confirmed
 
 
+@pytest.mark.parametrize("status", [0x04, 0x05, 0x06, 0x07, 0x10, 0x11, 0x12], ids=hex)
+def test_however_a_bmc_refuses_suite_17_it_is_asked_for_suite_3(status: int) -> None:
+    def meddle(datagram: bytes, answer: bytes | None) -> Iterable[bytes]:
+        if suite_asked(datagram) == 17 and answer is not None:
+            return [answer[:14] + b"\x08\x00" + answer[16:17] + bytes((status,)) + answer[18:24]]
+        return virtual.unchanged(datagram, answer)
+
+    told = virtual.at_one(STATUS, prepare=meddling(meddle))
+    assert told.outcome.confirmed
+    assert told.outcome.seconds < ipmi_link.WAITS[0]
+
+
+@pytest.mark.parametrize("status", [0x02, 0x08], ids=hex)
+def test_a_bmc_that_forgets_every_session_is_not_asked_without_a_pause(status: int) -> None:
+    suites: list[int] = []
+
+    def prepare(rack: virtual.Rack) -> None:
+        def meddle(datagram: bytes, answer: bytes | None) -> Iterable[bytes]:
+            if kind_of(datagram) is RAKP1 and answer is not None:
+                return [answer[:14] + b"\x08\x00" + answer[16:17] + bytes((status,)) + answer[18:24]]
+            return virtual.unchanged(datagram, answer)
+
+        asked(suites)(rack)
+        rack.meddle = meddle
+
+    told = virtual.at_one(OFF, prepare=prepare, deadline=10.0)
+    assert (told.outcome.sent, told.history, told.sessions) == (False, [], 0)
+    assert told.outcome.reason == "timeout"
+    assert len(suites) <= 10.0 / ipmi_login.BUSY_PAUSE
+
+
 @pytest.mark.parametrize("answer", [False, True], ids=["question", "answer"])
 @pytest.mark.parametrize("kind", LOGIN, ids=lambda kind: kind.name)
 def test_a_login_survives_the_loss_of_any_datagram_and_leaves_no_session(kind: rmcp.Payload, answer: bool) -> None:

@@ -117,6 +117,15 @@ def test_a_datagram_that_is_not_protected_as_agreed_is_refused(
         opened(suite, change(sealed(suite, b"message")))
 
 
+@SUITES
+def test_a_datagram_that_is_signed_and_not_encrypted_is_refused(suite: rakp.Suite) -> None:
+    user = (ROLE, LENGTH, NAME)
+    key = keyed(suite, keyed(suite, PASSWORD, NONCE, BMC_NONCE, *user), b"\x01" * 20)
+    plain = rmcp.packet_20(rmcp.Payload.IPMI, bytes(46), flags=rmcp.AUTHENTICATED, session=1, sequence=1) + b"\x00\x07"
+    with pytest.raises(rmcp.MalformedError, match="not protected"):
+        opened(suite, plain + keyed(suite, key, plain[4:])[: suite.code_length])
+
+
 def test_another_password_and_another_suite_open_nothing() -> None:
     with pytest.raises(rmcp.MalformedError):
         opened(rakp.SHA256, sealed(rakp.SHA256, b"message"), password=b"wrong")
