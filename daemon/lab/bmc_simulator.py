@@ -166,16 +166,16 @@ class Simulator:
             return None
         request = rmcp.parse_request(session.open(packet))
         given = ipmi_commands.answer(request, bmc=bmc, session=session.number)
-        self._act(given, bmc.chassis)
+        self._act(given, bmc)
         if given.closes:
             self._sessions.drop(address, session.number)
         if given.silent:
             return None
         return session.seal(rmcp.response(request, code=given.code, data=given.data))
 
-    def _act(self, given: ipmi_calls.Answer, node: chassis.Chassis) -> None:
+    def _act(self, given: ipmi_calls.Answer, bmc: chassis.Bmc) -> None:
         """Let the chassis follow: at once, or after a while."""
-        on = given.sets
+        on, node = given.sets, bmc.chassis
         if on is None:
             return
         wait = self._slow_time if chassis.SLOW in node.faults() else 0.0
@@ -184,7 +184,7 @@ class Simulator:
         else:
             node.set_power(on)
         if given.power_on_later:
-            self._later(wait + self._off_time, lambda: node.set_power(True))
+            self._later(wait + self._off_time, functools.partial(_come_on, bmc))
 
     def _open(self, payload: bytes, bmc: chassis.Bmc, address: str) -> bytes:
         if len(payload) < OPEN_REQUEST:
@@ -247,6 +247,11 @@ class Simulator:
     def _run_due(self) -> None:
         while self._agenda and self._agenda[0][0] <= self._clock():
             heapq.heappop(self._agenda)[2]()
+
+
+def _come_on(bmc: chassis.Bmc) -> None:
+    bmc.log.power(on=True)
+    bmc.chassis.set_power(True)
 
 
 @functools.lru_cache(maxsize=None)

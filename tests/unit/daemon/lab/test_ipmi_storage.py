@@ -95,6 +95,14 @@ def test_power_changes_are_in_the_event_log_until_it_is_cleared() -> None:
     assert int.from_bytes(line.get(*SEL_INFO)[1:3], "little") == 0
 
 
+def test_a_cycle_is_in_the_event_log_as_off_and_on() -> None:
+    desk = Desk(off_time=2.0)
+    line = desk.log_in()
+    line.get(0x00, 0x02, b"\x02")
+    desk.pass_time(2.1)
+    assert [entry[13] for entry in walk(line, SEL)] == [5, 0]
+
+
 def test_a_full_event_log_takes_no_more() -> None:
     line = Desk().log_in()
     for _ in range(event_log.LONGEST + 1):
