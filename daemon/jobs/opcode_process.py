@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import resource
+import shlex
 import sys
 import threading
 import time
@@ -103,7 +104,7 @@ def _play(run: Path, spec: dict[str, Any]) -> dict[str, Any]:
     def listen(event: dict[str, Any]) -> bool:
         data = event.get("event_data", {})
         artifacts = data.get("artifact_data", {})
-        said.extend(filter(None, [artifacts.get("roundsman_text")]))
+        said.extend(str(artifacts[name]) for name in ("roundsman_text",) if artifacts.get(name))
         values.extend(artifacts[name] for name in ("roundsman_value",) if name in artifacts)
         if event.get("event") in FAILURES and not data.get("ignore_errors"):
             failures.append(_failure(data, is_unreachable=event["event"] == "runner_on_unreachable"))
@@ -116,7 +117,7 @@ def _play(run: Path, spec: dict[str, Any]) -> dict[str, Any]:
             ident="run",
             playbook=spec["playbook"],
             inventory=str(run / "inventory.json"),
-            extravars=spec["variables"],
+            cmdline=_variables(run, spec),
             envvars=spec["environment"],
             settings={"suppress_env_files": True, "pexpect_timeout": 1},
             event_handler=listen,
@@ -128,6 +129,13 @@ def _play(run: Path, spec: dict[str, Any]) -> dict[str, Any]:
     status = "success" if runner.rc == 0 else "error"
     value = {"value": values[-1]} if values else {}
     return {"status": status, "rc": runner.rc, "text": text[:TEXT_LIMIT], **value}
+
+
+def _variables(run: Path, spec: dict[str, Any]) -> str:
+    """The argument with the variables of the play, from a file: an argument could not be longer than 128 KiB."""
+    path = run / "variables.json"
+    path.write_text(json.dumps(spec["variables"]))
+    return f"--extra-vars {shlex.quote(f'@{path}')}"
 
 
 def _forget_environment(run: Path) -> None:

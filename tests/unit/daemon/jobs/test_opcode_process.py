@@ -121,3 +121,16 @@ def test_a_play_that_cannot_write_its_events_any_more_is_ended_long_before_its_t
     assert not found.succeeded
     assert found.text.startswith("its play could not write down what happened, as on a full disk")
     assert run_group.members(run) == frozenset()
+
+
+def test_variables_may_be_longer_than_an_argument_of_a_program(tmp_path: Path) -> None:
+    say = {"name": "Say", "ansible.builtin.set_stats": {"data": {"roundsman_text": "{{ long | length }}"}}}
+    found = run_records.result(ran(tmp_path, [say], long="x" * 300_000))
+    assert (found["status"], found["text"]) == ("success", "300000")
+
+
+def test_a_play_leaves_a_value_even_if_it_fails(tmp_path: Path) -> None:
+    say = {"name": "Say", "ansible.builtin.set_stats": {"data": {"roundsman_value": [{"name": "{{ who }}", "n": 1}]}}}
+    fail = {"name": "Fail", "ansible.builtin.fail": {"msg": "not all is done"}}
+    found = run_records.result(ran(tmp_path, [say, fail], who="node3"))
+    assert (found["status"], found["text"], found["value"]) == ("error", "not all is done", [{"name": "node3", "n": 1}])
