@@ -66,13 +66,20 @@ def test_a_bmc_that_is_silent_about_suite_17_is_asked_for_suite_3() -> None:
 
 
 def test_a_bmc_that_answers_with_another_suite_than_it_was_asked_for_is_asked_for_that_one() -> None:
-    def meddle(datagram: bytes, answer: bytes | None) -> Iterable[bytes]:
-        """Always say suite 3, as some BMCs do."""
-        if suite_asked(datagram) == 17 and answer is not None:
-            return [answer[:28] + rakp.SHA1.proposal()]
-        return virtual.unchanged(datagram, answer)
+    suites: list[int] = []
 
-    assert virtual.at_one(STATUS, prepare=meddling(meddle)).outcome.confirmed
+    def prepare(rack: virtual.Rack) -> None:
+        def meddle(datagram: bytes, answer: bytes | None) -> Iterable[bytes]:
+            """Always say suite 3, as some BMCs do."""
+            if suite_asked(datagram) == 17 and answer is not None:
+                return [answer[:28] + rakp.SHA1.proposal()]
+            return virtual.unchanged(datagram, answer)
+
+        asked(suites)(rack)
+        rack.meddle = meddle
+
+    assert virtual.at_one(STATUS, prepare=prepare).outcome.confirmed
+    assert suites == [17, 3]
 
 
 @pytest.mark.parametrize("status", [0x04, 0x05, 0x06, 0x07, 0x10, 0x11, 0x12], ids=hex)
@@ -164,7 +171,7 @@ def test_a_bmc_that_does_not_know_the_password_gets_no_command_but_the_end_of_th
 def of_others(answer: bytes) -> Iterable[bytes]:
     """Answers to another console, to another question and of another kind, each of them an error too."""
     head, payload = answer[:16], answer[16:]
-    for status in (payload[1], rakp.Status.UNAUTHORIZED_NAME, rakp.Status.NO_CIPHER_SUITE):
+    for status in (rakp.Status.UNAUTHORIZED_NAME, rakp.Status.NO_CIPHER_SUITE, payload[1]):
         tag, console = payload[0], payload[4:8]
         for other_tag, other_console in ((tag ^ 1, console), (tag, bytes((console[0] ^ 1,)) + console[1:])):
             yield head + bytes((other_tag, status)) + payload[2:4] + other_console + payload[8:]
