@@ -190,13 +190,14 @@ class _Login:
     def _opened(self, payload: bytes) -> int:
         if len(payload) < OPEN_ANSWER:
             raise rmcp.MalformedError("the answer is too short")
-        taken = (payload[OPEN_ANSWER:] + bytes(24))[:24]
-        # A BMC that takes another suite than it was asked for would be misunderstood from here on.
-        if any(taken) and taken[4::8] != bytes(self._suite.algorithms):
-            raise errors.PowerFailed(power.Reason.CIPHER.value, "the BMC answers with another cipher suite")
         number: int = struct.unpack_from("<I", payload, 8)[0]
         if not number:
             raise rmcp.MalformedError("0 is no session")
+        taken = (payload[OPEN_ANSWER:] + bytes(24))[:24]
+        # A BMC that takes another suite than it was asked for would be misunderstood from here on.
+        if any(taken) and taken[4::8] != bytes(self._suite.algorithms):
+            self._refuse(number)
+            raise errors.PowerFailed(power.Reason.CIPHER.value, "the BMC answers with another cipher suite")
         return number
 
     def _agreed(self, payload: bytes, *, bmc: int) -> rakp.Agreement:
