@@ -21,6 +21,7 @@ STATUS, OFF = power.Command.STATUS, power.Command.OFF
 OPEN, RAKP1, RAKP3 = rmcp.Payload.OPEN_SESSION_REQUEST, rmcp.Payload.RAKP1, rmcp.Payload.RAKP3
 LOGIN = (OPEN, RAKP1, RAKP3)
 OPENED = 36
+OTHER_KIND = {0x11: 0x13, 0x13: 0x15, 0x15: 0x11}
 
 
 def suite_asked(datagram: bytes) -> int | None:
@@ -171,11 +172,12 @@ def test_a_bmc_that_does_not_know_the_password_gets_no_command_but_the_end_of_th
 def of_others(answer: bytes) -> Iterable[bytes]:
     """Answers to another console, to another question and of another kind, each of them an error too."""
     head, payload = answer[:16], answer[16:]
+    refusal = bytes((payload[0], rakp.Status.UNAUTHORIZED_NAME)) + payload[2:]
+    yield head[:5] + bytes((OTHER_KIND[head[5]],)) + head[6:] + refusal
     for status in (rakp.Status.UNAUTHORIZED_NAME, rakp.Status.NO_CIPHER_SUITE, payload[1]):
         tag, console = payload[0], payload[4:8]
         for other_tag, other_console in ((tag ^ 1, console), (tag, bytes((console[0] ^ 1,)) + console[1:])):
             yield head + bytes((other_tag, status)) + payload[2:4] + other_console + payload[8:]
-    yield head[:5] + bytes((head[5] ^ 0x06,)) + head[6:] + payload
     if len(payload) == OPENED:  # a session without a number
         yield head + payload[:8] + bytes(4) + payload[12:]
     yield head + payload[:7]
