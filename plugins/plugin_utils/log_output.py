@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
 import logging.handlers
 import os
 from pathlib import Path  # noqa: TC003 - an annotation that readers resolve
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 AUDIT = "roundsman.audit"
 """The logger of what people will ask about later: power, and health that is not well."""
@@ -48,8 +53,26 @@ def open_audit(file: Path) -> None:
     Raises:
         OSError: the file cannot be written.
     """
+    logger = logging.getLogger(AUDIT)
+    logger.addHandler(_audit_handler(file))
+    logger.setLevel(logging.INFO)
+
+
+def append_audit(file: Path, lines: Iterable[str]) -> None:
+    """Add lines to the audit log from a process that logs nothing else; a log that cannot be written costs no work.
+
+    Only the daemon makes the file: another user's would keep the daemon from starting.
+    """
+    if not file.exists():
+        return
+    with contextlib.suppress(OSError):
+        handler = _audit_handler(file)
+        for line in lines:
+            handler.emit(logging.LogRecord(AUDIT, logging.INFO, __file__, 0, line, None, None))
+        handler.close()
+
+
+def _audit_handler(file: Path) -> logging.Handler:
     handler = _PrivateFile(file)
     handler.setFormatter(logging.Formatter(FORMAT))
-    logger = logging.getLogger(AUDIT)
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    return handler

@@ -71,6 +71,28 @@ def test_a_node_without_a_bmc_has_no_power_commands_and_comes_back_without_one(
     reach(tmp_path, monkeypatch, act, is_local=True)
 
 
+def test_power_of_several_nodes_is_one_opcode_and_those_that_are_off_leave_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act(one: Reached) -> None:
+        cluster = one.running.configuration.current
+        uuids = {name: cluster.node(name).uuid for name in ("node2", "node3")}
+        names = ["node2", uuids["node3"], "node2"]
+        made = submissions.power(cluster, names, "off", offline=True, force=True)
+        assert [opcode.kind for opcode in made] == ["power", "node_role", "node_role"]
+        assert made[0].params == {"nodes": list(uuids.values()), "command": "off", "force": True}
+        assert [opcode.params["node"] for opcode in made[1:]] == list(uuids.values())
+        assert [opcode.params["force"] for opcode in made[1:]] == [True, True]
+        for options in ({"command": "on"}, {"command": "off", "check": True}):
+            assert len(submissions.power(cluster, names, **options, offline=True)) == 1
+        (health,) = submissions.health(cluster, names)
+        assert (health.kind, health.params) == ("health", {"nodes": list(uuids.values())})
+        job = await submissions.submit(one.running, made)
+        assert set(job.names.values()) == {"node2", "node3"}
+
+    reach(tmp_path, monkeypatch, act, is_local=True)
+
+
 @pytest.mark.parametrize(("said", "comes_back"), [('{"status":"Ok"}', True), ('{"status":"evacuate"}', False)])
 def test_a_node_comes_back_only_with_a_fresh_ok(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, comes_back: bool

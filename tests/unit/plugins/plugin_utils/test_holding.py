@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import fcntl
 import http.server
 import json
@@ -149,6 +150,20 @@ def test_without_hold_a_record_fails_and_nothing_is_written(where: tree.Tree, pl
     with pytest.raises(errors.Refused, match="node/n3 is not held"):
         holding.record(play(where, playbook), OFF, now=1.0)
     assert store.read(where.config).nodes["n3"].powered
+
+
+def test_without_a_daemon_power_is_in_the_audit_log_that_the_daemon_has_made(
+    where: tree.Tree, playbook: Playbook
+) -> None:
+    one = play(where, playbook)
+    holding.hold(one, {"node/n3": X}, time_limit=1)
+    holding.record(one, OFF, now=1.0)
+    assert not where.audit_log.exists()
+    where.log.mkdir(parents=True)
+    where.audit_log.touch(mode=0o600)
+    holding.record(one, dataclasses.replace(OFF, powered=True), now=2.0)
+    (line,) = where.audit_log.read_text().splitlines()
+    assert line.endswith(f"INFO roundsman.audit: {one.name}: node3 is recorded as powered on")
 
 
 def test_without_a_daemon_the_right_to_write_is_held_until_the_play_ends(
