@@ -222,11 +222,16 @@ def untried(command: Command, *, name: str, failure: Failure) -> Outcome:
 
 
 def cut_off(outcome: Outcome, *, seconds: float) -> Outcome:
-    """Judge a driver that was ended at its deadline: a confirmed verdict stands, any other is a timeout."""
+    """Judge a driver that was ended at its deadline: a confirmed verdict stands, any other is a timeout.
+
+    Unless it is known what held it up: a BMC that is busy, or cannot be reached.
+    """
     if outcome.confirmed:
         return outcome
-    text = f"no verdict within {seconds:g} s"
-    return replace(outcome, after=State.UNKNOWN, seconds=seconds, reason=Reason.TIMEOUT.value, text=text)
+    reason, text = Reason.TIMEOUT.value, f"no verdict within {seconds:g} s"
+    if outcome.reason in {Reason.BUSY.value, Reason.UNREACHABLE.value}:
+        reason, text = outcome.reason, f"{text}: {outcome.text}"
+    return replace(outcome, after=State.UNKNOWN, seconds=seconds, reason=reason, text=text)
 
 
 def foresee(status: Outcome, *, command: Command) -> Outcome:

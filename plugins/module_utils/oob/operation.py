@@ -85,11 +85,8 @@ class Operation:
 
     async def run(self) -> power.Outcome:
         """Do it, and return the verdict, which was also the last one reported."""
-        try:
-            self._before = await self._bmc.state()
-        except errors.PowerFailed as error:
-            self._failure = _failure(error)
-        else:
+        await self._look()
+        if self._failure is None:
             self._failure = power.objection(self._command, before=self._before)
             if power.needs_sending(self._command, before=self._before):
                 await self._carry_out()
@@ -106,6 +103,23 @@ class Operation:
             seconds=round(self._clock() - self._started, 3),
             failure=self._failure,
         )
+
+    async def _look(self) -> None:
+        """Read the state before; a BMC that is busy, with a change of the power for one, is asked again."""
+        while True:
+            self._failure = None
+            try:
+                self._before = await self._bmc.state()
+            except errors.PowerFailed as error:
+                self._failure = _failure(error)
+            else:
+                if self._before is not power.State.UNKNOWN:
+                    return
+                self._failure = power.Failure(power.Reason.BUSY, "the BMC says neither on nor off")
+            if self._failure.reason is not power.Reason.BUSY or self._clock() >= self._until:
+                return
+            self._tell()
+            await self._sleep(max(0.0, min(LONGEST_PAUSE, self._until - self._clock())))
 
     async def _carry_out(self) -> None:
         pause = FIRST_PAUSE

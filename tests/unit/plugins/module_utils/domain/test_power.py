@@ -108,6 +108,13 @@ def test_the_deadline_makes_any_other_verdict_unknown_but_keeps_that_it_was_sent
     assert (outcome.after, outcome.sent, outcome.reason) == (UNKNOWN, True, "timeout")
 
 
+@pytest.mark.parametrize("reason", [power.Reason.BUSY, power.Reason.UNREACHABLE])
+def test_the_deadline_keeps_what_is_known_to_have_held_it_up(reason: power.Reason) -> None:
+    held_up = judged(power.Command.OFF, before=UNKNOWN, failure=power.Failure(reason, "no room"))
+    outcome = power.cut_off(held_up, seconds=9.0)
+    assert (outcome.after, outcome.reason, outcome.text) == (UNKNOWN, reason.value, "no verdict within 9 s: no room")
+
+
 @pytest.mark.parametrize(
     ("command", "before", "after", "confirmed"),
     [

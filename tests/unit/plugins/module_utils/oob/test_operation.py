@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, power
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import operation
 
@@ -17,6 +18,25 @@ class Clock:
 
     async def sleep(self, seconds: float) -> None:
         self.now += seconds
+
+
+class BusyBmc:
+    """Is busy, and then neither on nor off, for some readings each; then off."""
+
+    def __init__(self, *, busy: int, between: int) -> None:
+        self.busy, self.between = busy, between
+
+    async def state(self) -> power.State:
+        if self.busy:
+            self.busy -= 1
+            raise errors.PowerFailed("busy", "not now")
+        if self.between:
+            self.between -= 1
+            return UNKNOWN
+        return OFF
+
+    async def send(self, command: power.Command, /) -> None:
+        raise AssertionError(f"{command} was sent to a node that is off")
 
 
 class ScriptedBmc:
@@ -40,7 +60,7 @@ class ScriptedBmc:
             raise errors.PowerFailed(answer.value, "no")
 
 
-def run(bmc: ScriptedBmc, command: power.Command) -> tuple[power.Outcome, list[power.Outcome]]:
+def run(bmc: operation.Bmc, command: power.Command) -> tuple[power.Outcome, list[power.Outcome]]:
     clock = Clock()
     told: list[power.Outcome] = []
     one = operation.Operation(
@@ -123,3 +143,20 @@ def test_a_soft_off_that_nothing_comes_of_never_becomes_a_hard_one() -> None:
     bmc = ScriptedBmc(ON)
     outcome, _ = run(bmc, power.Command.SOFT_OFF)
     assert (outcome.reason, set(bmc.sent)) == ("not_off", {power.Command.SOFT_OFF})
+
+
+@pytest.mark.parametrize("bmc", [BusyBmc(busy=3, between=0), BusyBmc(busy=0, between=3), BusyBmc(busy=2, between=2)])
+def test_a_bmc_that_is_busy_or_between_on_and_off_is_read_again_before_anything_is_sent(bmc: BusyBmc) -> None:
+    outcome, told = run(bmc, power.Command.OFF)
+    assert (outcome.confirmed, outcome.before, outcome.sent) == (True, OFF, False)
+    assert told[0].reason == "busy"
+
+
+@pytest.mark.parametrize(
+    ("bmc", "text"),
+    [(BusyBmc(busy=999, between=0), "not now"), (BusyBmc(busy=0, between=999), "the BMC says neither on nor off")],
+)
+def test_a_bmc_that_stays_so_is_busy_at_the_end_of_its_time(bmc: BusyBmc, text: str) -> None:
+    outcome, _ = run(bmc, power.Command.OFF)
+    assert (outcome.after, outcome.sent, outcome.reason, outcome.text) == (UNKNOWN, False, "busy", text)
+    assert outcome.seconds == 10.0

@@ -107,7 +107,7 @@ def test_an_answer_that_is_none_leaves_the_node_unconfirmed_with_a_reason(
 def test_a_state_that_is_neither_on_nor_off_is_unknown(service: redfish_service.Service, told: object) -> None:
     service.system["PowerState"] = told
     outcome = run(service, power.Command.OFF, deadline=3.0)
-    assert (outcome.after, outcome.sent, outcome.confirmed) == (UNKNOWN, False, False)
+    assert (outcome.after, outcome.sent, outcome.reason) == (UNKNOWN, False, "busy")
 
 
 def test_every_session_is_given_back(service: redfish_service.Service) -> None:
