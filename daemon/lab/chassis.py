@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 SUITE_SHA1: Final = 3
 SUITE_SHA256: Final = 17
 
-# The faults: never answers; accepts a control without effect; is too busy for a control;
+# The faults: never answers; accepts a control without effect; is too busy for a control; refuses one;
 # carries a control out but never answers it; tells the opposite of the power state; takes its time to follow.
 # A fault of a sensor is its name and what it shall read, such as `Fan1=critical`: sensors.py.
 DEAD: Final = "dead"
 STUBBORN: Final = "stubborn"
 BUSY: Final = "busy"
+REFUSING: Final = "refusing"
 MUTE: Final = "mute"
 LYING: Final = "lying"
 SLOW: Final = "slow"

@@ -89,7 +89,7 @@ def _chassis_control(call: Call) -> Answer:
     if chassis.BUSY in faults:
         return Answer(Code.BUSY)
     restarts = control in {Control.CYCLE, Control.RESET}
-    if restarts and not node.powered():
+    if chassis.REFUSING in faults or (restarts and not node.powered()):
         return Answer(Code.NOT_IN_THIS_STATE)
     silent = chassis.MUTE in faults
     if chassis.STUBBORN in faults or control is Control.RESET:

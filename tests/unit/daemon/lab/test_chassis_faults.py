@@ -52,6 +52,15 @@ def test_a_busy_bmc_refuses_control_with_c0_and_still_tells_the_state() -> None:
     assert desk.node.history == []
 
 
+@pytest.mark.parametrize("control", [OFF, ON, CYCLE, RESET, SOFT_OFF])
+def test_a_refusing_bmc_refuses_control_with_d5_and_still_tells_the_state(control: bytes) -> None:
+    desk = Desk(chassis.REFUSING)
+    line = desk.log_in()
+    assert line.ask(*CONTROL, control) == (0xD5, b"")
+    assert line.get(*STATUS)[0] & 1
+    assert desk.node.history == []
+
+
 def test_a_mute_bmc_carries_control_out_without_an_answer() -> None:
     desk = Desk(chassis.MUTE)
     assert desk.log_in().ask(*CONTROL, OFF) is None

@@ -22,13 +22,15 @@ ON, OFF, CYCLE = power.Command.ON, power.Command.OFF, power.Command.CYCLE
 BMCS, SEEDS = 24, 24
 DEADLINE = 30.0
 NO_SUITE, WRONG_PASSWORD = "no suite", "wrong password"
-ILLS = (chassis.DEAD, chassis.STUBBORN, chassis.BUSY, chassis.MUTE, chassis.SLOW, NO_SUITE, WRONG_PASSWORD)
+CHASSIS_ILLS = (chassis.DEAD, chassis.STUBBORN, chassis.BUSY, chassis.REFUSING, chassis.MUTE, chassis.SLOW)
+ILLS = (*CHASSIS_ILLS, NO_SUITE, WRONG_PASSWORD)
 # What may be said of an ill BMC whose command is not confirmed: a bad network can hide any of them, and a BMC that
 # never heard the end of its only session has no room for another.
 REASONS: Mapping[str, set[str]] = {
     chassis.DEAD: {"timeout"},
     chassis.STUBBORN: {"not_off", "not_on", "unconfirmed", "timeout", "busy"},
     chassis.BUSY: {"busy", "timeout"},
+    chassis.REFUSING: {"refused", "timeout", "busy"},
     NO_SUITE: {"cipher", "timeout"},
     WRONG_PASSWORD: {"auth", "timeout", "busy"},
 }
@@ -80,7 +82,7 @@ def throw(seed: int) -> Chaos:
             targets, nodes = [], []
             for number, (ill, is_on) in enumerate(rolls):
                 address = f"127.9.0.{number + 1}"
-                faults = () if ill in {None, NO_SUITE, WRONG_PASSWORD} else (str(ill),)
+                faults = [one for one in CHASSIS_ILLS if one == ill]
                 nodes.append(rack.add(address, *faults, on=is_on, suites=() if ill == NO_SUITE else (3, 17)))
                 password = "wrong" if ill == WRONG_PASSWORD else virtual.PASSWORD
                 targets.append(rack.target(address, password=password))

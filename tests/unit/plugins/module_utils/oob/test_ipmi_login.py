@@ -256,10 +256,11 @@ def test_a_level_that_the_bmc_refuses_is_a_matter_of_the_login() -> None:
         ((), {}, (), "cipher"),
         ((chassis.DEAD,), {}, (3, 17), "timeout"),
         ((chassis.BUSY,), {}, (3, 17), "busy"),
+        ((chassis.REFUSING,), {}, (3, 17), "refused"),
         ((chassis.STUBBORN,), {}, (3, 17), "not_off"),
     ],
 )
-def test_five_troubles_have_five_reasons(
+def test_each_trouble_has_a_reason_of_its_own(
     faults: tuple[str, ...], login: dict[str, str], suites: tuple[int, ...], reason: str
 ) -> None:
     told = virtual.at_one(OFF, *faults, login=login, suites=suites, deadline=10.0)
