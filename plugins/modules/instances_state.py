@@ -68,7 +68,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 results:
-  description: For each instance its name, whether it was changed, whether it runs now, and why it is not as it should be.
+  description: >-
+    For each instance its name, whether it was changed, whether it runs now, and why it is not as it should be.
   returned: always
   type: list
   elements: dict
