@@ -58,8 +58,9 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
     public_server = bounded_serving.Server(
         make_app(service, is_local=False), limits=bounded_serving.Limits(), log_level="warning"
     )
+    pages = tcp_sockets.listening(bind, port)
     servers = [
-        (public_server, tcp_sockets.listening(bind, port)),
+        (public_server, pages),
         (_server(make_app(service, is_local=True)), unix_socket(service.where.socket)),
     ]
     observer = spool.watch(service.where.spool, service.rounds.wake, loop=loop)
@@ -71,7 +72,7 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
         work.append(loop.create_task(service.warm.run()))
     stop: asyncio.Task[Any] = loop.create_task(stopping.wait())
     readiness.tell(ready)
-    LOG.info("roundsmand serves http://%s:%s and %s", bind, port, service.where.socket)
+    LOG.info("roundsmand serves http://%s:%s and %s", bind, pages.getsockname()[1], service.where.socket)
     done, _ = await asyncio.wait([*work, stop], return_when=asyncio.FIRST_COMPLETED)
     for server, _listener in servers:
         server.should_exit = True

@@ -32,6 +32,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Force = Annotated[bool, typer.Option("--force", help="Even while jobs run that rely on the configuration.")]
 Replace = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
 Last = Annotated[int | None, typer.Option("--last", min=1, metavar="N", help="Only the newest N versions.")]
+SAME = "nothing differs"
 NAMED = 3
 """Of more objects of one kind only the number is told."""
 
@@ -59,8 +60,11 @@ def import_(ctx: typer.Context, file: Given, *, yes: Yes = False, force: Force =
     text = sealed_json.opened(file.read_bytes())
     wanted = document.load(text)
     where = _where(ctx)
-    for line in _preview(_known(where), wanted):
+    preview = _preview(_known(where), wanted)
+    for line in preview:
         output.line(line)
+    if preview == [SAME]:
+        return
     questions.confirm(f"Take over the configuration in {file}?", yes=yes)
     if daemon_client.answers(where.socket):
         with client.of(ctx) as daemon:
@@ -129,7 +133,7 @@ def _preview(before: clusters.Cluster | None, after: clusters.Cluster) -> list[s
     if before is None:
         return [f"new: {len(after.nodes)} nodes, {len(after.instances)} instances"]
     found = differences.between(json.loads(document.dump(before)), json.loads(document.dump(after)))
-    return [_told(one) for one in found] or ["nothing differs"]
+    return [_told(one) for one in found] or [SAME]
 
 
 def _told(one: differences.Difference) -> str:

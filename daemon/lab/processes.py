@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import select
 import signal
 import socket
@@ -20,15 +22,22 @@ if TYPE_CHECKING:
 
     from . import world
 
+PORTS, TRIES = range(20_000, 32_768), 100
+"""Below those that the system gives to clients: such a port is taken by nobody before its lab binds it."""
 PACKAGE = __package__.rpartition(".")[0] if __package__ else ""
 
 
 def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
-    """A port of the loopback interface that nobody has now."""
-    with socket.socket(socket.AF_INET, kind) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody has now, on any address.
+
+    Raises:
+        Failed: among those that were tried none is free.
+    """
+    for port in random.SystemRandom().sample(PORTS, TRIES):
+        with socket.socket(socket.AF_INET, kind) as probe, contextlib.suppress(OSError):
+            probe.bind(("", port))
+            return port
+    raise errors.Failed(f"of {TRIES} ports from {PORTS.start} to {PORTS.stop - 1} none is free")
 
 
 def start_bmcs(lab: world.Lab) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
+
 from . import labs, states
 
 if TYPE_CHECKING:
@@ -71,7 +73,8 @@ def test_a_running_job_that_is_canceled_leaves_no_process_and_its_instance_is_lo
     job = _at_work(one)
     index = [step["kind"] for step in job["opcodes"]].index("migrate")
     run = one.where.queue / str(job["id"]) / str(index)
-    one.until(lambda _: (run / "held").exists(), "the play has begun")
+    migrating = one.lab.node("node2").root / fake.MIGRATING / "instance2.json"
+    one.until(lambda _: migrating.exists(), "the migration has begun")
 
     # The target does not answer when the instance is looked for: the copy that is known there is kept.
     one.lab.node("node3").cut(is_cut=True)

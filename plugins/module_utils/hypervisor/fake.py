@@ -87,10 +87,10 @@ class Driver:
             raise errors.Failed("the target node does not answer")
         if there.exists():
             raise errors.Failed(f"{name} runs on the target already: it must be stopped on one of the two")
-        time.sleep(float(hvparams.get("migration_seconds", "0")))
         intent = self._root / MIGRATING / f"{name}.json"
         intent.parent.mkdir(exist_ok=True)
         intent.write_text(json.dumps({"target": target, "opcode": self._opcode}))
+        time.sleep(float(hvparams.get("migration_seconds", "0")))
         try:
             self._path(name).rename(there)
         except OSError as error:

@@ -34,14 +34,15 @@ def test_an_earlier_version_that_is_taken_over_without_the_daemon_becomes_the_ne
     where: tree.Tree, tmp_path: Path, roundsman: Run, *, damaged: bool
 ) -> None:
     given = tmp_path / "edited.json"
-    given.write_bytes(document.dump(OLDER))
+    edited = changes.apply(OLDER, changes.NodePowered("n3", powered=False), now=1.0)
+    given.write_bytes(document.dump(edited))
     if damaged:
         where.config.write_bytes(b"{")
     status, _out, _err = roundsman("config", "import", str(given), "--yes")
     assert status == 0
     taken = store.read(where.config)
     assert taken.serial_no == 100
-    assert taken.nodes == OLDER.nodes
+    assert taken.nodes == edited.nodes
     assert [one.serial_no for one in history.versions(where.config)] == [41, 99, 100]
 
 
@@ -53,7 +54,8 @@ def test_the_import_says_first_what_it_would_change(where: tree.Tree, tmp_path: 
     assert "add --yes" in err
     assert store.read(where.config) == NEWER
     given.write_bytes(where.config.read_bytes())
-    assert roundsman("config", "import", str(given))[1] == "nothing differs\n"
+    assert roundsman("config", "import", str(given)) == (0, "nothing differs\n", "")
+    assert store.read(where.config) == NEWER
 
 
 def test_an_export_is_whole_and_for_its_owner_only(where: tree.Tree, tmp_path: Path, roundsman: Run) -> None:

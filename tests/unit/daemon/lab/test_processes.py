@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,6 @@ from tests.unit.daemon import twins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from ansible_collections.roundsman.cluster.daemon.lab import world
 
@@ -73,3 +73,9 @@ def test_a_free_port_can_be_bound(kind: socket.SocketKind) -> None:
     with socket.socket(socket.AF_INET, kind) as probe:
         probe.bind(("127.0.0.1", port))
         assert probe.getsockname()[1] == port
+        assert processes.free_port(kind) != port
+
+
+def test_no_client_is_given_a_port_of_a_lab() -> None:
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert processes.free_port() < first
