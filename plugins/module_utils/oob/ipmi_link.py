@@ -42,7 +42,8 @@ class Link:
         self._answer: Optional[asyncio.Future[Any]] = None
         self._has_complaint = False
         self._tags = itertools.count(int.from_bytes(os.urandom(1), "big"))
-        self._loop.add_reader(connected, self._receive)
+        # By number: asyncio looks up a socket by its text.
+        self._loop.add_reader(connected.fileno(), self._receive)
 
     def _receive(self) -> None:
         try:
@@ -108,7 +109,7 @@ class Link:
 
     def close(self) -> None:
         """Give the socket back."""
-        self._loop.remove_reader(self._socket)
+        self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
 
     @staticmethod

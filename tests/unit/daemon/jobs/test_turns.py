@@ -196,7 +196,7 @@ def test_an_emergency_power_off_holds_the_jobs_of_rounds_even_between_two_opcode
         running.queue.add([twins.job(3, daemons.delay())])
         twin.finish(run)
         await running.queue.wait(3, seconds=twins.LIMIT)
-        await daemons.until(running, lambda: running.queue.why_held(1))
+        await daemons.until(running, lambda: bool(running.queue.why_held(1)))
         assert twins.statuses(running) == {1: "queued", 2: "queued", 3: "success"}
         assert running.queue.why_held(1) == running.queue.why_held(2) == "held by the emergency power off"
         await stands(running, changes.EpoGone())

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def callback(monkeypatch: pytest.MonkeyPatch) -> Any:
     moments = iter(range(100))
-    monkeypatch.setattr(steps.time, "monotonic", lambda: next(moments))
+    monkeypatch.setattr("time.monotonic", lambda: next(moments))
     return steps.CallbackModule()
 
 
