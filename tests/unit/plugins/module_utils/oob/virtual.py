@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import selectors
 import socket
 from dataclasses import dataclass
@@ -36,6 +37,11 @@ class Selector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
+        for _ in range(3):
+            if ready or timeout == 0:
+                return ready
+            os.sched_yield()  # a kernel at work may deliver a moment later
+            ready = super().select(0)
         if not ready:
             assert timeout is not None, "nothing will ever happen"
             self.now += timeout
