@@ -90,9 +90,9 @@ def file_limit() -> Iterator[int]:
 
 
 def test_the_limit_of_open_files_is_raised_as_far_as_it_goes(file_limit: int) -> None:
-    wanted = min(1000, file_limit - 400)
+    wanted = 1000 if file_limit == resource.RLIM_INFINITY else min(1000, file_limit - 400)
     assert ipmi._sockets(wanted) == wanted
-    assert wanted < resource.getrlimit(resource.RLIMIT_NOFILE)[0] <= file_limit
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > wanted
 
 
 @pytest.mark.parametrize("fault", [chassis.DEAD, chassis.STUBBORN, chassis.BUSY])
