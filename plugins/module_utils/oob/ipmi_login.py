@@ -226,7 +226,8 @@ class _Login:
 
     def _refuse(self, bmc: int) -> None:
         """Tell the BMC that nothing comes of the session: it would keep it half-open, and has room for few."""
-        head = struct.pack("<BBHI", self._link.next_tag(), rakp.Status.INVALID_INTEGRITY, 0, bmc)
+        status = rakp.Status.INVALID_INTEGRITY if self.is_doubtful else rakp.Status.NO_RESOURCES
+        head = struct.pack("<BBHI", self._link.next_tag(), status, 0, bmc)
         self._link.send(rmcp.packet_20(rmcp.Payload.RAKP3, head))
 
 

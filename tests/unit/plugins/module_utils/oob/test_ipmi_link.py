@@ -42,6 +42,23 @@ def test_the_awaited_answer_is_taken_and_others_are_passed_over(peer: socket.soc
     assert virtual.run(work()) == b"yes, this"
 
 
+def test_a_bmc_is_reached_by_ipv6_too() -> None:
+    async def work(address: str, port: int) -> bytes | None:
+        link = ipmi_link.linked(address, port)
+        one.sendto(b"yes", link._socket.getsockname())
+        found: bytes | None = await link.exchange(b"?", taken, wait=1.0)
+        link.close()
+        return found
+
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as one:
+        try:
+            one.bind(("::1", 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+        assert virtual.run(work(*one.getsockname()[:2])) == b"yes"
+        assert one.recv(10) == b"?"
+
+
 def test_what_comes_while_nothing_is_awaited_is_passed_over(peer: socket.socket) -> None:
     async def work() -> tuple[bytes | None, bool]:
         link = ipmi_link.linked(virtual.ADDRESS, peer.getsockname()[1])

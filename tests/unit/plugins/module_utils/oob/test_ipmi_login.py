@@ -169,6 +169,22 @@ def test_a_bmc_that_does_not_know_the_password_gets_no_command_but_the_end_of_th
     assert {one[1:3] for one in told.rack.commands} <= {(0x06, 0x3C)}
 
 
+@pytest.mark.parametrize(("is_lost", "status"), [(False, 0x0F), (True, 0x01)], ids=["wrong proof", "lost proof"])
+def test_a_login_that_is_given_up_says_whether_the_proof_was_wrong(is_lost: bool, status: int) -> None:
+    said: list[int] = []
+
+    def meddle(datagram: bytes, answer: bytes | None) -> Iterable[bytes]:
+        if kind_of(datagram) is RAKP3 and datagram[17]:
+            said.append(datagram[17])
+        if kind_of(datagram) is RAKP1 and answer is not None:
+            return [] if is_lost else [answer[:-12] + bytes(12)]
+        return virtual.unchanged(datagram, answer)
+
+    virtual.at_one(OFF, prepare=meddling(meddle), deadline=2.0)
+    assert len(said) >= 2
+    assert set(said) == {status}
+
+
 def of_others(answer: bytes) -> Iterable[bytes]:
     """Answers to another console, to another question and of another kind, each of them an error too."""
     head, payload = answer[:16], answer[16:]
