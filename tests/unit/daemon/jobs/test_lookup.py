@@ -173,6 +173,21 @@ def test_a_look_that_does_not_fit_the_cluster_any_more_ends_with_the_reason(daem
     daemon.run(act, outcomes={"migrate": "lost"})
 
 
+def test_an_instance_is_looked_for_only_where_somebody_may_look(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        cluster = running.configuration.current
+        one = cluster.instance("instance1")
+        look = lookup.instance(cluster, one.uuid, beside=[])
+        assert look.hosts(cluster) == list(one.nodes)
+        for fields in ({"offline": True}, {"powered": False}):
+            dark = dataclasses.replace(cluster.nodes[one.primary_node], **fields)
+            changed = dataclasses.replace(cluster, nodes={**cluster.nodes, dark.uuid: dark})
+            assert look.hosts(changed) == list(one.secondary_nodes)
+            assert look.variables(changed)["instance_unasked"] == [dark.name]
+
+    daemon.run(act)
+
+
 def test_the_power_of_a_node_without_a_bmc_is_not_looked_at(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         cluster = running.configuration.current

@@ -157,9 +157,9 @@ def test_without_a_daemon_power_is_in_the_audit_log_that_the_daemon_has_made(
 ) -> None:
     one = play(where, playbook)
     holding.hold(one, {"node/n3": X}, time_limit=1)
+    where.log.mkdir(parents=True)
     holding.record(one, OFF, now=1.0)
     assert not where.audit_log.exists()
-    where.log.mkdir(parents=True)
     where.audit_log.touch(mode=0o600)
     holding.record(one, dataclasses.replace(OFF, powered=True), now=2.0)
     (line,) = where.audit_log.read_text().splitlines()
