@@ -179,8 +179,8 @@ def test_an_instance_is_looked_for_only_where_somebody_may_look(daemon: daemons.
         one = cluster.instance("instance1")
         look = lookup.instance(cluster, one.uuid, beside=[])
         assert look.hosts(cluster) == list(one.nodes)
-        for fields in ({"offline": True}, {"powered": False}):
-            dark = dataclasses.replace(cluster.nodes[one.primary_node], **fields)
+        node = cluster.nodes[one.primary_node]
+        for dark in (dataclasses.replace(node, offline=True), dataclasses.replace(node, powered=False)):
             changed = dataclasses.replace(cluster, nodes={**cluster.nodes, dark.uuid: dark})
             assert look.hosts(changed) == list(one.secondary_nodes)
             assert look.variables(changed)["instance_unasked"] == [dark.name]
