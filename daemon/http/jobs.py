@@ -67,7 +67,7 @@ def _readable(routes: APIRouter, service: Service) -> None:
 
     @routes.get("/jobs/{job}", response_model=dict[str, Any])
     async def info(job: Number) -> Response:
-        return Json(fields.whole(service.queue.find(job)))
+        return Json(_whole(service, job))
 
 
 def _waiting(routes: APIRouter, service: Service) -> None:
@@ -79,7 +79,12 @@ def _waiting(routes: APIRouter, service: Service) -> None:
         if body is not None:
             return Json(await _changed(service, job, body, seconds=seconds))
         await service.queue.wait(job, seconds=seconds)
-        return Json(fields.whole(service.queue.find(job)))
+        return Json(_whole(service, job))
+
+
+def _whole(service: Service, job: int) -> dict[str, Any]:
+    one = service.queue.find(job)
+    return fields.whole(one, service.queue.folder_of(one))
 
 
 async def _changed(service: Service, job: int, known: Change, *, seconds: float) -> dict[str, Any] | None:

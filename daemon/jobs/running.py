@@ -58,4 +58,4 @@ async def _settle(
     # Before the end is written: a crash between has it logged twice, never not at all.
     if settlement.value is not None and isinstance(made, contract.NoticeKind):
         audit.notices(made.notices(settlement.value), by=owner.name)
-    book.end(job, index, status, text, result=settlement.value)
+    book.end(job, index, status, text)

@@ -41,6 +41,14 @@ def settle(run: Path) -> Settlement:
     return Settlement(succeeded, told["text"], recorded.changes, recorded.unreadable, told["value"])
 
 
+def value(run: Path) -> Any:
+    """The value that a run left, of as many nodes as it was about: it stays in its folder, and in no list of jobs."""
+    try:
+        return run_records.result(run)["value"]
+    except (FileNotFoundError, errors.InvalidInput):
+        return None
+
+
 async def commit(settlement: Settlement, *, ports: Ports, by: str) -> list[str]:
     """Commit what a run recorded, for whom; returns what of it could not be read, or does not fit any more.
 

@@ -124,6 +124,29 @@ def test_opted_out_nodes_are_left_out_of_listings_and_refused_by_name(lab: Calla
     assert "Powered" not in states.command(one, "node", "info", "node3").stdout
 
 
+def test_by_command_a_node_leaves_service_with_its_power_and_comes_back_with_its_checks(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=4, instances=2, pairs=PAIRS)
+    off = states.command(one, "node", "power", "off", "node2", "--yes")
+    assert (off.returncode, off.stdout.splitlines()[1].split()) == (0, ["node2", "off", "confirmed"])
+    assert (one.cluster().node("node2").offline, _powers(one)["node2"]) == (True, False)
+    again = states.command(one, "node", "power", "off", "node2", "--yes")
+    assert again.stdout.splitlines()[1].split() == ["node2", "off", "already", "off"]
+    assert states.command(one, "node", "power", "on", "node2").returncode == 0
+    assert one.cluster().node("node2").offline
+    assert states.command(one, "node", "online", "node2").returncode == 0
+    assert not one.cluster().node("node2").offline
+
+    for name, why in (("node1", "node1 runs instance1"), ("node4", "node4 runs instance2")):
+        asked = states.command(one, "node", "power", "off", name, "--yes")
+        assert (asked.returncode, asked.stderr.splitlines()[0]) == (1, f"roundsman: {why}")
+    master = states.command(one, "node", "power", "off", "node1", "--force")
+    assert "`roundsman-oob power-off node1`" in master.stderr
+    assert all(_powers(one).values())
+    assert one.wrong() == []
+
+
 def test_verify_tells_what_is_wrong_and_mends_nothing(lab: Callable[..., labs.Running], tmp_path: Path) -> None:
     program = _program(tmp_path, '{"powered": true}')
     one = lab(nodes=4, instances=0, pairs=(), edit=_by_program(program, "node4", powered=False))

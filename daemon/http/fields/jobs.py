@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...jobs import op_ids, values
+from ...jobs import op_ids, settling, values
 from ...maintenance import views
 from .definition import Field, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 Job = Field[values.Job]
 
@@ -19,9 +20,10 @@ def ganeti(one: values.Job) -> dict[str, Any]:
     return {**views.job(one), **{name: field.read(NOWHERE, one) for name, field in FIELDS.items()}}
 
 
-def whole(one: values.Job) -> dict[str, Any]:
-    """One job with what each opcode left, also of those that ended badly: `opresult` has an error there."""
-    return {**ganeti(one), "results": [entry.result for entry in one.opcodes]}
+def whole(one: values.Job, folder: Path) -> dict[str, Any]:
+    """One job with what each opcode left, also of those that ended badly; the runs of it are in its folder."""
+    found = [settling.value(folder / entry.run) if entry.run else entry.result for entry in one.opcodes]
+    return {**ganeti(one), "results": found}
 
 
 def result(one: values.Opcode) -> Any:
