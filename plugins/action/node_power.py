@@ -14,13 +14,13 @@ from ..plugin_utils import commanding, holding, power_looks
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-BATCH = 10
 _SPEC = {
     "command": {"type": "str", "required": True, "choices": ["status", "on", "off", "cycle"]},
     "targets": {"type": "list", "elements": "dict", "required": True},
     "refused": {"type": "dict", "default": {}},
     "looks": {"type": "dict", "default": {}},
     "delay": {"type": "float", "default": 0.0},
+    "batch": {"type": "int", "default": 10},
     "expected": {"type": "str", "default": ""},
     "record_read": {"type": "bool", "default": False},
     "credentials_file": {"type": "str", "required": True},
@@ -28,7 +28,7 @@ _SPEC = {
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    """Command nodes (`uuid`, `name`, `driver`) together, or ten at a time with a delay (seconds) between.
+    """Command nodes (`uuid`, `name`, `driver`) together, or power on a batch at a time with a delay (seconds) between.
 
     `refused` are nodes that are left alone, and why; `looks` what was seen of those that were looked at. The result has
     an outcome for each node, `unconfirmed` a line for each that is not as it should be, `summary` a few words for all.
@@ -46,7 +46,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         targets = [one for one in options["targets"] if one["name"] not in refused]
         outcomes = list(power_looks.ordered(power_looks.refused(command, *one) for one in refused.items()))
         troubles: list[str] = []
-        batches = _batches(targets, whole=command is not power.Command.ON or not options["delay"])
+        is_whole = command is not power.Command.ON or not options["delay"]
+        batches = _batches(targets, size=len(targets) or 1 if is_whole else options["batch"])
         for number, batch in enumerate(batches, start=1):
             told = self._commanded(command, batch, options, variables)
             outcomes += told
@@ -98,8 +99,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         return []
 
 
-def _batches(targets: list[dict[str, Any]], *, whole: bool) -> list[list[dict[str, Any]]]:
-    size = len(targets) or 1 if whole else BATCH
+def _batches(targets: list[dict[str, Any]], *, size: int) -> list[list[dict[str, Any]]]:
     return [targets[start : start + size] for start in range(0, len(targets), size)]
 
 

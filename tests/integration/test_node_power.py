@@ -61,18 +61,20 @@ def test_one_job_powers_several_nodes_and_one_nodes_trouble_stops_no_other(lab: 
 
 
 def test_a_trial_sends_nothing_and_on_in_turns_serves_all(lab: Callable[..., labs.Running]) -> None:
-    one = lab(nodes=4, instances=2, pairs=PAIRS)
-    tried = _job(one, "/2/power?dry-run=1", command="off", nodes=["node2", "node3"])
-    assert (tried["status"], [row["sent"] for row in tried["results"][0]]) == ("success", [False, False])
-    assert tried["opcodes"][0]["text"] == "nothing is sent; it would be: 2 off"
-    assert _powers(one)["node2"]
+    one = lab(nodes=13, instances=0, pairs=())
+    names = [f"node{number}" for number in range(2, 14)]
+    tried = _job(one, "/2/power?dry-run=1", command="off", nodes=names)
+    assert (tried["status"], {row["sent"] for row in tried["results"][0]}) == ("success", {False})
+    assert tried["opcodes"][0]["text"] == "nothing is sent; it would be: 12 off"
+    assert all(_powers(one).values())
 
-    off = _job(one, "/2/power", command="off", nodes=["node2", "node3"], offline=True)
+    off = _job(one, "/2/power", command="off", nodes=names, offline=True)
     assert off["status"] == "success"
-    assert {name: one.cluster().node(name).offline for name in ("node2", "node3")} == {"node2": True, "node3": True}
-    on = _job(one, "/2/power", command="on", nodes=["node3", "node2"], power_delay=0.1)
-    assert [row["name"] for row in on["results"][0]] == ["node2", "node3"]
-    assert (_records(one), _powers(one)) == (dict.fromkeys(_powers(one), True), dict.fromkeys(_powers(one), True))
+    assert {one.cluster().node(name).offline for name in names} == {True}
+    on = _job(one, "/2/power", command="on", nodes=names[::-1], power_delay=0.1)
+    assert [row["name"] for row in on["results"][0]] == names
+    everything = dict.fromkeys(_powers(one), True)
+    assert (_records(one), _powers(one)) == (everything, everything)
 
 
 def test_whoever_runs_something_that_nobody_knows_of_keeps_its_power(lab: Callable[..., labs.Running]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
 
 TAKING = frozenset({"off", "cycle"})
 """The commands that take the power from what runs on a node."""
-LONGEST_DELAY = 3600.0
+BATCH = 10
+"""So many nodes are powered on together when there is a delay between."""
+LONGEST_WAIT = 1800.0
+"""Seconds that all delays of one opcode may take together; the rest of its time is for BMCs that do not answer."""
 NO_OOB = "Node {} does not support OOB commands"
 MASTER = (
     "{} is the master: its power cannot be taken from here. Elsewhere it is done with `{} power-{} {}`, "
@@ -80,8 +84,11 @@ class Power(_AtBmcs):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.delay <= LONGEST_DELAY:
-            raise errors.InvalidInput(f"delay: {self.delay:g} is not from 0 to {LONGEST_DELAY:g} seconds")
+        pauses = (len(self.all_nodes) - 1) // BATCH
+        if not (0 <= self.delay < math.inf and self.delay * pauses <= LONGEST_WAIT):
+            raise errors.InvalidInput(
+                f"delay: {self.delay:g} seconds, {pauses} times, are not from 0 to {LONGEST_WAIT:g} seconds together"
+            )
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         mode = contract.SHARED if self.command == "status" else contract.EXCLUSIVE
@@ -108,6 +115,7 @@ class Power(_AtBmcs):
             "node_look_first": [one.name for one in self._looked_at(cluster)],
             "node_power_expected": self.expect,
             "node_power_delay": self.delay,
+            "node_power_batch": BATCH,
             "node_power_check": self.check,
         }
 

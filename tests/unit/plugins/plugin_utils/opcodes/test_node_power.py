@@ -121,10 +121,19 @@ def test_a_lost_command_has_its_nodes_looked_at_and_a_lost_reading_none() -> Non
         assert one.about() == ()
 
 
-@pytest.mark.parametrize("delay", [-1.0, 3601.0, float("nan")])
-def test_a_delay_has_its_bounds(delay: float) -> None:
+@pytest.mark.parametrize(
+    ("delay", "count"), [(-1.0, 1), (float("nan"), 1), (float("inf"), 1), (1801.0, 11), (19.0, 1000)]
+)
+def test_all_delays_together_have_their_bound(delay: float, count: int) -> None:
+    nodes = tuple(f"n{number}" for number in range(count))
     with pytest.raises(errors.InvalidInput, match="delay"):
-        node_power.Power("n3", command="on", delay=delay)
+        node_power.Power(nodes=nodes, command="on", delay=delay)
+
+
+def test_a_delay_is_between_batches_and_one_batch_has_none() -> None:
+    nodes = tuple(f"n{number}" for number in range(10))
+    assert node_power.Power(nodes=nodes, command="on", delay=3000.0).delay == 3000.0
+    assert node_power.Power(nodes=(*nodes, "n3"), command="on", delay=3000.0).delay == 3000.0
 
 
 def outcome(command: power.Command, **options: Any) -> dict[str, Any]:
