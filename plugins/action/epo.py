@@ -6,18 +6,16 @@ import getpass
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.domain import changes, errors, locks, recording, tree
+from ..module_utils.domain import cluster as clusters
 from ..module_utils.domain.locks import Mode
 from ..plugin_utils import holding
 from ..plugin_utils.config import store
 from ..plugin_utils.planning import epo
-
-if TYPE_CHECKING:
-    from ..module_utils.domain import cluster as clusters
 
 _SPEC = {
     "on": {"type": "bool", "default": False},
@@ -114,7 +112,11 @@ def _told(cluster: clusters.Cluster, preview: epo.Preview, *, go: bool, batch: i
         "nodes": {step.name: step.uuid for step in preview.steps},
         "stopping": stopping if go and not preview.on else [],
         "instances": {step.name: epo.facts(cluster, step.instances) for step in preview.steps},
-        "power": [step.name for step in preview.steps if step.power],
-        "batches": preview.batches(batch),
+        "batches": [[_target(cluster, name) for name in names] for names in preview.batches(batch)],
         "last": preview.last,
     }
+
+
+def _target(cluster: clusters.Cluster, name: str) -> dict[str, Any]:
+    node = cluster.node(name)
+    return {"name": node.name, "uuid": node.uuid, "driver": clusters.parameter(cluster, node, "oob_program")}

@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ..module_utils.domain import changes, errors, power
-from ..plugin_utils import holding, node_results
+from ..module_utils.domain import changes, errors, power, power_record
+from ..plugin_utils import commanding, holding, node_results
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _SPEC = {
-    "command": {"type": "str", "required": True, "choices": ["on", "off"]},
+    "command": {"type": "str", "required": True, "choices": ["on", "emergency_off"]},
     "batches": {"type": "list", "elements": "list", "required": True},
-    "nodes": {"type": "dict", "required": True},
     "stopping": {"type": "list", "elements": "str", "default": []},
     "ignore_failures": {"type": "bool", "default": False},
     "delay": {"type": "float", "default": 0.0},
     "deadline": {"type": "float", "default": 30.0},
     "credentials_file": {"type": "str", "required": True},
 }
+Target = dict[str, Any]
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    """Power batches of nodes one after the other, `delay` seconds between them.
+    """Power batches of nodes (`name`, `uuid`, `driver`) one after the other, `delay` seconds between them.
 
     A node among `stopping` whose instances did not stop keeps its power, unless failures are ignored. One that does
     not confirm stops no other; the result has one line for each node that is not as it should be.
@@ -40,62 +40,60 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
-        told = task_vars or {}
-        keep = {} if options["ignore_failures"] else _still_at_work(told, options["stopping"])
-        results: list[dict[str, Any]] = []
+        variables = task_vars or {}
+        keep = {} if options["ignore_failures"] else _still_at_work(variables, options["stopping"])
         missed = [f"{name} keeps its power: {why}" for name, why in keep.items()]
-        batches = [[name for name in batch if name not in keep] for batch in options["batches"]]
+        batches = [[one for one in batch if one["name"] not in keep] for batch in options["batches"]]
+        outcomes: list[power.Outcome] = []
         was_sent = False
-        for names in filter(None, batches):
+        for targets in filter(None, batches):
             if was_sent and options["delay"]:
                 time.sleep(options["delay"])
-            answer = self._power(names, options, told)
-            was_sent = any(one["sent"] for one in answer.get("results", []))
-            results += answer.get("results", [])
-            missed += _missed(names, answer)
-            trouble = self._record(answer.get("results", []), options["nodes"], told)
-            missed += [f"{', '.join(names)}: {trouble}"] if trouble else []
-            Display().display(f"powered {options['command']}: {len(results)} of {sum(map(len, batches))} nodes")
-        confirmed = [one["name"] for one in results if one["confirmed"]]
-        return {**result, "changed": any(one["changed"] for one in results), "confirmed": confirmed, "missed": missed}
+            told = self._power(targets, options, variables)
+            was_sent = any(one.sent for one in told)
+            outcomes += told
+            missed += [line for one in told if (line := power_record.shortfall(one))]
+            missed += self._recorded(targets, told, variables)
+            Display().display(f"powered {_word(options)}: {len(outcomes)} of {sum(map(len, batches))} nodes")
+        confirmed = [one.name for one in outcomes if one.confirmed]
+        return {**result, "changed": any(one.changed for one in outcomes), "confirmed": confirmed, "missed": missed}
 
-    def _power(self, names: Sequence[str], options: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        args = {"command": options["command"], "nodes": list(names)}
-        args |= {"credentials_file": options["credentials_file"], "deadline": options["deadline"]}
-        told: dict[str, Any] = self._execute_module("roundsman.cluster.oob_power", args, task_vars=task_vars)
-        return told
+    def _power(
+        self, targets: Sequence[Target], options: Mapping[str, Any], variables: dict[str, Any]
+    ) -> list[power.Outcome]:
+        return commanding.commanded(
+            self._execute_module,
+            power.Command(options["command"]),
+            targets,
+            credentials_file=options["credentials_file"],
+            deadline=options["deadline"],
+            variables=variables,
+        )
 
-    def _record(self, results: list[dict[str, Any]], nodes: Mapping[str, str], task_vars: dict[str, Any]) -> str:
-        """Record the states that were read back; what stands against it is returned."""
-        read = {"on": True, "off": False}
-        stated = [
-            changes.NodePowered(nodes[one["name"]], powered=read[one["after"]])
-            for one in results
-            if one["after"] in read
-        ]
+    def _recorded(
+        self, targets: Sequence[Target], outcomes: Sequence[power.Outcome], variables: dict[str, Any]
+    ) -> list[str]:
+        """Record what was asked for and read back; what stands against it is returned."""
+        uuids = {one["name"]: one["uuid"] for one in targets}
+        known = [(one.name, power_record.recorded(one)) for one in outcomes]
+        stated = [changes.NodePowered(uuids[name], powered=value) for name, value in known if value is not None]
         if not stated or self._task.check_mode:
-            return ""
+            return []
         try:
-            play = holding.play(str(task_vars.get("roundsman_root", "/")), pid=os.getppid())
+            play = holding.play(str(variables.get("roundsman_root", "/")), pid=os.getppid())
             holding.record(play, *stated, now=time.time())
         except errors.RoundsmanError as error:
-            return f"could not be recorded: {error}"
-        return ""
+            return [f"the power of {', '.join(uuids)} could not be recorded: {error}"]
+        return []
 
 
-def _still_at_work(told: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
+def _word(options: Mapping[str, Any]) -> str:
+    return "on" if options["command"] == "on" else "off"
+
+
+def _still_at_work(variables: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
     """Nodes whose instances did not all stop, and why."""
-    steps = node_results.registered(told, names, variable="epo_step")
+    steps = node_results.registered(variables, names, variable="epo_step")
     unheard = {name: "nobody knows what runs there" for name in names if name not in steps}
     told = {name: str(step.get("msg", "")) for name, step in steps.items() if node_results.failed(step)}
     return {name: f"{why}; --ignore-failures powers it off all the same" for name, why in (unheard | told).items()}
-
-
-def _missed(names: Sequence[str], told: Mapping[str, Any]) -> list[str]:
-    if "results" not in told:
-        return [f"{name}: {told.get('msg', 'the module gave no results')}" for name in names]
-    return [
-        f"{one['name']}: reads {one['after']}, {one['reason'] or power.Reason.UNCONFIRMED.value}: {one['text']}"
-        for one in told["results"]
-        if not one["confirmed"]
-    ]

@@ -37,9 +37,10 @@ options:
       - What to do. V(status) only reads, and does not fail when a BMC is silent.
       - V(off) takes the power away. V(soft_off) asks the node's own system to shut down, and waits until the
         node reads off; it never takes the power away. Helper programs know no V(soft_off).
+      - V(emergency_off) is V(off) for an emergency, which is sent even to a node that reads off.
     type: str
     required: true
-    choices: [status, "on", "off", cycle, soft_off]
+    choices: [status, "on", "off", cycle, soft_off, emergency_off]
   deadline:
     description:
       - Seconds each BMC has for the whole of the command, 30 unless told, and 600 for V(soft_off).

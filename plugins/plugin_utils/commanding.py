@@ -25,17 +25,23 @@ def commanded(
     targets: Sequence[Mapping[str, Any]],
     *,
     credentials_file: str,
+    deadline: float | None = None,
     variables: dict[str, Any],
 ) -> list[power.Outcome]:
-    """What became of each target (`name`, `driver`); a module that gives no results is the trouble of all of them."""
+    """What became of each target (`name`, `driver`); a module that gives no results is the trouble of all of them.
+
+    `deadline` are the seconds of each BMC, unless they shall be the usual ones.
+    """
     if not targets:
         return []
-    args = {
+    args: dict[str, Any] = {
         "command": command.value,
         "credentials_file": credentials_file,
         "nodes": [one["name"] for one in targets],
         "drivers": {one["name"]: one["driver"] for one in targets},
     }
+    if deadline is not None:
+        args["deadline"] = deadline
     told = execute("roundsman.cluster.oob_power", args, task_vars=variables)
     if "results" in told:
         return [power.parse_outcome(one) for one in told["results"]]

@@ -15,9 +15,10 @@ LAST_PORT = 65535
 
 
 class Command(Enum):
-    """What a BMC can be asked; `cycle` is sent at most once, the others may be repeated.
+    """What a BMC can be asked; `cycle` and `soft_off` are sent at most once, the others may be repeated.
 
-    `soft_off` asks the node's own system to shut down, which takes its time, or does not happen.
+    `soft_off` asks the node's own system to shut down, which takes its time, or does not happen. `emergency_off` is
+    `off` that is sent to a node that reads off already, too: its BMC may be wrong.
     """
 
     STATUS = "status"
@@ -25,6 +26,17 @@ class Command(Enum):
     OFF = "off"
     CYCLE = "cycle"
     SOFT_OFF = "soft_off"
+    EMERGENCY_OFF = "emergency_off"
+
+    @property
+    def verb(self) -> Command:
+        """The command that goes to the BMC for it."""
+        return Command.OFF if self is Command.EMERGENCY_OFF else self
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it may go out again when nobody knows whether it arrived."""
+        return self not in {Command.CYCLE, Command.SOFT_OFF}
 
 
 class State(Enum):
@@ -58,6 +70,7 @@ _WANTED: Mapping[Command, State] = {
     Command.ON: State.ON,
     Command.OFF: State.OFF,
     Command.SOFT_OFF: State.OFF,
+    Command.EMERGENCY_OFF: State.OFF,
 }
 _MISSED: Mapping[Command, Reason] = {
     Command.STATUS: Reason.TIMEOUT,
@@ -65,6 +78,7 @@ _MISSED: Mapping[Command, Reason] = {
     Command.OFF: Reason.NOT_OFF,
     Command.CYCLE: Reason.UNCONFIRMED,
     Command.SOFT_OFF: Reason.NOT_OFF,
+    Command.EMERGENCY_OFF: Reason.NOT_OFF,
 }
 _SENTENCES: Mapping[Reason, str] = {
     Reason.TIMEOUT: "the BMC did not answer",
@@ -160,7 +174,9 @@ def wanted(command: Command) -> Optional[State]:
 
 
 def needs_sending(command: Command, *, before: State) -> bool:
-    """Say whether a command goes out: only when it would change a state that was read."""
+    """Say whether a command goes out: only when it would change a state that was read, but for an emergency."""
+    if command is Command.EMERGENCY_OFF:
+        return before is not State.UNKNOWN
     if command is Command.CYCLE:
         return before is State.ON
     target = wanted(command)

@@ -10,6 +10,7 @@ RECORDED: Mapping[power.Command, bool] = {
     power.Command.ON: True,
     power.Command.OFF: False,
     power.Command.SOFT_OFF: False,
+    power.Command.EMERGENCY_OFF: False,
 }
 _READS: Mapping[power.State, bool] = {power.State.ON: True, power.State.OFF: False}
 

@@ -144,7 +144,7 @@ class Bmc:
 
     async def send(self, command: power.Command, /) -> None:
         """Send one chassis control; a cycle goes out in one datagram that is never repeated."""
-        await self._ask(CHASSIS_CONTROL, bytes((CONTROLS[command],)), repeats=command is not power.Command.CYCLE)
+        await self._ask(CHASSIS_CONTROL, bytes((CONTROLS[command],)), repeats=command.repeats)
 
     async def commands(self) -> Sequence[power.Command]:
         """All: IPMI has them, and no question which of them a BMC leaves out."""

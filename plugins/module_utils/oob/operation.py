@@ -135,13 +135,13 @@ class Operation:
             pause = min(_PAUSES.get(self._command, LONGEST_PAUSE), pause * 2)
 
     def _may_send(self) -> bool:
-        return self._attempts == 0 or self._command is not power.Command.CYCLE
+        return self._attempts == 0 or self._command.repeats
 
     async def _send(self) -> bool:
         self._attempts += 1
         self._tell()
         try:
-            await self._bmc.send(self._command)
+            await self._bmc.send(self._command.verb)
         except errors.PowerFailed as error:
             self._failure = _failure(error)
             return False

@@ -84,7 +84,9 @@ class Preview:
         return {**asdict(self), "code": self.code}
 
     def batches(self, size: int) -> list[list[str]]:
-        """The nodes to power, by name, so many at a time and never of two groups together."""
+        """The nodes to power, by name: off all together, on so many at a time and never of two groups together."""
+        if not self.on:
+            return [[step.name for step in self.steps if step.power]]
         groups: dict[str, list[str]] = {}
         for step in self.steps:
             if step.power:

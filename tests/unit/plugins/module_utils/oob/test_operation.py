@@ -86,10 +86,17 @@ def test_an_off_whose_answer_was_lost_is_not_repeated_when_the_node_reads_off() 
     assert (outcome.confirmed, bmc.sent) == (True, [power.Command.OFF])
 
 
-def test_a_cycle_whose_answer_was_lost_is_never_sent_twice() -> None:
+@pytest.mark.parametrize("command", [power.Command.CYCLE, power.Command.SOFT_OFF])
+def test_what_a_second_time_would_undo_is_never_sent_twice(command: power.Command) -> None:
     bmc = ScriptedBmc(ON, answers=(power.Reason.TIMEOUT,))
-    outcome, _ = run(bmc, power.Command.CYCLE)
-    assert (outcome.confirmed, outcome.reason, bmc.sent) == (False, "timeout", [power.Command.CYCLE])
+    outcome, _ = run(bmc, command)
+    assert (outcome.confirmed, outcome.reason, bmc.sent) == (False, "timeout", [command])
+
+
+def test_in_an_emergency_a_node_that_reads_off_is_sent_an_off() -> None:
+    bmc = ScriptedBmc(OFF, answers=(power.Reason.REFUSED,))
+    outcome, _ = run(bmc, power.Command.EMERGENCY_OFF)
+    assert (outcome.confirmed, outcome.changed, bmc.sent) == (True, False, [power.Command.OFF])
 
 
 def test_a_refused_off_is_read_back_once_and_not_repeated() -> None:

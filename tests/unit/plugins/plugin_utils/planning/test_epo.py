@@ -127,12 +127,17 @@ def test_without_an_emergency_there_is_no_return() -> None:
         planning.preview(CLUSTER, ["node2"], on=True, by_group=False, everything=False)
 
 
-def test_nodes_are_powered_in_batches_of_one_group() -> None:
+def test_nodes_are_powered_on_in_batches_of_one_group_and_off_all_together() -> None:
     other = dataclasses.replace(CLUSTER.nodes["n3"], group="g2")
     two = clusters.with_node(CLUSTER, other)
-    assert off(two).batches(10) == [["node3"], ["node2"]]
-    assert off(CLUSTER).batches(1) == [["node2"], ["node3"]]
-    assert off(CLUSTER).batches(2) == [["node2", "node3"]]
+    assert on(two).batches(10) == [["node3"], ["node2"]]
+    assert on(CLUSTER).batches(1) == [["node2"], ["node3"]]
+    assert on(CLUSTER).batches(2) == [["node2", "node3"]]
+    assert off(two).batches(1) == [["node3", "node2"]]
+
+
+def on(cluster: clusters.Cluster) -> planning.Preview:
+    return planning.preview(standing(cluster), [], on=True, by_group=False, everything=False)
 
 
 def returned(cluster: clusters.Cluster, answered: str = "", running: str = "", **options: str) -> planning.Return:
