@@ -43,6 +43,9 @@ PowerDelay = Annotated[
 ]
 Batch = Annotated[int, typer.Option("--batch", min=1, metavar="N", help="Nodes that are powered on together.")]
 Wait = Annotated[int, typer.Option("--wait", min=1, max=900, metavar="SECONDS", help="For the nodes to answer again.")]
+Deadline = Annotated[
+    float, typer.Option("--deadline", min=1, max=600, metavar="SECONDS", help="For each BMC, all of them at once.")
+]
 Forks = Annotated[int, typer.Option("--forks", min=1, metavar="N", help="Nodes that are worked on at the same time.")]
 HALF_WAY = (
     "roundsman: this was stopped half-way, and maintenance is held: "
@@ -65,6 +68,7 @@ def epo(
     power_delay: PowerDelay = 2.0,
     batch: Batch = 10,
     wait: Wait = 900,
+    deadline: Deadline = 30.0,
     forks: Forks = 50,
     form: output.Option = output.Format.TABLE,
 ) -> None:
@@ -91,6 +95,7 @@ def epo(
         "epo_power_delay": power_delay,
         "epo_batch": batch,
         "epo_wait": wait,
+        "epo_deadline": deadline,
         "epo_shown": True,
     }
     status = _play(where, wanted, forks=forks, form=form)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
+pytestmark = pytest.mark.slow
 PAIRS = (("node1", "node2"), ("node2", "node3"), ("node3", "node4"), ("node4", "node1"))
 OUT = ("node3", "node4")
 ASKED: list[tuple[str, str, Any]] = [

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 import httpx
+import pytest
 from ansible_collections.roundsman.cluster.daemon import faults
 from ansible_collections.roundsman.cluster.daemon.lab import processes
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from ansible_collections.roundsman.cluster.daemon.lab import world
 
+pytestmark = pytest.mark.slow
 SEED = 20261120
 KILLS = 20
 
