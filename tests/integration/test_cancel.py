@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent import futures
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,13 +101,21 @@ def test_a_power_command_that_is_canceled_after_it_was_sent_is_read_back_and_rec
     lab: Callable[..., labs.Running],
 ) -> None:
     one = lab(nodes=4, instances=1)
-    # It carries the command out, and never says so: the play waits for its answer.
-    one.lab.node("node4").set_faults(["mute"])
+    # It accepts, and goes on reading on: the play looks again until its deadline.
+    one.lab.node("node4").set_faults(["stubborn"])
     job = one.put("/2/nodes/node4/power", {"command": "off"}).json()["id"]
-    one.until(lambda _: not one.lab.node("node4").is_powered(), "node4 is off")
-    assert one.cluster().node("node4").powered
+    run = one.where.queue / str(job) / "0"
+    one.until(lambda _: (run / "held").exists(), "the play has begun")
+    # Then it is silent, and carries the command out after all.
+    one.lab.node("node4").set_faults(["dead"])
+    one.lab.node("node4").set_power(False)
 
-    assert one.delete(f"/2/jobs/{job}").is_success
+    with futures.ThreadPoolExecutor(1) as beside:
+        canceled = beside.submit(one.delete, f"/2/jobs/{job}")
+        one.until(lambda _: (run / "lookup/held").exists(), "somebody looks at the node")
+        assert one.cluster().node("node4").powered
+        one.lab.node("node4").set_faults([])
+        assert canceled.result().is_success
 
     ended = states.job_ended(one, job)
     assert ended["status"] == "canceled"

@@ -148,7 +148,7 @@ class Bmc:
 
     async def commands(self) -> Sequence[power.Command]:
         """All: IPMI has them, and no question which of them a BMC leaves out."""
-        return tuple(power.Command)
+        return tuple(one for one in power.Command if one.verb is one)
 
     async def identity(self) -> bmc.Identity:
         """Read the device id."""
