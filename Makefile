@@ -26,7 +26,7 @@ demo: setup ## six nodes, fifteen instances, two broken nodes: watch the whole w
 test: setup ## the default suite
 	$(BIN)/python -m pytest
 
-slowtest: setup ## minutes: labs that are killed, and as root a real Ganeti, on a machine made for it and gone with it
+slowtest: setup ## minutes: labs that are killed, real peers; a Ganeti on a machine made for it and gone with it (root)
 	$(BIN)/python -m pytest -m slow
 
 molecule: setup ## the roles: on the simulated nodes of a lab, and on a machine with systemd (root, podman)

@@ -112,6 +112,7 @@ def test_killed_twice_it_goes_on_where_it_stopped_in_both_directions(world: labs
     assert world.wrong() == []
 
 
+@pytest.mark.slow
 def test_a_node_that_does_not_confirm_stops_no_other_and_is_told_the_loudest(world: labs.Running) -> None:
     world.lab.node("node3").set_faults(["stubborn"])
     world.lab.node("node5").cut(is_cut=True)
@@ -148,6 +149,7 @@ def test_a_node_that_does_not_return_keeps_only_its_own_instances_and_the_hold(w
     assert (running(world), world.cluster().maintenance.epo, world.wrong()) == (UP, None, [])
 
 
+@pytest.mark.slow
 def test_while_it_stands_the_daemon_starts_nothing_of_its_own(world: labs.Running) -> None:
     assert epo(world, "node2", "--force").returncode == 0
     labs.drop(world, "r.json", labs.report(world, "node4", EVACUATE))

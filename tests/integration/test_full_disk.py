@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture
 def full_lab(lab: Callable[..., labs.Running]) -> Iterator[labs.Running]:
     """A lab whose controller keeps its state on a disk of its own."""

@@ -20,6 +20,7 @@ from . import openipmi, peers, sushy
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
 PROGRAM = Path(sys.executable).with_name("roundsman-oob")
 ADDRESS, NODE = "127.0.13.1", "node1.example.com"
 

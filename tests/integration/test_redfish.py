@@ -14,6 +14,7 @@ from . import sushy
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
 ON, OFF, UNKNOWN = power.State.ON, power.State.OFF, power.State.UNKNOWN
 
 

@@ -18,6 +18,7 @@ from . import warming
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
 PAUSE = f"{warming.HEAD}    - {{ansible.builtin.pause: {{prompt: Go on}}}}\n"
 
 

@@ -20,6 +20,7 @@ from . import warming
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+pytestmark = pytest.mark.slow
 ASYNC = """
     - name: In the background
       ansible.builtin.command: "true"
