@@ -118,6 +118,7 @@ def _wait_for_the_end_of_the_keeper(one: labs.Running) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 
+@pytest.mark.slow
 def test_by_hand_beside_a_round_the_play_waits_for_the_locks_of_the_round(lab: Callable[..., labs.Running]) -> None:
     one = lab(nodes=3, pairs=PAIRS)
     # The lab's repair command reads this pipe and goes on when somebody has written to it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import processes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated
@@ -56,6 +57,7 @@ def test_what_can_move_leaves_a_node_before_an_instance_that_never_can_fails_the
     assert one.wrong() == []
 
 
+@pytest.mark.slow
 def test_two_nodes_that_hold_each_others_copies_both_end_empty_when_there_is_room(
     lab: Callable[..., labs.Running],
 ) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
 
 from . import labs, states
@@ -60,6 +61,7 @@ def test_one_job_powers_several_nodes_and_one_nodes_trouble_stops_no_other(lab: 
     ]
 
 
+@pytest.mark.slow
 def test_a_trial_sends_nothing_and_on_in_turns_serves_all(lab: Callable[..., labs.Running]) -> None:
     one = lab(nodes=13, instances=0, pairs=())
     names = [f"node{number}" for number in range(2, 14)]
@@ -126,6 +128,7 @@ def test_opted_out_nodes_are_left_out_of_listings_and_refused_by_name(lab: Calla
     assert "Powered" not in states.command(one, "node", "info", "node3").stdout
 
 
+@pytest.mark.slow
 def test_by_command_a_node_leaves_service_with_its_power_and_comes_back_with_its_checks(
     lab: Callable[..., labs.Running],
 ) -> None:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs
 
 from . import states
@@ -40,6 +41,7 @@ def _holding_one(one: labs.Running, secrets: dict[str, bytes]) -> Iterator[str]:
             yield from (f"{path}: {name}" for name, secret in secrets.items() if secret in data)
 
 
+@pytest.mark.slow
 def test_no_secret_is_left_by_power_diagnose_and_evacuation(lab: Callable[..., labs.Running]) -> None:
     one = lab(
         nodes=3,
