@@ -188,8 +188,9 @@ def _end(child: Any) -> tuple[str, int | None, int | None]:
 def test_a_key_that_interrupts_does_so_as_it_does_the_plain_command(warm: warming.Warm, key: str) -> None:
     ends = []
     for is_warm in (True, False):
-        child = _on_terminal(warm, warm.command(warming.WAITING, "-e", "pid_file=/dev/stderr"), is_warm=is_warm)
-        child.expect("TASK")
+        pid_file = warm.folder / f"interrupted{key == 'c'}{is_warm}.pid"
+        child = _on_terminal(warm, warm.command(warming.WAITING, "-e", f"pid_file={pid_file}"), is_warm=is_warm)
+        warming.wait_until(lambda path=pid_file: path.exists() and bool(path.read_text().strip()))
         child.sendcontrol(key)
         ends.append(_end(child))
         run_group.end(warm.run)
