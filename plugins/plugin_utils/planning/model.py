@@ -1,0 +1,149 @@
+"""A cluster as the planner's peers see it: what is placed, on what, under which policies (Ganeti's htools).
+
+Memory and disk are in MiB. Nodes and instances name each other by name, nodes their group by UUID, as the text format
+of htools does; a source of the model (text, allocator request, configuration) makes these values, nothing else does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class AllocPolicy(Enum):
+    """Whether new instances may go to a group; the order is the order of preference."""
+
+    PREFERRED = "preferred"
+    LAST_RESORT = "last_resort"
+    UNALLOCABLE = "unallocable"
+
+
+class Template(Enum):
+    """How an instance keeps its disks."""
+
+    DISKLESS = "diskless"
+    FILE = "file"
+    SHAREDFILE = "sharedfile"
+    PLAIN = "plain"
+    BLOCKDEV = "blockdev"
+    DRBD = "drbd"
+    RBD = "rbd"
+    EXT = "ext"
+    GLUSTER = "gluster"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the disks are on the instance's own nodes and take their space."""
+        return self in {Template.PLAIN, Template.FILE, Template.DRBD}
+
+    @property
+    def is_mirrored(self) -> bool:
+        """Whether a second node keeps a copy."""
+        return self is Template.DRBD
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether every node of the group reaches the disks."""
+        return self in {Template.SHAREDFILE, Template.BLOCKDEV, Template.RBD, Template.EXT, Template.GLUSTER}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The size of one instance: memory and disk in MiB, the rest counts."""
+
+    memory: int
+    vcpus: int
+    disk: int
+    disks: int = 1
+    nics: int = 1
+    spindle_use: int = 1
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Which instances are allowed and how far CPUs and spindles are overcommitted; `bounds` are pairs of min and max."""
+
+    std: Spec = Spec(128, 1, 1024)
+    bounds: tuple[tuple[Spec, Spec], ...] = ((Spec(128, 1, 1024), Spec(32768, 8, 1048576, 16, 8, 12)),)
+    templates: tuple[Template, ...] = tuple(Template)
+    vcpu_ratio: float = 4.0
+    spindle_ratio: float = 32.0
+
+
+@dataclass(frozen=True)
+class Group:
+    """A node group; without a policy of its own it has the built-in one."""
+
+    name: str
+    uuid: str
+    alloc_policy: AllocPolicy = AllocPolicy.PREFERRED
+    tags: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()
+    policy: Policy = Policy()
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node: `t_`, `n_`, `f_` are total, the node's own and free; `offline` also stands for drained and unreachable.
+
+    `is_known` is false when its numbers could not be read: it takes nothing, as if offline.
+    """
+
+    name: str
+    group: str
+    t_mem: float
+    n_mem: int
+    f_mem: int
+    t_disk: float
+    f_disk: int
+    pcpus: float
+    offline: bool = False
+    master: bool = False
+    spindles: int = 1
+    tags: tuple[str, ...] = ()
+    exclusive_storage: bool = False
+    free_spindles: int = 0
+    os_vcpus: int = 1
+    cpu_speed: float = 1.0
+    is_known: bool = True
+
+
+@dataclass(frozen=True)
+class Load:
+    """How much an instance uses of what is not allotted; without measurements each instance counts as one."""
+
+    cpu: float = 1.0
+    memory: float = 1.0
+    disk: float = 1.0
+    net: float = 1.0
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An instance, its primary and, or "", its secondary; `status` is Ganeti's (running, ADMIN_down, ...)."""
+
+    name: str
+    memory: int
+    disk: int
+    vcpus: int
+    status: str
+    auto_balance: bool
+    primary: str
+    secondary: str = ""
+    template: Template = Template.DRBD
+    tags: tuple[str, ...] = ()
+    spindle_use: int = 1
+    spindles: int | None = None
+    forthcoming: bool = False
+    load: Load = Load()
+
+
+@dataclass(frozen=True)
+class Model:
+    """Groups, nodes and instances in the order of their source, the cluster's tags and its own policy."""
+
+    groups: tuple[Group, ...]
+    nodes: tuple[Node, ...]
+    instances: tuple[Instance, ...] = ()
+    tags: tuple[str, ...] = field(default=())
+    policy: Policy = Policy()
