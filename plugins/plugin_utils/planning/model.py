@@ -6,7 +6,7 @@ of htools does; a source of the model (text, allocator request, configuration) m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 
@@ -61,7 +61,7 @@ class Spec:
 
 @dataclass(frozen=True)
 class Policy:
-    """Which instances are allowed and how far CPUs and spindles are overcommitted; `bounds` are pairs of min and max."""
+    """Which instances are allowed, in pairs of min and max, and how far CPUs and spindles are overcommitted."""
 
     std: Spec = Spec(128, 1, 1024)
     bounds: tuple[tuple[Spec, Spec], ...] = ((Spec(128, 1, 1024), Spec(32768, 8, 1048576, 16, 8, 12)),)
@@ -145,5 +145,5 @@ class Model:
     groups: tuple[Group, ...]
     nodes: tuple[Node, ...]
     instances: tuple[Instance, ...] = ()
-    tags: tuple[str, ...] = field(default=())
+    tags: tuple[str, ...] = ()
     policy: Policy = Policy()
