@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 NOWHERE = -1
 LOADS = ("cpu", "memory", "disk", "net")
 DISK = LOADS.index("disk")
-STOPPED = frozenset({"ADMIN_down", "ADMIN_offline", "ERROR_down", "USER_down"})
-OFFLINE = "ADMIN_offline"
-ON_VOLUMES = frozenset({model.Template.DRBD, model.Template.PLAIN})
-MOVABLE = frozenset(one for one in model.Template if one.is_mirrored or one.is_shared)
 
 
 @dataclass(eq=False, slots=True)
@@ -114,9 +110,9 @@ def instances_of(cluster: model.Model, *, tag_ids: dict[str, int], location_ids:
     index = {one.name: number for number, one in enumerate(cluster.nodes)} | {"": NOWHERE}
     real = np.array([not one.forthcoming for one in found], dtype=bool)
     memory = _numbers(one.memory for one in found)
-    started = np.array([one.status not in STOPPED for one in found], dtype=bool)
-    keeps = np.array([one.auto_balance and one.status != OFFLINE for one in found], dtype=bool)
-    on_volumes = np.array([one.template in ON_VOLUMES for one in found], dtype=bool)
+    started = np.array([one.takes_memory for one in found], dtype=bool)
+    keeps = np.array([one.reserves_memory for one in found], dtype=bool)
+    on_volumes = np.array([one.template.is_on_volumes for one in found], dtype=bool)
     wants = tags.desired(cluster)
     desired = np.zeros((len(found), len(location_ids)), dtype=bool)
     for row, wanted in enumerate(wants):
@@ -124,17 +120,17 @@ def instances_of(cluster: model.Model, *, tag_ids: dict[str, int], location_ids:
     return Instances(
         names=[one.name for one in found],
         memory=memory,
-        started=memory * (started & real),
-        reserved=memory * (keeps & real),
+        started=memory * started,
+        reserved=memory * keeps,
         disk=_numbers(one.disk for one in found) * on_volumes,
-        vcpus=_numbers(one.vcpus if one.status != OFFLINE else 0 for one in found),
+        vcpus=_numbers(0 if one.is_offline else one.vcpus for one in found),
         spindle_use=_numbers(one.spindle_use for one in found) * on_volumes,
         spindles=_numbers(np.nan if one.spindles is None else one.spindles for one in found),
         load=np.array([_load(one.load) for one in found], dtype=float).reshape(len(found), len(LOADS)).T.copy(),
         real=real,
         on_volumes=on_volumes,
         mirrored=np.array([one.template.is_mirrored for one in found], dtype=bool),
-        movable=np.array([one.template in MOVABLE for one in found], dtype=bool),
+        movable=np.array([one.template.is_movable for one in found], dtype=bool),
         tags=[np.array([tag_ids[tag] for tag in mine], dtype=np.int64) for mine in tags.exclusion(cluster)],
         desired=desired,
         wanted=_numbers(len(wanted) for wanted in wants),

@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+OFFLINE = "ADMIN_offline"
+STOPPED = frozenset({OFFLINE, "ADMIN_down", "USER_down", "ERROR_down"})
+
 
 class AllocPolicy(Enum):
     """Whether new instances may go to a group; the order is the order of preference."""
@@ -35,6 +38,16 @@ class Template(Enum):
     def is_local(self) -> bool:
         """Whether the disks are on the instance's own nodes and take their space."""
         return self in {Template.PLAIN, Template.FILE, Template.DRBD}
+
+    @property
+    def is_on_volumes(self) -> bool:
+        """Whether its disks are volumes of the node, what the text format counts as disk; files are not."""
+        return self in {Template.PLAIN, Template.DRBD}
+
+    @property
+    def is_movable(self) -> bool:
+        """Whether another node can take an instance over without copying its disks there first, or has a copy."""
+        return self.is_mirrored or self.is_shared
 
     @property
     def is_mirrored(self) -> bool:
@@ -136,6 +149,21 @@ class Instance:
     spindles: int | None = None
     forthcoming: bool = False
     load: Load = Load()
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether it is set offline: it may not start, and counts neither vcpus nor reserved memory."""
+        return self.status == OFFLINE
+
+    @property
+    def takes_memory(self) -> bool:
+        """Whether it runs, or should: forthcoming and stopped instances take none."""
+        return self.status not in STOPPED and not self.forthcoming
+
+    @property
+    def reserves_memory(self) -> bool:
+        """Whether its secondary keeps memory for it, even if it is stopped."""
+        return self.auto_balance and not self.is_offline and not self.forthcoming
 
 
 @dataclass(frozen=True)
