@@ -32,15 +32,16 @@ class Instances:
     """What each of the I instances takes, none of which changes, and where it is, which does.
 
     memory: what it is defined with; started: that while it runs and exists, else 0; reserved: what its secondary keeps
-    for it; disk: on volumes of its nodes, else 0; vcpus: 0 when ADMIN_offline; spindle_use: 0 without volumes;
+    for it, kept: the same of a forthcoming one too; disk: on volumes of its nodes, else 0; vcpus: 0 when ADMIN_offline; spindle_use: 0 without volumes;
     spindles: on exclusive storage, NaN when not known; load: 4 x I, cpu, memory, disk, net; real: not forthcoming;
-    tags: exclusion tags of each, columns of `Nodes.tags`; desired: I x locations; wanted: how many locations it wants.
+    balanced: moved without being asked (auto_balance); tags: exclusion tags of each, columns of `Nodes.tags`; desired: I x locations; wanted: how many locations it wants.
     """
 
     names: list[str]
     memory: Numbers
     started: Numbers
     reserved: Numbers
+    kept: Numbers
     disk: Numbers
     vcpus: Numbers
     spindle_use: Numbers
@@ -50,6 +51,7 @@ class Instances:
     on_volumes: Flags
     mirrored: Flags
     movable: Flags
+    balanced: Flags
     tags: list[Indices]
     desired: Flags
     wanted: Numbers
@@ -65,7 +67,7 @@ class Nodes:
     memory: free for instances, what is missing at the start kept aside; disk, free_spindles: free; vcpus, spindles:
     used; load: 4 x N; primaries, secondaries: counts of real instances. peers[n, q]: memory (MiB) that would start on
     n if q failed; reserved: the largest of row n, reserved_for: its q, reserved_next: the largest of the others.
-    tags: N x tags, primaries with that exclusion tag. location_score: shared and unsatisfied locations of primaries.
+    tags: N x tags, primaries with that exclusion tag; real_tags: the real ones of them. location_score: shared and unsatisfied locations of primaries.
     """
 
     names: list[str]
@@ -101,6 +103,7 @@ class Nodes:
     reserved_for: Indices
     reserved_next: Numbers
     tags: Numbers
+    real_tags: Numbers
     location_score: Numbers
 
 
@@ -122,6 +125,7 @@ def instances_of(cluster: model.Model, *, tag_ids: dict[str, int], location_ids:
         memory=memory,
         started=memory * started,
         reserved=memory * keeps,
+        kept=memory * np.array([one.auto_balance and not one.is_offline for one in found], dtype=bool),
         disk=_numbers(one.disk for one in found) * on_volumes,
         vcpus=_numbers(0 if one.is_offline else one.vcpus for one in found),
         spindle_use=_numbers(one.spindle_use for one in found) * on_volumes,
@@ -131,6 +135,7 @@ def instances_of(cluster: model.Model, *, tag_ids: dict[str, int], location_ids:
         on_volumes=on_volumes,
         mirrored=np.array([one.template.is_mirrored for one in found], dtype=bool),
         movable=np.array([one.template.is_movable for one in found], dtype=bool),
+        balanced=np.array([one.auto_balance for one in found], dtype=bool),
         tags=[np.array([tag_ids[tag] for tag in mine], dtype=np.int64) for mine in tags.exclusion(cluster)],
         desired=desired,
         wanted=_numbers(len(wanted) for wanted in wants),
@@ -182,6 +187,7 @@ def nodes_of(cluster: model.Model, *, tag_ids: dict[str, int], location_ids: dic
         reserved_for=np.zeros(count, dtype=np.int64),
         reserved_next=np.zeros(count),
         tags=np.zeros((count, len(tag_ids))),
+        real_tags=np.zeros((count, len(tag_ids))),
         location_score=np.zeros(count),
     )
 

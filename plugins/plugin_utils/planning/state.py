@@ -97,6 +97,7 @@ class State:
         np.add.at(nodes.tags[node], held.tags[instance], sign)
         if not held.real[instance]:
             return
+        np.add.at(nodes.real_tags[node], held.tags[instance], sign)
         nodes.memory[node] -= sign * held.started[instance]
         nodes.vcpus[node] += sign * held.vcpus[instance]
         nodes.load[:, node] += sign * held.load[:, instance]
