@@ -31,10 +31,11 @@ DISK = LOADS.index("disk")
 class Instances:
     """What each of the I instances takes, none of which changes, and where it is, which does.
 
-    memory: what it is defined with; started: that while it runs and exists, else 0; reserved: what its secondary keeps
-    for it, kept: the same of a forthcoming one too; disk: on volumes of its nodes, else 0; vcpus: 0 when ADMIN_offline; spindle_use: 0 without volumes;
-    spindles: on exclusive storage, NaN when not known; load: 4 x I, cpu, memory, disk, net; real: not forthcoming;
-    balanced: moved without being asked (auto_balance); tags: exclusion tags of each, columns of `Nodes.tags`; desired: I x locations; wanted: how many locations it wants.
+    memory: what it is defined with; started: that while it takes it, else 0; reserved: what its secondary keeps for it;
+    kept: the same of a forthcoming one too; disk, spindle_use: on volumes of its nodes, else 0; vcpus: 0 when
+    ADMIN_offline; spindles: on exclusive storage, NaN when not known; load: 4 x I, cpu, memory, disk, net; real: not
+    forthcoming; balanced: moved without being asked (auto_balance); tags: exclusion tags of each, columns of
+    `Nodes.tags`; desired: I x locations; wanted: how many locations it wants.
     """
 
     names: list[str]
@@ -67,7 +68,8 @@ class Nodes:
     memory: free for instances, what is missing at the start kept aside; disk, free_spindles: free; vcpus, spindles:
     used; load: 4 x N; primaries, secondaries: counts of real instances. peers[n, q]: memory (MiB) that would start on
     n if q failed; reserved: the largest of row n, reserved_for: its q, reserved_next: the largest of the others.
-    tags: N x tags, primaries with that exclusion tag; real_tags: the real ones of them. location_score: shared and unsatisfied locations of primaries.
+    tags: N x tags, primaries with that exclusion tag; real_tags: the real ones of them; location_score: shared and
+    unsatisfied locations of primaries.
     """
 
     names: list[str]
