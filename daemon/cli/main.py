@@ -24,6 +24,7 @@ from . import (
     output,
     queue,
     rapi,
+    rolling,
     tags,
 )
 from . import filter as filters
@@ -66,6 +67,7 @@ def options(
 
 
 cluster_status.install(app)
+app.command(epilog="Example: roundsman rolling --text cluster.data")(rolling.rolling)
 for name, noun in (
     ("group", group.app),
     ("instance", instance.app),
