@@ -1,0 +1,172 @@
+"""What bars new instances from nodes as they are now: which places are left, and how many each kind of obstacle bars.
+
+A place is a node or, for mirrored disks, an ordered pair of nodes of one group. Memory and disk are hard; N+1 is kept:
+a node never gets less memory than what may start there when another one fails, unless that is so already. What bars a
+place is the first obstacle in the order of Ganeti's htools: policy, primary, secondary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .newcomers import Kind, misfit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from . import columns, model
+    from .newcomers import Newcomer, Size
+    from .openings import Openings
+
+    Codes = columns.Indices
+
+KINDS = tuple(Kind)
+FREE = -1
+MEMORY, DISK, VCPUS, TAGS, SPINDLES = (
+    KINDS.index(kind) for kind in (Kind.MEMORY, Kind.DISK, Kind.VCPUS, Kind.TAGS, Kind.SPINDLES)
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """The places with room, as indices of primaries and secondaries, and by kind of obstacle how many others it bars.
+
+    Without a secondary, `secondaries` is empty.
+    """
+
+    primaries: columns.Indices
+    secondaries: columns.Indices
+    barred: tuple[int, ...]
+
+
+class Obstacles:
+    """The limits of each node for instances that differ in size only; `changed` follows what nodes take in.
+
+    policies: by the group's index; primaries, secondaries: the nodes that may be considered.
+    """
+
+    def __init__(
+        self,
+        openings: Openings,
+        newcomer: Newcomer,
+        *,
+        policies: Sequence[model.Policy],
+        primaries: columns.Flags,
+        secondaries: columns.Flags,
+    ) -> None:
+        self.openings, self.newcomer, self.policies = openings, newcomer, policies
+        self.mirrored = newcomer.template.is_mirrored
+        kinds = list(zip(openings.nodes.group.tolist(), openings.nodes.exclusive.tolist(), strict=True))
+        self._kinds = sorted(set(kinds))
+        self._kind = np.array([self._kinds.index(kind) for kind in kinds], dtype=np.int64)
+        self.weights = primaries.astype(np.int64)
+        if self.mirrored:
+            group = openings.nodes.group
+            self.pairs = primaries[:, None] & secondaries[None, :] & (group[:, None] == group[None, :])
+            np.fill_diagonal(self.pairs, val=False)
+            self.weights = self.pairs.sum(axis=1)
+            self.copies = np.empty(self.pairs.shape)
+            self._find_copies(np.arange(len(primaries)))
+        self._find_limits()
+
+    def changed(self, *nodes: int) -> None:
+        """Find the limits again after these nodes took an instance in."""
+        self._find_limits()
+        if self.mirrored:
+            self._find_copies(np.array(nodes))
+
+    def places(self, size: Size, *, any_policy: bool = False) -> Places:
+        """The places with room for an instance of that size, whatever the policies say with `any_policy`."""
+        first = self._of_primaries(size, any_policy=any_policy)
+        barred = np.bincount(first + 1, weights=self.weights, minlength=len(KINDS) + 1)[1:].astype(np.int64)
+        rows = self._open(first)
+        if not self.mirrored or not len(rows):
+            return Places(rows, np.empty(0, dtype=np.int64), tuple(barred.tolist()))
+        codes = self._of_pairs(size, rows)
+        pairs = self.pairs[rows]
+        barred += np.bincount(codes[pairs] + 1, minlength=len(KINDS) + 1)[1:]
+        found, secondaries = np.nonzero(pairs & (codes == FREE))
+        return Places(rows[found], secondaries, tuple(barred.tolist()))
+
+    def rows(self, size: Size) -> columns.Indices:
+        """The nodes that could be primary, their secondaries aside."""
+        return self._open(self._of_primaries(size))
+
+    def _open(self, first: Codes) -> columns.Indices:
+        return np.flatnonzero((first == FREE) & (self.weights > 0))
+
+    def _find_limits(self) -> None:
+        """The largest memory and disk that each node takes, MiB."""
+        nodes, failing, spare = self.openings.nodes, self.openings.failing, self.openings.spare
+        use = self.newcomer.spindle_use * self.newcomer.on_volumes * ~nodes.exclusive
+        self.memory = nodes.memory - 1
+        self.memory_kept = np.where(failing, np.inf, nodes.memory - nodes.reserved - 1)
+        self.memory_expected = nodes.memory_expected - 1
+        self.disk = np.minimum(nodes.disk - 1, nodes.disk - spare)
+        self.disk_expected = np.minimum(nodes.disk_expected - 1, nodes.disk_expected - spare)
+        self._busy = nodes.spindles + use > nodes.spindle_limit
+        self._busy_expected = nodes.spindles_expected + use > nodes.spindle_limit
+
+    def _find_copies(self, secondaries: columns.Indices) -> None:
+        """The largest memory of an instance of each primary (rows) that may start on each secondary (columns)."""
+        nodes = self.openings.nodes
+        kept = nodes.memory[secondaries] - nodes.peers.T[:, secondaries] - 1
+        self.copies[:, secondaries] = np.where(self.openings.failing[secondaries], np.inf, kept)
+
+    def _of_primaries(self, size: Size, *, any_policy: bool = False) -> Codes:
+        """By node what bars an instance from running there; the first obstacle is written last."""
+        nodes = self.openings.nodes
+        found = np.full(len(nodes.memory), FREE)
+        found[self._crowded(nodes.vcpus_expected + size.vcpus)] = VCPUS
+        self._bar_disks(found, size, self.disk_expected, nodes.free_spindles_expected, self._busy_expected)
+        found[size.memory > self.memory_expected] = MEMORY
+        if self.newcomer.tags:
+            found[self._conflicting()] = TAGS
+        found[self._crowded(nodes.vcpus + size.vcpus)] = VCPUS
+        found[size.memory > self.memory_kept] = MEMORY
+        self._bar_disks(found, size, self.disk, nodes.free_spindles, self._busy)
+        found[size.memory > self.memory] = MEMORY
+        return found if any_policy else self._bar_misfits(found, replace(self.newcomer, size=size))
+
+    def _bar_misfits(self, found: Codes, newcomer: Newcomer) -> Codes:
+        for number, (group, exclusive) in enumerate(self._kinds):
+            kind = misfit(newcomer, self.policies[group], exclusive=exclusive)
+            if kind is not None:
+                found[self._kind == number] = KINDS.index(kind)
+        return found
+
+    def _of_pairs(self, size: Size, rows: columns.Indices) -> Codes:
+        """By primary (rows) and secondary what bars the copy from the secondary; N+1 is a matter of both."""
+        nodes = self.openings.nodes
+        memory = size.memory * self.newcomer.reserves
+        before, after = np.full(len(nodes.memory), FREE), np.full(len(nodes.memory), FREE)
+        after[memory > self.memory_expected] = MEMORY
+        self._bar_disks(after, size, self.disk_expected, nodes.free_spindles_expected, self._busy_expected)
+        after[memory > self.memory] = MEMORY
+        self._bar_disks(before, size, self.disk, nodes.free_spindles, self._busy)
+        kept: Codes = np.where(memory > self.copies[rows], MEMORY, after)
+        return np.where(before == FREE, kept, before)
+
+    def _bar_disks(
+        self, found: Codes, size: Size, limit: columns.Numbers, spindles: columns.Numbers, busy: columns.Flags
+    ) -> None:
+        if not self.newcomer.on_volumes:
+            return
+        exclusive = self.openings.nodes.exclusive
+        found[busy] = DISK
+        if exclusive.any():
+            wanted = np.inf if size.spindles is None else size.spindles
+            found[exclusive & (wanted > spindles)] = SPINDLES
+        found[size.disk > limit] = DISK
+
+    def _crowded(self, vcpus: columns.Numbers) -> columns.Flags:
+        crowded: columns.Flags = vcpus / self.openings.nodes.pcpus > self.openings.nodes.vcpu_ratio
+        return crowded
+
+    def _conflicting(self) -> columns.Flags:
+        known = [self.openings.tags[tag] for tag in self.newcomer.tags if tag in self.openings.tags]
+        conflicts: columns.Flags = (self.openings.nodes.tags[:, known] > 0).any(axis=1)
+        return conflicts
