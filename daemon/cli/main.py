@@ -25,6 +25,7 @@ from . import (
     queue,
     rapi,
     rolling,
+    survival,
     tags,
 )
 from . import filter as filters
@@ -68,6 +69,7 @@ def options(
 
 cluster_status.install(app)
 app.command(epilog="Example: roundsman rolling --text cluster.data")(rolling.rolling)
+app.command(epilog="Example: roundsman n1 --fail node3")(survival.n1)
 for name, noun in (
     ("group", group.app),
     ("instance", instance.app),

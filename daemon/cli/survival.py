@@ -1,0 +1,95 @@
+"""`roundsman n1`: which failures of nodes the cluster survives."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...plugins.plugin_utils.planning import n_plus_1 as rules
+from . import completion, output, planned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Fail = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fail",
+        metavar="NODE",
+        help="Say what happens if this node, or these at once, fail.",
+        autocompletion=completion.nodes,
+    ),
+]
+
+
+def n1(
+    ctx: typer.Context,
+    *,
+    fail: Fail = None,
+    text: planned.Text = None,
+    form: output.Option = output.Format.TABLE,
+) -> None:
+    """Show which failure of a single node loses instances, and what is missing; exit status 1 if any does.
+
+    With --fail it is what happens to each instance of the nodes that fail, and status 1 if any does not start again.
+    """
+    cluster = planned.cluster(ctx, text)
+    found = (rules.what_if(cluster, failed=fail),) if fail else rules.not_survived(cluster)
+    if form is output.Format.JSON:
+        output.as_json(json.dumps([_told(one) for one in found]))
+    elif fail:
+        _what_if(found[0])
+    else:
+        _not_survived(found)
+    if any(one.lost for one in found):
+        raise typer.Exit(1)
+
+
+def _told(one: rules.Failure) -> dict[str, Any]:
+    return {
+        "nodes": list(one.nodes),
+        "instances": [
+            {
+                "instance": each.instance,
+                "fate": each.fate.value,
+                "memory": each.memory,
+                "node": each.node or None,
+                "text": each.text,
+            }
+            for each in one.outcomes
+        ],
+        "shortages": [
+            {"node": each.node, "needed": each.needed, "free": each.free, "missing": each.missing}
+            for each in one.shortages
+        ],
+    }
+
+
+def _what_if(one: rules.Failure) -> None:
+    output.table(
+        ("INSTANCE", "FATE", "WHAT HAPPENS"),
+        [(each.instance, each.fate.value, each.text) for each in one.outcomes],
+        empty=f"Nothing has {' or '.join(one.nodes)}: nothing happens.",
+    )
+    _short(one.shortages)
+
+
+def _not_survived(found: Iterable[rules.Failure]) -> None:
+    rows = [
+        (
+            one.nodes[0],
+            len(one.lost),
+            "; ".join(f"{each.node} lacks {each.missing} MiB" for each in one.shortages) or "-",
+            ", ".join(f"{each.instance} {each.text}" for each in one.lost),
+        )
+        for one in found
+    ]
+    headers = ("IF IT FAILS", "LOST", "MISSING", "INSTANCES")
+    output.table(headers, rows, empty="Every instance survives the failure of any one node.")
+
+
+def _short(shortages: Iterable[rules.Shortage]) -> None:
+    for one in shortages:
+        output.alarm(f"{one.node} lacks {one.missing} MiB: {one.needed} MiB would start there, {one.free} MiB are free")
