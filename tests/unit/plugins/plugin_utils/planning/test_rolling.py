@@ -112,3 +112,10 @@ def test_an_empty_cluster_has_no_steps() -> None:
 def test_the_same_cluster_has_the_same_plan() -> None:
     model = generated_clusters.make(nodes=30, instances=90, plain=0.3, seed=2)
     assert rolling.plan(model) == rolling.plan(model)
+
+
+def test_a_node_that_could_not_be_emptied_takes_no_room_of_those_that_can() -> None:
+    text = "node1 9000\nnode2 2500\nnode3 4096\nlone1 8000 node1\nlone2 2000 node1\nlone3 2400 node3"
+    plan = rolling.plan(small_models.make(text))
+    assert [(refusal.node, refusal.instance) for refusal in plan.refused] == [("node1", "lone1")]
+    assert [step.moves for step in plan.steps if "node3" in step.nodes] == [(clearing.Move("lone3", "node2"),)]
