@@ -98,7 +98,7 @@ def repeated(counts: columns.Numbers) -> float:
 
 def ratio_of(part: columns.Numbers, whole: columns.Numbers, *, without: float = 0.0) -> columns.Numbers:
     """Part by whole, `without` where there is no whole."""
-    return np.divide(part, whole, out=np.full(len(part), without), where=whole != 0)
+    return np.asarray(np.divide(part, whole, out=np.full(len(part), without), where=whole != 0))
 
 
 def _deviation(values: columns.Numbers) -> float:

@@ -1,0 +1,36 @@
+"""How a balancer moves one instance: the actions of hbal, in the order in which it tries them."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Action(Enum):
+    """As hbal prints it; `{}` is the new node."""
+
+    FAILOVER = "f"
+    REPLACE_SECONDARY = "r:{}"
+    REPLACE_AND_FAILOVER = "r:{} f"
+    REPLACE_PRIMARY = "f r:{} f"
+    FAILOVER_AND_REPLACE = "f r:{}"
+    FAILOVER_TO_ANY = "fa:{}"
+
+    def placed(self, primary: int, secondary: int, target: int) -> tuple[int, int]:
+        """The nodes after the action of an instance that is on these; `target` is the new one."""
+        return {
+            Action.FAILOVER: (secondary, primary),
+            Action.REPLACE_SECONDARY: (primary, target),
+            Action.REPLACE_AND_FAILOVER: (target, primary),
+            Action.REPLACE_PRIMARY: (target, secondary),
+            Action.FAILOVER_AND_REPLACE: (secondary, target),
+            Action.FAILOVER_TO_ANY: (target, secondary),
+        }[self]
+
+
+TO_TARGET = (
+    Action.REPLACE_SECONDARY,
+    Action.REPLACE_AND_FAILOVER,
+    Action.REPLACE_PRIMARY,
+    Action.FAILOVER_AND_REPLACE,
+)
+"""What is tried for each target, one after the other; on shared storage FAILOVER_TO_ANY has the third's place."""
