@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import actions, columns, scan, spreads
+from . import actions, columns, scan
 from .actions import Action
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Candidates:
 
     state: states.State
     where: scoring.Scope
-    spread: list[spreads.Column]
+    always: scan.Fixed
     ignore_soft: bool = False
 
     def movable(self) -> columns.Indices:
@@ -59,7 +59,7 @@ class Candidates:
         wanted = self.movable() if rows is None else rows
         if len(self.where.online) < 2 or not len(wanted):  # noqa: PLR2004 - one node is no choice
             return
-        look = scan.look(self.state, self.where, self.spread, ignore_soft=self.ignore_soft)
+        look = scan.look(self.state, self.where, self.always, ignore_soft=self.ignore_soft)
         step = max(1, BLOCK // len(self.where.online))
         for start in range(0, len(wanted), step):
             yield look.block(wanted[start : start + step])
@@ -97,4 +97,4 @@ class Candidates:
 
 def of(state: states.State, where: scoring.Scope, *, ignore_soft: bool = False) -> Candidates:
     """The moves within a scope; `ignore_soft` allows all that memory and disk have room for."""
-    return Candidates(state, where, spreads.of(state, where), ignore_soft)
+    return Candidates(state, where, scan.fixed(state, where), ignore_soft)

@@ -33,9 +33,10 @@ class Instances:
 
     memory: what it is defined with; started: that while it takes it, else 0; reserved: what its secondary keeps for it;
     kept: the same of a forthcoming one too; disk, spindle_use: on volumes of its nodes, else 0; vcpus: 0 when
-    ADMIN_offline; spindles: on exclusive storage, NaN when not known; load: 4 x I, cpu, memory, disk, net; real: not
-    forthcoming; balanced: moved without being asked (auto_balance); tags: exclusion tags of each, columns of
-    `Nodes.tags`; desired: I x locations; wanted: how many locations it wants.
+    ADMIN_offline; spindles: on exclusive storage, NaN when not known; own_spindles: the same, 0 when not known or
+    without volumes; load: 4 x I, cpu, memory, disk, net; real: not forthcoming; balanced: moved without being asked
+    (auto_balance); tags: exclusion tags of each, columns of `Nodes.tags`; desired: I x locations; wanted: how many
+    locations it wants.
     """
 
     names: list[str]
@@ -47,6 +48,7 @@ class Instances:
     vcpus: Numbers
     spindle_use: Numbers
     spindles: Numbers
+    own_spindles: Numbers
     load: Numbers
     real: Flags
     on_volumes: Flags
@@ -132,6 +134,7 @@ def instances_of(cluster: model.Model, *, tag_ids: dict[str, int], location_ids:
         vcpus=_numbers(0 if one.is_offline else one.vcpus for one in found),
         spindle_use=_numbers(one.spindle_use for one in found) * on_volumes,
         spindles=_numbers(np.nan if one.spindles is None else one.spindles for one in found),
+        own_spindles=_numbers(one.spindles or 0 for one in found) * on_volumes,
         load=np.array([_load(one.load) for one in found], dtype=float).reshape(len(found), len(LOADS)).T.copy(),
         real=real,
         on_volumes=on_volumes,

@@ -87,76 +87,135 @@ class Fitting:
     stays: Role
 
 
-def of(state: states.State) -> Fitting:
-    """The checks as the state is now; O(nodes + instances)."""
-    nodes, held = state.nodes, state.instances
-    failing = nodes.memory <= nodes.reserved
-    memory, expected = nodes.memory - 1, nodes.memory_expected - 1
+@dataclass(frozen=True, eq=False)
+class _Need:
+    """A limit without its room: the least of the rooms that are named."""
+
+    need: columns.Numbers
+    again: columns.Numbers
+    rooms: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Needs:
+    """What the instances need in each role, which no move changes; hard limits, and all that are soft."""
+
+    free: _Need
+    hard: list[_Need]
+    primary: list[_Need]
+    promoted: list[_Need]
+    secondary: list[_Need]
+    demoted: list[_Need]
+
+
+def needs(state: states.State) -> Needs:
+    """What the instances of a state need; limits of the same need are one."""
+    held = state.instances
     started, kept = _when(held.real, held.started), _when(held.real, held.kept)
+    vcpus = _when(held.real, held.vcpus)
     hard, soft = _disks(state)
-    free = Limit(started, started, memory)
-    unharmed = Limit(started, started, np.where(failing, memory, memory - nodes.reserved))
-    run = [Limit(held.memory, held.memory, expected), *_vcpus(state), *soft]
-    freed = [Limit(kept, kept - held.started, memory), Limit(held.kept, held.kept - held.memory, expected)]
-    still = [Limit(kept, kept, memory), Limit(held.kept, held.kept, expected)]
-    secondary = Role(hard, _merged([*still, *soft]))
+    free = _Need(started, started, ("memory",))
+    run = [
+        _Need(held.memory, held.memory, ("memory_expected",)),
+        _Need(vcpus, vcpus, ("vcpus",)),
+        _Need(held.vcpus, held.vcpus, ("vcpus_expected",)),
+        *soft,
+    ]
+    freed = [
+        _Need(kept, kept - held.started, ("memory",)),
+        _Need(held.kept, held.kept - held.memory, ("memory_expected",)),
+    ]
+    still = [_Need(kept, kept, ("memory",)), _Need(held.kept, held.kept, ("memory_expected",))]
+    return Needs(
+        free,
+        hard,
+        primary=_merged([_Need(started, started, ("unharmed",)), *run]),
+        promoted=_merged([free, *run]),
+        secondary=_merged([*still, *soft]),
+        demoted=_merged([*freed, *soft]),
+    )
+
+
+def of(state: states.State, wanted: Needs) -> Fitting:
+    """The checks as the state is now; O(nodes + instances)."""
+    rooms = _rooms(state)
+
+    def limits(found: Iterable[_Need]) -> list[Limit]:
+        return [Limit(one.need, one.again, np.minimum.reduce([rooms[name] for name in one.rooms])) for one in found]
+
+    hard = limits(wanted.hard)
+    secondary = Role(hard, limits(wanted.secondary))
+    free = limits([wanted.free])
     return Fitting(
-        failing,
-        primary=Role([free, *hard], _merged([unharmed, *run])),
+        state.nodes.memory <= state.nodes.reserved,
+        primary=Role(free + hard, limits(wanted.primary)),
         secondary=secondary,
-        promoted=Role([free, *hard], _merged([free, *run])),
-        demoted=Role(hard, _merged([*freed, *soft])),
+        promoted=Role(free + hard, limits(wanted.promoted)),
+        demoted=Role(hard, limits(wanted.demoted)),
         stays=secondary,
     )
 
 
-def _disks(state: states.State) -> tuple[list[Limit], list[Limit]]:
+def _rooms(state: states.State) -> dict[str, columns.Numbers]:
+    """What the nodes have room for now."""
+    nodes = state.nodes
+    most = most_vcpus(nodes)
+    memory = nodes.memory - 1
+    return {
+        "memory": memory,
+        "unharmed": np.where(nodes.memory <= nodes.reserved, memory, memory - nodes.reserved),
+        "memory_expected": nodes.memory_expected - 1,
+        "vcpus": most - nodes.vcpus,
+        "vcpus_expected": most - nodes.vcpus_expected,
+        "disk": nodes.disk - 1,
+        "disk_expected": nodes.disk_expected - 1,
+        "spindles": np.where(nodes.exclusive, nodes.free_spindles, NEVER),
+        "spindles_expected": np.where(nodes.exclusive, nodes.free_spindles_expected, NEVER),
+        "use": np.where(nodes.exclusive, NEVER, nodes.spindle_limit - nodes.spindles),
+        "use_expected": np.where(nodes.exclusive, NEVER, nodes.spindle_limit - nodes.spindles_expected),
+    }
+
+
+def _disks(state: states.State) -> tuple[list[_Need], list[_Need]]:
     """Volumes, spindles of exclusive storage, and how busy shared spindles may be; hard ones, and soft ones."""
-    nodes, held = state.nodes, state.instances
-    hard: list[Limit] = []
-    soft: list[Limit] = []
-    for real, disk, free, used in (
-        (held.real, nodes.disk, nodes.free_spindles, nodes.spindles),
-        (np.ones_like(held.real), nodes.disk_expected, nodes.free_spindles_expected, nodes.spindles_expected),
-    ):
+    held = state.instances
+    own = np.where(np.isnan(held.spindles), NEVER, held.spindles)
+    hard: list[_Need] = []
+    soft: list[_Need] = []
+    for real, suffix in ((held.real, ""), (np.ones_like(held.real), "_expected")):
         counted = held.on_volumes & real
-        limits = [_on_disks(_when(counted, held.disk), disk - 1)]
-        if nodes.exclusive.any():
-            own = np.where(np.isnan(held.spindles), NEVER, held.spindles)
-            limits.append(_on_disks(_when(counted, own), np.where(nodes.exclusive, free, NEVER)))
+        limits = [_on_disks(_when(counted, held.disk), f"disk{suffix}")]
+        if state.nodes.exclusive.any():
+            limits.append(_on_disks(_when(counted, own), f"spindles{suffix}"))
         hard = hard or limits
-        room = np.where(nodes.exclusive, NEVER, nodes.spindle_limit - used)
-        soft += [*limits, _on_disks(_when(counted, held.spindle_use), room)]
+        soft += [*limits, _on_disks(_when(counted, held.spindle_use), f"use{suffix}")]
     return hard, soft
 
 
-def _vcpus(state: states.State) -> list[Limit]:
-    """A node's CPUs times the ratio of its policy are the most vcpus that it may run."""
-    nodes, held = state.nodes, state.instances
+def most_vcpus(nodes: columns.Nodes) -> columns.Numbers:
+    """The most vcpus that each node may run: its CPUs times the ratio of its policy, rounded as the peer compares."""
     most = np.floor(nodes.vcpu_ratio * nodes.pcpus) + 1
     with np.errstate(divide="ignore", invalid="ignore"):
         most -= most / nodes.pcpus > nodes.vcpu_ratio
         most -= most / nodes.pcpus > nodes.vcpu_ratio
-    real = _when(held.real, held.vcpus)
-    return [Limit(real, real, most - nodes.vcpus), Limit(held.vcpus, held.vcpus, most - nodes.vcpus_expected)]
+    return most
 
 
-def _on_disks(need: columns.Numbers, room: columns.Numbers) -> Limit:
-    return Limit(need, np.where(np.isfinite(need), 0.0, need), room)
+def _on_disks(need: columns.Numbers, room: str) -> _Need:
+    return _Need(need, np.where(np.isfinite(need), 0.0, need), (room,))
 
 
 def _when(counted: columns.Flags, need: columns.Numbers) -> columns.Numbers:
     return np.where(counted, need, NOTHING)
 
 
-def _merged(limits: Iterable[Limit]) -> list[Limit]:
-    """Limits of the same need are one: the smaller room."""
-    found: list[Limit] = []
-    for limit in limits:
-        for number, one in enumerate(found):
+def _merged(found: Iterable[_Need]) -> list[_Need]:
+    merged: list[_Need] = []
+    for limit in found:
+        for number, one in enumerate(merged):
             if np.array_equal(one.need, limit.need) and np.array_equal(one.again, limit.again):
-                found[number] = Limit(one.need, one.again, np.minimum(one.room, limit.room))
+                merged[number] = _Need(one.need, one.again, one.rooms + limit.rooms)
                 break
         else:
-            found.append(limit)
-    return found
+            merged.append(limit)
+    return merged

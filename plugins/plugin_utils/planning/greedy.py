@@ -6,10 +6,10 @@ each a change of roles, then its targets). What is nearly equal is compared exac
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from . import candidates, columns, oracle, scoring
+from . import candidates, oracle, scoring
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,29 +58,27 @@ def balance(state: states.State, *, group: str | None = None, rules: Rules = Rul
     done = 0
     while score > lowest and (rules.max_moves is None or done < rules.max_moves):
         found = _best(moves, score)
-        if found is None:
+        if found is None or (score <= rules.small_score and score - found.score < rules.small_gain):
             return
-        move, after = found
-        if score <= rules.small_score and score - after < rules.small_gain:
-            return
-        state.move(move.instance, primary=move.primary, secondary=move.secondary)
-        score, done = after, done + 1
-        yield _named(state, move, after)
+        state.move(found.instance, primary=found.primary, secondary=found.secondary)
+        score, done = found.score, done + 1
+        yield _named(state, found)
 
 
-def _best(moves: candidates.Candidates, score: float) -> tuple[candidates.Move, float] | None:
-    """The move to the least score below this one, and that score exactly."""
-    best: tuple[candidates.Move, float] | None = None
+def _best(moves: candidates.Candidates, score: float) -> candidates.Move | None:
+    """The move to the least score below this one, with that score exactly."""
+    best: candidates.Move | None = None
     for move in moves.best(below=score + NEARLY, within=NEARLY):
         undo = moves.state.move(move.instance, primary=move.primary, secondary=move.secondary)
         after = scoring.score(moves.state, moves.where)
         moves.state.undo(undo)
-        if after < (score if best is None else best[1]):
-            best = move, after
+        if after < (score if best is None else best.score):
+            best = replace(move, score=after)
     return best
 
 
-def _named(state: states.State, move: candidates.Move, score: float) -> Step:
-    names = [*state.nodes.names, ""]
-    assert columns.NOWHERE == -1, "the last name is that of no node"
-    return Step(state.instances.names[move.instance], move.action, names[move.primary], names[move.secondary], score)
+def _named(state: states.State, move: candidates.Move) -> Step:
+    names = [*state.nodes.names, ""]  # the last one, at -1, is no node's
+    return Step(
+        state.instances.names[move.instance], move.action, names[move.primary], names[move.secondary], move.score
+    )

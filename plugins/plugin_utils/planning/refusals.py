@@ -40,7 +40,7 @@ class Checks:
         everyone = np.ones_like(forced)
         stands &= self.fitting.stays.fits_again(view.rows, view.primary, forced=everyone)
         found &= (stands & ~view.alone)[:, None]
-        return self._elsewhere(view, found)
+        return found & view.elsewhere
 
     def replace_and_failover(self, view: views.View, needed: columns.Numbers) -> columns.Flags:
         """`r:t f`; that the primary is offline waives nothing at the target."""
@@ -49,7 +49,7 @@ class Checks:
         back = self.fitting.demoted.fits_again(view.rows, view.primary, forced=view.forced_secondary)
         found &= (back & ~view.alone)[:, None]
         found &= self._demoted_unharmed(view, needed, view.forced_secondary)
-        return self._elsewhere(view, found)
+        return found & view.elsewhere
 
     def replace_primary(self, view: views.View, needed: columns.Numbers) -> columns.Flags:
         """`f r:t f`; the secondary must hold the instance for a moment, and `needed` is all that it keeps then."""
@@ -61,20 +61,20 @@ class Checks:
         memory = nodes.memory[view.secondary]
         waived = view.forced | ~view.real | (memory <= view.freed)
         found &= (needed < memory[:, None]) | waived[:, None]
-        return self._elsewhere(view, found)
+        return found & view.elsewhere
 
     def failover_and_replace(self, view: views.View, needed: columns.Numbers) -> columns.Flags:
         """`f r:t`."""
         found = self._secondary_at_targets(view, needed, view.forced)
         found &= (self._promoted(view) & ~view.alone)[:, None]
-        return self._elsewhere(view, found)
+        return found & view.elsewhere
 
     def failover_to_any(self, view: views.View) -> columns.Flags:
         """`fa:t`, of instances without a secondary."""
         found = self._primary_at_targets(view, view.forced)
         found &= self._migrates(view.primary)
         found &= view.alone[:, None]
-        return self._elsewhere(view, found)
+        return found & view.elsewhere
 
     def _primary_at_targets(self, view: views.View, forced: columns.Flags) -> columns.Flags:
         found = self.fitting.primary.fits(view.rows, self.online, forced=forced)
@@ -94,10 +94,10 @@ class Checks:
 
     def _promoted(self, view: views.View) -> columns.Flags:
         """Whether the secondary may become primary, for each row."""
-        nodes, online = self.state.nodes, self.state.nodes.offline
+        nodes = self.state.nodes
         memory = nodes.memory[view.secondary]
         found = self.fitting.promoted.fits_again(view.rows, view.secondary, forced=view.forced)
-        found &= nodes.receives[view.primary, view.secondary] & ~online[view.secondary]
+        found &= nodes.receives[view.primary, view.secondary] & ~nodes.offline[view.secondary]
         waived = view.forced | ~view.real
         found &= (memory - view.started > view.freed) | (memory <= view.freed) | waived
         if view.tagged is not None:
@@ -115,12 +115,3 @@ class Checks:
 
     def _migrates(self, source: columns.Indices) -> columns.Flags:
         return self.state.nodes.receives[source][:, self.online]
-
-    def _elsewhere(self, view: views.View, found: columns.Flags) -> columns.Flags:
-        """A target is neither of the instance's nodes."""
-        place = np.full(len(self.state.nodes.names), -1)
-        place[self.online] = np.arange(len(self.online))
-        for node in (view.primary, view.secondary):
-            column = place[node]
-            found[view.each[column >= 0], column[column >= 0]] = False
-        return found

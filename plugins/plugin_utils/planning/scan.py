@@ -131,10 +131,23 @@ class Look:
         np.putmask(score, ~self.checks.failover_to_any(view), REFUSED)
 
 
-def look(state: states.State, where: scoring.Scope, spread: list[spreads.Column], *, ignore_soft: bool = False) -> Look:
-    """The state as it is now; `spread` is `spreads.of` it, which stays true while it changes."""
-    values = scoring.spreads(state.nodes)
-    now = [spreads.now(one, values[one.names[0]], where) for one in spread]
+@dataclass(frozen=True, eq=False)
+class Fixed:
+    """What moves within a scope never change: the columns of spreads and the needs of instances."""
+
+    spreads: list[spreads.Column]
+    needs: fitting.Needs
+
+
+def fixed(state: states.State, where: scoring.Scope) -> Fixed:
+    """For all looks at a state and scope; O(instances)."""
+    return Fixed(spreads.of(state, where), fitting.needs(state))
+
+
+def look(state: states.State, where: scoring.Scope, always: Fixed, *, ignore_soft: bool = False) -> Look:
+    """The state as it is now; O(nodes^2 + instances)."""
+    values = dict(zip(scoring.SPREADS, scoring.spreads(state.nodes), strict=True))
+    now = [spreads.now(one, values[one.names[0]], where) for one in always.spreads]
     counts = counted.now(state, where)
     reserved = reserving.now(state, where)
     known = reserved.now + _total(now)
@@ -146,7 +159,7 @@ def look(state: states.State, where: scoring.Scope, spread: list[spreads.Column]
         reserved,
         counts,
         tallies.of(counts, ignore_soft=ignore_soft),
-        refusals.Checks(state, where.online, fitting.of(state), ignore_soft),
+        refusals.Checks(state, where.online, fitting.of(state, always.needs), ignore_soft),
         ignore_soft,
         base=scoring.score(state, where) - known,
     )

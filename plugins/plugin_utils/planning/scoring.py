@@ -5,7 +5,6 @@ The score of a group is over its nodes; spreads are standard deviations over tho
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -46,7 +45,7 @@ def components(state: states.State, where: Scope) -> dict[str, float]:
     nodes, online = state.nodes, where.online
     offline = where.everyone[nodes.offline[where.everyone]]
     held = nodes.primaries + nodes.secondaries
-    values = {name: _deviation(ratio[online]) for name, ratio in spreads(nodes).items()}
+    values = dict(zip(SPREADS, deviations(spreads(nodes)[:, online]).tolist(), strict=True))
     values["n1_cnt"] = float(held[online[nodes.memory[online] <= nodes.reserved[online]]].sum())
     values["reserved_mem_rtotal"] = _sum(ratio_of(nodes.reserved, nodes.t_mem)[online])
     values["offline_all_cnt"] = float(held[offline].sum())
@@ -57,32 +56,30 @@ def components(state: states.State, where: Scope) -> dict[str, float]:
     return {name: values[name] for name in oracle.WEIGHTS}
 
 
-def spreads(nodes: columns.Nodes) -> dict[str, columns.Numbers]:
-    """By component the value of each node, for those that are a standard deviation."""
-    disk = ratio_of(nodes.disk, nodes.t_disk, without=1.0)
-    disk_expected = ratio_of(nodes.disk_expected, nodes.t_disk, without=1.0)
-    if nodes.exclusive.any():
-        own = ratio_of(nodes.free_spindles, nodes.t_spindles, without=1.0)
-        own_expected = ratio_of(nodes.free_spindles_expected, nodes.t_spindles, without=1.0)
-        disk, disk_expected = (
-            np.where(nodes.exclusive, own, disk),
-            np.where(nodes.exclusive, own_expected, disk_expected),
-        )
-    return {
-        "free_mem_cv": ratio_of(nodes.memory, nodes.t_mem),
-        "free_disk_cv": disk,
-        "reserved_mem_cv": ratio_of(nodes.reserved, nodes.t_mem),
-        "vcpu_ratio_cv": ratio_of(ratio_of(nodes.vcpus, nodes.pcpus), nodes.cpu_speed),
-        "cpu_load_cv": nodes.load[CPU],
-        "mem_load_cv": nodes.load[MEMORY],
-        "disk_load_cv": nodes.load[DISK],
-        "net_load_cv": nodes.load[NET],
-        "spindles_cv": ratio_of(nodes.spindles, nodes.spindle_limit),
-        "free_mem_cv_forth": ratio_of(nodes.memory_expected, nodes.t_mem),
-        "free_disk_cv_forth": disk_expected,
-        "vcpu_ratio_cv_forth": ratio_of(ratio_of(nodes.vcpus_expected, nodes.pcpus), nodes.cpu_speed),
-        "spindles_cv_forth": ratio_of(nodes.spindles_expected, nodes.spindle_limit),
-    }
+SPREADS = (
+    *("free_mem_cv", "reserved_mem_cv", "free_mem_cv_forth", "vcpu_ratio_cv", "vcpu_ratio_cv_forth"),
+    *("spindles_cv", "spindles_cv_forth", "free_disk_cv", "free_disk_cv_forth"),
+    *("cpu_load_cv", "mem_load_cv", "disk_load_cv", "net_load_cv"),
+)
+"""The components that are a standard deviation over nodes, as rows of `spreads`."""
+
+
+def spreads(nodes: columns.Nodes) -> columns.Numbers:
+    """The value of each node (columns) for the components of `SPREADS` (rows)."""
+    own = nodes.exclusive
+    disk = np.where(own, nodes.free_spindles, nodes.disk)
+    expected = np.where(own, nodes.free_spindles_expected, nodes.disk_expected)
+    there = np.where(own, nodes.t_spindles, nodes.t_disk)
+    part = np.stack((
+        *(nodes.memory, nodes.reserved, nodes.memory_expected, nodes.vcpus, nodes.vcpus_expected),
+        *(nodes.spindles, nodes.spindles_expected, disk, expected, *nodes.load),
+    ))  # fmt: skip
+    whole = np.ones_like(part)
+    whole[:3], whole[3:5], whole[5:7], whole[7:9] = nodes.t_mem, nodes.pcpus, nodes.spindle_limit, there
+    found = np.divide(part, whole, out=np.zeros_like(part), where=whole != 0)
+    found[3:5] /= np.where(nodes.cpu_speed == 0, 1.0, nodes.cpu_speed)
+    found[7:9, there == 0] = 1.0
+    return found
 
 
 def pairs(state: states.State, where: Scope) -> columns.Numbers:
@@ -101,11 +98,13 @@ def ratio_of(part: columns.Numbers, whole: columns.Numbers, *, without: float = 
     return np.asarray(np.divide(part, whole, out=np.full(len(part), without), where=whole != 0))
 
 
-def _deviation(values: columns.Numbers) -> float:
-    if not len(values):
-        return 0.0
-    centred = values - _sum(values) / len(values)
-    return math.sqrt(_sum(centred * centred) / len(values))
+def deviations(values: columns.Numbers) -> columns.Numbers:
+    """The standard deviation of each row, 0 of no nodes."""
+    count = values.shape[1]
+    if not count:
+        return np.zeros(len(values))
+    centred = values - np.add.accumulate(values, axis=1)[:, -1:] / count
+    return np.sqrt(np.add.accumulate(centred * centred, axis=1)[:, -1] / count)
 
 
 def _sum(values: columns.Numbers) -> float:

@@ -41,7 +41,7 @@ class Column:
 
 def of(state: states.State, where: scoring.Scope) -> list[Column]:
     """The spreads that moves can change, equal ones merged."""
-    values = scoring.spreads(state.nodes)
+    values = dict(zip(scoring.SPREADS, scoring.spreads(state.nodes), strict=True))
     found: list[Column] = []
     for column in _all(state, where):
         if not column.amounts.any() or not column.scale.any():
@@ -72,7 +72,7 @@ def _all(state: states.State, where: scoring.Scope) -> list[Column]:
     vcpus = _per(nodes.pcpus) * _per(nodes.cpu_speed) * counts
     spindles = _per(nodes.spindle_limit) * ~nodes.exclusive * counts
     disk = np.where(nodes.exclusive, _per(nodes.t_spindles), _per(nodes.t_disk)) * counts
-    on_disk = -np.stack((held.disk, np.nan_to_num(held.spindles) * held.on_volumes))
+    on_disk = -np.stack((held.disk, held.own_spindles))
     kind = nodes.exclusive.astype(np.int64)
     real = held.real
     single = np.zeros(len(nodes.names), dtype=np.int64)

@@ -108,7 +108,7 @@ class State:
 
     def _count_disks(self, instance: int, node: int, sign: float) -> None:
         nodes, held = self.nodes, self.instances
-        spindles = np.nan_to_num(held.spindles[instance]) if held.on_volumes[instance] else 0.0
+        spindles = held.own_spindles[instance]
         use = 0.0 if nodes.exclusive[node] else held.spindle_use[instance]
         nodes.disk_expected[node] -= sign * held.disk[instance]
         nodes.free_spindles_expected[node] -= sign * spindles
@@ -177,12 +177,11 @@ def _sum(where: columns.Indices, what: columns.Numbers, count: int) -> columns.N
 def _settle(state: State) -> None:
     """Count the instances where they are; what the nodes report as free already lacks what real instances take."""
     nodes, held, count = state.nodes, state.instances, len(state.nodes.names)
-    spindles = np.nan_to_num(held.spindles) * held.on_volumes
     for where in (held.primary, held.secondary):
         disk = _sum(where, held.disk * held.real, count)
         nodes.disk += disk
         nodes.disk_expected += disk
-        used = _sum(where, spindles * held.real, count)
+        used = _sum(where, held.own_spindles * held.real, count)
         nodes.free_spindles += used
         nodes.free_spindles_expected += used
     nodes.memory_expected[:] = state.f_mem

@@ -91,7 +91,7 @@ class Tallies:
     ) -> columns.Numbers:
         """With `freed` more memory, `kept` reserved and so many instances more on the node."""
         memory = self.counts.state.nodes.memory[node] + freed
-        real = change * view.real.reshape(-1, *[1] * (max(memory.ndim, kept.ndim) - 1))
+        real = np.asarray(change * view.real.reshape(-1, *[1] * (max(memory.ndim, kept.ndim) - 1)), dtype=float)
         return self.counts.failing(node, memory=memory, reserved=kept, change=real)
 
     def _left(self, view: views.View) -> columns.Numbers:

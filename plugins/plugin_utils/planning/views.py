@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 class View:
     """Rows of instances; without a secondary (`alone`) the primary stands in for it.
 
+    elsewhere: rows x online nodes, whether the node is none of the instance's own.
     freed: what the secondary keeps (MiB) once the instance has left it; forced, forced_secondary: soft checks are
     waived because the primary or the secondary is offline; tagged: rows x N, how many of its exclusion tags a node has;
     lacking: rows x N, how many desired locations; pairs: rows x N, added to the score; None where no tags do that.
@@ -27,6 +28,7 @@ class View:
     primary: columns.Indices
     secondary: columns.Indices
     alone: columns.Flags
+    elsewhere: columns.Flags
     real: columns.Flags
     started: columns.Numbers
     forced: columns.Flags
@@ -66,6 +68,7 @@ def of(
         primary,
         secondary,
         alone,
+        _elsewhere(primary, secondary, online=counts.online, count=len(nodes.names)),
         real=held.real[rows],
         started=held.started[rows],
         forced=nodes.offline[primary] | ignore_soft,
@@ -75,3 +78,15 @@ def of(
         lacking=counts.unsatisfied(rows) if has_places else None,
         pairs=counts.pairs_at_nodes(rows) if state.tags and state.locations else None,
     )
+
+
+def _elsewhere(
+    primary: columns.Indices, secondary: columns.Indices, *, online: columns.Indices, count: int
+) -> columns.Flags:
+    place = np.full(count, len(online))
+    place[online] = np.arange(len(online))
+    found = np.ones((len(primary), len(online) + 1), dtype=bool)
+    each = np.arange(len(primary))
+    found[each, place[primary]] = False
+    found[each, place[secondary]] = False
+    return found[:, :-1]
