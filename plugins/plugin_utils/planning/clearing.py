@@ -138,23 +138,23 @@ class Clearing:
 
     def _fits(self, state: _State, instance: Instance, node: int) -> bool:
         """Whether there is room; something must be left of both memory and disk, or a node counts as full."""
-        if state.memory[node] - node_memory.uses(instance) * instance.memory <= 0:
+        if state.memory[node] - instance.takes_memory * instance.memory <= 0:
             return False
-        if instance.template not in node_memory.ON_OWN_DISKS:
+        if not instance.template.is_on_volumes:
             return True
         has_spindles = not self._model.nodes[node].exclusive_storage or state.spindles[node] >= (instance.spindles or 0)
         return has_spindles and state.disk[node] > instance.disk
 
     def _take(self, state: _State, instance: Instance, node: int, *, sign: int = 1) -> None:
-        state.memory[node] -= sign * node_memory.uses(instance) * instance.memory
-        if instance.template in node_memory.ON_OWN_DISKS:
+        state.memory[node] -= sign * instance.takes_memory * instance.memory
+        if instance.template.is_on_volumes:
             state.disk[node] -= sign * instance.disk
             state.spindles[node] -= sign * (instance.spindles or 0)
 
     def _refusal(self, state: _State, node: int, instance: Instance, targets: Sequence[int]) -> Refusal:
         name = self._model.nodes[node].name
         wants = f"{instance.memory} MiB of memory"
-        if instance.template in node_memory.ON_OWN_DISKS:
+        if instance.template.is_on_volumes:
             wants += f" and {instance.disk} MiB of disk"
         if not targets:
             return Refusal(name, instance.name, f"no other node of its group takes instances: it needs {wants}")

@@ -79,7 +79,7 @@ def not_survived(model: Model) -> tuple[Failure, ...]:
     found = []
     for node in model.nodes:
         if node_memory.takes_instances(node):
-            failure = survey.failure((node.name,), counts=node_memory.is_reserved)
+            failure = survey.failure((node.name,), counts=lambda one: one.reserves_memory)
             if failure.lost:
                 found.append(failure)
     return tuple(found)
@@ -95,7 +95,7 @@ def what_if(model: Model, *, failed: Sequence[str]) -> Failure:
     for name in failed:
         if name not in known:
             raise errors.NotFound(f"there is no node {name!r}")
-    return _Survey(model).failure(tuple(dict.fromkeys(failed)), counts=node_memory.uses)
+    return _Survey(model).failure(tuple(dict.fromkeys(failed)), counts=lambda one: one.takes_memory)
 
 
 class _Survey:

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import model, node_memory
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import model
 
 STATUSES = {"down": "ADMIN_down", "gone": "ADMIN_offline"}
 
@@ -26,7 +26,7 @@ def _node(words: list[str], instances: list[model.Instance]) -> model.Node:
     given = dict(word.split("=") for word in words[2:] if "=" in word)
     disk = int(given.get("disk", 100_000))
     at = [one for one in instances if name in {one.primary, one.secondary}]
-    used = sum(one.memory for one in at if one.primary == name and node_memory.uses(one))
+    used = sum(one.memory for one in at if one.primary == name and one.takes_memory)
     return model.Node(
         name=name,
         group=given.get("group", "a"),
