@@ -79,7 +79,7 @@ def spreads(nodes: columns.Nodes) -> columns.Numbers:
     found = np.divide(part, whole, out=np.zeros_like(part), where=whole != 0)
     found[3:5] /= np.where(nodes.cpu_speed == 0, 1.0, nodes.cpu_speed)
     found[7:9, there == 0] = 1.0
-    return found
+    return np.asarray(found)
 
 
 def pairs(state: states.State, where: Scope) -> columns.Numbers:
@@ -104,7 +104,7 @@ def deviations(values: columns.Numbers) -> columns.Numbers:
     if not count:
         return np.zeros(len(values))
     centred = values - np.add.accumulate(values, axis=1)[:, -1:] / count
-    return np.sqrt(np.add.accumulate(centred * centred, axis=1)[:, -1] / count)
+    return np.asarray(np.sqrt(np.add.accumulate(centred * centred, axis=1)[:, -1] / count))
 
 
 def _sum(values: columns.Numbers) -> float:
