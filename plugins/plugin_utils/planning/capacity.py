@@ -9,15 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from . import obstacles, openings, placed_scores, shrinking
-from .newcomers import Kind, Newcomer, Size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from . import columns, model
+    from .newcomers import Kind, Newcomer, Size
     from .state import State
 
 
@@ -79,18 +77,17 @@ class Filling:
     def _fill(self, size: Size) -> tuple[int, tuple[Kind, ...]]:
         """Place instances of one size until none fits: how many, and what then bars places, most of them first."""
         newcomer = replace(self._newcomer, size=size)
+        scores = placed_scores.PlacedScores(self.openings, newcomer)
         count = 0
-        while True:
-            places = self._obstacles.places(size)
-            if not len(places.primaries):
-                return count, _ordered(places.barred)
-            primary, secondary = best(self.openings, newcomer, places)
-            self.openings.take(newcomer, primary=primary, secondary=secondary)
-            self._obstacles.changed(primary, secondary)
+        while places := self._obstacles.places(size):
+            place = scores.best(places)
+            self.openings.take(newcomer, primary=place.primary, secondary=place.secondary)
+            self._obstacles.changed(place.primary, place.secondary)
             count += 1
+        return count, _ordered(self._obstacles.barred(size))
 
     def _jump(self, since: list[tuple[Size, tuple[Kind, ...]]]) -> Size | None:
-        """When the size cannot shrink further: the first size that fits if one thing alone shrinks, last tries first."""
+        """When nothing more can shrink: the first size that fits if one thing alone shrinks, the last tries first."""
         for size, kinds in reversed(since):
             for kind in kinds:
                 found = shrinking.sufficient(self._obstacles, size, kind)
@@ -99,17 +96,7 @@ class Filling:
         return None
 
 
-def best(there: openings.Openings, newcomer: Newcomer, places: obstacles.Places) -> tuple[int, int]:
-    """The place with the best score, of equal ones the last; -1 is no secondary."""
-    if newcomer.template.is_mirrored:
-        scores = placed_scores.of_pairs(there, newcomer, places.primaries, places.secondaries)
-    else:
-        scores = placed_scores.of_singles(there, newcomer, places.primaries)
-    last = len(scores) - 1 - int(np.argmin(scores[::-1]))
-    return int(places.primaries[last]), int(places.secondaries[last]) if len(places.secondaries) else openings.NOWHERE
-
-
-def _ordered(barred: Sequence[int]) -> tuple[Kind, ...]:
+def _ordered(barred: Mapping[Kind, int]) -> tuple[Kind, ...]:
     """The kinds of obstacles by the number of places they bar, the most first; of equal ones the later kind."""
-    order = sorted(range(len(barred)), key=lambda number: barred[number])
-    return tuple(obstacles.KINDS[number] for number in reversed(order))
+    order = list(barred)
+    return tuple(sorted(order, key=lambda kind: (barred[kind], order.index(kind)), reverse=True))

@@ -32,14 +32,14 @@ MEMORY, DISK, VCPUS, TAGS, SPINDLES = (
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """The places with room, as indices of primaries and secondaries, and by kind of obstacle how many others it bars.
-
-    Without a secondary, `secondaries` is empty.
-    """
+    """The places with room: which nodes can be primary and, for mirrored disks, which pairs can (primaries x all)."""
 
     primaries: columns.Indices
-    secondaries: columns.Indices
-    barred: tuple[int, ...]
+    pairs: columns.Flags
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self.pairs.any())
 
 
 class Obstacles:
@@ -59,9 +59,17 @@ class Obstacles:
     ) -> None:
         self.openings, self.newcomer, self.policies = openings, newcomer, policies
         self.mirrored = newcomer.template.is_mirrored
+        nodes = openings.nodes
+        twins = ("memory", "disk", "vcpus", "spindles", "free_spindles")
+        self._forthcoming = any((getattr(nodes, one) != getattr(nodes, f"{one}_expected")).any() for one in twins)
         kinds = list(zip(openings.nodes.group.tolist(), openings.nodes.exclusive.tolist(), strict=True))
         self._kinds = sorted(set(kinds))
         self._kind = np.array([self._kinds.index(kind) for kind in kinds], dtype=np.int64)
+        self._size: Size | None = None
+        self._misfits: list[tuple[int, int]] = []
+        self._use = newcomer.spindle_use * newcomer.on_volumes * ~nodes.exclusive
+        self._exclusive = bool(newcomer.on_volumes and nodes.exclusive.any())
+        self._on_volumes = newcomer.on_volumes
         self.weights = primaries.astype(np.int64)
         if self.mirrored:
             group = openings.nodes.group
@@ -80,16 +88,25 @@ class Obstacles:
 
     def places(self, size: Size, *, any_policy: bool = False) -> Places:
         """The places with room for an instance of that size, whatever the policies say with `any_policy`."""
-        first = self._of_primaries(size, any_policy=any_policy)
-        barred = np.bincount(first + 1, weights=self.weights, minlength=len(KINDS) + 1)[1:].astype(np.int64)
-        rows = self._open(first)
+        rows = self._open(self._of_primaries(size, any_policy=any_policy))
         if not self.mirrored or not len(rows):
-            return Places(rows, np.empty(0, dtype=np.int64), tuple(barred.tolist()))
-        codes = self._of_pairs(size, rows)
-        pairs = self.pairs[rows]
-        barred += np.bincount(codes[pairs] + 1, minlength=len(KINDS) + 1)[1:]
-        found, secondaries = np.nonzero(pairs & (codes == FREE))
-        return Places(rows[found], secondaries, tuple(barred.tolist()))
+            return Places(rows, np.ones((len(rows), 1), dtype=bool))
+        before, after = self._of_secondaries(size)
+        pairs = self.pairs[rows] & ((before == FREE) & (after == FREE))
+        pairs &= self._started(size) <= self.copies[rows]
+        return Places(rows, pairs)
+
+    def barred(self, size: Size) -> dict[Kind, int]:
+        """By kind of obstacle how many places it bars."""
+        first = self._of_primaries(size)
+        barred = np.bincount(first + 1, weights=self.weights, minlength=len(KINDS) + 1)
+        rows = self._open(first)
+        if self.mirrored and len(rows):
+            before, after = self._of_secondaries(size)
+            kept = np.where(self._started(size) > self.copies[rows], MEMORY, after)
+            codes = np.where(before == FREE, kept, before)
+            barred += np.bincount(codes[self.pairs[rows]] + 1, minlength=len(KINDS) + 1)
+        return dict(zip(KINDS, barred[1:].astype(int).tolist(), strict=True))
 
     def rows(self, size: Size) -> columns.Indices:
         """The nodes that could be primary, their secondaries aside."""
@@ -101,14 +118,15 @@ class Obstacles:
     def _find_limits(self) -> None:
         """The largest memory and disk that each node takes, MiB."""
         nodes, failing, spare = self.openings.nodes, self.openings.failing, self.openings.spare
-        use = self.newcomer.spindle_use * self.newcomer.on_volumes * ~nodes.exclusive
         self.memory = nodes.memory - 1
         self.memory_kept = np.where(failing, np.inf, nodes.memory - nodes.reserved - 1)
-        self.memory_expected = nodes.memory_expected - 1
-        self.disk = np.minimum(nodes.disk - 1, nodes.disk - spare)
-        self.disk_expected = np.minimum(nodes.disk_expected - 1, nodes.disk_expected - spare)
-        self._busy = nodes.spindles + use > nodes.spindle_limit
-        self._busy_expected = nodes.spindles_expected + use > nodes.spindle_limit
+        self.disk = nodes.disk - np.maximum(1, spare)
+        self._busy = nodes.spindles + self._use > nodes.spindle_limit
+        self.memory_expected, self.disk_expected, self._busy_expected = self.memory, self.disk, self._busy
+        if self._forthcoming:
+            self.memory_expected = nodes.memory_expected - 1
+            self.disk_expected = nodes.disk_expected - np.maximum(1, spare)
+            self._busy_expected = nodes.spindles_expected + self._use > nodes.spindle_limit
 
     def _find_copies(self, secondaries: columns.Indices) -> None:
         """The largest memory of an instance of each primary (rows) that may start on each secondary (columns)."""
@@ -120,50 +138,56 @@ class Obstacles:
         """By node what bars an instance from running there; the first obstacle is written last."""
         nodes = self.openings.nodes
         found = np.full(len(nodes.memory), FREE)
-        found[self._crowded(nodes.vcpus_expected + size.vcpus)] = VCPUS
-        self._bar_disks(found, size, self.disk_expected, nodes.free_spindles_expected, self._busy_expected)
-        found[size.memory > self.memory_expected] = MEMORY
+        if self._forthcoming:
+            found[self._crowded(nodes.vcpus_expected + size.vcpus)] = VCPUS
+            self._bar_disks(found, size, self.disk_expected, nodes.free_spindles_expected, self._busy_expected)
+            found[size.memory > self.memory_expected] = MEMORY
         if self.newcomer.tags:
             found[self._conflicting()] = TAGS
         found[self._crowded(nodes.vcpus + size.vcpus)] = VCPUS
         found[size.memory > self.memory_kept] = MEMORY
         self._bar_disks(found, size, self.disk, nodes.free_spindles, self._busy)
         found[size.memory > self.memory] = MEMORY
-        return found if any_policy else self._bar_misfits(found, replace(self.newcomer, size=size))
+        return found if any_policy else self._bar_misfits(found, size)
 
-    def _bar_misfits(self, found: Codes, newcomer: Newcomer) -> Codes:
-        for number, (group, exclusive) in enumerate(self._kinds):
-            kind = misfit(newcomer, self.policies[group], exclusive=exclusive)
-            if kind is not None:
-                found[self._kind == number] = KINDS.index(kind)
+    def _bar_misfits(self, found: Codes, size: Size) -> Codes:
+        if size is not self._size:
+            one = replace(self.newcomer, size=size)
+            kinds = (misfit(one, self.policies[group], exclusive=exclusive) for group, exclusive in self._kinds)
+            self._misfits = [(number, KINDS.index(kind)) for number, kind in enumerate(kinds) if kind is not None]
+            self._size = size
+        for number, code in self._misfits:
+            found[self._kind == number] = code
         return found
 
-    def _of_pairs(self, size: Size, rows: columns.Indices) -> Codes:
-        """By primary (rows) and secondary what bars the copy from the secondary; N+1 is a matter of both."""
-        nodes = self.openings.nodes
-        memory = size.memory * self.newcomer.reserves
+    def _started(self, size: Size) -> int:
+        """The memory that the secondary keeps for when the primary fails, MiB."""
+        return size.memory if self.newcomer.reserves else 0
+
+    def _of_secondaries(self, size: Size) -> tuple[Codes, Codes]:
+        """By node what bars the copy from it, before N+1 is looked at and after it; N+1 is a matter of both nodes."""
+        nodes, memory = self.openings.nodes, self._started(size)
         before, after = np.full(len(nodes.memory), FREE), np.full(len(nodes.memory), FREE)
-        after[memory > self.memory_expected] = MEMORY
-        self._bar_disks(after, size, self.disk_expected, nodes.free_spindles_expected, self._busy_expected)
+        if self._forthcoming:
+            after[memory > self.memory_expected] = MEMORY
+            self._bar_disks(after, size, self.disk_expected, nodes.free_spindles_expected, self._busy_expected)
         after[memory > self.memory] = MEMORY
         self._bar_disks(before, size, self.disk, nodes.free_spindles, self._busy)
-        kept: Codes = np.where(memory > self.copies[rows], MEMORY, after)
-        return np.where(before == FREE, kept, before)
+        return before, after
 
     def _bar_disks(
         self, found: Codes, size: Size, limit: columns.Numbers, spindles: columns.Numbers, busy: columns.Flags
     ) -> None:
-        if not self.newcomer.on_volumes:
+        if not self._on_volumes:
             return
-        exclusive = self.openings.nodes.exclusive
         found[busy] = DISK
-        if exclusive.any():
+        if self._exclusive:
             wanted = np.inf if size.spindles is None else size.spindles
-            found[exclusive & (wanted > spindles)] = SPINDLES
+            found[self.openings.nodes.exclusive & (wanted > spindles)] = SPINDLES
         found[size.disk > limit] = DISK
 
     def _crowded(self, vcpus: columns.Numbers) -> columns.Flags:
-        crowded: columns.Flags = vcpus / self.openings.nodes.pcpus > self.openings.nodes.vcpu_ratio
+        crowded: columns.Flags = np.greater(vcpus / self.openings.nodes.pcpus, self.openings.nodes.vcpu_ratio)
         return crowded
 
     def _conflicting(self) -> columns.Flags:

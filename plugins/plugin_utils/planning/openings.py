@@ -6,7 +6,7 @@ Node indices here count online nodes only; `numbers` gives those of the state. A
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -60,10 +60,11 @@ class Openings:
         nodes.vcpus_expected[primary] += size.vcpus
         nodes.load[:, primary] += newcomer.load
         nodes.primaries[primary] += 1
-        tags = [self.tags[tag] for tag in newcomer.tags]
-        nodes.tags[primary, tags] += 1
-        nodes.real_tags[primary, tags] += 1
-        nodes.location_score[primary] += self.missed(newcomer)[primary]
+        for tag in newcomer.tags:
+            nodes.tags[primary, self.tags[tag]] += 1
+            nodes.real_tags[primary, self.tags[tag]] += 1
+        if newcomer.desired:
+            nodes.location_score[primary] += self.missed(newcomer)[primary]
         self._take_disk(newcomer, primary)
         if secondary != NOWHERE:
             nodes.location_score[primary] += self.shared[primary, secondary]
@@ -115,7 +116,7 @@ def of(state: State) -> Openings:
     )
 
 
-def _only(nodes: columns.Nodes, name: str, online: columns.Indices) -> object:
+def _only(nodes: columns.Nodes, name: str, online: columns.Indices) -> Any:
     value = getattr(nodes, name)
     if name in KEPT_WHOLE:
         return value

@@ -2,7 +2,8 @@
 
 The sums are made in the order and with the roundings of htools, so that of equal places the same one is the best.
 Deviations are over online nodes; of each kind of value sum and variance are known, and a place changes them by the
-one or two nodes it touches: O(1) a place. Source: Ganeti's htools.
+one or two nodes it touches: O(1) a place. Most places are never looked at: what a node costs at the least, wherever
+the other half is, is already more than the best place. Source: Ganeti's htools.
 """
 
 from __future__ import annotations
@@ -15,241 +16,339 @@ import numpy as np
 from . import columns
 
 if TYPE_CHECKING:
-    from . import newcomers
+    from collections.abc import Mapping
+
+    from .newcomers import Newcomer
+    from .obstacles import Places
     from .openings import Openings
 
-DEVIATIONS = (
-    *("memory", "disk", "reserved", "vcpus", "cpu_load", "memory_load", "disk_load", "net_load", "spindles"),
-    *("memory_expected", "disk_expected", "vcpus_expected", "spindles_expected"),
-)
-ROW = {name: number for number, name in enumerate(DEVIATIONS)}
+TWINS = {f"{name}_expected": name for name in ("memory", "disk", "vcpus", "spindles")}
+"""The same once more, forthcoming instances counted: mostly equal."""
+BOTH = ("disk", "disk_load", "spindles", "disk_expected", "spindles_expected")
+"""What a secondary takes as well as a primary."""
+ALONE = ("memory", "vcpus", "cpu_load", "memory_load", "net_load", "memory_expected", "vcpus_expected")
+ROWS = (*BOTH, *ALONE, "reserved")
+ROW = {name: number for number, name in enumerate(ROWS)}
+WEIGHTS = np.array([1.0 if name.endswith("_load") or name == "reserved" else 0.5 for name in ROWS])
+OF_BOTH, OF_ONE, RESERVED = slice(len(BOTH)), slice(len(BOTH), len(ROWS) - 1), ROW["reserved"]
 RESERVED_TOTAL = 0.25
+MARGIN = 1e-9
+"""How much of a score roundings can be."""
+TRIED = 8
+"""How many of the most promising primaries are looked at first; mostly no other is."""
 
 
 @dataclass(frozen=True)
-class Measures:
-    """The values of each online node by kind (rows as in `DEVIATIONS`) with their sums and variances."""
+class Place:
+    """Where an instance would go, -1 for no secondary, and the score of the cluster after it."""
+
+    primary: int
+    secondary: int
+    score: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """Values by kind (`ROWS`) and node, their sums and variances; these again after each primary alone.
+
+    step, squares: what a secondary adds to a value and, times the number of nodes, to its square; constants: parts of
+    the score that no place changes; exclusion: by primary how often tags are at one location again, 0 without tags.
+    """
 
     values: columns.Numbers
     sums: columns.Numbers
     variances: columns.Numbers
+    sums_after: columns.Numbers
+    variances_after: columns.Numbers
+    step: columns.Numbers
+    squares: columns.Numbers
+    constants: tuple[float, ...]
+    exclusion: columns.Numbers | float
 
 
-def of_pairs(
-    openings: Openings, newcomer: newcomers.Newcomer, primaries: columns.Indices, secondaries: columns.Indices
-) -> columns.Numbers:
-    """The score after placing on each pair; the indices are broadcast against each other."""
-    return _Pairs(openings, newcomer, primaries, secondaries).total()
+class PlacedScores:
+    """The scores of places for one new instance as the nodes are now; asked again after they have changed.
+
+    Of each kind of value and node, `_whole` is what a part is taken of, and `_first` and `_second` are what the
+    instance adds to the part as primary and as secondary.
+    """
+
+    def __init__(self, openings: Openings, newcomer: Newcomer) -> None:
+        self._openings, self._newcomer = openings, newcomer
+        shape = (len(ROWS), len(openings.numbers))
+        self._count = float(shape[1])
+        self._reserves = newcomer.size.memory * newcomer.reserves
+        self._whole, self._first, self._second = np.ones(shape), np.zeros(shape), np.zeros(shape)
+        self._set_wholes()
+        self._set_steps()
+        self._without = self._nothing_there()
+        self._missed = openings.missed(newcomer)
+        self._located = bool(openings.locations or newcomer.desired)
+        parts = self._parts()
+        self._twins = {
+            name: all(np.array_equal(one[ROW[name]], one[ROW[twin]]) for one in (parts, self._first, self._whole))
+            for name, twin in TWINS.items()
+        }
+
+    def best(self, places: Places) -> Place:
+        """The place with the lowest score, of equal ones the last."""
+        if not self._newcomer.template.is_mirrored:
+            scores = self.singles(places.primaries)
+            last = _last_least(scores)
+            return Place(int(places.primaries[last]), columns.NOWHERE, float(scores[last]))
+        known, rows = self._known(), places.primaries
+        bounds = self._bounds(known).take(rows)
+        order = np.argpartition(bounds, TRIED) if len(rows) > TRIED else np.arange(len(rows))
+        found = self._best_of(known, places, np.sort(order[:TRIED]))
+        ceiling = found.score + MARGIN * max(1.0, found.score)
+        if len(rows) <= TRIED or bounds[order[TRIED]] > ceiling:
+            return found
+        return self._best_of(known, places, np.flatnonzero(bounds <= ceiling))
+
+    def pairs(self, primaries: columns.Indices) -> columns.Numbers:
+        """The score after placing on each pair of one of the primaries (rows) and any node (columns)."""
+        return self._of_pairs(self._known(), primaries)
+
+    def _best_of(self, known: _Known, places: Places, rows: columns.Indices) -> Place:
+        primaries = places.primaries[rows]
+        scores = np.where(places.pairs[rows], self._of_pairs(known, primaries), np.inf).ravel()
+        last = _last_least(scores)
+        row, column = divmod(last, len(self._openings.numbers))
+        return Place(int(primaries[row]), column, float(scores[last]))
+
+    def singles(self, nodes: columns.Indices) -> columns.Numbers:
+        """The score after placing on each of these nodes, without a secondary; O(nodes x online nodes)."""
+        known = self._known()
+        after = self._values(self._parts() + self._first)
+        spread = {}
+        for name, row in ROW.items():
+            tried = np.repeat(known.values[row][None, :], len(nodes), axis=0)
+            tried[np.arange(len(nodes)), nodes] = after[row][nodes]
+            spread[name] = np.sqrt(measured(tried)[1])
+        return self._total(
+            spread,
+            known,
+            failing=self._openings.failing[nodes].astype(float) if known.constants[0] else 0.0,
+            location=self._missed[nodes] if self._located else 0.0,
+            exclusion=known.exclusion if isinstance(known.exclusion, float) else known.exclusion[nodes],
+            reserved=known.sums[RESERVED],
+        )
+
+    def _known(self) -> _Known:
+        parts, count = self._parts(), self._count
+        values = self._values(parts)
+        sums, variances = measured(values)
+        new = self._values(parts + self._first)
+        step = new - values
+        change = (count * (new * new - values * values) - (2 * sums)[:, None] * step) - step * step
+        second = (parts[OF_BOTH] + self._second[OF_BOTH]) / self._whole[OF_BOTH]
+        old = values[OF_BOTH]
+        return _Known(
+            values,
+            sums,
+            variances,
+            sums_after=sums[:, None] + step,
+            variances_after=np.maximum(0.0, variances[:, None] + change / (count * count)),
+            step=second - old,
+            squares=count * (second * second - old * old),
+            constants=self._constants(),
+            exclusion=self._exclusion(),
+        )
+
+    def _bounds(self, known: _Known) -> columns.Numbers:
+        """What the score is at the least with each of the primaries, whatever the secondary.
+
+        A pair changes a variance by what each node does alone and by a product of their steps, which is small.
+        """
+        sums = known.sums[OF_BOTH, None]
+        alone = (known.squares - (2 * sums + known.step) * known.step).min(axis=1, keepdims=True)
+        near = 2 * np.abs(known.step).max(axis=1, keepdims=True)
+        variances = known.variances_after[:-1].copy()
+        variances[OF_BOTH] += (alone - near * np.abs(known.sums_after[OF_BOTH] - sums)) / (self._count * self._count)
+        found: columns.Numbers = WEIGHTS[:-1] @ np.sqrt(np.maximum(0.0, variances))
+        found += self._least_reserved(known) + sum(known.constants)
+        if self._located:
+            found += self._missed + known.exclusion
+        return found
+
+    def _least_reserved(self, known: _Known) -> float:
+        """What reserved memory costs at the least."""
+        nodes, count, total = self._openings.nodes, self._count, known.sums[RESERVED]
+        old = known.values[RESERVED]
+        least = np.maximum(nodes.reserved, self._reserves) / nodes.t_mem
+        most = (nodes.reserved + self._reserves) / nodes.t_mem
+        new = np.minimum(np.maximum((total - old) / (count - 1), least), most)
+        step = new - old
+        change = count * (new * new - old * old) - (2 * total + step) * step
+        spread = np.sqrt(np.maximum(0.0, known.variances[RESERVED] + change / (count * count)))
+        return float((spread + RESERVED_TOTAL * (total + least - old)).min())
+
+    def _set_wholes(self) -> None:
+        nodes = self._openings.nodes
+        self._whole[ROW["memory"]] = self._whole[ROW["memory_expected"]] = nodes.t_mem
+        self._whole[ROW["reserved"]] = nodes.t_mem
+        self._whole[ROW["vcpus"]] = self._whole[ROW["vcpus_expected"]] = nodes.pcpus
+        disk = np.where(nodes.exclusive, nodes.t_spindles, nodes.t_disk)
+        self._whole[ROW["disk"]] = self._whole[ROW["disk_expected"]] = disk
+        self._whole[ROW["spindles"]] = self._whole[ROW["spindles_expected"]] = nodes.spindle_limit
+
+    def _nothing_there(self) -> Mapping[str, columns.Flags]:
+        """By kind the nodes without any disk or spindles, whose values never change."""
+        found = {}
+        for name in ("disk", "spindles"):
+            none = self._whole[ROW[name]] == 0
+            for row in (name, f"{name}_expected") if none.any() else ():
+                found[row] = none
+                self._whole[ROW[row]][none] = 1.0
+                self._first[ROW[row]][none] = self._second[ROW[row]][none] = 0.0
+        return found
+
+    def _set_steps(self) -> None:
+        nodes, newcomer, size = self._openings.nodes, self._newcomer, self._newcomer.size
+        if newcomer.on_volumes:
+            disk = -np.where(nodes.exclusive, float(size.spindles or 0), float(size.disk))
+            use = np.where(nodes.exclusive, 0.0, float(newcomer.spindle_use))
+            for steps in (self._first, self._second):
+                steps[ROW["disk"]] = steps[ROW["disk_expected"]] = disk
+                steps[ROW["spindles"]] = steps[ROW["spindles_expected"]] = use
+        self._first[ROW["memory"]] = self._first[ROW["memory_expected"]] = -size.memory
+        self._first[ROW["vcpus"]] = self._first[ROW["vcpus_expected"]] = size.vcpus
+        for name, load in zip(columns.LOADS, newcomer.load, strict=True):
+            self._first[ROW[f"{name}_load"]] = load
+        self._second[ROW["disk_load"]] = newcomer.load[columns.DISK]
+
+    def _parts(self) -> columns.Numbers:
+        """What is free or used of each kind on each node now."""
+        nodes = self._openings.nodes
+        parts = np.empty(self._whole.shape)
+        for name in ("memory", "memory_expected", "vcpus", "vcpus_expected", "reserved"):
+            parts[ROW[name]] = getattr(nodes, name)
+        for name, load in zip(columns.LOADS, nodes.load, strict=True):
+            parts[ROW[f"{name}_load"]] = load
+        parts[ROW["disk"]] = np.where(nodes.exclusive, nodes.free_spindles, nodes.disk)
+        parts[ROW["disk_expected"]] = np.where(nodes.exclusive, nodes.free_spindles_expected, nodes.disk_expected)
+        parts[ROW["spindles"]], parts[ROW["spindles_expected"]] = nodes.spindles, nodes.spindles_expected
+        for name, none in self._without.items():
+            parts[ROW[name]][none] = 1.0 if name.startswith("disk") else 0.0
+        return parts
+
+    def _values(self, parts: columns.Numbers) -> columns.Numbers:
+        values: columns.Numbers = parts / self._whole
+        values[ROW["vcpus"]] /= self._openings.nodes.cpu_speed
+        values[ROW["vcpus_expected"]] /= self._openings.nodes.cpu_speed
+        return values
+
+    def _of_pairs(self, known: _Known, primaries: columns.Indices) -> columns.Numbers:
+        after = known.variances_after.take(primaries, axis=1)[:, :, None]
+        spread: dict[str, columns.Numbers] = dict(zip(ALONE, np.sqrt(after[OF_ONE]), strict=True))
+        rows = slice(3 if all(self._twins.values()) else len(BOTH))
+        spread |= dict(zip(BOTH, self._of_both(known, primaries, after[rows], rows), strict=False))
+        spread |= {name: spread[twin] for name, twin in TWINS.items() if self._twins[name]}
+        failing, shared = self._openings.failing, self._openings.shared
+        spread["reserved"], reserved = self._of_reserved(known, primaries)
+        first = primaries[:, None]
+        return self._total(
+            spread,
+            known,
+            failing=failing[first].astype(float) + failing if known.constants[0] else 0.0,
+            location=self._missed[first] + shared[primaries] if self._located else 0.0,
+            exclusion=known.exclusion if isinstance(known.exclusion, float) else known.exclusion[first],
+            reserved=reserved,
+        )
+
+    def _of_both(
+        self, known: _Known, primaries: columns.Indices, after: columns.Numbers, rows: slice
+    ) -> columns.Numbers:
+        """Deviations of kinds that both nodes take, from sums and variances after the primary alone."""
+        step = known.step[rows]
+        change = (2 * known.sums_after[rows].take(primaries, axis=1))[:, :, None] * step[:, None, :]
+        np.subtract(known.squares[rows][:, None, :], change, out=change)
+        change -= (step * step)[:, None, :]
+        change /= self._count * self._count
+        change += after
+        np.maximum(0.0, change, out=change)
+        return np.sqrt(change, out=change)
+
+    def _of_reserved(self, known: _Known, primaries: columns.Indices) -> tuple[columns.Numbers, columns.Numbers]:
+        """Deviation and sum of what is reserved; the only part that depends on the pair and not on its two nodes."""
+        nodes, total = self._openings.nodes, known.sums[RESERVED]
+        old = known.values[RESERVED]
+        new = nodes.peers.take(primaries, axis=1).T + self._reserves
+        np.maximum(new, nodes.reserved, out=new)
+        new /= nodes.t_mem
+        step = new - old
+        change = new * new
+        change -= old * old
+        change *= self._count
+        change -= (2 * total) * step
+        change -= step * step
+        change /= self._count * self._count
+        change += known.variances[RESERVED]
+        np.maximum(0.0, change, out=change)
+        return np.sqrt(change, out=change), total + step
+
+    def _constants(self) -> tuple[float, ...]:
+        """The parts of the score that no place changes: failing nodes, the offline ones (2), tags, locations."""
+        openings, nodes = self._openings, self._openings.nodes
+        return (
+            float((nodes.primaries + nodes.secondaries)[openings.failing].sum()) if openings.failing.any() else 0.0,
+            4 * openings.offline_all,
+            16 * openings.offline_primaries,
+            2 * float(np.maximum(nodes.tags - 1, 0).sum()) if nodes.tags.size else 0.0,
+            float(nodes.location_score.sum()) if self._located else 0.0,
+        )
+
+    def _exclusion(self) -> columns.Numbers | float:
+        """By primary how often an exclusion tag would be at a location again, all instances together."""
+        openings, nodes = self._openings, self._openings.nodes
+        if not nodes.tags.size or not self._located:
+            return 0.0
+        together = nodes.locations.T.astype(float) @ nodes.real_tags
+        known = [openings.tags[tag] for tag in self._newcomer.tags if tag in openings.tags]
+        again = nodes.locations @ (together[:, known] > 0).sum(axis=1, dtype=float)
+        found: columns.Numbers = np.maximum(together - 1, 0).sum() + again
+        return found
+
+    def _total(
+        self,
+        spread: Mapping[str, columns.Numbers],
+        known: _Known,
+        *,
+        failing: columns.Numbers | float,
+        location: columns.Numbers | float,
+        exclusion: columns.Numbers | float,
+        reserved: columns.Numbers,
+    ) -> columns.Numbers:
+        """The weighted sum, its parts in the order of htools; what is nothing for all places is left out."""
+        failed, offline, offline_primaries, tags, located = known.constants
+        halves = {name: 0.5 * spread[name] for name in ("memory", "disk", "vcpus", "spindles")}
+        total = halves["memory"] + halves["disk"]
+        for part in (
+            failed + failing,
+            spread["reserved"],
+            offline,
+            offline_primaries,
+            halves["vcpus"],
+            *(spread[f"{name}_load"] for name in columns.LOADS),
+            tags,
+            halves["spindles"],
+            *(halves[twin] if self._twins[name] else 0.5 * spread[name] for name, twin in TWINS.items()),
+            located + location,
+            exclusion,
+            RESERVED_TOTAL * reserved,
+        ):
+            if not isinstance(part, float) or part:
+                total = total + part
+        return total
 
 
-def of_singles(openings: Openings, newcomer: newcomers.Newcomer, nodes: columns.Indices) -> columns.Numbers:
-    """The score after placing on each of these nodes, without a secondary; O(nodes x online nodes)."""
-    before, after = values_of(openings), _as_primary(openings, newcomer)
-    spread = {}
-    for name, row in ROW.items():
-        tried = np.repeat(before[row][None, :], len(nodes), axis=0)
-        tried[np.arange(len(nodes)), nodes] = after[row][nodes]
-        spread[name] = np.sqrt(measured(tried).variances)
-    counted = _Counted(openings, newcomer)
-    location = openings.nodes.location_score.sum() + openings.missed(newcomer)[nodes]
-    total = _Total(counted.failing + openings.failing[nodes], openings)
-    reserved = np.cumsum(before[ROW["reserved"]])[-1]
-    return total.of(spread, location=location, exclusion=counted.exclusion[nodes], tags=counted.tags, reserved=reserved)
-
-
-def values_of(openings: Openings) -> columns.Numbers:
-    """What the deviations are taken of, by kind and online node."""
-    nodes = openings.nodes
-    values = np.empty((len(DEVIATIONS), len(openings.numbers)))
-    values[ROW["memory"]] = nodes.memory / nodes.t_mem
-    values[ROW["memory_expected"]] = nodes.memory_expected / nodes.t_mem
-    values[ROW["reserved"]] = nodes.reserved / nodes.t_mem
-    values[ROW["vcpus"]] = nodes.vcpus / nodes.pcpus / nodes.cpu_speed
-    values[ROW["vcpus_expected"]] = nodes.vcpus_expected / nodes.pcpus / nodes.cpu_speed
-    values[ROW["cpu_load"] : ROW["net_load"] + 1] = nodes.load
-    values[ROW["disk"]] = free_share(openings, nodes.disk, nodes.free_spindles)
-    values[ROW["disk_expected"]] = free_share(openings, nodes.disk_expected, nodes.free_spindles_expected)
-    values[ROW["spindles"]] = _ratio(nodes.spindles, nodes.spindle_limit, 0.0)
-    values[ROW["spindles_expected"]] = _ratio(nodes.spindles_expected, nodes.spindle_limit, 0.0)
-    return values
-
-
-def measured(values: columns.Numbers) -> Measures:
+def measured(values: columns.Numbers) -> tuple[columns.Numbers, columns.Numbers]:
     """Sums and variances over the last axis, added one after the other."""
     count = values.shape[-1]
     sums = np.cumsum(values, axis=-1)[..., -1]
     centred = values - (sums / count)[..., None]
-    return Measures(values, sums, np.cumsum(centred * centred, axis=-1)[..., -1] / count)
+    return sums, np.cumsum(centred * centred, axis=-1)[..., -1] / count
 
 
-def free_share(openings: Openings, disk: columns.Numbers, spindles: columns.Numbers) -> columns.Numbers:
-    """The free part of each node's disk, of its spindles with exclusive storage; 1 where there is none at all."""
-    nodes = openings.nodes
-    shares = _ratio(disk, nodes.t_disk, 1.0)
-    return np.where(nodes.exclusive, _ratio(spindles, nodes.t_spindles, 1.0), shares) if nodes.exclusive.any() else shares
-
-
-def _ratio(part: columns.Numbers, whole: columns.Numbers, otherwise: float) -> columns.Numbers:
-    found: columns.Numbers = np.divide(part, whole, out=np.full(len(part), otherwise), where=whole != 0)
-    return found
-
-
-def _as_primary(openings: Openings, newcomer: newcomers.Newcomer) -> columns.Numbers:
-    """The values of each node as if the instance were there as primary."""
-    nodes, size = openings.nodes, newcomer.size
-    values = _with_disks(openings, newcomer)
-    values[ROW["memory"]] = (nodes.memory - size.memory) / nodes.t_mem
-    values[ROW["memory_expected"]] = (nodes.memory_expected - size.memory) / nodes.t_mem
-    values[ROW["reserved"]] = nodes.reserved / nodes.t_mem
-    values[ROW["vcpus"]] = (nodes.vcpus + size.vcpus) / nodes.pcpus / nodes.cpu_speed
-    values[ROW["vcpus_expected"]] = (nodes.vcpus_expected + size.vcpus) / nodes.pcpus / nodes.cpu_speed
-    for row, load in enumerate(newcomer.load, start=ROW["cpu_load"]):
-        values[row] = nodes.load[row - ROW["cpu_load"]] + load
-    return values
-
-
-def _with_disks(openings: Openings, newcomer: newcomers.Newcomer) -> columns.Numbers:
-    """The values of each node as if the instance's disks were there; only the rows of disks are filled."""
-    nodes, size = openings.nodes, newcomer.size
-    disk = size.disk * newcomer.on_volumes
-    spindles = (size.spindles or 0) * newcomer.on_volumes
-    use = newcomer.spindle_use * newcomer.on_volumes * ~nodes.exclusive
-    values = np.empty((len(DEVIATIONS), len(openings.numbers)))
-    values[ROW["disk"]] = free_share(openings, nodes.disk - disk, nodes.free_spindles - spindles)
-    values[ROW["disk_expected"]] = free_share(
-        openings, nodes.disk_expected - disk, nodes.free_spindles_expected - spindles
-    )
-    values[ROW["spindles"]] = _ratio(nodes.spindles + use, nodes.spindle_limit, 0.0)
-    values[ROW["spindles_expected"]] = _ratio(nodes.spindles_expected + use, nodes.spindle_limit, 0.0)
-    values[ROW["disk_load"]] = nodes.load[columns.DISK] + newcomer.load[columns.DISK]
-    return values
-
-
-class _Counted:
-    """The parts of the score that are counts: of failing nodes' instances, of tags and of tags at one location."""
-
-    def __init__(self, openings: Openings, newcomer: newcomers.Newcomer) -> None:
-        nodes = openings.nodes
-        self.failing = float((nodes.primaries + nodes.secondaries)[openings.failing].sum())
-        self.tags = float(np.maximum(nodes.tags - 1, 0).sum())
-        together = nodes.locations.T.astype(float) @ nodes.real_tags
-        known = [openings.tags[tag] for tag in newcomer.tags if tag in openings.tags]
-        again = nodes.locations @ (together[:, known] > 0).sum(axis=1, dtype=float)
-        self.exclusion: columns.Numbers = np.maximum(together - 1, 0).sum() + again
-
-
-class _Total:
-    """The weighted sum, its parts in the order of htools."""
-
-    def __init__(self, failing: columns.Numbers, openings: Openings) -> None:
-        self._failing = failing
-        self._openings = openings
-
-    def of(
-        self,
-        spread: dict[str, columns.Numbers],
-        *,
-        location: columns.Numbers,
-        exclusion: columns.Numbers,
-        tags: float,
-        reserved: columns.Numbers,
-    ) -> columns.Numbers:
-        total = 0.5 * spread["memory"] + 0.5 * spread["disk"]
-        total = total + self._failing
-        total += spread["reserved"]
-        total += 4 * self._openings.offline_all
-        total += 16 * self._openings.offline_primaries
-        total += 0.5 * spread["vcpus"]
-        for name in ("cpu_load", "memory_load", "disk_load", "net_load"):
-            total += spread[name]
-        total += 2 * tags
-        for name in ("spindles", "memory_expected", "disk_expected", "vcpus_expected", "spindles_expected"):
-            total += 0.5 * spread[name]
-        total += location
-        total += exclusion
-        total += RESERVED_TOTAL * reserved
-        return total
-
-
-class _Pairs:
-    """One question: the scores of pairs; what depends on one node alone is found once a node."""
-
-    def __init__(
-        self,
-        openings: Openings,
-        newcomer: newcomers.Newcomer,
-        primaries: columns.Indices,
-        secondaries: columns.Indices,
-    ) -> None:
-        self._openings, self._newcomer = openings, newcomer
-        self._primaries, self._secondaries = primaries, secondaries
-        self._before = measured(values_of(openings))
-        self._count = float(len(openings.numbers))
-        self._first = _as_primary(openings, newcomer)
-        self._second = _with_disks(openings, newcomer)
-
-    def total(self) -> columns.Numbers:
-        openings, first, second = self._openings, self._primaries, self._secondaries
-        counted = _Counted(openings, self._newcomer)
-        spread = {name: self._of_primary(name) for name in ("memory", "vcpus", "cpu_load", "memory_load", "net_load")}
-        spread |= {name: self._of_both(name) for name in ("disk", "disk_load", "spindles")}
-        for name in ("memory", "disk", "vcpus", "spindles"):
-            spread[f"{name}_expected"] = self._expected(name, spread[name])
-        spread["reserved"], reserved = self._reserved()
-        location = openings.missed(self._newcomer)[first] + openings.shared[first, second]
-        total = _Total(counted.failing + openings.failing[first] + openings.failing[second], openings)
-        location = openings.nodes.location_score.sum() + location
-        return total.of(
-            spread, location=location, exclusion=counted.exclusion[first], tags=counted.tags, reserved=reserved
-        )
-
-    def _expected(self, name: str, found: columns.Numbers) -> columns.Numbers:
-        """As without forthcoming instances, unless there are some."""
-        if np.array_equal(self._before.values[ROW[name]], self._before.values[ROW[f"{name}_expected"]]):
-            return found
-        name = f"{name}_expected"
-        return self._of_primary(name) if name.startswith(("memory", "vcpus")) else self._of_both(name)
-
-    def _changed(self, row: int) -> tuple[columns.Numbers, columns.Numbers]:
-        """Sum and variance after the primary alone, by node."""
-        old, new = self._before.values[row], self._first[row]
-        total, variance = self._before.sums[row], self._before.variances[row]
-        step = new - old
-        change = (self._count * (new * new - old * old) - 2 * total * step) - step * step
-        return total + step, np.maximum(0.0, variance + change / (self._count * self._count))
-
-    def _of_primary(self, name: str) -> columns.Numbers:
-        _, variance = self._changed(ROW[name])
-        return np.sqrt(variance)[self._primaries]
-
-    def _of_both(self, name: str) -> columns.Numbers:
-        row = ROW[name]
-        total, variance = self._changed(row)
-        old, new = self._before.values[row], self._second[row]
-        step, squares = new - old, self._count * (new * new - old * old)
-        first, second = self._primaries, self._secondaries
-        change = squares[second] - (2 * total)[first] * step[second]
-        change -= (step * step)[second]
-        change /= self._count * self._count
-        change += variance[first]
-        np.maximum(0.0, change, out=change)
-        return np.sqrt(change, out=change)
-
-    def _reserved(self) -> tuple[columns.Numbers, columns.Numbers]:
-        """Deviation and sum of what is reserved; the only part that depends on the pair and not on its two nodes."""
-        nodes, first, second = self._openings.nodes, self._primaries, self._secondaries
-        row = ROW["reserved"]
-        total, variance = self._before.sums[row], self._before.variances[row]
-        old = self._before.values[row][second]
-        new = nodes.peers[second, first] + self._newcomer.size.memory * self._newcomer.reserves
-        np.maximum(new, nodes.reserved[second], out=new)
-        new /= nodes.t_mem[second]
-        step = new - old
-        change = new * new - old * old
-        change *= self._count
-        change -= 2 * total * step
-        change -= step * step
-        change /= self._count * self._count
-        change += variance
-        np.maximum(0.0, change, out=change)
-        return np.sqrt(change, out=change), total + step
+def _last_least(scores: columns.Numbers) -> int:
+    return len(scores) - 1 - int(np.argmin(scores[::-1]))

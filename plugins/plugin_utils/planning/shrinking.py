@@ -52,9 +52,9 @@ def sufficient(obstacles: Obstacles, size: Size, kind: Kind) -> Size | None:
     found: Size | None = size
     while found is not None:
         places = obstacles.places(found)
-        if len(places.primaries):
+        if places:
             return found if getattr(found, FIELDS[kind]) >= 2 * UNITS[kind] else None
-        if not places.barred[tuple(Kind).index(kind)]:
+        if not obstacles.barred(found)[kind]:
             return None
         found = stretch(obstacles, found, kind).beyond
     return None
@@ -69,7 +69,7 @@ def _worth_trying(obstacles: Obstacles, size: Size, kind: Kind) -> bool:
     if getattr(size, FIELDS[kind]) is None:
         return False
     places = obstacles.places(_with(size, kind, UNITS[kind]), any_policy=True)
-    return bool(len(places.primaries))
+    return bool(places)
 
 
 def _next_limit(obstacles: Obstacles, size: Size, kind: Kind) -> int | None:
