@@ -42,13 +42,14 @@ check: setup ## linters and types
 	rm -rf .lab/ansible/collections
 	$(TOOLS) ansible-lint --offline --strict --profile production -q
 
-bench: setup ## what power, an opcode, a round and the queue cost, in ratios
+bench: setup ## what power, an opcode, a round, the queue and planning cost, in ratios
 	PYTHONPATH=. $(BIN)/python tests/bench/power.py
 	PYTHONPATH=. $(BIN)/python tests/bench/emergency.py
 	PYTHONPATH=. $(BIN)/python tests/bench/one_opcode.py
 	PYTHONPATH=. $(BIN)/python tests/bench/round.py
 	PYTHONPATH=. $(BIN)/python tests/bench/configuration.py
 	PYTHONPATH=. $(BIN)/python tests/bench/job_queue.py
+	PYTHONPATH=. $(BIN)/python tests/bench/planner.py
 
 crashtest: setup ## minutes: a lab at work, killed a hundred times, and its disk filled (SEED=… KILLS=…)
 	PYTHONPATH=. $(BIN)/python tests/crash/run.py --seed $(or $(SEED),20261121) --kills $(or $(KILLS),100)
