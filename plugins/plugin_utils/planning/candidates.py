@@ -57,7 +57,7 @@ class Candidates:
     def blocks(self, rows: columns.Indices | None = None) -> Iterator[scan.Block]:
         """Every move of these instances, or of all that are movable, as the state is now."""
         wanted = self.movable() if rows is None else rows
-        if len(self.where.online) < 2 or not len(wanted):  # noqa: PLR2004 - one node is no choice
+        if not len(self.where.online) or not len(wanted):
             return
         look = scan.look(self.state, self.where, self.always, ignore_soft=self.ignore_soft)
         step = max(1, BLOCK // len(self.where.online))

@@ -54,11 +54,11 @@ def loaded(cluster: model.Model) -> model.Model:
 
 
 def exclusive(cluster: model.Model) -> model.Model:
-    """Every other node has exclusive storage, and some instances tell no spindles."""
+    """Every other node has exclusive storage."""
     nodes = (
         replace(one, exclusive_storage=number % 2 == 0, free_spindles=3) for number, one in enumerate(cluster.nodes)
     )
-    found = (replace(one, spindles=None if number % 7 == 0 else 1) for number, one in enumerate(cluster.instances))
+    found = (replace(one, spindles=int(one.template.is_on_volumes)) for one in cluster.instances)
     return replace(cluster, nodes=tuple(nodes), instances=tuple(found))
 
 
