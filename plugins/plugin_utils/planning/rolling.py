@@ -19,7 +19,7 @@ from . import clearing, colouring, node_memory
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .model import Model, Node
+    from .model import Instance, Model, Node
 
 
 class NonRedundant(Enum):
@@ -93,17 +93,26 @@ def _chosen(model: Model, rooms: clearing.Clearing, options: Options) -> list[in
 
 
 def _edges(model: Model, options: Options) -> colouring.Edges:
-    """How many instances join two nodes, and one for nodes that are joined by a secondary of their primaries only."""
-    number = {one.name: index for index, one in enumerate(model.nodes)}
-    count = len(number)
-    pairs = [number[one.primary] * count + number[one.secondary] for one in model.instances if one.secondary]
-    backed = np.bincount(np.array(pairs, dtype=np.int64), minlength=count * count).reshape(count, count)
-    edges: colouring.Edges = backed + backed.T
+    """How many instances join two nodes, and one for nodes that are joined by a secondary of their primaries only.
+
+    One that is not made yet keeps its nodes apart, as hroller has it, but nothing of it moves.
+    """
+    every = _backed(model, [one for one in model.instances if one.secondary])
+    edges: colouring.Edges = every + every.T
     if options.offline_maintenance:
         return edges
     # In single precision the product is a fast one, and counts of this size are exact in it.
-    is_backed = (backed > 0).astype(np.float32)
+    made = _backed(model, [one for one in model.instances if one.secondary and not one.forthcoming]) > 0
+    is_backed = made.astype(np.float32)
     return np.where(edges > 0, edges, is_backed @ is_backed.T > 0)
+
+
+def _backed(model: Model, instances: Sequence[Instance]) -> colouring.Edges:
+    """How many instances have their primary on one node (row) and their secondary on another (column)."""
+    number = {one.name: index for index, one in enumerate(model.nodes)}
+    count = len(number)
+    pairs = [number[one.primary] * count + number[one.secondary] for one in instances]
+    return np.bincount(np.array(pairs, dtype=np.int64), minlength=count * count).reshape(count, count)
 
 
 def _parts(classes: Sequence[Sequence[int]], rooms: clearing.Clearing, options: Options) -> Parts:

@@ -5,11 +5,17 @@ import json
 import re
 from typing import Any
 
+import hypothesis
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import allocator, allocator_json, model
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import (
+    allocator,
+    allocator_json,
+    allocator_requests,
+    model,
+)
 
-from . import requests, small_models
+from . import kinds, requests, small_models
 
 NEW = model.Instance("new1", 512, 148, 2, "running", True, "", tags=("service:a",), spindles=3)
 WANTED = allocator.Wanted(NEW, disks=(10, 10), networks=("net-1",), group="b", only=("node3", "node4"))
@@ -256,3 +262,15 @@ def test_moves_are_jobs_of_opcodes_that_wait_for_the_jobs_they_need() -> None:
             }
         ],
     ]
+
+
+@hypothesis.settings(max_examples=100, deadline=None)
+@hypothesis.given(kinds.clusters())
+def test_any_cluster_comes_through_the_protocol_but_for_what_it_has_no_word_for(cluster: model.Model) -> None:
+    found, _ = allocator_json.read(allocator_requests.write(cluster, allocator.MultiAllocate(())))
+    nodes = [dataclasses.replace(one, master=False) for one in cluster.nodes if not one.offline]
+    assert [one for one in found.nodes if not one.offline] == nodes
+    assert [one.name for one in found.nodes] == [one.name for one in cluster.nodes]
+    instances = tuple(dataclasses.replace(one, auto_balance=True, load=model.Load()) for one in cluster.instances)
+    assert found.instances == instances
+    assert (found.groups, found.tags, found.policy) == (cluster.groups, cluster.tags, cluster.policy)

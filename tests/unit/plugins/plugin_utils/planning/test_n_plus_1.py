@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import hypothesis
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import n_plus_1
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import model, n_plus_1, node_memory
+from hypothesis import strategies as st
 
-from . import small_models
+from . import kinds, small_models
 
 STARTS, NO_ROOM, NO_COPY = n_plus_1.Fate.STARTS, n_plus_1.Fate.NO_ROOM, n_plus_1.Fate.NO_COPY
 UNMIRRORED, NOT_RUNNING = n_plus_1.Fate.UNMIRRORED, n_plus_1.Fate.NOT_RUNNING
@@ -123,3 +125,47 @@ def test_only_who_runs_starts_and_who_need_not_comes_last() -> None:
 def test_a_node_that_is_not_there_is_named() -> None:
     with pytest.raises(errors.NotFound, match="there is no node 'node9'"):
         n_plus_1.what_if(small_models.make(PAIRS), failed=["node9"])
+
+
+@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.given(kinds.clusters(), st.data())
+def test_each_instance_of_failed_nodes_has_one_fate_and_those_that_start_have_room(
+    cluster: model.Model, data: st.DataObject
+) -> None:
+    names = [node.name for node in cluster.nodes]
+    failed = data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
+    failure = n_plus_1.what_if(cluster, failed=failed)
+    there = [one for one in cluster.instances if not one.forthcoming and {one.primary, one.secondary} & set(failed)]
+    assert [one.instance for one in failure.outcomes] == [one.name for one in there]
+    free = node_memory.free(cluster)
+    serving = {node.name for node in cluster.nodes if node_memory.takes_instances(node)} - set(failed)
+    for one, outcome in zip(there, failure.outcomes, strict=True):
+        if outcome.fate is STARTS:
+            assert outcome.node in serving
+            assert one.secondary in {"", outcome.node}
+            free[outcome.node] -= one.memory
+            assert free[outcome.node] > 0
+        assert (outcome.fate is UNMIRRORED) == (one.primary not in failed)
+    for short in failure.shortages:
+        assert short.missing > 0
+
+
+@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.given(kinds.clusters())
+def test_who_is_short_is_who_has_less_free_than_another_nodes_pairs_need(cluster: model.Model) -> None:
+    free = node_memory.free(cluster)
+    serving = {node.name for node in cluster.nodes if node_memory.takes_instances(node)}
+    expected: dict[tuple[str, str], int] = {}
+    for one in cluster.instances:
+        if one.reserves_memory and one.primary in serving and one.secondary in serving:
+            key = (one.primary, one.secondary)
+            expected[key] = expected.get(key, 0) + one.memory
+    short = {key for key, needed in expected.items() if needed >= free[key[1]]}
+    pairs = {one.name for one in cluster.instances if one.secondary}
+    found = {
+        (failure.nodes[0], one.node)
+        for failure in n_plus_1.not_survived(cluster)
+        for one in failure.lost
+        if one.instance in pairs and one.fate is NO_ROOM
+    }
+    assert found == short

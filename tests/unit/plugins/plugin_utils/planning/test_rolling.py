@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import hypothesis
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import clearing, rolling
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import clearing, model, node_memory, rolling
+from hypothesis import strategies as st
 
 from tests import generated_clusters
 
-from . import small_models
+from . import kinds, small_models
 
 NODES = "\n".join(f"node{number} 4096" for number in range(1, 5))
 ALL = rolling.Options()
@@ -119,3 +121,38 @@ def test_a_node_that_could_not_be_emptied_takes_no_room_of_those_that_can() -> N
     plan = rolling.plan(small_models.make(text))
     assert [(refusal.node, refusal.instance) for refusal in plan.refused] == [("node1", "lone1")]
     assert [step.moves for step in plan.steps if "node3" in step.nodes] == [(clearing.Move("lone3", "node2"),)]
+
+
+@hypothesis.settings(max_examples=150, deadline=None)
+@hypothesis.given(kinds.clusters(), st.booleans())
+def test_in_each_step_a_node_of_each_pair_stays_and_all_that_moves_has_room(
+    cluster: model.Model, offline_maintenance: bool
+) -> None:
+    plan = rolling.plan(cluster, options=rolling.Options(offline_maintenance=offline_maintenance))
+    named = [node for step in plan.steps for node in step.nodes] + [one.node for one in plan.refused]
+    assert sorted(named) == sorted(node.name for node in cluster.nodes if node_memory.takes_instances(node))
+    made = [one for one in cluster.instances if not one.forthcoming]
+    for step in plan.steps:
+        away = set(step.nodes)
+        pairs = [one for one in made if one.secondary]
+        assert not any({one.primary, one.secondary} <= away for one in pairs)
+        if not offline_maintenance:
+            backed = {(one.primary, one.secondary) for one in pairs if one.primary in away}
+            assert len(backed) == len({secondary for _, secondary in backed})
+        _check_moves(cluster, step, away)
+
+
+def _check_moves(cluster: model.Model, step: rolling.Step, away: set[str]) -> None:
+    to = {move.instance: move.node for move in step.moves}
+    alone = [one for one in cluster.instances if not one.secondary and not one.forthcoming]
+    assert set(to) == {one.name for one in alone if one.primary in away}
+    groups = {node.name: node.group for node in cluster.nodes}
+    memory, disk = node_memory.free(cluster), {node.name: node.f_disk for node in cluster.nodes}
+    for one in (one for one in alone if one.name in to):
+        node = to[one.name]
+        assert node not in away
+        assert groups[node] == groups[one.primary]
+        memory[node] -= one.memory * one.takes_memory
+        disk[node] -= one.disk * one.template.is_on_volumes
+        assert memory[node] > 0
+        assert disk[node] > 0 or not one.template.is_on_volumes
