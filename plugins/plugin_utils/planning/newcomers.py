@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from . import model
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Load = tuple[float, float, float, float]
 
@@ -39,14 +35,15 @@ class Size:
 class Newcomer:
     """A running instance that is nowhere yet.
 
-    spindle_use: what it adds to a node's spindles where storage is shared; reserves: whether its secondary keeps memory
-    for it (auto_balance); tags: its exclusion tags; desired: the locations it wants.
+    spindle_use: what it adds to a node's spindles where storage is shared; disks: their sizes in MiB, one disk of the
+    whole size without; reserves: whether its secondary keeps memory for it (auto_balance); tags: its exclusion tags;
+    desired: the locations it wants.
     """
 
     size: Size
     template: model.Template
     spindle_use: int = 1
-    disks: int = 1
+    disks: tuple[int, ...] | None = None
     reserves: bool = True
     tags: tuple[str, ...] = ()
     desired: frozenset[str] = frozenset()
@@ -64,7 +61,7 @@ def misfit(newcomer: Newcomer, policy: model.Policy, *, exclusive: bool) -> Kind
     `exclusive`: on nodes with exclusive storage the spindles count instead of the spindle use.
     """
     found = [
-        _smaller(newcomer, least, exclusive=exclusive) or _larger(newcomer, most, exclusive=exclusive)
+        _beyond(newcomer, least, -1, exclusive=exclusive) or _beyond(newcomer, most, 1, exclusive=exclusive)
         for least, most in policy.bounds
     ]
     if found and None not in found:
@@ -72,35 +69,16 @@ def misfit(newcomer: Newcomer, policy: model.Policy, *, exclusive: bool) -> Kind
     return None if newcomer.template in policy.templates else Kind.DISK
 
 
-def _smaller(newcomer: Newcomer, least: model.Spec, *, exclusive: bool) -> Kind | None:
-    wanted, allowed = _sizes(newcomer, least, exclusive=exclusive)
-    return next((kind for kind, value in wanted.items() if value is None or value < allowed[kind]), None)
-
-
-def _larger(newcomer: Newcomer, most: model.Spec, *, exclusive: bool) -> Kind | None:
-    wanted, allowed = _sizes(newcomer, most, exclusive=exclusive)
-    return next((kind for kind, value in wanted.items() if value is None or value > allowed[kind]), None)
-
-
-def _sizes(
-    newcomer: Newcomer, bound: model.Spec, *, exclusive: bool
-) -> tuple[Mapping[Kind, int | None], Mapping[Kind, int]]:
-    """Both sides by kind, in the order in which they are compared."""
+def _beyond(newcomer: Newcomer, bound: model.Spec, sign: int, *, exclusive: bool) -> Kind | None:
+    """The first thing that is less (-1) or more (1) than a bound allows."""
     size = newcomer.size
-    wanted = {
-        Kind.MEMORY: size.memory,
-        Kind.DISK: size.disk,
-        Kind.VCPUS: size.vcpus,
-        Kind.SPINDLES: size.spindles if exclusive else newcomer.spindle_use,
-        Kind.DISKS: newcomer.disks,
-    }
-    if newcomer.template is model.Template.DISKLESS:
-        del wanted[Kind.DISKS]
-    allowed = {
-        Kind.MEMORY: bound.memory,
-        Kind.DISK: bound.disk,
-        Kind.VCPUS: bound.vcpus,
-        Kind.SPINDLES: bound.spindle_use,
-        Kind.DISKS: bound.disks,
-    }
-    return wanted, allowed
+    disks = (size.disk,) if newcomer.disks is None else newcomer.disks
+    spindles = size.spindles if exclusive else newcomer.spindle_use
+    compared = (
+        (Kind.MEMORY, size.memory * sign > bound.memory * sign),
+        (Kind.DISK, any(disk * sign > bound.disk * sign for disk in disks)),
+        (Kind.VCPUS, size.vcpus * sign > bound.vcpus * sign),
+        (Kind.SPINDLES, spindles is None or spindles * sign > bound.spindle_use * sign),
+        (Kind.DISKS, newcomer.template is not model.Template.DISKLESS and len(disks) * sign > bound.disks * sign),
+    )
+    return next((kind for kind, beyond in compared if beyond), None)

@@ -143,7 +143,7 @@ class Obstacles:
             self._bar_disks(found, size, self.disk_expected, nodes.free_spindles_expected, self._busy_expected)
             found[size.memory > self.memory_expected] = MEMORY
         if self.newcomer.tags:
-            found[self._conflicting()] = TAGS
+            found[self.conflicting()] = TAGS
         found[self._crowded(nodes.vcpus + size.vcpus)] = VCPUS
         found[size.memory > self.memory_kept] = MEMORY
         self._bar_disks(found, size, self.disk, nodes.free_spindles, self._busy)
@@ -187,10 +187,10 @@ class Obstacles:
         found[size.disk > limit] = DISK
 
     def _crowded(self, vcpus: columns.Numbers) -> columns.Flags:
-        crowded: columns.Flags = np.greater(vcpus / self.openings.nodes.pcpus, self.openings.nodes.vcpu_ratio)
+        crowded: columns.Flags = np.asarray(vcpus / self.openings.nodes.pcpus > self.openings.nodes.vcpu_ratio)
         return crowded
 
-    def _conflicting(self) -> columns.Flags:
+    def conflicting(self) -> columns.Flags:
+        """By node whether an instance with the same exclusion tag is primary there."""
         known = [self.openings.tags[tag] for tag in self.newcomer.tags if tag in self.openings.tags]
-        conflicts: columns.Flags = (self.openings.nodes.tags[:, known] > 0).any(axis=1)
-        return conflicts
+        return np.asarray((self.openings.nodes.tags[:, known] > 0).any(axis=1))

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from . import allocator
+from . import allocation, allocator
 
 
 def make() -> allocator.Own:
     """The allocator."""
-    return allocator.Own({})
+    return allocator.Own(
+        {
+            allocator.Allocate: allocation.allocate,
+            allocator.MultiAllocate: allocation.multi_allocate,
+            allocator.AllocateSecondary: allocation.allocate_secondary,
+        }
+    )
