@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TypeVar
+
+Node = TypeVar("Node")
+"""The index of a node, or an array of them."""
 
 
 class Action(Enum):
@@ -15,7 +19,7 @@ class Action(Enum):
     FAILOVER_AND_REPLACE = "f r:{}"
     FAILOVER_TO_ANY = "fa:{}"
 
-    def placed(self, primary: int, secondary: int, target: int) -> tuple[int, int]:
+    def placed(self, primary: Node, secondary: Node, target: Node) -> tuple[Node, Node]:
         """The nodes after the action of an instance that is on these; `target` is the new one."""
         return {
             Action.FAILOVER: (secondary, primary),

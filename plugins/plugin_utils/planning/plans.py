@@ -93,15 +93,27 @@ class Plan:
         return found
 
 
-def ordered(state: State, wanted: Mapping[int, Place]) -> Plan:
+def ordered(state: State, wanted: Mapping[int, Place], *, most: int | None = None) -> Plan:
     """A plan for instances (index) to get to their places; the state is moved along and ends as the plan promises.
 
-    Of the moves that are possible the one that can start first is next, the longer before the shorter. One that is
-    possible at no time stays where it is, and says why. With M moves it costs O(M log M) and, where moves wait for
-    room, as many tries more as moves end at their nodes.
+    Of the moves that are possible the one that can start first is next, the longer before the shorter, until there are
+    `most`. One that is possible at no time stays where it is, and says why. With M moves it costs O(M log M) and, where
+    moves wait for room, as many tries more as moves end at their nodes.
     """
-    changes = [_change(state, instance, place) for instance, place in wanted.items()]
-    return _Order(state, [change for change in changes if change.places]).run()
+    changes = [_change(state, instance, path(state, instance, place)) for instance, place in wanted.items()]
+    return _Order(state, [change for change in changes if change.places]).run(most)
+
+
+def followed(state: State, steps: Iterable[tuple[int, Place]]) -> Plan:
+    """The plan of moves whose order is given, each possible after those before it; the state is moved along."""
+    order = _Order(state, ())
+    for instance, place in steps:
+        held = state.instances
+        here = (int(held.primary[instance]), int(held.secondary[instance]))
+        change = _change(state, instance, _way(here, place) if held.mirrored[instance] else [place])
+        state.move(instance, primary=place[0], secondary=place[1])
+        order.note(change)
+    return Plan(tuple(order.moves))
 
 
 def path(state: State, instance: int, place: Place) -> list[Place]:
@@ -180,9 +192,8 @@ class _Change:
         return sum(step.mib / RATE + OVERHEAD for step in self.steps)
 
 
-def _change(state: State, instance: int, place: Place) -> _Change:
+def _change(state: State, instance: int, places: list[Place]) -> _Change:
     held = state.instances
-    places = path(state, instance, place)
     nodes = {int(held.primary[instance]), int(held.secondary[instance]), *(node for one in places for node in one)}
     return _Change(instance, places, _steps(state, instance, places), frozenset(nodes - {NOWHERE}))
 
@@ -196,24 +207,24 @@ class _Order:
         self._last: dict[int, Move] = {}
         self._queue: list[tuple[float, float, int, _Change]] = []
         self._stuck: list[tuple[_Change, str]] = []
-        self._moves: list[Move] = []
+        self.moves: list[Move] = []
         for change in changes:
             self._enqueue(change)
 
-    def run(self) -> Plan:
+    def run(self, most: int | None) -> Plan:
         """Take change after change, as early as its nodes allow."""
-        while self._queue:
+        while self._queue and (most is None or len(self.moves) < most):
             start, _, _, change = heapq.heappop(self._queue)
             if self._start(change) > start:
                 self._enqueue(change)
             elif why := walk(self._state, change.instance, change.places):
                 self._stuck.append((change, why))
             else:
-                self._note(change)
+                self.note(change)
                 self._free(change.nodes)
         names = self._state.instances.names
         kept = sorted((change.instance, why) for change, why in self._stuck)
-        return Plan(tuple(self._moves), tuple((names[instance], why) for instance, why in kept))
+        return Plan(tuple(self.moves), tuple((names[instance], why) for instance, why in kept))
 
     def _enqueue(self, change: _Change) -> None:
         heapq.heappush(self._queue, (self._start(change), -change.seconds, change.instance, change))
@@ -221,7 +232,8 @@ class _Order:
     def _start(self, change: _Change) -> float:
         return max(self._free_at.get(node, 0.0) for node in change.nodes)
 
-    def _note(self, change: _Change) -> None:
+    def note(self, change: _Change) -> None:
+        """Put a change that is done behind all others at its nodes."""
         before = {self._last[node].instance: self._last[node] for node in change.nodes if node in self._last}
         move = Move(
             instance=self._state.instances.names[change.instance],
@@ -231,7 +243,7 @@ class _Order:
             start=self._start(change),
             seconds=change.seconds,
         )
-        self._moves.append(move)
+        self.moves.append(move)
         for node in change.nodes:
             self._free_at[node], self._last[node] = move.start + move.seconds, move
 
