@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from . import obstacles, openings, placed_scores, shrinking
 
 if TYPE_CHECKING:
@@ -30,7 +32,8 @@ class Tier:
 class Filling:
     """A cluster that is being filled with new instances of one kind.
 
-    allowed: the nodes (of the state) that take some; spare: disk (MiB) that stays free by node (of the state).
+    policies: by the group's index, their CPU ratio counts; allowed: the nodes (of the state) that take some; spare:
+    disk (MiB) that stays free, by node of the state.
     """
 
     def __init__(
@@ -45,6 +48,8 @@ class Filling:
         self.openings = openings.of(state)
         if spare is not None:
             self.openings.spare = spare[self.openings.numbers]
+        ratios = np.array([policy.vcpu_ratio for policy in policies])
+        self.openings.nodes.vcpu_ratio = ratios[self.openings.nodes.group]
         here = allowed[self.openings.numbers]
         self._newcomer = newcomer
         self._obstacles = obstacles.Obstacles(

@@ -117,9 +117,9 @@ class Obstacles:
 
     def _find_limits(self) -> None:
         """The largest memory and disk that each node takes, MiB."""
-        nodes, failing, spare = self.openings.nodes, self.openings.failing, self.openings.spare
+        nodes, short, spare = self.openings.nodes, self.openings.short, self.openings.spare
         self.memory = nodes.memory - 1
-        self.memory_kept = np.where(failing, np.inf, nodes.memory - nodes.reserved - 1)
+        self.memory_kept = np.where(short, np.inf, nodes.memory - nodes.reserved - 1)
         self.disk = nodes.disk - np.maximum(1, spare)
         self._busy = nodes.spindles + self._use > nodes.spindle_limit
         self.memory_expected, self.disk_expected, self._busy_expected = self.memory, self.disk, self._busy
@@ -132,7 +132,7 @@ class Obstacles:
         """The largest memory of an instance of each primary (rows) that may start on each secondary (columns)."""
         nodes = self.openings.nodes
         kept = nodes.memory[secondaries] - nodes.peers.T[:, secondaries] - 1
-        self.copies[:, secondaries] = np.where(self.openings.failing[secondaries], np.inf, kept)
+        self.copies[:, secondaries] = np.where(self.openings.short[secondaries], np.inf, kept)
 
     def _of_primaries(self, size: Size, *, any_policy: bool = False) -> Codes:
         """By node what bars an instance from running there; the first obstacle is written last."""

@@ -27,7 +27,8 @@ BY_PAIR = ("peers", "receives")
 class Openings:
     """The columns of the online nodes, a copy that changes with each instance taken in.
 
-    failing: nodes that already have no more memory than what may start there; spare: disk (MiB) that stays free;
+    failing: nodes that already have no more memory than what may start there; short: those that have less, and may get
+    less still; spare: disk (MiB) that stays free;
     offline_all, offline_primaries: instances on offline nodes (both roles, primaries), which nothing here changes.
     """
 
@@ -37,6 +38,7 @@ class Openings:
     tags: dict[str, int]
     locations: Mapping[str, int]
     failing: columns.Flags
+    short: columns.Flags
     spare: columns.Numbers
     offline_all: float
     offline_primaries: float
@@ -110,6 +112,7 @@ def of(state: State) -> Openings:
         tags={tag: number for number, tag in enumerate(state.tags)},
         locations={tag: number for number, tag in enumerate(state.locations)},
         failing=(nodes.memory <= nodes.reserved)[online],
+        short=(nodes.memory < nodes.reserved)[online],
         spare=np.zeros(len(online)),
         offline_all=float((nodes.primaries + nodes.secondaries)[held].sum()),
         offline_primaries=float(nodes.primaries[held].sum()),
