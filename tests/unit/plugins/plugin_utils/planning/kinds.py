@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import model
 from hypothesis import strategies as st
 
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import model
 from tests import generated_clusters
 
 MIGRATION = ("htools:migration:kernel", "htools:allowmigration:kernel:1::kernel:2")
