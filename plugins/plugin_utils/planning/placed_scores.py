@@ -32,8 +32,8 @@ ROW = {name: number for number, name in enumerate(ROWS)}
 WEIGHTS = np.array([1.0 if name.endswith("_load") or name == "reserved" else 0.5 for name in ROWS])
 OF_BOTH, OF_ONE, RESERVED = slice(len(BOTH)), slice(len(BOTH), len(ROWS) - 1), ROW["reserved"]
 RESERVED_TOTAL = 0.25
-MARGIN = 1e-9
-"""How much of a score roundings can be."""
+MARGIN = 1e-6
+"""How much of a score roundings can be: the root of a variance that is nearly 0 shows the last bits of large sums."""
 TRIED = 8
 """How many of the most promising primaries are looked at first; mostly no other is."""
 
