@@ -75,7 +75,7 @@ def _group(number: int) -> str:
 
 def _node(number: int, chance: random.Random, *, nodes: int, groups: int, offline: int, locations: bool) -> model.Node:
     size = 2 if chance.random() < 0.3 else 1
-    memory, disk = size * 131072, size * 2097152
+    memory, disk = size * 131072, size * 4194304
     racks = (f"rack:{number % max(2, nodes // 5)}",) if locations else ()
     return model.Node(
         name=f"node-{number + 1:04d}",

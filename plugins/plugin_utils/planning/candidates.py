@@ -54,21 +54,21 @@ class Candidates:
         both = inside[held.primary] & (alone | inside[held.secondary]) & (alone != held.mirrored)
         return np.flatnonzero(held.movable & held.balanced & both)
 
-    def blocks(self, rows: columns.Indices | None = None) -> Iterator[scan.Block]:
-        """Every move of these instances, or of all that are movable, as the state is now."""
+    def blocks(self, rows: columns.Indices | None = None, *, score: float | None = None) -> Iterator[scan.Block]:
+        """Every move of these instances, or of all that are movable; `score` is the state's as it is, if known."""
         wanted = self.movable() if rows is None else rows
         if not len(self.where.online) or not len(wanted):
             return
-        look = scan.look(self.state, self.where, self.always, ignore_soft=self.ignore_soft)
+        look = scan.look(self.state, self.where, self.always, ignore_soft=self.ignore_soft, score=score)
         step = max(1, BLOCK // len(self.where.online))
         for start in range(0, len(wanted), step):
             yield look.block(wanted[start : start + step])
 
-    def best(self, *, below: float, within: float, rows: columns.Indices | None = None) -> list[Move]:
+    def best(self, *, below: float, within: float, score: float | None = None) -> list[Move]:
         """The moves to less than `below` whose score is the least, or at most `within` more; in hbal's order."""
         found: list[Move] = []
         limit = below
-        for block in self.blocks(rows):
+        for block in self.blocks(score=score):
             least = min(block.failover.min(), block.moved.min())
             limit = min(limit, least + within)
             if least <= limit:

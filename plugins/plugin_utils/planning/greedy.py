@@ -68,7 +68,7 @@ def balance(state: states.State, *, group: str | None = None, rules: Rules = Rul
 def _best(moves: candidates.Candidates, score: float) -> candidates.Move | None:
     """The move to the least score below this one, with that score exactly."""
     best: candidates.Move | None = None
-    for move in moves.best(below=score + NEARLY, within=NEARLY):
+    for move in moves.best(below=score + NEARLY, within=NEARLY, score=score):
         undo = moves.state.move(move.instance, primary=move.primary, secondary=move.secondary)
         after = scoring.score(moves.state, moves.where)
         moves.state.undo(undo)

@@ -144,10 +144,16 @@ def fixed(state: states.State, where: scoring.Scope) -> Fixed:
     return Fixed(spreads.of(state, where), fitting.needs(state))
 
 
-def look(state: states.State, where: scoring.Scope, always: Fixed, *, ignore_soft: bool = False) -> Look:
-    """The state as it is now; O(nodes^2 + instances)."""
-    values = dict(zip(scoring.SPREADS, scoring.spreads(state.nodes), strict=True))
-    now = [spreads.now(one, values[one.names[0]], where) for one in always.spreads]
+def look(
+    state: states.State,
+    where: scoring.Scope,
+    always: Fixed,
+    *,
+    ignore_soft: bool = False,
+    score: float | None = None,
+) -> Look:
+    """The state as it is now, with its score if that is known; O(nodes^2 + instances)."""
+    now = spreads.now(always.spreads, state.nodes, where)
     counts = counted.now(state, where)
     reserved = reserving.now(state, where)
     known = reserved.now + _total(now)
@@ -161,7 +167,7 @@ def look(state: states.State, where: scoring.Scope, always: Fixed, *, ignore_sof
         tallies.of(counts, ignore_soft=ignore_soft),
         refusals.Checks(state, where.online, fitting.of(state, always.needs), ignore_soft),
         ignore_soft,
-        base=scoring.score(state, where) - known,
+        base=(scoring.score(state, where) if score is None else score) - known,
     )
 
 

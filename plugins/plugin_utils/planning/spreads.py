@@ -8,6 +8,7 @@ all targets that is a product of four numbers of the instance and four of the ta
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,11 @@ class Column:
     amounts: columns.Numbers
     kind: columns.Indices
     scale: columns.Numbers
+
+    @functools.cached_property
+    def largest(self) -> float:
+        """The most that one instance can change a node's value."""
+        return float(np.abs(self.amounts).max(initial=0.0) * self.scale.max(initial=0.0))
 
 
 def of(state: states.State, where: scoring.Scope) -> list[Column]:
@@ -124,17 +130,17 @@ class Spread:
         leaving = self._added(rows, source, -1.0)
         fixed = self.variance + leaving * (2 * self.values[source] + leaving) / count - (leaving / count) ** 2
         scale = column.scale[online]
-        targets = np.stack((
-            np.ones(count),
-            scale * scale * (1 / count - 1 / count**2),
-            2 / count * scale * self.values[online],
-            -2 / count**2 * scale,
-        ))  # fmt: skip
+        targets = np.empty((4, count))
+        targets[0] = 1.0
+        targets[1] = scale * scale * (1 / count - 1 / count**2)
+        targets[2] = 2 / count * scale * self.values[online]
+        targets[3] = -2 / count**2 * scale
         found = np.empty((len(rows), count))
         for kind in range(len(column.amounts)):
             there = column.kind[online] == kind
             amounts = column.amounts[kind, rows]
-            own = np.stack((fixed, amounts * amounts, amounts, amounts * leaving), axis=1)
+            own = np.empty((len(rows), 4))
+            own[:, 0], own[:, 1], own[:, 2], own[:, 3] = fixed, amounts * amounts, amounts, amounts * leaving
             if there.all():
                 np.matmul(own, targets, out=found)
             elif there.any():
@@ -186,11 +192,18 @@ def variance(values: columns.Numbers) -> columns.Numbers:
     return np.asarray((centred * centred).mean(axis=-1))
 
 
-def now(column: Column, values: columns.Numbers, where: scoring.Scope) -> Spread:
-    """A column with the values (N) that `scoring.spreads` gives for it now."""
+def now(found: list[Column], nodes: columns.Nodes, where: scoring.Scope) -> list[Spread]:
+    """The columns with the values that nodes have now."""
+    values = scoring.spreads(nodes)[[scoring.SPREADS.index(one.names[0]) for one in found]]
     online = where.online
-    centred = np.zeros(len(values))
-    centred[online] = values[online] - values[online].mean()
-    centred[online] -= centred[online].mean()
-    size = np.abs(centred).max(initial=0.0) + np.abs(column.amounts).max(initial=0.0) * column.scale.max(initial=0.0)
-    return Spread(column, online, centred, float((centred[online] ** 2).mean()), float((TINY * size) ** 2))
+    counted = values[:, online]
+    counted -= np.add.reduce(counted, axis=1, keepdims=True) / len(online)
+    counted -= np.add.reduce(counted, axis=1, keepdims=True) / len(online)
+    centred = np.zeros_like(values)
+    centred[:, online] = counted
+    least = (TINY * (np.abs(counted).max(axis=1) + [one.largest for one in found])) ** 2
+    squares = np.add.reduce(counted * counted, axis=1) / len(online)
+    return [
+        Spread(one, online, mine, float(variance), float(limit))
+        for one, mine, variance, limit in zip(found, centred, squares, least, strict=True)
+    ]
