@@ -1,8 +1,9 @@
 """Ganeti's allocator protocol, version 2, from the allocator's side: a request to read, an answer to write.
 
 Source: Ganeti's documentation of its allocators, and hail, whose rules stand where that is silent: a node that is
-offline or not vm_capable comes without numbers, one that is drained takes nothing, and of KVM nodes, which report as
-their own what their instances take, 4096 MiB count as their own. All amounts are MiB.
+offline or not vm_capable comes without numbers, one that is drained takes nothing, the groups' policies count and not
+the cluster's, and of KVM nodes, which report as their own what their instances take, 4096 MiB count as their own. All
+amounts are MiB.
 """
 
 from __future__ import annotations
@@ -50,13 +51,11 @@ def _model(whole: Field) -> model.Model:
     is_kvm = hypervisors[:1] == (KVM,)
     nodes = tuple(_node(name, one, uuids, is_kvm=is_kvm) for name, one in whole.get("nodes").items())
     names = {one.name for one in nodes}
-    policy = whole.find("ipolicy")
     return model.Model(
         groups=groups,
         nodes=nodes,
         instances=tuple(_placed(name, one, names) for name, one in whole.get("instances").items()),
         tags=whole.get("cluster_tags").texts(),
-        policy=model.Policy() if policy is None else allocator_policies.read(policy),
     )
 
 

@@ -186,6 +186,12 @@ def test_a_new_instance_that_cannot_be_is_refused(key: str, value: Any, expected
         _read(document)
 
 
+def test_the_clusters_policy_is_not_looked_at() -> None:
+    document = requests.document(EVACUATE)
+    document["ipolicy"] = {"of": "another time"}
+    assert _read(document)[1] == EVACUATE
+
+
 def test_a_version_that_is_not_given_is_not_asked_for() -> None:
     document = requests.document(EVACUATE)
     del document["version"]
@@ -273,4 +279,4 @@ def test_any_cluster_comes_through_the_protocol_but_for_what_it_has_no_word_for(
     assert [one.name for one in found.nodes] == [one.name for one in cluster.nodes]
     instances = tuple(dataclasses.replace(one, auto_balance=True, load=model.Load()) for one in cluster.instances)
     assert found.instances == instances
-    assert (found.groups, found.tags, found.policy) == (cluster.groups, cluster.tags, cluster.policy)
+    assert (found.groups, found.tags) == (cluster.groups, cluster.tags)
