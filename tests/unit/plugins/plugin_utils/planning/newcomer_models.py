@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypothesis import strategies as st
-
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import allocator, model
+from hypothesis import strategies as st
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,9 +26,18 @@ def new(
     tags: tuple[str, ...] = (),
 ) -> model.Instance:
     return model.Instance(
-        name, memory, disk, vcpus, "running", auto_balance=True, primary=primary, secondary=secondary, template=template,
-        tags=tags, spindles=1,
-    )  # fmt: skip
+        name=name,
+        memory=memory,
+        disk=disk,
+        vcpus=vcpus,
+        status="running",
+        auto_balance=True,
+        primary=primary,
+        secondary=secondary,
+        template=template,
+        tags=tags,
+        spindles=1,
+    )
 
 
 @st.composite

@@ -6,9 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import (
     allocation,
     allocator,
@@ -19,6 +16,9 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import 
     placed_scores,
     state,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from tests import generated_clusters
 
 from . import kinds, newcomer_models
@@ -52,7 +52,7 @@ def test_the_score_of_a_place_is_that_of_the_cluster_with_the_instance_there(
 
 
 def _score(cluster: model.Model, one: model.Instance, there: openings.Openings) -> float:
-    """The whole score, but for N+1 that fails and exclusion tags that meet because of the instance: no place does that."""
+    """The whole score, but for what no place does: a node comes to fail N+1, exclusion tags meet."""
     after = newcomer_models.added(cluster, one)
     found = oracle.components(after)
     now = state.of(after).nodes
