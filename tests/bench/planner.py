@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import model
 
 HTOOLS = Path("/usr/lib/ganeti/3.0/usr/bin")
-ROLLING_SIZES = ((20, 200), (80, 1000), (200, 2900))
+ROLLING_SIZES = ((20, 200), (80, 1000), (200, 4000))
 ROLLING_RATIO = 100
 Found = TypeVar("Found")
 

@@ -71,17 +71,17 @@ class Failure:
 
 
 def not_survived(model: Model) -> tuple[Failure, ...]:
-    """Each node in service whose failure loses an instance; O(nodes * shared instances + instances).
+    """Each node whose failure loses an instance; O(nodes * shared instances + instances).
 
-    As N+1 counts, a stopped instance needs its memory too, but not one that is ADMIN_offline or without auto balance.
+    One that is offline counts too: it may only be drained, and else what it holds waits for a place all the same. As
+    N+1 counts, a stopped instance needs its memory too, but not one that is ADMIN_offline or without auto balance.
     """
     survey = _Survey(model)
     found = []
     for node in model.nodes:
-        if node_memory.takes_instances(node):
-            failure = survey.failure((node.name,), counts=lambda one: one.reserves_memory)
-            if failure.lost:
-                found.append(failure)
+        failure = survey.failure((node.name,), counts=lambda one: one.reserves_memory)
+        if failure.lost:
+            found.append(failure)
     return tuple(found)
 
 

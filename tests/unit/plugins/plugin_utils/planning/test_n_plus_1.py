@@ -122,6 +122,11 @@ def test_only_who_runs_starts_and_who_need_not_comes_last() -> None:
     }
 
 
+def test_what_an_offline_node_holds_needs_its_room_too() -> None:
+    text = PAIRS.replace("own3 1000", "own3 2024").replace("node1 10240", "node1 10240 offline")
+    assert _short(text)[("node1",)] == [("node3", 7168, 6168, 1001)]
+
+
 def test_a_node_that_is_not_there_is_named() -> None:
     with pytest.raises(errors.NotFound, match="there is no node 'node9'"):
         n_plus_1.what_if(small_models.make(PAIRS), failed=["node9"])
@@ -157,7 +162,7 @@ def test_who_is_short_is_who_has_less_free_than_another_nodes_pairs_need(cluster
     serving = {node.name for node in cluster.nodes if node_memory.takes_instances(node)}
     expected: dict[tuple[str, str], int] = {}
     for one in cluster.instances:
-        if one.reserves_memory and one.primary in serving and one.secondary in serving:
+        if one.reserves_memory and one.secondary in serving:
             key = (one.primary, one.secondary)
             expected[key] = expected.get(key, 0) + one.memory
     short = {key for key, needed in expected.items() if needed >= free[key[1]]}
