@@ -98,7 +98,8 @@ def resume(ctx: typer.Context) -> None:
     """Let rounds start again."""
     with client.of(ctx) as daemon:
         daemon.put("2", "pause", body={"reason": ""})
-    output.line("Maintenance goes on.")
+        still = daemon.get("1", "page")["paused"]
+    output.line(f"Maintenance stays paused: {still}" if still else "Maintenance goes on.")
 
 
 def _nodes(found: list[dict[str, Any]]) -> None:
