@@ -115,7 +115,11 @@ def test_what_cannot_be_asked_is_a_failure_in_one_line(
 
 def test_a_node_without_an_entry_is_a_failure(tmp_path: Path) -> None:
     path = credentials(tmp_path, address=ADDRESS)
-    assert call(path, "power-status", "node2") == (1, "", f"roundsman-oob: {path} has no entry for node2\n")
+    assert call(path, "power-status", "node2") == (
+        1,
+        "",
+        f"roundsman-oob: node2: unconfigured: {path} has no entry for node2\n",
+    )
 
 
 def test_a_credentials_file_open_to_others_is_a_failure(tmp_path: Path) -> None:
