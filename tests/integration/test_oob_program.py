@@ -98,8 +98,8 @@ def test_a_node_that_is_off_is_not_cycled(rack: simulated.Rack, tmp_path: Path) 
     ("entry", "text"),
     [
         ({"address": ADDRESS, "password": "another one"}, f"{NODE}: auth: the password is wrong"),
-        ({"address": "bmc1.example"}, f"{NODE}: the BMC address 'bmc1.example' is not an IP address"),
-        ({"driver": "telepathy"}, f"{NODE}: unknown power driver 'telepathy'; known: ipmi, redfish"),
+        ({"address": "bmc1.example"}, f"{NODE}: unconfigured: the BMC address 'bmc1.example' is not an IP address"),
+        ({"driver": "telepathy"}, f"{NODE}: unconfigured: unknown power driver 'telepathy'; known: ipmi, redfish"),
         ({"driver": str(PROGRAM)}, f"{NODE}: its driver is a helper program, which this one is itself"),
     ],
 )
