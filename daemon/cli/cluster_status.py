@@ -62,7 +62,11 @@ def plan(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> No
         (places[one["key"]], wording.job(one, told["names"]), _order(one, places), one["reason"])
         for one in told["jobs"]
     ]
-    output.table(("#", "JOB", "AFTER", "WHY"), rows, empty="There is nothing to do now.")
+    if told["held"]:
+        output.line(f"Maintenance is held: {told['held']}")
+    empty = "" if told["held"] else "There is nothing to do now."
+    if rows or empty:
+        output.table(("#", "JOB", "AFTER", "WHY"), rows, empty=empty)
     for uuid in told["completed"]:
         output.line(f"Incident {wording.short(uuid)} is complete.")
     for uuid, reason in told["failed"]:

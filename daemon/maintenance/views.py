@@ -170,6 +170,7 @@ def plan(cluster: clusters.Cluster, one: RoundPlan, *, is_at_work: bool) -> dict
     return {
         **told,
         "waits_for_round": is_at_work,
+        "held": paused(cluster),
         "names": {uuid: named[uuid].name for uuid in strings if uuid in named},
     }
 
@@ -214,6 +215,7 @@ def explain(
     told = {job_id for entry in mine for job_id in entry.jobs}
     return {
         "node": node(cluster, one, intake),
+        "epo": _epo(cluster, one),
         "incidents": [incident(cluster, entry) for entry in mine],
         "jobs": [job(queue.jobs[job_id]) for job_id in sorted(told) if job_id in queue.jobs],
         "refusals": [
@@ -222,6 +224,19 @@ def explain(
             if entry.incident in ids or entry.subject == one.name
         ],
         "planned": [dataclasses.asdict(entry) for entry in preview.jobs if entry.incident in ids],
+    }
+
+
+def _epo(cluster: clusters.Cluster, one: clusters.Node) -> dict[str, Any] | None:
+    """What an emergency power off means for a node: the sentence of the hold, and what is to return there."""
+    stands = cluster.maintenance.epo
+    if stands is None:
+        return None
+    waiting = set(stands.instances)
+    return {
+        "held": paused(cluster),
+        "returns": one.uuid in stands.nodes,
+        "instances": [entry.name for entry in cluster.primaries(one.uuid) if entry.uuid in waiting],
     }
 
 

@@ -159,3 +159,11 @@ def test_only_steps_that_succeeded_count(daemon: StandIn, roundsman: Run) -> Non
     steps = [one["opcodes"][0] | {"status": status} for status in ("success", "error", "canceled", "queued")]
     daemon.put("GET", "/2/jobs", [one | {"opcodes": steps, "status": "error"}])
     assert words(roundsman("jobs", "list")[1], "10 ")[:3] == ["10", "error", "1/4"]
+
+
+def test_a_plan_names_what_holds_maintenance_instead_of_nothing_to_do(daemon: StandIn, roundsman: Run) -> None:
+    told = json.loads(daemon.answers["GET", "/1/plan"])
+    daemon.answers["GET", "/1/plan"] = json.dumps({**told, "jobs": [], "held": "new switch"}).encode()
+    out = roundsman("plan")[1]
+    assert "Maintenance is held: new switch" in out
+    assert "nothing to do" not in out
