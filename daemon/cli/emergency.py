@@ -16,6 +16,7 @@ from ...plugins.module_utils.domain import tree
 from ...plugins.plugin_utils import ansible_runs
 from ...plugins.plugin_utils.config import store
 from ...plugins.plugin_utils.planning import epo as planning
+from ...plugins.plugin_utils.planning import wording
 from . import client, output, questions
 
 Names = Annotated[
@@ -115,7 +116,8 @@ def _show(preview: planning.Preview, form: output.Format) -> None:
         output.as_json(json.dumps(preview.told))
         return
     what = "Return from the emergency power off" if preview.on else "Emergency power off"
-    output.line(f"{what}: {len(preview.steps)} nodes, {len(preview.instances)} instances", style="bold")
+    counts = [wording.count(len(preview.steps), "node"), wording.count(len(preview.instances), "instance")]
+    output.line(f"{what}: {', '.join(counts)}", style="bold")
     rows = [
         (
             step.name,

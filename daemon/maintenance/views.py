@@ -9,6 +9,7 @@ import orjson
 
 from ...plugins.module_utils.domain import changes
 from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.plugin_utils.planning import wording
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +57,7 @@ def paused(cluster: clusters.Cluster) -> str:
     stands = cluster.maintenance.epo
     if stands is None:
         return cluster.maintenance.settings.paused
-    left = f"{len(stands.nodes)} nodes and {len(stands.instances)} instances are to return"
+    left = f"{wording.both(len(stands.nodes), len(stands.instances))} are to return"
     return f"an emergency power off by {stands.by or 'somebody'} stands, {left}: `roundsman cluster epo --on`"
 
 

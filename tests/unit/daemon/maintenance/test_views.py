@@ -139,7 +139,7 @@ def test_whatever_holds_maintenance_is_told() -> None:
     assert views.paused(changes.apply(cluster, changes.SettingsStand(paused), now=1.0)) == "new switch"
     stands = changes.EpoStands(("n2", "n3"), ("i1",), "ops", returning=False)
     told = views.paused(changes.apply(cluster, stands, now=1.0))
-    assert told.startswith("an emergency power off by ops stands, 2 nodes and 1 instances are to return")
+    assert told.startswith("an emergency power off by ops stands, 2 nodes and 1 instance are to return")
 
 
 def test_an_explanation_tells_what_an_emergency_power_off_is_to_return(
