@@ -9,40 +9,10 @@ import orjson
 
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors
-from ...plugins.plugin_utils.planning import room
+from ...plugins.plugin_utils.planning.holdings import Holdings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-
-class Holdings:
-    """What each node holds, found in one pass over the instances; names are in natural order."""
-
-    def __init__(self, instances: Mapping[str, clusters.Instance]) -> None:
-        self.by_name = {one.name: one for one in instances.values()}
-        self._primaries: dict[str, list[clusters.Instance]] = {}
-        self._secondaries: dict[str, list[clusters.Instance]] = {}
-        for one in instances.values():
-            self._primaries.setdefault(one.primary_node, []).append(one)
-            for uuid in one.secondary_nodes:
-                self._secondaries.setdefault(uuid, []).append(one)
-
-    def primaries(self, node: str) -> list[str]:
-        """The names of the instances whose primary is this node (UUID)."""
-        return _names(self._primaries.get(node, []))
-
-    def secondaries(self, node: str) -> list[str]:
-        """The names of the instances that keep another copy on this node (UUID)."""
-        return _names(self._secondaries.get(node, []))
-
-    def memory(self, node: str) -> int:
-        """The memory (MiB) of the instances that shall run on this node (UUID)."""
-        return sum(one.memory for one in self._primaries.get(node, []) if one.is_up)
-
-    def disk(self, node: str) -> int:
-        """The disk (MiB) that all copies on this node (UUID) take."""
-        held = (*self._primaries.get(node, []), *self._secondaries.get(node, []))
-        return sum(room.disk_per_copy(one) for one in held)
+    from collections.abc import Callable, Sequence
 
 
 class Snapshot:
@@ -99,7 +69,3 @@ class Snapshots:
         if known is None or any(one is not other for one, other in zip(known[0], parts, strict=True)):
             self._lists[name] = known = (tuple(parts), orjson.dumps(make()))
         return known[1]
-
-
-def _names(found: list[clusters.Instance]) -> list[str]:
-    return sorted((one.name for one in found), key=clusters.natural)

@@ -10,6 +10,7 @@ import orjson
 from ...plugins.module_utils.domain import changes
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils.planning import wording
+from ...plugins.plugin_utils.planning.holdings import Holdings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,14 +64,9 @@ def paused(cluster: clusters.Cluster) -> str:
 
 def nodes(cluster: clusters.Cluster, intake: Intake) -> list[dict[str, Any]]:
     """All nodes by name; the instances are gone through once, so the cost is O(nodes + instances)."""
-    primaries: dict[str, list[clusters.Instance]] = {uuid: [] for uuid in cluster.nodes}
-    secondaries: dict[str, list[clusters.Instance]] = {uuid: [] for uuid in cluster.nodes}
-    for instance in _by_name(cluster.instances):
-        primaries[instance.primary_node].append(instance)
-        for uuid in instance.secondary_nodes:
-            secondaries[uuid].append(instance)
+    held = Holdings(cluster.instances)
     return [
-        _node(cluster, one, intake, primaries=primaries[one.uuid], secondaries=secondaries[one.uuid])
+        _node(cluster, one, intake, primaries=held.primaries(one.uuid), secondaries=held.secondaries(one.uuid))
         for one in _by_name(cluster.nodes)
     ]
 

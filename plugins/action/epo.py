@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import getpass
-import os
 import time
-from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from ..module_utils.domain import changes, errors, locks, recording, tree
+from ..module_utils.domain import changes, errors, locks, recording
 from ..module_utils.domain import cluster as clusters
 from ..module_utils.domain.locks import Mode
 from ..plugin_utils import holding
 from ..plugin_utils.config import store
 from ..plugin_utils.planning import epo
+from ..plugin_utils.planning.holdings import Holdings
 
 _SPEC = {
     "on": {"type": "bool", "default": False},
@@ -41,14 +40,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
-        where = tree.Tree(Path(str((task_vars or {}).get("roundsman_root", "/"))))
+        play = holding.current(task_vars)
         try:
-            cluster = store.read(where.config)
+            cluster = store.read(play.where.config)
             preview = _preview(cluster, options)
             go = not self._task.check_mode and (options["force"] or bool(options["confirm"]))
             if go:
                 _check_confirmed(preview, options)
-                cluster, preview = _held(where, cluster, preview, options)
+                cluster, preview = _held(play, cluster, preview, options)
         except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}
         return {**result, "changed": go, **_told(cluster, preview, go=go, batch=options["batch"])}
@@ -68,14 +67,13 @@ def _check_confirmed(preview: epo.Preview, options: dict[str, Any]) -> None:
 
 
 def _held(
-    where: tree.Tree, cluster: clusters.Cluster, preview: epo.Preview, options: dict[str, Any]
+    play: holding.Play, cluster: clusters.Cluster, preview: epo.Preview, options: dict[str, Any]
 ) -> tuple[clusters.Cluster, epo.Preview]:
     """Make the hold of all maintenance durable, then wait for whatever is at work on these nodes."""
-    play = holding.play(str(where.root), pid=os.getppid())
     holding.hold(play, {recording.WHOLE: Mode.EXCLUSIVE}, time_limit=options["time_limit"])
     holding.record(play, _standing(cluster, preview), now=time.time())
     holding.hold(play, _wants(cluster, preview), time_limit=options["time_limit"])
-    cluster = store.read(where.config)
+    cluster = store.read(play.where.config)
     again = _preview(cluster, options)
     if again.code != preview.code and not options["force"]:
         raise errors.Refused(
@@ -90,7 +88,8 @@ def _standing(cluster: clusters.Cluster, preview: epo.Preview) -> changes.EpoSta
     if not preview.on:
         # What was off or down before stays so when the others return.
         nodes = (*nodes, *(step.uuid for step in preview.steps if cluster.nodes[step.uuid].powered))
-        instances = (*instances, *(cluster.instance(name).uuid for name in preview.instances))
+        by_name = Holdings(cluster.instances).by_name
+        instances = (*instances, *(by_name[name].uuid for name in preview.instances))
     by = known.by if known else getpass.getuser()
     return changes.EpoStands(tuple(dict.fromkeys(nodes)), tuple(dict.fromkeys(instances)), by, returning=preview.on)
 
@@ -105,18 +104,20 @@ def _wants(cluster: clusters.Cluster, preview: epo.Preview) -> dict[str, Mode]:
 
 def _told(cluster: clusters.Cluster, preview: epo.Preview, *, go: bool, batch: int) -> dict[str, Any]:
     stopping = [step.name for step in preview.steps if step.contact and step.instances]
+    by_name = Holdings(cluster.instances).by_name
+    uuids = {step.name: step.uuid for step in preview.steps}
     return {
         "code": preview.code,
         "preview": [*preview.lines, f"code {preview.code}" + ("" if go else ": nothing is done yet, confirm with it")],
         "here": ["localhost"] if go else [],
-        "nodes": {step.name: step.uuid for step in preview.steps},
+        "nodes": uuids,
         "stopping": stopping if go and not preview.on else [],
-        "instances": {step.name: epo.facts(cluster, step.instances) for step in preview.steps},
-        "batches": [[_target(cluster, name) for name in names] for names in preview.batches(batch)],
+        "instances": {step.name: epo.facts(by_name[name] for name in step.instances) for step in preview.steps},
+        "batches": [[_target(cluster, uuids[name]) for name in names] for names in preview.batches(batch)],
         "last": preview.last,
     }
 
 
-def _target(cluster: clusters.Cluster, name: str) -> dict[str, Any]:
-    node = cluster.node(name)
+def _target(cluster: clusters.Cluster, uuid: str) -> dict[str, Any]:
+    node = cluster.nodes[uuid]
     return {"name": node.name, "uuid": node.uuid, "driver": clusters.parameter(cluster, node, "oob_program")}

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING, Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ..module_utils.domain import changes, errors, power, power_record
-from ..plugin_utils import commanding, holding, node_results
+from ..module_utils.domain import power, power_record
+from ..plugin_utils import commanding, node_results
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,7 +52,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             was_sent = any(one.sent for one in told)
             outcomes += told
             missed += [line for one in told if (line := power_record.shortfall(one))]
-            missed += self._recorded(targets, told, variables)
+            missed += [] if self._task.check_mode else commanding.recorded(targets, told, variables=variables)
             Display().display(f"powered {_word(options)}: {len(outcomes)} of {sum(map(len, batches))} nodes")
         confirmed = [one.name for one in outcomes if one.confirmed]
         return {**result, "changed": any(one.changed for one in outcomes), "confirmed": confirmed, "missed": missed}
@@ -69,22 +68,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             deadline=options["deadline"],
             variables=variables,
         )
-
-    def _recorded(
-        self, targets: Sequence[Target], outcomes: Sequence[power.Outcome], variables: dict[str, Any]
-    ) -> list[str]:
-        """Record what was asked for and read back; what stands against it is returned."""
-        uuids = {one["name"]: one["uuid"] for one in targets}
-        known = [(one.name, power_record.recorded(one)) for one in outcomes]
-        stated = [changes.NodePowered(uuids[name], powered=value) for name, value in known if value is not None]
-        if not stated or self._task.check_mode:
-            return []
-        try:
-            play = holding.play(str(variables.get("roundsman_root", "/")), pid=os.getppid())
-            holding.record(play, *stated, now=time.time())
-        except errors.RoundsmanError as error:
-            return [f"the power of {', '.join(uuids)} could not be recorded: {error}"]
-        return []
 
 
 def _word(options: Mapping[str, Any]) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ansible.plugins.action import ActionBase
 
-from ..module_utils.domain import changes, errors, tree
+from ..module_utils.domain import changes, errors
 from ..plugin_utils import holding, node_results
 from ..plugin_utils.config import store
 from ..plugin_utils.planning import epo, wording
@@ -40,18 +38,18 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         result: dict[str, Any] = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
         told = task_vars or {}
-        where = tree.Tree(Path(str(told.get("roundsman_root", "/"))))
+        play = holding.current(task_vars)
         try:
-            cluster = store.read(where.config)
+            cluster = store.read(play.where.config)
             found = epo.returned(
                 cluster,
-                among=options["nodes"].values(),
+                among=set(options["nodes"].values()),
                 answered=_answered(told, options["nodes"]),
                 running=_running(cluster, told),
             )
             stated = _stated(found, ends=options["ends"], is_forced=options["ignore_failures"])
             if stated and not self._task.check_mode:
-                holding.record(holding.play(str(where.root), pid=os.getppid()), *stated, now=time.time())
+                holding.record(play, *stated, now=time.time())
         except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}
         return {
@@ -60,28 +58,30 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             "since": options["since"] or time.time(),
             "here": ["localhost"] if found.waiting or found.starts else [],
             "waiting": list(found.waiting),
-            "starts": {name: epo.facts(cluster, uuids) for name, uuids in found.starts.items()},
+            "starts": {
+                name: epo.facts(cluster.instances[uuid] for uuid in uuids) for name, uuids in found.starts.items()
+            },
             "missed": list(found.missed),
             "stands": _stands(changes.apply_all(cluster, stated, now=time.time())),
         }
 
 
-def _answered(told: Mapping[str, Any], nodes: Mapping[str, str]) -> list[str]:
+def _answered(told: Mapping[str, Any], nodes: Mapping[str, str]) -> set[str]:
     answers = node_results.registered(told, nodes, variable="epo_answer")
-    return [nodes[name] for name, answer in answers.items() if not node_results.failed(answer)]
+    return {nodes[name] for name, answer in answers.items() if not node_results.failed(answer)}
 
 
-def _running(cluster: clusters.Cluster, told: Mapping[str, Any]) -> list[str]:
+def _running(cluster: clusters.Cluster, told: Mapping[str, Any]) -> set[str]:
     names = [node.name for node in cluster.nodes.values()]
     steps = node_results.registered(told, names, variable="epo_step")
     running = {one["name"] for step in steps.values() for one in step.get("results", []) if one["running"]}
-    return [uuid for uuid, one in cluster.instances.items() if one.name in running]
+    return {uuid for uuid, one in cluster.instances.items() if one.name in running}
 
 
 def _stated(found: epo.Return, *, ends: bool, is_forced: bool) -> list[changes.Change]:
     """The hold stays until the end, although nothing may be left to wait for."""
     kept = [one for one in found.stated if not isinstance(one, (changes.EpoStands, changes.EpoGone))]
-    last: list[changes.Change] = [one for one in found.stated if one not in kept]
+    last = [one for one in found.stated if isinstance(one, (changes.EpoStands, changes.EpoGone))]
     if ends:
         return [*kept, *([changes.EpoGone()] if last and is_forced else last)]
     return [*kept, *(one for one in last if isinstance(one, changes.EpoStands))]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ansible.plugins.action import ActionBase
 
-from ..module_utils.domain import changes, errors, tree
+from ..module_utils.domain import changes, errors
 from ..module_utils.domain.locks import Mode
 from ..plugin_utils import holding
 from ..plugin_utils.config import store
@@ -37,14 +35,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
-        where = tree.Tree(Path(str((task_vars or {}).get("roundsman_root", "/"))))
+        play = holding.current(task_vars)
         try:
-            cluster = store.read(where.config)
+            cluster = store.read(play.where.config)
             plan = _plan(cluster, options["node"], failover=options["failover"])
             if not self._task.check_mode:
                 wants = _wants(cluster, plan, options["node"])
-                holding.hold(holding.play(str(where.root), pid=os.getppid()), wants, time_limit=options["time_limit"])
-                cluster = store.read(where.config)
+                holding.hold(play, wants, time_limit=options["time_limit"])
+                cluster = store.read(play.where.config)
                 if _plan(cluster, options["node"], failover=options["failover"]) != plan:
                     raise errors.Refused("the cluster changed while the locks were waited for: run this play again")
             steps = _steps(cluster, plan)

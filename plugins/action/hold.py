@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -30,12 +29,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
-        root = str((task_vars or {}).get("roundsman_root", "/"))
         try:
             wants = {f"instance/{uuid}": Mode(mode) for uuid, mode in options["instances"].items()}
             wants |= {f"node/{uuid}": Mode(mode) for uuid, mode in options["nodes"].items()}
             if not self._task.check_mode:
-                holding.hold(holding.play(root, pid=os.getppid()), wants, time_limit=options["time_limit"])
+                holding.hold(holding.current(task_vars), wants, time_limit=options["time_limit"])
         except (errors.RoundsmanError, ValueError) as error:
             return {**result, "failed": True, "msg": str(error)}
         return {**result, "changed": False}

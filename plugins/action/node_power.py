@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING, Any
 
 from ansible.plugins.action import ActionBase
 
-from ..module_utils.domain import changes, errors, power, power_record
-from ..plugin_utils import commanding, holding, power_looks
+from ..module_utils.domain import power, power_record
+from ..plugin_utils import commanding, power_looks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,7 +50,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         for number, batch in enumerate(batches, start=1):
             told = self._commanded(command, batch, options, variables)
             outcomes += told
-            troubles += self._recorded(batch, told, options, variables)
+            if not self._task.check_mode:
+                rule = power_record.read if options["record_read"] else power_record.recorded
+                troubles += commanding.recorded(batch, told, rule=rule, variables=variables)
             if number < len(batches) and any(one.sent for one in told):
                 time.sleep(options["delay"])
         summary = power_record.doubts(outcomes) if options["record_read"] else power_record.summary(outcomes)
@@ -76,27 +77,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         return commanding.commanded(
             self._execute_module, command, targets, credentials_file=options["credentials_file"], variables=variables
         )
-
-    def _recorded(
-        self,
-        targets: Sequence[Mapping[str, Any]],
-        outcomes: Sequence[power.Outcome],
-        options: Mapping[str, Any],
-        variables: dict[str, Any],
-    ) -> list[str]:
-        """Record what became true; returns what stands against it."""
-        uuids = {one["name"]: one["uuid"] for one in targets}
-        rule = power_record.read if options["record_read"] else power_record.recorded
-        known = [(one.name, rule(one)) for one in outcomes]
-        stated = [changes.NodePowered(uuids[name], powered=value) for name, value in known if value is not None]
-        if not stated or self._task.check_mode:
-            return []
-        try:
-            play = holding.play(str(variables.get("roundsman_root", "/")), pid=os.getppid())
-            holding.record(play, *stated, now=time.time())
-        except errors.RoundsmanError as error:
-            return [f"the power of {', '.join(uuids)} could not be recorded: {error}"]
-        return []
 
 
 def _batches(targets: list[dict[str, Any]], *, size: int) -> list[list[dict[str, Any]]]:

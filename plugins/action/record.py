@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Any
 
@@ -23,12 +22,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        root = str((task_vars or {}).get("roundsman_root", "/"))
         try:
             given = self._task.args.get("changes")
             stated = [recording.decode(one) for one in ([self._task.args] if given is None else given)]
             if stated and not self._task.check_mode:
-                holding.record(holding.play(root, pid=os.getppid()), *stated, now=time.time())
+                holding.record(holding.current(task_vars), *stated, now=time.time())
         except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}
         return {**result, "changed": bool(stated), "recorded": dict(self._task.args)}

@@ -1,14 +1,15 @@
-"""One power command at the BMCs of many nodes, by one call of the module, from inside an action."""
+"""One power command at the BMCs of many nodes, by one call of the module, and its record, from inside an action."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..module_utils.domain import power
-from . import power_looks
+from ..module_utils.domain import changes, errors, power, power_record
+from . import holding, power_looks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 class Execute(Protocol):
@@ -47,3 +48,23 @@ def commanded(
         return [power.parse_outcome(one) for one in told["results"]]
     text = str(told.get("msg", "the module gave no results"))
     return [power_looks.refused(command, one["name"], text) for one in targets]
+
+
+def recorded(
+    targets: Sequence[Mapping[str, Any]],
+    outcomes: Sequence[power.Outcome],
+    *,
+    rule: Callable[[power.Outcome], bool | None] = power_record.recorded,
+    variables: Mapping[str, Any],
+) -> list[str]:
+    """Record the power of targets (`name`, `uuid`) that became true by this rule; returns what stands against it."""
+    uuids = {one["name"]: one["uuid"] for one in targets}
+    known = [(one.name, rule(one)) for one in outcomes]
+    stated = [changes.NodePowered(uuids[name], powered=value) for name, value in known if value is not None]
+    if not stated:
+        return []
+    try:
+        holding.record(holding.current(variables), *stated, now=time.time())
+    except errors.RoundsmanError as error:
+        return [f"the power of {', '.join(uuids)} could not be recorded: {error}"]
+    return []

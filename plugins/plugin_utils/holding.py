@@ -57,6 +57,11 @@ def play(root: str, *, pid: int) -> Play:
     return Play(tree.Tree(Path(root)), pid, Path(run) if run else None)
 
 
+def current(task_vars: Mapping[str, Any] | None) -> Play:
+    """The play whose action runs in this process, a worker of its ansible-playbook; `roundsman_root` names its tree."""
+    return play(str((task_vars or {}).get("roundsman_root", "/")), pid=os.getppid())
+
+
 def hold(one: Play, wants: Mapping[str, Mode], *, time_limit: float) -> None:
     """Hold locks until the play ends.
 

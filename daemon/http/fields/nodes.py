@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ....plugins.module_utils.domain import cluster as clusters
+from ....plugins.plugin_utils.planning import holdings
 from .definition import Field, Kind, Missing
 
 if TYPE_CHECKING:
@@ -80,9 +81,14 @@ FIELDS: dict[str, Node] = {
     "sinst_cnt": Node(
         "Sinst", Kind.NUMBER, "Number of other copies", lambda seen, one: len(seen.holdings.secondaries(one.uuid))
     ),
-    "pinst_list": Node("PriInstances", Kind.OTHER, "Primaries", lambda seen, one: seen.holdings.primaries(one.uuid)),
+    "pinst_list": Node(
+        "PriInstances", Kind.OTHER, "Primaries", lambda seen, one: holdings.names(seen.holdings.primaries(one.uuid))
+    ),
     "sinst_list": Node(
-        "SecInstances", Kind.OTHER, "Other copies", lambda seen, one: seen.holdings.secondaries(one.uuid)
+        "SecInstances",
+        Kind.OTHER,
+        "Other copies",
+        lambda seen, one: holdings.names(seen.holdings.secondaries(one.uuid)),
     ),
     "ndparams": Node("NodeParameters", Kind.OTHER, "Node parameters, inherited ones too", _parameters),
     "custom_ndparams": Node(

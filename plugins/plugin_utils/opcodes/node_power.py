@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import errors, health, power, power_record
+from ..planning import holdings
 from . import contract
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ...module_utils.domain.locks import Mode
 
 TAKING = frozenset({"off", "cycle"})
@@ -100,19 +103,18 @@ class Power(_AtBmcs):
         return next(filter(None, (contract.not_empty(cluster, uuid) for uuid in self.all_nodes)), "")
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
-        return [one.uuid for one in self._looked_at(cluster)]
+        return [one.uuid for one in self._looked_at(cluster, self._refused(cluster))]
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         targets = self._targets(cluster)
-        told = {one.name: self._objection(cluster, one) for one in targets}
-        refused = {name: text for name, text in told.items() if text}
+        refused = self._refused(cluster)
         if len(refused) == len(targets):
             raise errors.Refused("; ".join(refused.values()))
         return {
             "node_power": self.command,
             "node_targets": [bmc_variables(cluster, one) for one in targets if one.name not in refused],
             "node_refused": refused,
-            "node_look_first": [one.name for one in self._looked_at(cluster)],
+            "node_look_first": [one.name for one in self._looked_at(cluster, refused)],
             "node_power_expected": self.expect,
             "node_power_delay": self.delay,
             "node_power_batch": BATCH,
@@ -128,21 +130,27 @@ class Power(_AtBmcs):
         lines = power_record.log_lines([power.parse_outcome(one) for one in value])
         return [contract.Notice(line) for line in lines]
 
-    def _looked_at(self, cluster: clusters.Cluster) -> list[clusters.Node]:
+    def _looked_at(self, cluster: clusters.Cluster, refused: Mapping[str, str]) -> list[clusters.Node]:
         """Whoever loses its power is looked at first: what is on record may be wrong. Out of reach nobody is."""
         if self.command not in TAKING or self.force:
             return []
         targets = self._targets(cluster)
-        return [one for one in targets if clusters.reachable(cluster, one) and not self._objection(cluster, one)]
+        return [one for one in targets if clusters.reachable(cluster, one) and one.name not in refused]
 
-    def _objection(self, cluster: clusters.Cluster, node: clusters.Node) -> str:
+    def _refused(self, cluster: clusters.Cluster) -> dict[str, str]:
+        """The nodes (names) that are left alone, and why."""
+        held = holdings.Holdings(cluster.instances)
+        told = {one.name: self._objection(cluster, one, held.primaries(one.uuid)) for one in self._targets(cluster)}
+        return {name: text for name, text in told.items() if text}
+
+    def _objection(self, cluster: clusters.Cluster, node: clusters.Node, primaries: list[clusters.Instance]) -> str:
         if clusters.parameter(cluster, node, "oob_program") is None:
             return NO_OOB.format(node.name)
         if self.command not in TAKING:
             return ""
         if node.uuid == cluster.cluster.master_node:
             return master_objection(cluster, node, self.command)
-        running = [one.name for one in cluster.primaries(node.uuid) if one.is_up]
+        running = [one.name for one in primaries if one.is_up]
         if running and not self.force:
             return f"{node.name} still runs {', '.join(running)}: evacuate it first, or use --force"
         return ""

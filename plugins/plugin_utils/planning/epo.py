@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...module_utils.domain import changes, errors
 from ...module_utils.domain import cluster as clusters
+from . import holdings
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ...module_utils.domain import epo as emergency
 
@@ -131,7 +132,8 @@ def preview(cluster: clusters.Cluster, names: Sequence[str], *, on: bool, by_gro
         return _off(cluster, nodes)
     if by_group or everything:
         # What was off before it began stays so.
-        nodes = [uuid for uuid in nodes if uuid in _taken(cluster, known)]
+        taken = set(_taken(cluster, known))
+        nodes = [uuid for uuid in nodes if uuid in taken]
     return _on(cluster, known, nodes)
 
 
@@ -143,8 +145,8 @@ def _taken(cluster: clusters.Cluster, known: emergency.Epo) -> list[str]:
 
 def _off(cluster: clusters.Cluster, nodes: Iterable[str]) -> Preview:
     """What powering these nodes (UUIDs) off would do: the instances that run there are stopped first."""
-    among = set(nodes)
-    steps = tuple(_off_step(cluster, node) for node in _ordered(cluster, among))
+    among, held = set(nodes), holdings.Holdings(cluster.instances)
+    steps = tuple(_off_step(cluster, node, held.primaries(node.uuid)) for node in _ordered(cluster, among))
     stopped = {name for step in steps for name in step.instances}
     degraded = [
         one.name
@@ -157,8 +159,9 @@ def _off(cluster: clusters.Cluster, nodes: Iterable[str]) -> Preview:
 
 def _on(cluster: clusters.Cluster, known: emergency.Epo, nodes: Iterable[str]) -> Preview:
     """What powering these nodes (UUIDs) on would do: the instances that were stopped start again."""
-    among, remembered = set(nodes), set(known.instances)
-    steps = tuple(_on_step(cluster, node, remembered) for node in _ordered(cluster, among))
+    stopped = {uuid: cluster.instances[uuid] for uuid in known.instances if uuid in cluster.instances}
+    held = holdings.Holdings(stopped)
+    steps = tuple(_on_step(cluster, node, held.primaries(node.uuid)) for node in _ordered(cluster, set(nodes)))
     return Preview(on=True, steps=steps)
 
 
@@ -176,9 +179,7 @@ class Return:
     missed: tuple[str, ...] = ()
 
 
-def returned(
-    cluster: clusters.Cluster, *, among: Collection[str], answered: Collection[str], running: Collection[str]
-) -> Return:
+def returned(cluster: clusters.Cluster, *, among: set[str], answered: set[str], running: set[str]) -> Return:
     """Strike off the nodes that answered and the instances that run (UUIDs), as far as nodes `among` these are meant.
 
     An instance starts when all its nodes are back. Nobody waits for a node that is offline.
@@ -191,8 +192,8 @@ def returned(
     ]
     instances = [one for one in known.instances if one in cluster.instances and one not in running]
     stands = changes.EpoStands(tuple(nodes), tuple(instances), known.by, returning=True)
-    powered = [changes.NodePowered(one, powered=True) for one in answered if not cluster.nodes[one].powered]
-    starts = _startable(cluster, instances, missing=nodes)
+    powered = [changes.NodePowered(one, powered=True) for one in sorted(answered) if not cluster.nodes[one].powered]
+    starts = _startable(cluster, instances, missing=set(nodes))
     meant = [cluster.instances[one] for one in instances if cluster.instances[one].primary_node in among]
     missed = [f"{cluster.node_name(one)} does not answer" for one in nodes if one in among]
     return Return(
@@ -203,27 +204,24 @@ def returned(
     )
 
 
-def _startable(
-    cluster: clusters.Cluster, instances: Iterable[str], *, missing: Collection[str]
-) -> dict[str, list[str]]:
+def _startable(cluster: clusters.Cluster, instances: Iterable[str], *, missing: set[str]) -> dict[str, list[str]]:
     """Per primary the instances none of whose nodes is missing."""
     found: dict[str, list[str]] = {}
     for uuid in instances:
         one = cluster.instances[uuid]
-        if not set(one.nodes) & set(missing) and not cluster.nodes[one.primary_node].offline:
+        if missing.isdisjoint(one.nodes) and not cluster.nodes[one.primary_node].offline:
             found.setdefault(one.primary_node, []).append(uuid)
     return found
 
 
-def facts(cluster: clusters.Cluster, names: Iterable[str]) -> list[dict[str, object]]:
-    """What a node needs to know of instances (names or UUIDs) to start or stop them."""
-    found = [cluster.instance(name) for name in names]
+def facts(found: Iterable[clusters.Instance]) -> list[dict[str, object]]:
+    """What a node needs to know of instances to start or stop them."""
     return [{"name": one.name, "hypervisor": one.hypervisor, "memory": one.memory, "vcpus": one.vcpus} for one in found]
 
 
-def _off_step(cluster: clusters.Cluster, node: clusters.Node) -> NodeStep:
+def _off_step(cluster: clusters.Cluster, node: clusters.Node, primaries: list[clusters.Instance]) -> NodeStep:
     contact = clusters.reachable(cluster, node)
-    running = [one.name for one in cluster.primaries(node.uuid) if one.is_up] if contact else []
+    running = [one.name for one in primaries if one.is_up] if contact else []
     is_self = node.uuid == cluster.cluster.master_node
     note, power = "", True
     if is_self:
@@ -237,11 +235,11 @@ def _off_step(cluster: clusters.Cluster, node: clusters.Node) -> NodeStep:
     return NodeStep(node.uuid, node.name, _group(cluster, node), contact, power, tuple(running), note)
 
 
-def _on_step(cluster: clusters.Cluster, node: clusters.Node, remembered: set[str]) -> NodeStep:
+def _on_step(cluster: clusters.Cluster, node: clusters.Node, starts: list[clusters.Instance]) -> NodeStep:
     power = node.uuid != cluster.cluster.master_node and clusters.parameter(cluster, node, "oob_program") is not None
-    starts = [one.name for one in cluster.primaries(node.uuid) if one.uuid in remembered]
     note = "" if power or node.uuid == cluster.cluster.master_node else NO_OOB
-    return NodeStep(node.uuid, node.name, _group(cluster, node), not node.offline, power, tuple(starts), note)
+    names = tuple(holdings.names(starts))
+    return NodeStep(node.uuid, node.name, _group(cluster, node), not node.offline, power, names, note)
 
 
 def _ordered(cluster: clusters.Cluster, among: set[str]) -> list[clusters.Node]:

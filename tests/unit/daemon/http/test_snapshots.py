@@ -37,7 +37,8 @@ def test_what_the_nodes_hold_is_found_again_only_when_an_instance_changes() -> N
     assert seen.newest().holdings is held
     current.cluster = changes.apply(current.cluster, changes.InstanceNodes("i1", "n3", ("n2",)), now=1.0)
     after = seen.newest().holdings
-    assert (after.primaries("n3"), after.primaries("n2"), after.secondaries("n2")) == (["inst1"], [], ["inst1"])
+    moved = after.by_name["inst1"]
+    assert (after.primaries("n3"), after.primaries("n2"), after.secondaries("n2")) == ([moved], [], [moved])
     assert (after.memory("n3"), after.disk("n2")) == (512, held.disk("n2"))
 
 

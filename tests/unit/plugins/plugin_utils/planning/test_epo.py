@@ -142,7 +142,7 @@ def on(cluster: clusters.Cluster) -> planning.Preview:
 
 def returned(cluster: clusters.Cluster, answered: str = "", running: str = "", **options: str) -> planning.Return:
     among = options.get("among", "n2 n3").split()
-    return planning.returned(cluster, among=among, answered=answered.split(), running=running.split())
+    return planning.returned(cluster, among=set(among), answered=set(answered.split()), running=set(running.split()))
 
 
 def test_an_instance_starts_when_all_its_nodes_are_back() -> None:

@@ -1,0 +1,50 @@
+"""What each node of a cluster holds, found in one pass over its instances: O(nodes + instances) for all nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...module_utils.domain import cluster as clusters
+from . import room
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class Holdings:
+    """The instances of each node (UUID), by name in natural order."""
+
+    def __init__(self, instances: Mapping[str, clusters.Instance]) -> None:
+        self.by_name = {one.name: one for one in instances.values()}
+        self._primaries: dict[str, list[clusters.Instance]] = {}
+        self._secondaries: dict[str, list[clusters.Instance]] = {}
+        for one in instances.values():
+            self._primaries.setdefault(one.primary_node, []).append(one)
+            for uuid in one.secondary_nodes:
+                self._secondaries.setdefault(uuid, []).append(one)
+
+    def primaries(self, node: str) -> list[clusters.Instance]:
+        """The instances whose primary is this node."""
+        return _ordered(self._primaries.get(node, []))
+
+    def secondaries(self, node: str) -> list[clusters.Instance]:
+        """The instances that keep another copy on this node."""
+        return _ordered(self._secondaries.get(node, []))
+
+    def memory(self, node: str) -> int:
+        """The memory (MiB) of the instances that shall run on this node."""
+        return sum(one.memory for one in self._primaries.get(node, []) if one.is_up)
+
+    def disk(self, node: str) -> int:
+        """The disk (MiB) that all copies on this node take."""
+        held = (*self._primaries.get(node, []), *self._secondaries.get(node, []))
+        return sum(room.disk_per_copy(one) for one in held)
+
+
+def names(instances: Iterable[clusters.Instance]) -> list[str]:
+    """The names of instances, in their order."""
+    return [one.name for one in instances]
+
+
+def _ordered(found: list[clusters.Instance]) -> list[clusters.Instance]:
+    return sorted(found, key=lambda one: clusters.natural(one.name))
