@@ -162,8 +162,8 @@ def test_only_steps_that_succeeded_count(daemon: StandIn, roundsman: Run) -> Non
 
 
 def test_a_plan_names_what_holds_maintenance_instead_of_nothing_to_do(daemon: StandIn, roundsman: Run) -> None:
-    told = json.loads(daemon.answers["GET", "/1/plan"])
-    daemon.answers["GET", "/1/plan"] = json.dumps({**told, "jobs": [], "held": "new switch"}).encode()
+    told = json.loads(canned.answers()["GET", "/1/plan"])
+    daemon.put("GET", "/1/plan", {**told, "jobs": [], "held": "new switch"})
     out = roundsman("plan")[1]
     assert "Maintenance is held: new switch" in out
     assert "nothing to do" not in out
