@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ..plugins.plugin_utils import log_output
+from ..plugins.plugin_utils.planning import audit_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,19 +15,12 @@ if TYPE_CHECKING:
     from ..plugins.plugin_utils.opcodes import contract
 
 LOG = logging.getLogger(log_output.AUDIT)
-WORDS = {True: "on", False: "off"}
 
 
 def power_changes(before: clusters.Cluster, after: clusters.Cluster, *, by: str) -> None:
-    """Log each node whose power state of record has changed (seed 001, "Logging")."""
-    if before.nodes is after.nodes:
-        return
-    for uuid, node in after.nodes.items():
-        known = before.nodes.get(uuid)
-        if known is not None and known.powered is not node.powered:
-            LOG.info(
-                "%s: %s is recorded as powered %s, was %s", by, node.name, WORDS[node.powered], WORDS[known.powered]
-            )
+    """Log each change of the power of record, and how an emergency power off goes on (seed 001, "Logging")."""
+    for line in audit_lines.lines(before, after):
+        LOG.info("%s: %s", by, line)
 
 
 def notices(told: Iterable[contract.Notice], *, by: str) -> None:

@@ -88,7 +88,8 @@ def _run(options: argparse.Namespace) -> str:
 def _target(options: argparse.Namespace) -> power.Target:
     [wanted] = request.of_file(str(options.credentials), nodes=[options.node])
     if wanted.target is None:
-        raise errors.InvalidInput(wanted.failure.text if wanted.failure else f"{options.node}: unknown")
+        why = wanted.failure or power.Failure(power.Reason.UNCONFIGURED, "it cannot be asked")
+        raise errors.PowerFailed(why.reason.value, f"{options.node}: {why.reason.value}: {why.text}")
     if wanted.target.driver.startswith("/"):
         raise errors.InvalidInput(f"{options.node}: its driver is a helper program, which this one is itself")
     return wanted.target

@@ -62,7 +62,11 @@ def plan(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> No
         (places[one["key"]], wording.job(one, told["names"]), _order(one, places), one["reason"])
         for one in told["jobs"]
     ]
-    output.table(("#", "JOB", "AFTER", "WHY"), rows, empty="There is nothing to do now.")
+    if told["held"]:
+        output.line(f"Maintenance is held: {told['held']}")
+    empty = "" if told["held"] else "There is nothing to do now."
+    if rows or empty:
+        output.table(("#", "JOB", "AFTER", "WHY"), rows, empty=empty)
     for uuid in told["completed"]:
         output.line(f"Incident {wording.short(uuid)} is complete.")
     for uuid, reason in told["failed"]:
@@ -98,7 +102,8 @@ def resume(ctx: typer.Context) -> None:
     """Let rounds start again."""
     with client.of(ctx) as daemon:
         daemon.put("2", "pause", body={"reason": ""})
-    output.line("Maintenance goes on.")
+        still = daemon.get("1", "page")["paused"]
+    output.line(f"Maintenance stays paused: {still}" if still else "Maintenance goes on.")
 
 
 def _nodes(found: list[dict[str, Any]]) -> None:

@@ -16,6 +16,7 @@ from ...plugins.module_utils.domain import tree
 from ...plugins.plugin_utils import ansible_runs
 from ...plugins.plugin_utils.config import store
 from ...plugins.plugin_utils.planning import epo as planning
+from ...plugins.plugin_utils.planning import wording
 from . import client, output, questions
 
 Names = Annotated[
@@ -47,10 +48,17 @@ Deadline = Annotated[
     float, typer.Option("--deadline", min=1, max=600, metavar="SECONDS", help="For each BMC, all of them at once.")
 ]
 Forks = Annotated[int, typer.Option("--forks", min=1, metavar="N", help="Nodes that are worked on at the same time.")]
-HALF_WAY = (
+OFF_HALF_WAY = (
     "roundsman: this was stopped half-way, and maintenance is held: "
     "`roundsman cluster epo` goes on, and `roundsman cluster epo --on` returns"
 )
+ON_HALF_WAY = (
+    "roundsman: this was stopped half-way, and maintenance is held: "
+    "`roundsman cluster epo --on` goes on, and `roundsman cluster epo` powers off again"
+)
+NOTHING_STANDS = "roundsman: this was stopped, and no emergency power off stands"
+RUN = "roundsman-epo-of_"
+"""How temporary folders begin: with no `-` before what is random, for Ansible takes `-5in` for a number, and warns."""
 
 
 def epo(
@@ -76,7 +84,7 @@ def epo(
 
     Rounds and repairs are held from the first step of the power off to the last of the return.
     """
-    where = tree.Tree(client.of(ctx).root)
+    where = tree.Tree(client.of(ctx).root.absolute())
     preview = planning.preview(store.read(where.config), names or [], on=on, by_group=groups, everything=everything)
     _show(preview, form)
     if dry_run:
@@ -108,7 +116,8 @@ def _show(preview: planning.Preview, form: output.Format) -> None:
         output.as_json(json.dumps(preview.told))
         return
     what = "Return from the emergency power off" if preview.on else "Emergency power off"
-    output.line(f"{what}: {len(preview.steps)} nodes, {len(preview.instances)} instances", style="bold")
+    counts = [wording.count(len(preview.steps), "node"), wording.count(len(preview.instances), "instance")]
+    output.line(f"{what}: {', '.join(counts)}", style="bold")
     rows = [
         (
             step.name,
@@ -128,7 +137,7 @@ def _show(preview: planning.Preview, form: output.Format) -> None:
 
 def _play(where: tree.Tree, wanted: dict[str, Any], *, forks: int, form: output.Format) -> int:
     """Run the playbook to its end and return the exit status of this command; its progress goes to this terminal."""
-    with tempfile.TemporaryDirectory(prefix="roundsman-epo-") as name:
+    with tempfile.TemporaryDirectory(prefix=RUN) as name:
         folder = Path(name)
         (folder / "roundsman.yml").write_text(
             json.dumps({"plugin": "roundsman.cluster.cluster", "root": str(where.root)})
@@ -150,9 +159,15 @@ def _play(where: tree.Tree, wanted: dict[str, Any], *, forks: int, form: output.
             except KeyboardInterrupt:
                 # The play has the signal too, and ends its modules.
                 play.wait()
-                output.warning(HALF_WAY)
+                output.warning(_stopped(where, on=wanted["epo_on"]))
                 raise
     if status < 0:
-        output.warning(HALF_WAY)
+        output.warning(_stopped(where, on=wanted["epo_on"]))
         return 128 - status
     return status
+
+
+def _stopped(where: tree.Tree, *, on: bool) -> str:
+    if store.read(where.config).maintenance.epo is None:
+        return NOTHING_STANDS
+    return ON_HALF_WAY if on else OFF_HALF_WAY

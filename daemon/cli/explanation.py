@@ -15,7 +15,7 @@ PAUSED = "maintenance is paused"
 def sentences(told: dict[str, Any], *, now: float) -> list[str]:
     """Word the daemon's explanation of a node, the operator's next step last; `now` in unix seconds."""
     return [
-        *_state(told["node"], now=now),
+        *_state(told["node"], epo=told["epo"], now=now),
         *(line for one in told["incidents"] for line in _incident(one, told, now=now)),
         *(_refusal(one) for one in told["refusals"]),
         *_planned(told["planned"]),
@@ -23,7 +23,7 @@ def sentences(told: dict[str, Any], *, now: float) -> list[str]:
     ]
 
 
-def _state(node: dict[str, Any], *, now: float) -> Iterator[str]:
+def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> Iterator[str]:
     name = node["name"]
     power = {True: "its power is on", False: "its power is off", None: "it has no BMC"}[node["powered"]]
     yield f"{name}, in group {node['group']}, is {_role(node['role'])}; {power}."
@@ -39,8 +39,18 @@ def _state(node: dict[str, Any], *, now: float) -> Iterator[str]:
         yield f"It did not answer {since} ago: {node['unreachable']['text']}."
     primaries = wording.enumerated(node["primaries"])
     copies = wording.enumerated(node["secondaries"])
-    held = f"It runs {primaries}" if primaries else "No instance has its primary here"
+    # While an emergency power off stands the record does not tell what runs.
+    verb = "runs" if epo is None else "is the primary of"
+    held = f"It {verb} {primaries}" if primaries else "No instance has its primary here"
     yield f"{held}; it keeps copies of {copies}." if copies else f"{held}."
+    if epo is not None:
+        yield from _epo(node["name"], epo)
+
+
+def _epo(name: str, epo: dict[str, Any]) -> Iterator[str]:
+    yield f"Maintenance is held: {epo['held']}."
+    back = [*([name] if epo["returns"] else []), *epo["instances"]]
+    yield f"Here is to return: {wording.enumerated(back)}." if back else "Nothing is to return here."
 
 
 def _incident(one: dict[str, Any], told: dict[str, Any], *, now: float) -> Iterator[str]:
@@ -81,7 +91,8 @@ def _planned(planned: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _next(told: dict[str, Any]) -> list[str]:
-    steps = list(dict.fromkeys([*_for_incidents(told), *_for_node(told)]))
+    epo = ["Return from the emergency power off: `roundsman cluster epo --on`"] if told["epo"] else []
+    steps = list(dict.fromkeys([*epo, *_for_incidents(told), *_for_node(told)]))
     if not steps:
         return ["There is nothing for you to do."]
     return ["What you do next:", *(f"  {step}" for step in steps)]
@@ -89,7 +100,7 @@ def _next(told: dict[str, Any]) -> list[str]:
 
 def _for_incidents(told: dict[str, Any]) -> Iterator[str]:
     tags = told["node"]["tags"]
-    if any(one["reason"].startswith(PAUSED) for one in told["refusals"]):
+    if not told["epo"] and any(one["reason"].startswith(PAUSED) for one in told["refusals"]):
         yield "Let maintenance go on: `roundsman resume`"
     for one in told["incidents"]:
         short, status = wording.short(one["uuid"]), one["repair-status"]

@@ -28,14 +28,27 @@ Folder = Annotated[
         "--dir", "-d", help=f"The lab's folder. Default: the global --dir, else the only lab below {places.LABS}."
     ),
 ]
+LiveFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--dir",
+        "-d",
+        help=f"The lab's folder. Default: the global --dir, else the only (live) lab below {places.LABS}.",
+    ),
+]
 Node = Annotated[str, typer.Argument(help="The name of the node, such as node3.")]
 
 
-def _lab(ctx: typer.Context, given: Path | None) -> world.Lab:
-    folder = places.lab(ctx, given)
+def _lab(ctx: typer.Context, given: Path | None, *, strict: bool = False) -> world.Lab:
+    """The lab that a command means; `strict`: of several none, though only one runs."""
+    folder = places.lab(ctx, given, runs=None if strict else _runs)
     if not places.is_lab(folder):
         raise errors.NotFound(f"there is no lab in {folder}: make one with `roundsman lab up --dir {folder}`")
     return world.Lab(folder.resolve())
+
+
+def _runs(folder: Path) -> bool:
+    return processes.is_running(world.Lab(folder.resolve()), "daemon")
 
 
 def _node(ctx: typer.Context, folder: Path | None, name: str) -> world.LabNode:
@@ -114,7 +127,7 @@ def down(
     remove: Annotated[bool, typer.Option("--remove", help="Remove the lab's folder too.")] = False,
 ) -> None:
     """End the processes of a lab; its state stays, unless it is removed."""
-    lab = _lab(ctx, folder)
+    lab = _lab(ctx, folder, strict=True)
     processes.down(lab)
     if remove:
         shutil.rmtree(lab.folder)
@@ -123,7 +136,7 @@ def down(
 @app.command(epilog="Example: roundsman lab status -o json")
 def status(
     ctx: typer.Context,
-    folder: Folder = None,
+    folder: LiveFolder = None,
     output: Annotated[str, typer.Option("--output", "-o", help="table or json.")] = "table",
 ) -> None:
     """Show what is true in the simulated world: power, links, diagnoses, and whether the processes run."""
@@ -162,7 +175,7 @@ def break_(
     ] = "evacuate",
     details: Annotated[str, typer.Option(help="Any JSON value, passed through as it is.")] = "null",
     command: Annotated[str, typer.Option(help="The repair command; a live-repair uses lab-repair by default.")] = "",
-    folder: Folder = None,
+    folder: LiveFolder = None,
 ) -> None:
     """Change what a node's diagnose command prints from now on."""
     json_values.parse(details)
@@ -174,7 +187,7 @@ def break_(
 
 
 @app.command(epilog="Example: roundsman lab mend node3")
-def mend(ctx: typer.Context, node: Node, folder: Folder = None) -> None:
+def mend(ctx: typer.Context, node: Node, folder: LiveFolder = None) -> None:
     """Make a node healthy: its commands are there, it reports Ok, its link and its BMC work. Its power stays."""
     found = _node(ctx, folder, node)
     building.write_commands(found)
@@ -186,14 +199,14 @@ def mend(ctx: typer.Context, node: Node, folder: Folder = None) -> None:
 
 
 @app.command(epilog="Example: roundsman lab cut node3")
-def cut(ctx: typer.Context, node: Node, folder: Folder = None) -> None:
+def cut(ctx: typer.Context, node: Node, folder: LiveFolder = None) -> None:
     """Cut a node's link: it runs on, and nobody reaches it."""
     _node(ctx, folder, node).cut(is_cut=True)
     typer.echo(f"{node}: its link is cut, what runs there runs on; {NEXT_POLL}")
 
 
 @app.command(epilog="Example: roundsman lab check")
-def check(ctx: typer.Context, folder: Folder = None) -> None:
+def check(ctx: typer.Context, folder: LiveFolder = None) -> None:
     """Prove from the nodes' journals that no instance was lost or ran twice and each opcode ran once."""
     wrong = checker.check(_lab(ctx, folder))
     for sentence in wrong:

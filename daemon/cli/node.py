@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import enum
+import json
+from typing import Annotated, Any
 
 import typer
 
+from ...plugins.module_utils.domain import errors
 from . import client, completion, jobs, node_power, output, parameters, questions, wording
 
 app = typer.Typer(help="Nodes: their roles and their power.", no_args_is_help=True)
@@ -13,9 +16,20 @@ app.add_typer(node_power.power, name="power")
 app.command(epilog="Example: roundsman node health node3")(node_power.health)
 
 Name = Annotated[str, typer.Argument(metavar="NODE", help="The node's name.", autocompletion=completion.nodes)]
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NODE]…", help="The nodes' names; without any, all.", autocompletion=completion.nodes),
+]
 Force = Annotated[bool, typer.Option("--force", help="Skip the checks that protect instances.")]
 Submit = Annotated[bool, typer.Option("--submit", help="Print the job's number and do not wait for its end.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+class YesNo(enum.Enum):
+    """A flag as it is written on the command line."""
+
+    YES = "yes"
+    NO = "no"
 
 
 @app.command("list", epilog="Example: roundsman node list -o json")
@@ -43,16 +57,24 @@ def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> N
     output.table(headers, rows, empty="There are no nodes.")
 
 
-@app.command(epilog="Example: roundsman node info node3")
-def info(ctx: typer.Context, name: Name, *, form: output.Option = output.Format.TABLE) -> None:
-    """Show one node."""
+@app.command(epilog="Example: roundsman node info node3 node4")
+def info(ctx: typer.Context, names: Names = None, *, form: output.Option = output.Format.TABLE) -> None:
+    """Show nodes, all of them when none is named; as JSON one node is an object, and several are a list."""
     with client.of(ctx) as daemon:
         text = daemon.text("1", "nodes")
-    found = output.selected(text, name=name, kind="node")
+    wanted = names if names is not None else [one["name"] for one in json.loads(text)]
+    found = [output.selected(text, name=name, kind="node") for name in dict.fromkeys(wanted)]
     if form is output.Format.JSON:
-        output.as_json(found.text)
+        written = [one.text for one in found]
+        output.as_json(written[0] if names and len(written) == 1 else f"[{','.join(written)}]")
         return
-    one = found.value
+    for place, one in enumerate(found):
+        if place:
+            output.line("")
+        _facts(one.value)
+
+
+def _facts(one: dict[str, Any]) -> None:
     problem, unreachable = one["problem"], one["unreachable"]
     output.facts(
         [
@@ -110,17 +132,22 @@ def add(
     parameters.modify(ctx, "nodes", given=fields, method="POST", submit=submit, dry_run=dry_run)
 
 
-@app.command(epilog="Example: roundsman node modify node3 oob_program=default vm_capable=no")
+@app.command(epilog="Example: roundsman node modify node3 oob_program=default vm_capable=no --powered no")
 def modify(
     ctx: typer.Context,
     name: Name,
-    given: parameters.Given,
+    given: parameters.Given = [],  # noqa: B006 - Typer's way to say that there may be none
     *,
+    powered: Annotated[YesNo | None, typer.Option(help="The power state of record; the same as powered=…")] = None,
     submit: Submit = False,
     dry_run: parameters.DryRun = False,
     form: output.Option = output.Format.TABLE,
 ) -> None:
     """Set parameters of a node: group, addresses, sizes, flags, oob_program, powered (on record) or host variables."""
+    if powered is not None:
+        if any(one.startswith("powered=") for one in given):
+            raise errors.InvalidInput("--powered and powered=… are the same: give one of them")
+        given = [*given, f"powered={powered.value}"]
     path = ("nodes", name, "modify")
     parameters.modify(ctx, *path, given=given, method="POST", submit=submit, dry_run=dry_run, form=form)
 

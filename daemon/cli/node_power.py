@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...plugins.module_utils.domain import errors
+from ...plugins.plugin_utils.opcodes import node_power as opcode
 from . import client, completion, output, questions, watching, wording
 
 if TYPE_CHECKING:
@@ -150,8 +151,19 @@ def _taking(
 
 
 def _running(daemon: client.Daemon, names: Sequence[str]) -> dict[str, list[str]]:
-    uuids = {one["uuid"]: one["name"] for one in daemon.get("1", "nodes")}
-    found: dict[str, list[str]] = {uuids.get(name, name): [] for name in names}
+    """The instances that run on each of these nodes, where any does; nobody is asked about nodes that do not serve.
+
+    Raises:
+        NotFound: there is no such node. Refused: it is opted out.
+    """
+    nodes = daemon.get("1", "nodes")
+    known = {one[key]: one for one in nodes for key in ("uuid", "name")}
+    for name in names:
+        if name not in known:
+            raise errors.NotFound(f"there is no node {name!r}")
+        if known[name]["powered"] is None:
+            raise errors.Refused(opcode.NO_OOB.format(known[name]["name"]))
+    found: dict[str, list[str]] = {known[name]["name"]: [] for name in names}
     for one in daemon.get("1", "instances"):
         if one["primary"] in found and one["admin_state"] == "up":
             found[one["primary"]].append(one["name"])

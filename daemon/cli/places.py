@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from ...plugins.module_utils.domain import errors, tree
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import typer
 
 LABS = Path(".lab")
@@ -34,8 +36,8 @@ def given(ctx: typer.Context, folder: Path | None) -> Path | None:
     return chosen if whole.name != "controller" else whole.parent if chosen.name == "" else chosen.parent
 
 
-def lab(ctx: typer.Context, folder: Path | None) -> Path:
-    """The folder of the lab that a command means.
+def lab(ctx: typer.Context, folder: Path | None, *, runs: Callable[[Path], bool] | None = None) -> Path:
+    """The folder of the lab that a command means; of several the only one that `runs`, where this is asked.
 
     Raises:
         NotFound: none was given, and there is none below ./.lab. Refused: there are several.
@@ -44,6 +46,9 @@ def lab(ctx: typer.Context, folder: Path | None) -> Path:
     if chosen is not None:
         return chosen
     found = labs()
+    live = [one for one in found if runs(one)] if runs and len(found) > 1 else []
+    if len(live) == 1:
+        return live[0]
     if len(found) == 1:
         return found[0]
     if not found:

@@ -161,7 +161,8 @@ class Intake:
         return True
 
     def _reject(self, path: Path, error: errors.ReportRejected) -> None:
-        LOG.warning("report %s rejected: %s: %s", path.name, error.reason, error)
+        # A file name may hold anything but "/": a line break would forge a line of the log.
+        LOG.warning("report %a rejected: %s: %s", path.name, error.reason, error)
         self.rejections[error.reason] += 1
         where = self._where.rejected
         # In bytes: a name of 255 of them is as long as a file system allows.

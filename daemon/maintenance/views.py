@@ -9,6 +9,7 @@ import orjson
 
 from ...plugins.module_utils.domain import changes
 from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.plugin_utils.planning import wording
 from ...plugins.plugin_utils.planning.holdings import Holdings
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def paused(cluster: clusters.Cluster) -> str:
     stands = cluster.maintenance.epo
     if stands is None:
         return cluster.maintenance.settings.paused
-    left = f"{len(stands.nodes)} nodes and {len(stands.instances)} instances are to return"
+    left = f"{wording.both(len(stands.nodes), len(stands.instances))} are to return"
     return f"an emergency power off by {stands.by or 'somebody'} stands, {left}: `roundsman cluster epo --on`"
 
 
@@ -166,6 +167,7 @@ def plan(cluster: clusters.Cluster, one: RoundPlan, *, is_at_work: bool) -> dict
     return {
         **told,
         "waits_for_round": is_at_work,
+        "held": paused(cluster),
         "names": {uuid: named[uuid].name for uuid in strings if uuid in named},
     }
 
@@ -210,6 +212,7 @@ def explain(
     told = {job_id for entry in mine for job_id in entry.jobs}
     return {
         "node": node(cluster, one, intake),
+        "epo": _epo(cluster, one),
         "incidents": [incident(cluster, entry) for entry in mine],
         "jobs": [job(queue.jobs[job_id]) for job_id in sorted(told) if job_id in queue.jobs],
         "refusals": [
@@ -218,6 +221,19 @@ def explain(
             if entry.incident in ids or entry.subject == one.name
         ],
         "planned": [dataclasses.asdict(entry) for entry in preview.jobs if entry.incident in ids],
+    }
+
+
+def _epo(cluster: clusters.Cluster, one: clusters.Node) -> dict[str, Any] | None:
+    """What an emergency power off means for a node: the sentence of the hold, and what is to return there."""
+    stands = cluster.maintenance.epo
+    if stands is None:
+        return None
+    waiting = set(stands.instances)
+    return {
+        "held": paused(cluster),
+        "returns": one.uuid in stands.nodes,
+        "instances": [entry.name for entry in cluster.primaries(one.uuid) if entry.uuid in waiting],
     }
 
 

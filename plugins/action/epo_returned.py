@@ -10,7 +10,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils.domain import changes, errors
 from ..plugin_utils import holding, node_results
 from ..plugin_utils.config import store
-from ..plugin_utils.planning import epo
+from ..plugin_utils.planning import epo, wording
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,6 +92,6 @@ def _stands(cluster: clusters.Cluster) -> str:
     if known is None:
         return "maintenance goes on"
     return (
-        f"maintenance is held: {len(known.nodes)} nodes and {len(known.instances)} instances are still to return; "
+        f"maintenance is held: {wording.both(len(known.nodes), len(known.instances))} are still to return; "
         "`roundsman cluster epo --on` goes on with them"
     )

@@ -144,7 +144,9 @@ def main() -> None:
         module.fail_json(msg=str(error))
     result = _result(outcomes, check=module.check_mode)
     if result["unconfirmed"] and command is not power.Command.STATUS:
-        text = f"power {command.value} is not confirmed for " + ", ".join(result["unconfirmed"])
+        text = f"power {command.value} is not confirmed for " + ", ".join(
+            _told(one) for one in outcomes if not one.confirmed
+        )
         module.fail_json(msg=text, **result)
     module.exit_json(**result)
 
@@ -158,6 +160,11 @@ def _run(params: Dict[str, Any], *, command: power.Command, check: bool) -> List
         refuse=lambda name, failure: power.untried(sent, name=name, failure=failure),
     )
     return [power.foresee(status, command=command) for status in outcomes] if check else outcomes
+
+
+def _told(outcome: power.Outcome) -> str:
+    reason = outcome.as_dict()["reason"]
+    return f"{outcome.name} ({reason})" if reason else outcome.name
 
 
 def _result(outcomes: List[power.Outcome], *, check: bool) -> Dict[str, Any]:

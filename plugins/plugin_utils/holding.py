@@ -20,7 +20,7 @@ from ..module_utils.domain import changes, errors, locks, recording, tree
 from . import durable_files, livelocks, run_group, run_records, sealed_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from types import ModuleType
 
     from ..module_utils.domain import cluster as clusters
@@ -117,23 +117,21 @@ def record(one: Play, *stated: changes.Change, now: float) -> None:
         with _turn(one):
             if not livelocks.is_alive(one.livelock):
                 raise errors.Refused("record: the keeper of this play's locks has ended, and nothing is held any more")
+            before = store.read(one.where.config)
             after = store.commit(one.where, list(stated), now=now)
-            _tell_audit(one, stated, after)
+            _tell_audit(one, before, after)
     else:
         body = {"owner": one.name, "livelock": one.name, "changes": encoded}
         # What became true stays true while the daemon restarts, and our locks outlive it.
         _client().post_until_answered(one.where.socket, "/2/record", body, patience=PATIENCE)
 
 
-def _tell_audit(one: Play, stated: Sequence[changes.Change], cluster: clusters.Cluster) -> None:
+def _tell_audit(one: Play, before: clusters.Cluster, after: clusters.Cluster) -> None:
     """Without a daemon the play itself logs what it recorded of power."""
     from . import log_output  # noqa: PLC0415 - only a play without a daemon needs it
+    from .planning import audit_lines  # noqa: PLC0415 - as above
 
-    lines = [
-        f"{one.name}: {cluster.node_name(change.node)} is recorded as powered {'on' if change.powered else 'off'}"
-        for change in stated
-        if isinstance(change, changes.NodePowered)
-    ]
+    lines = [f"{one.name}: {line}" for line in audit_lines.lines(before, after)]
     log_output.append_audit(one.where.audit_log, lines)
 
 

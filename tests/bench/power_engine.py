@@ -9,7 +9,7 @@ import time
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import drivers
 
-from tests.bench import power_rack
+from tests.bench import power_bmcs
 
 
 def main() -> None:
@@ -25,8 +25,8 @@ def main() -> None:
 
 
 def _target(number: int, port: int) -> power.Target:
-    address = power_rack.address(number)
-    login = {"username": power_rack.USERNAME, "password": power_rack.PASSWORD}
+    address = power_bmcs.address(number)
+    login = {"username": power_bmcs.USERNAME, "password": power_bmcs.PASSWORD}
     return power.Target(name=address, driver="ipmi", address=address, port=port, **login)
 
 

@@ -11,14 +11,9 @@ import threading
 
 from ansible_collections.roundsman.cluster.daemon.lab import bmc_simulator, chassis, wire
 
-USERNAME, PASSWORD = "admin", "s3cret"
+from tests.bench import power_bmcs
+
 DELAY, LOSS, DEAD_EACH = 0.005, 0.005, 20
-PER_NET = 250
-
-
-def address(number: int) -> str:
-    """The address of a BMC: 127.1.0.1 to 127.1.0.250, then 127.1.1.1 and so on."""
-    return f"127.1.{number // PER_NET}.{number % PER_NET + 1}"
 
 
 def main() -> None:
@@ -26,10 +21,10 @@ def main() -> None:
     nodes, seed = int(sys.argv[1]), int(sys.argv[2])
     dead = {number for number in range(nodes) if seed and number % DEAD_EACH == DEAD_EACH - 1}
     rack = {
-        address(number): chassis.MemoryChassis(faults={chassis.DEAD} if number in dead else ())
+        power_bmcs.address(number): chassis.MemoryChassis(faults={chassis.DEAD} if number in dead else ())
         for number in range(nodes)
     }
-    bmcs = {one: chassis.Bmc(node, USERNAME, PASSWORD) for one, node in rack.items()}
+    bmcs = {one: chassis.Bmc(node, power_bmcs.USERNAME, power_bmcs.PASSWORD) for one, node in rack.items()}
     conditions = wire.Conditions(delay=DELAY, loss=LOSS if seed else 0.0, seed=seed)
     simulator = bmc_simulator.Simulator(bmcs.get, conditions=conditions)
     print(simulator.bind(), flush=True)

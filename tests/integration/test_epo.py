@@ -92,6 +92,10 @@ def test_all_goes_off_but_the_own_node_and_what_ran_runs_again(world: labs.Runni
     assert "maintenance goes on" in on.stdout
     assert (running(world), len(powered(world)), world.cluster().maintenance.epo) == (UP, 6, None)
     assert world.wrong() == []
+    audited = world.where.audit_log.read_text()
+    begins = [audited.index(text) for text in ("an emergency power off by", "the return of", "is lifted")]
+    assert begins == sorted(begins)
+    assert "node3 is recorded as powered off, was on" in audited
 
 
 @pytest.mark.slow

@@ -98,8 +98,8 @@ def test_a_node_that_is_off_is_not_cycled(rack: simulated.Rack, tmp_path: Path) 
     ("entry", "text"),
     [
         ({"address": ADDRESS, "password": "another one"}, f"{NODE}: auth: the password is wrong"),
-        ({"address": "bmc1.example"}, f"{NODE}: the BMC address 'bmc1.example' is not an IP address"),
-        ({"driver": "telepathy"}, f"{NODE}: unknown power driver 'telepathy'; known: ipmi, redfish"),
+        ({"address": "bmc1.example"}, f"{NODE}: unconfigured: the BMC address 'bmc1.example' is not an IP address"),
+        ({"driver": "telepathy"}, f"{NODE}: unconfigured: unknown power driver 'telepathy'; known: ipmi, redfish"),
         ({"driver": str(PROGRAM)}, f"{NODE}: its driver is a helper program, which this one is itself"),
     ],
 )
@@ -115,7 +115,11 @@ def test_what_cannot_be_asked_is_a_failure_in_one_line(
 
 def test_a_node_without_an_entry_is_a_failure(tmp_path: Path) -> None:
     path = credentials(tmp_path, address=ADDRESS)
-    assert call(path, "power-status", "node2") == (1, "", f"roundsman-oob: {path} has no entry for node2\n")
+    assert call(path, "power-status", "node2") == (
+        1,
+        "",
+        f"roundsman-oob: node2: unconfigured: {path} has no entry for node2\n",
+    )
 
 
 def test_a_credentials_file_open_to_others_is_a_failure(tmp_path: Path) -> None:

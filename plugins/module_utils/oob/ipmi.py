@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gc
 import ipaddress
 import pathlib
 import resource
-from typing import Awaitable, Callable, List, Mapping, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Awaitable, Callable, Coroutine, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
 from ..domain import bmc, errors, power
 from . import description, ipmi_link, ipmi_login, ipmi_session, operation, rakp
@@ -26,6 +27,8 @@ CONTROLS: Mapping[power.Command, int] = {
 LONGEST_NAME, LONGEST_PASSWORD = 16, 20
 OTHER_FILES = 64
 """Descriptors that this process may open beside a socket for each BMC."""
+NEW_OBJECTS = 20_000
+"""How many may be made between two collections of garbage: each walks through what all commands under way hold."""
 Told = TypeVar("Told")
 OPEN_FILES = pathlib.Path("/proc/self/fd")
 
@@ -57,7 +60,7 @@ def check(target: power.Target) -> None:
 
 def run(targets: Sequence[power.Target], *, command: power.Command, deadline: float) -> List[power.Outcome]:
     """Run one command at every target, none waiting for another; `deadline` is each one's own, in seconds."""
-    return asyncio.run(serve(targets, command=command, deadline=deadline))
+    return _run(serve(targets, command=command, deadline=deadline))
 
 
 async def serve(targets: Sequence[power.Target], *, command: power.Command, deadline: float) -> List[power.Outcome]:
@@ -76,7 +79,16 @@ def describe(targets: Sequence[power.Target], *, deadline: float) -> List[bmc.De
     async def one(connection: Bmc, target: power.Target) -> bmc.Description:
         return await description.within(connection, target=target, deadline=deadline)
 
-    return asyncio.run(_at_all(targets, one))
+    return _run(_at_all(targets, one))
+
+
+def _run(work: Coroutine[Any, Any, List[Told]]) -> List[Told]:
+    usual = gc.get_threshold()
+    gc.set_threshold(NEW_OBJECTS, *usual[1:])
+    try:
+        return asyncio.run(work)
+    finally:
+        gc.set_threshold(*usual)
 
 
 async def _at_all(targets: Sequence[power.Target], ask: Callable[[Bmc, power.Target], Awaitable[Told]]) -> List[Told]:

@@ -40,6 +40,8 @@ class Link:
         self._socket = connected
         self._accept: Optional[Accept] = None
         self._answer: Optional[asyncio.Future[Any]] = None
+        self._due = 0.0
+        self._timer: Optional[asyncio.TimerHandle] = None
         self._has_complaint = False
         self._tags = itertools.count(int.from_bytes(os.urandom(1), "big"))
         # By number: asyncio looks up a socket by its text.
@@ -83,12 +85,11 @@ class Link:
             errors.PowerFailed: the answer is an error, or the BMC is unreachable.
         """
         self._accept, self._answer, self._has_complaint = accept, self._loop.create_future(), False
-        timer = self._loop.call_later(wait, self._give_up, self._answer)
+        self._give_up_at(self._loop.time() + wait)
         self.send(datagram)
         try:
             found = await self._answer
         finally:
-            timer.cancel()
             self._answer = None
         if found is not None or not self._has_complaint:
             self.trouble = None
@@ -109,13 +110,28 @@ class Link:
 
     def close(self) -> None:
         """Give the socket back."""
+        if self._timer is not None:
+            self._timer.cancel()
         self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
 
-    @staticmethod
-    def _give_up(answer: asyncio.Future[Any]) -> None:
-        if not answer.done():
-            answer.set_result(None)
+    def _give_up_at(self, due: float) -> None:
+        """Wait until then; one timer serves one exchange after the other, as nearly all end long before it."""
+        self._due = due
+        if self._timer is not None and self._timer.when() > due:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None:
+            self._timer = self._loop.call_at(due, self._give_up)
+
+    def _give_up(self) -> None:
+        self._timer = None
+        if self._answer is None or self._answer.done():
+            return
+        if self._loop.time() < self._due:
+            self._give_up_at(self._due)
+        else:
+            self._answer.set_result(None)
 
 
 def linked(address: str, port: int) -> Link:

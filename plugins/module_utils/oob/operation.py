@@ -44,9 +44,9 @@ async def within(bmc: Bmc, *, name: str, command: power.Command, deadline: float
     try:
         await asyncio.wait({running}, timeout=deadline)
     finally:
-        running.cancel()
         # Also when this is cancelled itself: the operation has a session to give back.
-        await asyncio.wait({running}, timeout=LONGEST_MARGIN)
+        if running.cancel():
+            await asyncio.wait({running}, timeout=LONGEST_MARGIN)
     if not running.done() or running.cancelled():
         return power.cut_off(one.verdict(), seconds=deadline)
     error = running.exception()

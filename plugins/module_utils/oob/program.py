@@ -172,7 +172,9 @@ def _parsed(output: bytes) -> Any:
     try:
         return json.loads(output)
     except ValueError as error:
-        raise _failed(power.Reason.DRIVER, f"OOB program said no JSON: {_shown(output[:80])}") from error
+        raise _failed(
+            power.Reason.DRIVER, f"OOB program said no JSON: {_shown(output[:80].decode(errors='replace'))}"
+        ) from error
 
 
 def _shown(told: object) -> str:

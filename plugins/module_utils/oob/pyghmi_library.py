@@ -25,6 +25,11 @@ def load(module: str) -> Any:
         ) from error
 
 
+def http_failure() -> Any:
+    """What Python's HTTP raises below it: HTTPException, of a module that takes long to load."""
+    return importlib.import_module("http.client").HTTPException
+
+
 def exceptions() -> Any:
     """What it raises: PyghmiException, and UnrecognizedCertificate, which is none."""
     return importlib.import_module("pyghmi.exceptions")

@@ -118,18 +118,18 @@ class Channel:
         self._suite, self._peer, self._sent = agreement.suite, peer, 0
         key = agreement.session_key()
         self._integrity_key = self._suite.hash(key, b"\x01" * 20)
-        self._cipher_key = algorithms.AES(self._suite.hash(key, b"\x02" * 20)[:BLOCK])
+        # In CBC the first block of each message stands for the vector, so one context serves all of a session.
+        cipher = Cipher(algorithms.AES(self._suite.hash(key, b"\x02" * 20)[:BLOCK]), modes.CBC(bytes(BLOCK)))
+        self._encrypt, self._decrypt = cipher.encryptor().update, cipher.decryptor().update
 
     def seal(self, message: bytes) -> bytes:
         """Put a message into an encrypted and signed datagram; each has the next sequence number."""
         self._sent += 1
         padding = -(len(message) + 1) % BLOCK
         plain = message + bytes(range(1, padding + 1)) + bytes((padding,))
-        vector = os.urandom(BLOCK)
-        encryptor = Cipher(self._cipher_key, modes.CBC(vector)).encryptor()
         datagram = rmcp.packet_20(
             rmcp.Payload.IPMI,
-            vector + encryptor.update(plain) + encryptor.finalize(),
+            self._encrypt(os.urandom(BLOCK) + plain),
             flags=rmcp.ENCRYPTED | rmcp.AUTHENTICATED,
             session=self._peer,
             sequence=self._sent,
@@ -152,8 +152,7 @@ class Channel:
             raise rmcp.MalformedError("the authentication code is wrong")
         if len(packet.payload) < 2 * BLOCK or len(packet.payload) % BLOCK:
             raise rmcp.MalformedError("not whole cipher blocks")
-        decryptor = Cipher(self._cipher_key, modes.CBC(packet.payload[:BLOCK])).decryptor()
-        plain = decryptor.update(packet.payload[BLOCK:]) + decryptor.finalize()
+        plain = self._decrypt(packet.payload)[BLOCK:]
         return plain[: -1 - plain[-1]]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
+import http
 import socket
 import ssl
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
@@ -94,7 +94,7 @@ class Bmc:
             raise _failed(power.Reason.TIMEOUT, "the BMC did not answer") from error
         except OSError as error:
             raise _failed(power.Reason.UNREACHABLE, str(error.strerror or error).lower()) from error
-        except http.client.HTTPException as error:
+        except pyghmi_library.http_failure() as error:
             raise _failed(power.Reason.UNREACHABLE, "the BMC broke the connection off") from error
         except (self._failures.PyghmiException, LookupError, TypeError, ValueError, AttributeError) as error:
             status = self._watch.status

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
+import http
 import urllib.parse
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
@@ -46,7 +46,7 @@ class Watch:
             web, path = session
             try:
                 web.grab_rsp(path, method="DELETE").read()
-            except (OSError, http.client.HTTPException):
+            except (OSError, pyghmi_library.http_failure()):
                 return
 
     def _watched(self, web: Any) -> Any:

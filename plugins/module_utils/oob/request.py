@@ -104,7 +104,8 @@ def _of_entry(name: str, entries: Mapping[str, object], *, source: str) -> Wante
         target = credentials.make_target(name, entries[name])
         drivers.check(target)
     except errors.InvalidInput as error:
-        return _refused(name, power.Reason.UNCONFIGURED, str(error))
+        # Whoever tells an answer names its node.
+        return _refused(name, power.Reason.UNCONFIGURED, str(error).removeprefix(f"{name}: "))
     except errors.PowerFailed as error:
         return _refused(name, power.Reason(error.reason), str(error))
     return Wanted(name, target=target)

@@ -46,6 +46,16 @@ def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
         return " ".join([kind.replace("_", " "), *(f"{key}={value}" for key, value in told.items())])
 
 
+def count(number: int, noun: str) -> str:
+    """How many there are, in the right number: `1 node`, `2 nodes`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def both(nodes: int, instances: int) -> str:
+    """How many nodes and instances there are."""
+    return f"{count(nodes, 'node')} and {count(instances, 'instance')}"
+
+
 def _at_bmcs(kind: str, told: Mapping[str, Any], names: Mapping[str, str]) -> str:
     nodes = [str(names.get(one, one)) for one in told.get("nodes", ())] or [str(told.get("node"))]
     subject = ", ".join(nodes) if len(nodes) <= NAMED else f"{len(nodes)} nodes"

@@ -90,6 +90,19 @@ def test_pause_and_resume_tell_the_daemon(daemon: StandIn, roundsman: Run) -> No
     assert daemon.asked("PUT") == [("/2/pause", {"reason": "new switch"}), ("/2/pause", {"reason": ""})]
 
 
+@pytest.mark.parametrize(
+    ("paused", "told"),
+    [
+        ("", "Maintenance goes on.\n"),
+        ("an emergency power off stands", "Maintenance stays paused: an emergency power off stands\n"),
+    ],
+)
+def test_resume_tells_what_holds_all_the_same(paused: str, told: str, daemon: StandIn, roundsman: Run) -> None:
+    daemon.put("PUT", "/2/pause", {})
+    daemon.put("GET", "/1/page", {"paused": paused})
+    assert roundsman("resume") == (0, told, "")
+
+
 def test_a_pause_without_a_reason_is_refused(daemon: StandIn, roundsman: Run) -> None:
     assert roundsman("pause", " ")[0] == 2
     assert daemon.asked("PUT") == []
@@ -146,3 +159,11 @@ def test_only_steps_that_succeeded_count(daemon: StandIn, roundsman: Run) -> Non
     steps = [one["opcodes"][0] | {"status": status} for status in ("success", "error", "canceled", "queued")]
     daemon.put("GET", "/2/jobs", [one | {"opcodes": steps, "status": "error"}])
     assert words(roundsman("jobs", "list")[1], "10 ")[:3] == ["10", "error", "1/4"]
+
+
+def test_a_plan_names_what_holds_maintenance_instead_of_nothing_to_do(daemon: StandIn, roundsman: Run) -> None:
+    told = json.loads(canned.answers()["GET", "/1/plan"])
+    daemon.put("GET", "/1/plan", {**told, "jobs": [], "held": "new switch"})
+    out = roundsman("plan")[1]
+    assert "Maintenance is held: new switch" in out
+    assert "nothing to do" not in out

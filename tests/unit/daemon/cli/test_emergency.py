@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import ast
+import dataclasses
 import json
 import sys
+import tempfile
+import warnings
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import epo as epo_rules
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
@@ -12,6 +17,7 @@ from tests.unit import small_cluster
 from tests.unit.daemon.cli import terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.unit.daemon.cli.conftest import Run
@@ -68,3 +74,82 @@ def test_what_is_not_clear_is_refused_in_one_line(roundsman: Run, words: list[st
     assert status != 0
     assert told in err
     assert len(err.splitlines()) == 1
+
+
+PLAYBOOK = """#!{python}
+import json, os, signal, sys
+inventory = json.load(open(sys.argv[sys.argv.index("-i") + 1]))
+json.dump({{"root": inventory["root"], "home": os.environ["ANSIBLE_HOME"]}}, open({told!r}, "w"))
+{last}
+"""
+
+
+@pytest.fixture
+def plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Put a stand-in for ansible-playbook, whose last line is given, and return where it writes what it was told."""
+    program, told = tmp_path / "bin" / "ansible-playbook", tmp_path / "told.json"
+    program.parent.mkdir()
+    python = sys.executable
+
+    def stand(last: str) -> Path:
+        program.write_text(PLAYBOOK.format(python=python, told=str(told), last=last))
+        program.chmod(0o700)
+        monkeypatch.setattr(sys, "executable", str(program.with_name("python")))
+        return told
+
+    return stand
+
+
+KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
+
+
+def test_the_play_finds_a_lab_that_was_named_from_the_working_folder(
+    roundsman: Run, plays: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ROUNDSMAN_ROOT", "root")
+    told = plays("")
+    assert roundsman("cluster", "epo", "--all", "--force")[0] == 0
+    assert json.loads(told.read_text())["root"] == str(tmp_path / "root")
+
+
+def test_no_temporary_folder_is_taken_for_a_number(
+    roundsman: Run, plays: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "_get_candidate_names", lambda: iter(["5in_4abc"]))
+    told = plays("")
+    assert roundsman("cluster", "epo", "--all", "--force")[0] == 0
+    home = json.loads(told.read_text())["home"]
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        # As Ansible does it with the paths among its settings.
+        with pytest.raises(SyntaxError):
+            ast.literal_eval(home)
+    assert [str(one.message) for one in seen] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--all"], "`roundsman cluster epo` goes on, and `roundsman cluster epo --on` returns"),
+        (["--on"], "`roundsman cluster epo --on` goes on, and `roundsman cluster epo` powers off again"),
+    ],
+)
+def test_what_was_stopped_half_way_says_what_goes_on_and_what_turns_round(
+    roundsman: Run, plays: Callable[[str], Path], where: tree.Tree, words: list[str], told: str
+) -> None:
+    cluster = small_cluster.make()
+    stands = epo_rules.Epo(by="ops", since=50.0, nodes=("n2",), instances=("i1",))
+    held = dataclasses.replace(cluster, maintenance=dataclasses.replace(cluster.maintenance, epo=stands))
+    store.write(where.config, held)
+    plays(KILLED)
+    status, _out, err = roundsman("cluster", "epo", *words, "--force")
+    assert (status, err.strip().endswith(told)) == (137, True)
+
+
+def test_what_was_stopped_before_the_hold_does_not_say_that_something_is_held(
+    roundsman: Run, plays: Callable[[str], Path]
+) -> None:
+    plays(KILLED)
+    status, _out, err = roundsman("cluster", "epo", "--all", "--force")
+    assert (status, err) == (137, "roundsman: this was stopped, and no emergency power off stands\n")

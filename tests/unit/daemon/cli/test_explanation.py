@@ -98,3 +98,15 @@ def test_a_failed_failover_is_tried_anew_after_fencing() -> None:
 
 def test_a_node_with_a_failed_incident_stays_drained() -> None:
     assert "undrain" not in text(failed("migrate"))
+
+
+def test_during_an_emergency_power_off_its_return_is_the_next_step_and_nothing_is_said_to_run() -> None:
+    healthy = told("node1")
+    assert healthy["epo"] is None
+    command = "`roundsman cluster epo --on`"
+    epo = {"held": f"an emergency power off by ops stands: {command}", "returns": True, "instances": ["instance7"]}
+    said = text({**healthy, "node": {**healthy["node"], "primaries": ["instance7", "instance8"]}, "epo": epo})
+    assert f"Maintenance is held: an emergency power off by ops stands: {command}." in said
+    assert "It is the primary of instance7 and instance8" in said
+    assert "Here is to return: node1 and instance7." in said
+    assert said.endswith(f"What you do next:\n  Return from the emergency power off: {command}")

@@ -80,6 +80,25 @@ def test_without_a_folder_the_only_lab_is_meant_and_of_several_none(roundsman: R
     assert err == "roundsman: there are several labs: choose one with --dir: .lab/a, .lab/b\n"
 
 
+def test_of_several_labs_the_only_live_one_is_meant_but_never_for_down(
+    roundsman: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped, live = lab_in(".lab/demo"), lab_in(".lab/default")
+    monkeypatch.setattr(processes, "is_running", lambda one, _: one.folder == live.folder)
+    assert roundsman("lab", "break", "node3")[0] == roundsman("lab", "cut", "node2")[0] == 0
+    assert "evacuate" in live.node("node3").diagnosis.read_text()
+    assert "evacuate" not in stopped.node("node3").diagnosis.read_text()
+    assert roundsman("lab", "mend", "node3")[0] == roundsman("lab", "status")[0] == 0
+    assert "there are several labs" in roundsman("lab", "down", "--remove")[2]
+
+
+def test_of_several_live_labs_none_is_meant(roundsman: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab_in(".lab/a")
+    lab_in(".lab/b")
+    monkeypatch.setattr(processes, "is_running", lambda *_: True)
+    assert "there are several labs" in roundsman("lab", "break", "node3")[2]
+
+
 @pytest.mark.parametrize(
     ("words", "folder"), [((), ".lab/default"), (("--dir", "x"), "x"), (("--dir", "y/controller"), "y")]
 )

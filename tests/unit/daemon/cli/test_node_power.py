@@ -115,6 +115,18 @@ def test_power_is_not_changed_unasked(words: tuple[str, ...], daemon: StandIn, r
     assert daemon.asked("PUT") == []
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("node9", "there is no node 'node9'"), ("node4", "Node node4 does not support OOB commands")],
+)
+def test_nobody_is_asked_about_a_node_that_cannot_lose_its_power_here(
+    name: str, told: str, daemon: StandIn, roundsman: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    types(monkeypatch, "yes\n")
+    assert roundsman("node", "power", "cycle", "node2", name) == (1, "", f"roundsman: {told}\n")
+    assert daemon.asked("PUT") == []
+
+
 def test_named_nodes_are_powered_on_and_read_without_a_question(
     daemon: StandIn, ends: Callable[..., None], roundsman: Run
 ) -> None:

@@ -69,6 +69,18 @@ def test_info_shows_one_object(noun: str, name: str, daemon: StandIn, roundsman:
     assert f"u-{name}" in roundsman(noun, "info", name)[1]
 
 
+def test_info_shows_several_nodes_in_the_order_asked_and_without_any_all(daemon: StandIn, roundsman: Run) -> None:
+    out = roundsman("node", "info", "node3", "node1")[1]
+    assert 0 <= out.index("u-node3") < out.index("u-node1")
+    assert "u-node2" not in out
+    told = json.loads(roundsman("node", "info", "node3", "node1", "-o", "json")[1])
+    assert [one["name"] for one in told] == ["node3", "node1"]
+    every = json.loads(roundsman("node", "info", "-o", "json")[1])
+    assert [one["name"] for one in every] == [
+        one["name"] for one in json.loads(roundsman("node", "list", "-o", "json")[1])
+    ]
+
+
 def test_info_of_what_is_not_there_is_one_line(daemon: StandIn, roundsman: Run) -> None:
     assert roundsman("node", "info", "nodex") == (1, "", "roundsman: there is no node 'nodex'\n")
     assert roundsman("instance", "info", "x") == (1, "", "roundsman: there is no instance 'x'\n")

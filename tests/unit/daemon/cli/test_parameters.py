@@ -54,6 +54,11 @@ def test_what_has_no_name_and_value_is_refused(given: str) -> None:
         (("group", "remove", "rack2"), ("DELETE", "/2/groups/rack2", None)),
         (("node", "add", "node9", "mtotal=5"), ("POST", "/2/nodes", {"name": "node9", "mtotal": 5})),
         (("node", "modify", "node3", "vm_capable=no"), ("POST", "/2/nodes/node3/modify", {"vm_capable": False})),
+        (("node", "modify", "node3", "--powered", "no"), ("POST", "/2/nodes/node3/modify", {"powered": False})),
+        (
+            ("node", "modify", "node3", "a=1", "--powered", "yes"),
+            ("POST", "/2/nodes/node3/modify", {"a": 1, "powered": True}),
+        ),
         (("node", "remove", "node3", "--yes"), ("DELETE", "/2/nodes/node3", None)),
     ],
 )
@@ -127,3 +132,8 @@ def test_a_node_may_have_an_address_of_the_sixth_version() -> None:
     found = cluster.made("one", ["a:2001:db8::1"], now=1.0)
     assert isinstance(found, clusters.Cluster)
     assert found.node("a").primary_ip == "2001:db8::1"
+
+
+def test_the_power_of_record_is_given_once(daemon: StandIn, roundsman: Run) -> None:
+    code, _, err = roundsman("node", "modify", "node3", "powered=no", "--powered", "no")
+    assert (code, err) == (1, "roundsman: --powered and powered=… are the same: give one of them\n")

@@ -185,10 +185,16 @@ def test_a_rejected_file_of_any_name_is_moved_aside(one: Spooled, name: str) -> 
     assert one.intake.rejections == {"malformed": 1}
 
 
-def test_a_name_that_is_no_text_is_moved_aside(one: Spooled) -> None:
-    one.drop(b"no report", os.fsdecode(b"\xff\xfe.json"))
+def test_a_name_that_is_no_text_is_moved_aside_and_forges_no_line_of_the_log(
+    one: Spooled, caplog: pytest.LogCaptureFixture
+) -> None:
+    one.drop(b"no report", os.fsdecode(b"\xff\n\xfe.json"))
     one.intake.take_all()
     assert one.spooled() == []
+    (line,) = caplog.messages
+    assert r"report '\udcff\n\udcfe.json' rejected: malformed" in line
+    assert line.isascii()
+    assert "\n" not in line
 
 
 def test_a_hidden_file_is_left_alone(one: Spooled) -> None:

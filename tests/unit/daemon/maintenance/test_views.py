@@ -139,4 +139,24 @@ def test_whatever_holds_maintenance_is_told() -> None:
     assert views.paused(changes.apply(cluster, changes.SettingsStand(paused), now=1.0)) == "new switch"
     stands = changes.EpoStands(("n2", "n3"), ("i1",), "ops", returning=False)
     told = views.paused(changes.apply(cluster, stands, now=1.0))
-    assert told.startswith("an emergency power off by ops stands, 2 nodes and 1 instances are to return")
+    assert told.startswith("an emergency power off by ops stands, 2 nodes and 1 instance are to return")
+
+
+def test_an_explanation_tells_what_an_emergency_power_off_is_to_return(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(one: service.Service) -> Any:
+        cluster = one.configuration.current
+        node, instance = cluster.node("node2").uuid, cluster.instance("instance1").uuid
+        held = changes.apply(cluster, changes.EpoStands((node,), (instance,), "ops", returning=False), now=1.0)
+        plan = one.rounds.preview()
+        told = [
+            views.explain(held, name, intake=one.intake, queue=one.queue, preview=plan)["epo"]
+            for name in ("node2", "node3")
+        ]
+        return [*told, views.plan(held, plan, is_at_work=False)["held"], views.paused(held)]
+
+    here, elsewhere, plan, paused = orjson.loads(shown(tmp_path, monkeypatch, look))
+    assert here == {"held": paused, "returns": True, "instances": ["instance1"]}
+    assert elsewhere == {"held": paused, "returns": False, "instances": []}
+    assert plan == paused != ""

@@ -67,6 +67,7 @@ def test_one_unconfirmed_node_fails_the_task_with_all_results(rack: simulated.Ra
     result = module(FIRST, SECOND, command="off", deadline=3.0)
     assert (result["failed"], result["unconfirmed"], served.powered()) == (True, [FIRST], False)
     assert [node["reason"] for node in result["results"]] == ["not_off", None]
+    assert result["msg"] == f"power off is not confirmed for {FIRST} (not_off)"
 
 
 def test_a_silent_bmc_does_not_fail_a_status_but_is_reported(rack: simulated.Rack, module: bmc_modules.Module) -> None:

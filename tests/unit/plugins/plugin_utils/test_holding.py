@@ -163,7 +163,7 @@ def test_without_a_daemon_power_is_in_the_audit_log_that_the_daemon_has_made(
     where.audit_log.touch(mode=0o600)
     holding.record(one, dataclasses.replace(OFF, powered=True), now=2.0)
     (line,) = where.audit_log.read_text().splitlines()
-    assert line.endswith(f"INFO roundsman.audit: {one.name}: node3 is recorded as powered on")
+    assert line.endswith(f"INFO roundsman.audit: {one.name}: node3 is recorded as powered on, was off")
 
 
 def test_without_a_daemon_the_right_to_write_is_held_until_the_play_ends(

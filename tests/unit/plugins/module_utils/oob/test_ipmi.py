@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import socket
 from typing import TYPE_CHECKING, Any
 
@@ -126,6 +127,31 @@ def test_bmcs_on_one_port_are_told_apart_by_address(rack: simulated.Rack) -> Non
     outcomes = run(rack, power.Command.OFF, THIRD, FIRST)
     assert [outcome.name for outcome in outcomes] == [THIRD, FIRST]
     assert (first.powered(), second.powered(), third.powered()) == (False, True, False)
+
+
+@pytest.fixture
+def usual() -> Iterator[tuple[int, int, int]]:
+    """Thresholds of the garbage collector that nobody else sets."""
+    before, mine = gc.get_threshold(), (701, 11, 12)
+    gc.set_threshold(*mine)
+    yield mine
+    gc.set_threshold(*before)
+
+
+def test_garbage_is_collected_rarely_while_bmcs_are_asked_and_as_usual_after_that(
+    rack: simulated.Rack, usual: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def closing(bmc: ipmi.Bmc) -> None:
+        seen.append(gc.get_threshold())
+        close(bmc)
+
+    close = ipmi.Bmc.close
+    monkeypatch.setattr(ipmi.Bmc, "close", closing)
+    rack.add(FIRST)
+    run(rack, power.Command.OFF, FIRST)
+    assert (seen, gc.get_threshold()) == ([(ipmi.NEW_OBJECTS, *usual[1:])], usual)
 
 
 def test_an_unknown_driver_is_refused_before_anything_is_sent(rack: simulated.Rack) -> None:

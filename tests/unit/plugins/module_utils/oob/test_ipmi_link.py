@@ -59,6 +59,27 @@ def test_a_bmc_is_reached_by_ipv6_too() -> None:
         assert one.recv(10) == b"?"
 
 
+@pytest.mark.parametrize("waits", [(4.0, 0.5), (0.5, 4.0), (0.5, 0.5), (4.0, 0.5, 0.75, 4.0)])
+def test_an_answer_is_waited_for_as_long_as_asked_whatever_the_wait_before_it(
+    peer: socket.socket, waits: tuple[float, ...]
+) -> None:
+    async def work() -> list[float]:
+        link = ipmi_link.linked(virtual.ADDRESS, peer.getsockname()[1])
+        loop = asyncio.get_running_loop()
+        peer.sendto(b"yes", link._socket.getsockname())
+        assert await link.exchange(b"?", taken, wait=waits[0]) == b"yes"
+        took = []
+        for wait in waits[1:]:
+            await asyncio.sleep(0.3)
+            began = loop.time()
+            assert await link.exchange(b"?", taken, wait=wait) is None
+            took.append(loop.time() - began)
+        link.close()
+        return took
+
+    assert virtual.run(work()) == pytest.approx(waits[1:])
+
+
 def test_what_comes_while_nothing_is_awaited_is_passed_over(peer: socket.socket) -> None:
     async def work() -> tuple[bytes | None, bool]:
         link = ipmi_link.linked(virtual.ADDRESS, peer.getsockname()[1])

@@ -143,7 +143,7 @@ def test_many_nodes_are_asked_side_by_side_in_the_order_asked_for(tmp_path: Path
     [
         ("echo no fans >&2; exit 1", "refused", "OOB program execution failed (no fans)"),
         ("exit 7", "refused", "OOB program execution failed (exit status 7)"),
-        ("echo fine", "driver", "OOB program said no JSON: b'fine\\n'"),
+        ("echo fine", "driver", "OOB program said no JSON: 'fine\\n'"),
         ('echo "[[1, 2]]"', "driver", "OOB program said health: [1, 2] is no pair of item and status"),
         ('echo "{}"', "driver", "OOB program said health is no list"),
     ],

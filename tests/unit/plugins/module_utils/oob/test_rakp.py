@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import rakp, rmcp
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,6 +85,34 @@ def test_nothing_of_a_message_is_readable_and_no_two_datagrams_are_alike(suite: 
     assert message[:8] not in first
     assert first[16:32] != second[16:32]
     assert [int.from_bytes(one[10:14], "little") for one in (first, second)] == [1, 2]
+
+
+@SUITES
+def test_each_message_of_a_session_is_encrypted_with_the_vector_before_it(suite: rakp.Suite) -> None:
+    channel = rakp.Channel(agreement(suite), peer=1)
+    key = keyed(suite, keyed(suite, PASSWORD, NONCE, BMC_NONCE, ROLE, LENGTH, NAME), b"\x02" * 20)[:16]
+    for message in (b"first", b"the second, of two blocks", b"first"):
+        packet = rmcp.parse(channel.seal(message))
+        assert isinstance(packet, rmcp.Packet20)
+        decryptor = Cipher(algorithms.AES(key), modes.CBC(packet.payload[:16])).decryptor()
+        padding = -(len(message) + 1) % 16
+        plain = decryptor.update(packet.payload[16:])
+        assert plain == message + bytes(range(1, padding + 1)) + bytes((padding,))
+
+
+@SUITES
+def test_datagrams_are_opened_in_any_order_whatever_came_between_them(suite: rakp.Suite) -> None:
+    sender, receiver = (rakp.Channel(agreement(suite), peer=1) for _ in range(2))
+    messages = [b"one", b"two, which is longer than a block", b"three", b"four"]
+    packets = [rmcp.parse(sender.seal(message)) for message in messages]
+    damaged = rmcp.parse(sender.seal(b"five")[:-1] + b"\x00\x00")
+    assert isinstance(damaged, rmcp.Packet20)
+    for number in (3, 1, 0, 1):
+        packet = packets[number]
+        assert isinstance(packet, rmcp.Packet20)
+        with pytest.raises(rmcp.MalformedError):
+            receiver.open(damaged)
+        assert receiver.open(packet) == messages[number]
 
 
 @SUITES

@@ -31,6 +31,15 @@ def test_answers_come_in_the_order_asked_for_whoever_gives_them() -> None:
     assert told(wanted) == ["node2: unconfigured", "node1 tried", "node3: unconfigured", "node4 tried"]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "begins"), [({"driver": "/nowhere/oob"}, "the helper program"), ({"port": 70000}, "70000 is not a port")]
+)
+def test_what_stands_against_a_node_does_not_name_it_again(wrong: dict[str, object], begins: str) -> None:
+    [wanted] = of_targets({**GOOD, **wrong})
+    assert wanted.failure is not None
+    assert wanted.failure.text.startswith(begins)
+
+
 def test_the_ones_that_can_be_tried_are_tried_in_one_call() -> None:
     calls: list[list[str]] = []
 
