@@ -112,12 +112,10 @@ def needs(state: states.State) -> Needs:
     """What the instances of a state need; limits of the same need are one."""
     held = state.instances
     started, kept = _when(held.real, held.started), _when(held.real, held.kept)
-    vcpus = _when(held.real, held.vcpus)
     hard, soft = _disks(state)
     free = _Need(started, started, ("memory",))
     run = [
         _Need(held.memory, held.memory, ("memory_expected",)),
-        _Need(vcpus, vcpus, ("vcpus",)),
         _Need(held.vcpus, held.vcpus, ("vcpus_expected",)),
         *soft,
     ]
@@ -159,36 +157,34 @@ def of(state: states.State, wanted: Needs) -> Fitting:
 def _rooms(state: states.State) -> dict[str, columns.Numbers]:
     """What the nodes have room for now."""
     nodes = state.nodes
-    most = most_vcpus(nodes)
     memory = nodes.memory - 1
     return {
         "memory": memory,
         "unharmed": np.where(nodes.memory <= nodes.reserved, memory, memory - nodes.reserved),
         "memory_expected": nodes.memory_expected - 1,
-        "vcpus": most - nodes.vcpus,
-        "vcpus_expected": most - nodes.vcpus_expected,
+        "vcpus_expected": most_vcpus(nodes) - nodes.vcpus_expected,
         "disk": nodes.disk - 1,
         "disk_expected": nodes.disk_expected - 1,
         "spindles": np.where(nodes.exclusive, nodes.free_spindles, NEVER),
         "spindles_expected": np.where(nodes.exclusive, nodes.free_spindles_expected, NEVER),
-        "use": np.where(nodes.exclusive, NEVER, nodes.spindle_limit - nodes.spindles),
         "use_expected": np.where(nodes.exclusive, NEVER, nodes.spindle_limit - nodes.spindles_expected),
     }
 
 
 def _disks(state: states.State) -> tuple[list[_Need], list[_Need]]:
-    """Volumes, spindles of exclusive storage, and how busy shared spindles may be; hard ones, and soft ones."""
+    """Volumes, spindles of exclusive storage, and how busy shared spindles may be; hard ones, and soft ones.
+
+    Soft ones look at what is expected alone: never more room than there is now.
+    """
     held = state.instances
     own = np.where(np.isnan(held.spindles), NEVER, held.spindles)
-    hard: list[_Need] = []
-    soft: list[_Need] = []
-    for real, suffix in ((held.real, ""), (np.ones_like(held.real), "_expected")):
-        counted = held.on_volumes & real
-        limits = [_on_disks(_when(counted, held.disk), f"disk{suffix}")]
-        if state.nodes.exclusive.any():
-            limits.append(_on_disks(_when(counted, own), f"spindles{suffix}"))
-        hard = hard or limits
-        soft += [*limits, _on_disks(_when(counted, held.spindle_use), f"use{suffix}")]
+    counted = held.on_volumes & held.real
+    hard = [_on_disks(_when(counted, held.disk), "disk")]
+    soft = [_on_disks(_when(held.on_volumes, held.disk), "disk_expected")]
+    if state.nodes.exclusive.any():
+        hard.append(_on_disks(_when(counted, own), "spindles"))
+        soft.append(_on_disks(_when(held.on_volumes, own), "spindles_expected"))
+    soft.append(_on_disks(_when(held.on_volumes, held.spindle_use), "use_expected"))
     return hard, soft
 
 

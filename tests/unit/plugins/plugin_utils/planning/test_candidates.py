@@ -115,11 +115,12 @@ def test_small_blocks_tell_the_same(cluster: model.Model, size: int) -> None:
         assert np.allclose(np.concatenate([one.moved for one in parts], axis=1), whole[0].moved, rtol=0, atol=1e-9)
 
 
-def test_an_even_load_is_found_although_the_digits_cancel() -> None:
-    """Two nodes of one instance more and less become exactly even: the spread is 0, not a rest of 1e-8."""
-    text = "node1 4096\nnode2 4096\nnode3 4096\na 0 node1 rbd\nb 0 node1 rbd\nc 0 node2 rbd"
-    cluster = small_models.make(text)
-    scores = [score for *_, score in every(of(cluster))]
+@pytest.mark.parametrize("count", [3, 5, 7, 9, 11, 13])
+def test_an_even_load_is_found_although_the_digits_cancel(count: int) -> None:
+    """The node with two gives one to the node with none: the spread is 0, not a rest of 1e-8."""
+    nodes = "".join(f"node{number} 4096\n" for number in range(count))
+    ones = "".join(f"i{number} 0 node{number} rbd\n" for number in range(1, count))
+    scores = [score for *_, score in every(of(small_models.make(f"{nodes}{ones}more 0 node1 rbd")))]
     assert min(scores) == pytest.approx(0.0, abs=1e-12)
 
 
@@ -159,6 +160,12 @@ def test_a_move_that_makes_a_node_fail_n_plus_1_is_refused_unless_soft_checks_ar
     assert refused <= named(small_models.make(text), ignore_soft=True)
 
 
+def test_a_secondary_that_could_not_start_both_is_refused_for_the_new_primary() -> None:
+    text = "node1 9000\nnode2 {}\nnode3 9000\nbig 2000 node3 node2\npair 1500 node1 node2"
+    assert "pair f r:node3 f" not in named(small_models.make(text.format(3500)))
+    assert "pair f r:node3 f" in named(small_models.make(text.format(3501)))
+
+
 def test_leaving_an_offline_primary_waives_the_soft_checks() -> None:
     text = "node1 9000 {}\nnode2 9000\nnode3 3000\nnode4 9000\nbig 2500 node4 node3\npair 1000 node1 node2"
     assert "pair f r:node3 f" not in named(small_models.make(text.format("")))
@@ -179,6 +186,40 @@ def test_more_vcpus_than_the_policy_allows_are_refused() -> None:
     assert named(replace(made, nodes=small)) == {"a f", "a r:node3", "a r:node3 f", "a f r:node3 f", "a f r:node3"}
     most = (replace(made.groups[0], policy=model.Policy(vcpu_ratio=3.9)),)
     assert named(replace(made, nodes=small, groups=most)) == {"a f", "a r:node3", "a f r:node3"}
+
+
+@pytest.mark.parametrize("ignore_soft", [False, True])
+def test_a_disk_that_does_not_fit_is_refused_whatever_is_ignored(ignore_soft: bool) -> None:
+    text = "node1 9000\nnode2 9000\nnode3 9000 disk={}\na 1024 node1 node2 disk=500"
+    assert named(small_models.make(text.format(500)), ignore_soft=ignore_soft) == {"a f"}
+    assert len(named(small_models.make(text.format(501)), ignore_soft=ignore_soft)) == 5
+
+
+def test_a_primary_that_takes_all_memory_is_refused_whatever_is_ignored() -> None:
+    text = "node1 9000\nnode2 9000\nnode3 {}\na 1024 node1 rbd"
+    assert named(small_models.make(text.format(1024)), ignore_soft=True) == {"a fa:node2"}
+    assert named(small_models.make(text.format(1025)), ignore_soft=True) == {"a fa:node2", "a fa:node3"}
+
+
+def test_busier_spindles_than_the_policy_allows_are_refused() -> None:
+    made = small_models.make("node1 9000\nnode2 9000\nnode3 9000\na 1024 node1 node2")
+    busy = tuple(replace(one, spindle_use=33) for one in made.instances)
+    more = tuple(replace(one, spindles=1 if one.name == "node3" else 2) for one in made.nodes)
+    assert named(replace(made, nodes=more, instances=busy)) == {"a f"}
+    assert len(named(replace(made, nodes=more, instances=busy), ignore_soft=True)) == 5
+
+
+def test_a_primary_without_any_memory_left_keeps_its_secondary() -> None:
+    """A new secondary takes the instance anew at its primary too, which needs room there."""
+    text = "node1 1024 {}\nnode2 9000\nnode3 9000\na 1024 node1 node2"
+    assert "a r:node3" not in named(small_models.make(text.format("")), ignore_soft=True)
+    assert "a r:node3" in named(small_models.make(text.format("").replace("1024 \n", "1025 \n")))
+
+
+def test_an_offline_primary_without_disk_may_become_secondary() -> None:
+    text = "node1 9000 disk=10 {}\nnode2 9000\na 1024 node1 node2"
+    assert named(small_models.make(text.format(""))) == set()
+    assert named(small_models.make(text.format("offline"))) == {"a f"}
 
 
 def test_unknown_spindles_do_not_go_to_exclusive_storage() -> None:
