@@ -12,6 +12,7 @@ import typer
 from ...plugins.module_utils.domain import errors
 from . import (
     balance,
+    capacity,
     cluster,
     cluster_status,
     config,
@@ -70,6 +71,7 @@ def options(
 
 cluster_status.install(app)
 app.command(epilog="Example: roundsman balance --text cluster.data -o commands")(balance.balance)
+app.command(epilog="Example: roundsman capacity --max-inst-spec 32768,1048576,8")(capacity.capacity)
 app.command(epilog="Example: roundsman rolling --text cluster.data")(rolling.rolling)
 app.command(epilog="Example: roundsman n1 --fail node3")(survival.n1)
 for name, noun in (

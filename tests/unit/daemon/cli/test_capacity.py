@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import text_format
+
+from tests import generated_clusters
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.unit.daemon.cli.conftest import Run
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    found = tmp_path / "cluster.data"
+    found.write_text(text_format.write(generated_clusters.make(nodes=4, instances=6, seed=1)))
+    return found
+
+
+def test_programs_get_the_seeds_document(roundsman: Run, file: Path) -> None:
+    status, out, _err = roundsman("capacity", "--text", str(file), "-o", "json")
+    told = json.loads(out)
+    assert status == 0
+    assert set(told) == {"cluster", "node_groups", "ctime", "tiered", "standard"}
+    assert told["tiered"] == told["cluster"] != []
+    assert all(len(tier) == 4 for tier in told["tiered"])
+
+
+def test_people_get_a_table_for_the_cluster_and_each_group(roundsman: Run, file: Path) -> None:
+    told = json.loads(roundsman("capacity", "--text", str(file), "-o", "json")[1])
+    _status, out, _err = roundsman("capacity", "--text", str(file))
+    assert "The whole cluster" in out
+    assert "Node group group-1" in out
+    assert out.count(f"Of the standard size: {told['standard']}") == 2
+    assert [int(word) for word in out.splitlines()[3].split()] == told["tiered"][0]
+
+
+def test_limits_of_the_call_are_kept(roundsman: Run, file: Path) -> None:
+    small = roundsman("capacity", "--text", str(file), "--max-inst-spec", "1024,10240,1", "-o", "json")[1]
+    assert json.loads(small)["tiered"][0][:3] == [1024, 10240, 1]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--max-inst-spec", "1024"), "--max-inst-spec: '1024' is not MEMORY,DISK,VCPUS"),
+        (("--max-inst-spec", "0,1,1"), "max_inst_spec: (0, 1, 1): each number must be at least 1"),
+        (("--max-cpu-ratio", "0"), "max_cpu_ratio: 0.0 is not more than 0"),
+        (("--max-disk-usage", "2"), "max_disk_usage: 2.0 is not more than 0 and at most 1"),
+        (("--default-template", "tape"), "--default-template: 'tape' is none of diskless, file"),
+    ],
+)
+def test_an_impossible_limit_is_told_in_one_line(roundsman: Run, file: Path, words: tuple[str, ...], told: str) -> None:
+    status, out, err = roundsman("capacity", "--text", str(file), *words)
+    assert (status, out) == (1, "")
+    assert err.startswith(f"roundsman: {told}")
+    assert len(err.splitlines()) == 1
