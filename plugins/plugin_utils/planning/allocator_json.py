@@ -226,7 +226,7 @@ def write(request: allocator.Request, result: allocator.Result) -> str:
     primary, *others = result.placements[0].nodes
     info = result.info or "placed"
     if isinstance(request, allocator.AllocateSecondary):
-        return _answer(info, others[0])
+        return _answer(info, [primary, *others][-1])
     if isinstance(request, allocator.Relocate):
         return _answer(info, others or [primary])
     return _answer(info, [primary, *others])

@@ -1,7 +1,7 @@
 """Ganeti's allocator protocol, version 2, from the caller's side: a request to write, an answer to read.
 
-What the protocol has no word for is lost: that an instance is not auto balanced, its load, what kind of disks and
-interfaces it has, and a primary or secondary that a new instance has already.
+What the protocol has no word for is lost: that an instance is not auto balanced, its load, and what kind of disks and
+interfaces it has.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ ACTIONS: Mapping[str, allocator.Action] = {name: action for action, name in allo
 
 
 def write(found: model.Model, request: allocator.Request, *, cluster_name: str = "cluster") -> str:
-    """The request's text."""
+    """The request's text.
+
+    Raises:
+        Refused: a new instance has a primary or secondary already, which the protocol cannot say.
+    """
     promised = dict.fromkeys((one.name for one in found.nodes), 0)
     running = dict(promised)
     for one in found.instances:
@@ -134,6 +138,9 @@ def _request(request: allocator.Request) -> dict[str, Any]:
 
 
 def _wanted(one: allocator.Wanted) -> dict[str, Any]:
+    given = one.instance.primary or one.instance.secondary
+    if given:
+        raise errors.Refused(f"{one.instance.name}: an external allocator cannot be told that it is on {given}")
     found = {
         **_instance(one.instance, one.disks or (one.instance.disk,)),
         "name": one.instance.name,

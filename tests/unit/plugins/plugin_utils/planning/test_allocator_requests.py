@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from typing import Any
@@ -23,6 +24,12 @@ SECONDARY = allocator.AllocateSecondary("web1")
 
 def _answer(result: Any, *, success: bool = True) -> str:
     return json.dumps({"success": success, "info": "said", "result": result})
+
+
+def test_a_node_that_is_given_cannot_be_said() -> None:
+    given = allocator.Wanted(dataclasses.replace(NEW, primary="node1"))
+    with pytest.raises(errors.Refused, match=r"^new1: an external allocator cannot be told that it is on node1$"):
+        allocator_requests.write(model.Model((), ()), allocator.MultiAllocate((given,)))
 
 
 def test_a_place_is_read_from_its_nodes() -> None:
