@@ -199,7 +199,7 @@ def test_nothing_is_over_memory_or_disk_and_no_rule_is_broken(
     request = allocator.MultiAllocate(tuple(named))
     result = allocation.multi_allocate(cluster, request)
     assert result == allocation.multi_allocate(cluster, request)
-    answered = [one.instance for one in (*result.placements, *result.refusals)]
+    answered = [one.instance for one in result.placements] + [one.instance for one in result.refusals]
     assert sorted(answered) == [one.instance.name for one in request.wanted]
     placed = {one.instance: one.nodes for one in result.placements}
     after = cluster
