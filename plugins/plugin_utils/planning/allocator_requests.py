@@ -215,24 +215,29 @@ def _several(result: Field, info: str) -> allocator.Result:
 
 def _moves(result: Field, info: str) -> allocator.Result:
     moved, failed, jobs = _parts(result, 3, "the moved, the others and jobs")
-    of_jobs = [_job(job) for job in jobs.each()]
-    after: dict[str, tuple[str, ...]] = {}
-    steps: dict[str, tuple[allocator.Step, ...]] = {}
-    for index, (name, taken, waits) in enumerate(of_jobs):
-        steps[name] = steps.get(name, ()) + taken
-        after[name] = after.get(name, ()) + tuple(
-            of_jobs[index + each][0] for each in waits if 0 <= index + each < index
-        )
+    steps, after = _jobs(jobs)
     placements = []
     for one in moved.each():
         name, group, nodes = _parts(one, 3, "a name, its group and its nodes")
-        key = name.name()
-        placements.append(allocator.Placement(key, nodes.texts(), group.text(), steps.get(key, ()), after.get(key, ())))
+        of = name.name()
+        placements.append(allocator.Placement(of, nodes.texts(), group.text(), steps.get(of, ()), after.get(of, ())))
     refusals = []
     for one in failed.each():
         name, text = _parts(one, 2, "a name and a reason")
         refusals.append(allocator.Refusal(name.name(), _told(text)))
     return allocator.Result(tuple(placements), tuple(refusals), info)
+
+
+def _jobs(jobs: Field) -> tuple[dict[str, tuple[allocator.Step, ...]], dict[str, tuple[str, ...]]]:
+    """By instance its steps, and the instances whose jobs have to be done before."""
+    found = [_job(job) for job in jobs.each()]
+    steps: dict[str, tuple[allocator.Step, ...]] = {}
+    after: dict[str, tuple[str, ...]] = {}
+    for index, (name, taken, waits) in enumerate(found):
+        before = tuple(found[index + each][0] for each in waits if 0 <= index + each < index)
+        steps[name] = steps.get(name, ()) + taken
+        after[name] = after.get(name, ()) + before
+    return steps, after
 
 
 def _job(job: Field) -> tuple[str, tuple[allocator.Step, ...], list[int]]:
