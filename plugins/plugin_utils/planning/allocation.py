@@ -64,11 +64,26 @@ def allocate_secondary(found: model.Model, request: allocator.AllocateSecondary)
     return allocator.Result((answer,), info=f"{one.name} gets the secondary {answer.nodes[1]}")
 
 
+def place(
+    found: model.Model, now: state.State, wanted: allocator.Wanted, *, stays: bool = False
+) -> allocator.Placement | allocator.Refusal:
+    """A place for an instance that is not counted in `now`, a state of the model, or why there is none.
+
+    One that `stays` in its group is no new instance there: what the policy says of those does not count.
+
+    Raises:
+        NotFound: a node or group is not there.
+    """
+    return _Search(found, openings.of(now), wanted, stays=stays).answer()
+
+
 class _Search:
     """One instance and where it may go; the groups are those of the model by their index."""
 
-    def __init__(self, found: model.Model, there: openings.Openings, wanted: allocator.Wanted) -> None:
-        self._found, self._there, self._wanted = found, there, wanted
+    def __init__(
+        self, found: model.Model, there: openings.Openings, wanted: allocator.Wanted, *, stays: bool = False
+    ) -> None:
+        self._found, self._there, self._wanted, self._stays = found, there, wanted, stays
         self._newcomer = newcomer_of(wanted, found)
         names = there.nodes.names
         known = {*names, ""}
@@ -87,7 +102,7 @@ class _Search:
         considered = [number for number, text in excluded.items() if not text]
         allowed = np.isin(self._there.nodes.group, considered)
         bars = self._obstacles(allowed)
-        places = bars.places(self._newcomer.size)
+        places = bars.places(self._newcomer.size, any_policy=self._stays)
         if not places:
             return self._refusal(excluded)
         best = self._best(places)
@@ -127,7 +142,7 @@ class _Search:
         given = [name for name in (self._wanted.instance.primary, self._wanted.instance.secondary) if name]
         if self._wanted.group and group.name != self._wanted.group:
             return "it is not the group asked for"
-        if group.alloc_policy is model.AllocPolicy.UNALLOCABLE:
+        if group.alloc_policy is model.AllocPolicy.UNALLOCABLE and not self._stays:
             return "it takes no new instances (unallocable)"
         missing = [one for one in self._wanted.networks if one not in group.networks]
         if missing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import allocation, allocator
+from . import allocation, allocator, composed, relocation
 
 
 def make() -> allocator.Own:
@@ -12,5 +12,8 @@ def make() -> allocator.Own:
             allocator.Allocate: allocation.allocate,
             allocator.MultiAllocate: allocation.multi_allocate,
             allocator.AllocateSecondary: allocation.allocate_secondary,
+            allocator.Relocate: composed.Relocation(relocation.evacuate),
+            allocator.Evacuate: relocation.evacuate,
+            allocator.ChangeGroup: relocation.change_group,
         }
     )

@@ -146,6 +146,11 @@ def _way(here: Place, place: Place) -> list[Place]:
     return moved if secondary == old else [*moved, place]
 
 
+def steps(state: State, instance: int, place: Place) -> tuple[Step, ...]:
+    """The steps by which an instance gets to a place."""
+    return _steps(state, instance, path(state, instance, place))
+
+
 def walk(state: State, instance: int, places: Iterable[Place]) -> str:
     """Move an instance from place to place; at the first that breaks a limit it goes back, and the limit is told."""
     done: list[Undo] = []
