@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 HTOOLS = Path("/usr/lib/ganeti/3.0/usr/bin")
 ROLLING_SIZES = ((20, 200), (80, 1000), (200, 4000))
 ROLLING_RATIO = 100
-CAPACITY_SIZES = ((20, 200), (80, 1000))
+CAPACITY_SIZES = ((20, 200), (80, 800))
+CAPACITY_SEED = 2
+"""Clusters that keep N+1: into others hspace puts nothing."""
 CAPACITY_RATIO = 100
 STANDARD = model.Spec(4096, 2, 51200)
 Found = TypeVar("Found")
@@ -91,8 +93,9 @@ def capacity() -> list[str]:
     return wrong
 
 
-def _with_standard(cluster: model.Model) -> model.Model:
-    """With a standard size of the kind that runs there; the generated one is as small as can be."""
+def _with_standard(nodes: int, instances: int) -> model.Model:
+    """A cluster with a standard size of the kind that runs there; the generated one is as small as can be."""
+    cluster = generated_clusters.make(nodes=nodes, instances=instances, seed=CAPACITY_SEED)
     policy = replace(cluster.policy, std=STANDARD)
     return replace(cluster, policy=policy, groups=tuple(replace(one, policy=policy) for one in cluster.groups))
 

@@ -87,6 +87,7 @@ class Filling:
         while places := self._obstacles.places(size):
             place = scores.best(places)
             self.openings.take(newcomer, primary=place.primary, secondary=place.secondary)
+            scores.taken(place)
             self._obstacles.changed(place.primary, place.secondary)
             count += 1
         return count, _ordered(self._obstacles.barred(size))

@@ -8,6 +8,7 @@ the other half is, is already more than the best place. Source: Ganeti's htools.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,7 @@ class _Known:
 
 
 class PlacedScores:
-    """The scores of places for one new instance as the nodes are now; asked again after they have changed.
+    """The scores of places for new instances of one size as the nodes are now; told of each that is taken in.
 
     Of each kind of value and node, `_whole` is what a part is taken of, and `_first` and `_second` are what the
     instance adds to the part as primary and as secondary.
@@ -78,15 +79,18 @@ class PlacedScores:
         shape = (len(ROWS), len(openings.numbers))
         self._count = float(shape[1])
         self._reserves = newcomer.size.memory * newcomer.reserves
+        self._smallest = float(openings.nodes.t_mem.min(initial=np.inf))
         self._whole, self._first, self._second = np.ones(shape), np.zeros(shape), np.zeros(shape)
         self._set_wholes()
         self._set_steps()
         self._without = self._nothing_there()
+        self._together: columns.Numbers | None = None
         self._missed = openings.missed(newcomer)
         self._located = bool(openings.locations or newcomer.desired)
-        parts = self._parts()
+        self._speeds_differ = bool((openings.nodes.cpu_speed != 1).any())
+        self._now = self._parts()
         self._twins = {
-            name: all(np.array_equal(one[ROW[name]], one[ROW[twin]]) for one in (parts, self._first, self._whole))
+            name: all(np.array_equal(one[ROW[name]], one[ROW[twin]]) for one in (self._now, self._first, self._whole))
             for name, twin in TWINS.items()
         }
 
@@ -105,6 +109,13 @@ class PlacedScores:
             return found
         return self._best_of(known, places, np.flatnonzero(bounds <= ceiling))
 
+    def taken(self, place: Place) -> None:
+        """Know that the openings have taken the instance in at a place."""
+        self._now[:, place.primary] += self._first[:, place.primary]
+        if place.secondary != columns.NOWHERE:
+            self._now[:, place.secondary] += self._second[:, place.secondary]
+            self._now[RESERVED, place.secondary] = self._openings.nodes.reserved[place.secondary]
+
     def pairs(self, primaries: columns.Indices) -> columns.Numbers:
         """The score after placing on each pair of one of the primaries (rows) and any node (columns)."""
         return self._of_pairs(self._known(), primaries)
@@ -119,7 +130,7 @@ class PlacedScores:
     def singles(self, nodes: columns.Indices) -> columns.Numbers:
         """The score after placing on each of these nodes, without a secondary; O(nodes x online nodes)."""
         known = self._known()
-        after = self._values(self._parts() + self._first)
+        after = self._values(self._now + self._first)
         spread = {}
         for name, row in ROW.items():
             tried = np.repeat(known.values[row][None, :], len(nodes), axis=0)
@@ -135,7 +146,7 @@ class PlacedScores:
         )
 
     def _known(self) -> _Known:
-        parts, count = self._parts(), self._count
+        parts, count = self._now, self._count
         values = self._values(parts)
         sums, variances = measured(values)
         new = self._values(parts + self._first)
@@ -161,10 +172,12 @@ class PlacedScores:
         A pair changes a variance by what each node does alone and by a product of their steps, which is small.
         """
         sums = known.sums[OF_BOTH, None]
+        if self._together is None:
+            near = np.abs(known.step).max(axis=1, keepdims=True)
+            self._together = 2 * near * np.abs(known.sums_after[OF_BOTH] - sums)
         alone = (known.squares - (2 * sums + known.step) * known.step).min(axis=1, keepdims=True)
-        near = 2 * np.abs(known.step).max(axis=1, keepdims=True)
         variances = known.variances_after[:-1].copy()
-        variances[OF_BOTH] += (alone - near * np.abs(known.sums_after[OF_BOTH] - sums)) / (self._count * self._count)
+        variances[OF_BOTH] += (alone - self._together) / (self._count * self._count)
         found: columns.Numbers = WEIGHTS[:-1] @ np.sqrt(np.maximum(0.0, variances))
         found += self._least_reserved(known) + sum(known.constants)
         if self._located:
@@ -172,16 +185,13 @@ class PlacedScores:
         return found
 
     def _least_reserved(self, known: _Known) -> float:
-        """What reserved memory costs at the least."""
-        nodes, count, total = self._openings.nodes, self._count, known.sums[RESERVED]
-        old = known.values[RESERVED]
-        least = np.maximum(nodes.reserved, self._reserves) / nodes.t_mem
-        most = (nodes.reserved + self._reserves) / nodes.t_mem
-        new = np.minimum(np.maximum((total - old) / (count - 1), least), most)
-        step = new - old
-        change = count * (new * new - old * old) - (2 * total + step) * step
-        spread = np.sqrt(np.maximum(0.0, known.variances[RESERVED] + change / (count * count)))
-        return float((spread + RESERVED_TOTAL * (total + least - old)).min())
+        """What reserved memory costs at the least: as if the node with the smallest share took as much as is best."""
+        total, others = float(known.sums[RESERVED]), self._count - 1
+        gap = max(0.0, total - self._count * float(known.values[RESERVED].min()))
+        step = min(gap / others, self._reserves / self._smallest)
+        change = (others * step - 2 * gap) * step
+        variance = float(known.variances[RESERVED]) + change / (self._count * self._count)
+        return math.sqrt(max(0.0, variance)) + RESERVED_TOTAL * total
 
     def _set_wholes(self) -> None:
         nodes = self._openings.nodes
@@ -234,8 +244,9 @@ class PlacedScores:
 
     def _values(self, parts: columns.Numbers) -> columns.Numbers:
         values: columns.Numbers = parts / self._whole
-        values[ROW["vcpus"]] /= self._openings.nodes.cpu_speed
-        values[ROW["vcpus_expected"]] /= self._openings.nodes.cpu_speed
+        if self._speeds_differ:
+            values[ROW["vcpus"]] /= self._openings.nodes.cpu_speed
+            values[ROW["vcpus_expected"]] /= self._openings.nodes.cpu_speed
         return values
 
     def _of_pairs(self, known: _Known, primaries: columns.Indices) -> columns.Numbers:
