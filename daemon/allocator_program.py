@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 DISTRIBUTION = "roundsman-cluster"
 DESCRIPTION = """\
-Answers one request of Ganeti's allocator protocol (version 2), of the types allocate, multi-allocate and
-allocate-secondary. The answer is JSON on standard output:
+Answers one request of Ganeti's allocator protocol (version 2): allocate, multi-allocate, allocate-secondary, relocate,
+node-evacuate or change-group. The answer is JSON on standard output:
 
   {"success": true, "info": "...", "result": ["node2", "node1"]}
   {"success": false, "info": "Request failed: ...", "result": []}
@@ -31,7 +31,7 @@ Exit status: 0 for any answer, also where the request cannot be read, 2 for argu
 EPILOG = """\
 examples:
   gnt-cluster modify --default-iallocator=roundsman-iallocator
-  gnt-instance add -I roundsman-iallocator -t drbd ... instance7.example.com
+  gnt-node evacuate -I roundsman-iallocator -p node3.example.com
   roundsman-iallocator ./request.json
 
 Ganeti looks for allocators in its own folder: link the program there, under /usr/lib/ganeti/iallocators for Debian's.

@@ -73,6 +73,8 @@ def evacuate(found: model.Model, request: allocator.Evacuate) -> allocator.Resul
     for one in sorted(named, key=lambda each: (-each.memory, -each.disk)):
         if request.scope is Scope.PRIMARY and one.template.is_mirrored:
             work.swap(one)
+        elif request.scope is Scope.SECONDARY:
+            work.leave_secondary(one)
         else:
             work.leave(one, _leaves(one, leaving, request.scope))
     return work.result()
@@ -159,6 +161,25 @@ class _Work:
         if isinstance(answer, allocator.Refusal) and one.template.is_movable:
             place = self._despite_n_plus_1(one, primary) or (self._answer(one, "") if primary else answer)
         self._take(one, answer if isinstance(place, allocator.Refusal) else place)
+
+    def leave_secondary(self, one: model.Instance) -> None:
+        """Find a new secondary; the primary stays, so there is none where nothing can be copied from that."""
+        primary = self._now.nodes.index[one.primary]
+        if not one.secondary or self._first.nodes.offline[primary]:
+            why = f"its primary {one.primary} is offline" if one.secondary else "it has no secondary"
+            self.refusals.append(allocator.Refusal(one.name, why))
+            return
+        # Others may leave the node where this one stays: it is no target for them, and one that is kept for this.
+        offline, found = self._now.nodes.offline, self._found
+        was = bool(offline[primary])
+        offline[primary] = False
+        nodes = tuple(replace(each, offline=each.offline and each.name != one.primary) for each in found.nodes)
+        self._found = replace(found, nodes=nodes)
+        place = answer = self._answer(one, one.primary)
+        if isinstance(answer, allocator.Refusal):
+            place = self._despite_n_plus_1(one, one.primary) or answer
+        offline[primary], self._found = was, found
+        self._take(one, place)
 
     def anywhere(self, one: model.Instance, only: tuple[str, ...]) -> None:
         """Find new nodes among these."""

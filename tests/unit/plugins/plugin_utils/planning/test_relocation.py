@@ -173,3 +173,26 @@ def test_whatever_is_evacuated_leaves_within_room_and_group_and_each_remainder_h
 def _least_room(after: state.State, nodes: list[int]) -> float:
     """The least memory or disk that is free on these nodes."""
     return min(float(min(after.nodes.memory[node], after.nodes.disk[node])) for node in nodes)
+
+
+def _secondaries(cluster: model.Model, *names: str) -> allocator.Result:
+    return relocation.evacuate(cluster, allocator.Evacuate(names, Scope.SECONDARY))
+
+
+def test_who_leaves_its_secondary_only_keeps_its_primary_though_others_leave_that_node() -> None:
+    result = _secondaries(_cluster(_pair("one", "a", "b"), _pair("two", "c", "a")), "one", "two")
+    found = {one.instance: one.nodes for one in result.placements}
+    assert found == {"one": ("a", "d"), "two": ("c", "d")}
+
+
+def test_nothing_is_copied_from_a_primary_that_is_offline() -> None:
+    cluster = _cluster(_pair("one", "a", "b"))
+    nodes = (replace(cluster.nodes[0], offline=True), *cluster.nodes[1:])
+    (refusal,) = _secondaries(replace(cluster, nodes=nodes), "one").refusals
+    assert refusal.text == "its primary a is offline"
+
+
+def test_who_has_no_secondary_cannot_leave_it() -> None:
+    shared = replace(_pair("one", "a", ""), template=model.Template.RBD)
+    (refusal,) = _secondaries(_cluster(shared), "one").refusals
+    assert refusal.text == "it has no secondary"
