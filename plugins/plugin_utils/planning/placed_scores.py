@@ -35,7 +35,7 @@ OF_BOTH, OF_ONE, RESERVED = slice(len(BOTH)), slice(len(BOTH), len(ROWS) - 1), R
 RESERVED_TOTAL = 0.25
 MARGIN = 1e-6
 """How much of a score roundings can be: the root of a variance that is nearly 0 shows the last bits of large sums."""
-TRIED = 8
+TRIED = 16
 """How many of the most promising primaries are looked at first; mostly no other is."""
 
 
