@@ -5,6 +5,7 @@ Hail refuses everything where some node cannot be lost already, which ours does 
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from pathlib import Path
 
@@ -31,7 +32,7 @@ CLUSTERS = {
     "mixed": generated_clusters.make(nodes=20, instances=100, plain=0.2, shared=0.2, stopped=0.2, offline=1),
 }
 OWN = own_allocator.make()
-EACH = 6
+EACH = 4
 AT_ONCE = 5
 
 
@@ -44,6 +45,20 @@ def hail() -> allocator_programs.Program:
 def _score(cluster: model.Model, result: allocator.Result) -> float:
     """Of the cluster with all instances in their places."""
     return oracle.score(cluster, {one.instance: (one.nodes[0], (*one.nodes, "")[1]) for one in result.placements})
+
+
+def _diskless(cluster: model.Model) -> model.Model:
+    """Every shared instance has no disk at all."""
+    made = (
+        dataclasses.replace(one, template=model.Template.DISKLESS, disk=0)
+        if one.template is model.Template.RBD
+        else one
+        for one in cluster.instances
+    )
+    return dataclasses.replace(cluster, instances=tuple(made))
+
+
+CLUSTERS["diskless"] = _diskless(CLUSTERS["mixed"])
 
 
 def _of_each_kind(cluster: model.Model) -> list[str]:

@@ -47,7 +47,7 @@ class Template(Enum):
     @property
     def is_movable(self) -> bool:
         """Whether another node can take an instance over without copying its disks there first, or has a copy."""
-        return self.is_mirrored or self.is_shared
+        return self.is_mirrored or self.is_shared or self is Template.DISKLESS
 
     @property
     def is_mirrored(self) -> bool:

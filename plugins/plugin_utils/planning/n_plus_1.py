@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from ...module_utils.domain import errors
 from . import node_memory
-from .model import Template
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -147,7 +146,7 @@ class _Survey:
                 why = "fails too" if one.secondary in failed else "takes no instances"
                 return Outcome(one.name, Fate.NO_COPY, one.memory, text=f"has no copy: {one.secondary} {why}")
             return self._started(one, one.secondary, taken)
-        if not one.template.is_shared and one.template is not Template.DISKLESS:
+        if one.template.is_mirrored or not one.template.is_movable:
             text = f"has no copy: its disks are {one.template.value} on {one.primary}"
             return Outcome(one.name, Fate.NO_COPY, one.memory, text=text)
         places = [name for name in self._takers.get(self._group[one.primary], []) if name not in failed]
