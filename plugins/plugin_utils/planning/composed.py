@@ -29,7 +29,7 @@ class Relocation:
             Refused: it cannot leave the node it is to leave.
         """
         one = _instance(model, request.instance)
-        if not one.template.is_movable:
+        if not one.template.can_leave:
             raise errors.Refused(f"{one.name}: its disks are {one.template.value}, no other node has them")
         scope = allocator.Scope.SECONDARY if one.template.is_mirrored else allocator.Scope.PRIMARY
         node = one.secondary if one.template.is_mirrored else one.primary

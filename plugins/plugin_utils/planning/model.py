@@ -47,7 +47,12 @@ class Template(Enum):
     @property
     def is_movable(self) -> bool:
         """Whether another node can take an instance over without copying its disks there first, or has a copy."""
-        return self.is_mirrored or self.is_shared or self is Template.DISKLESS
+        return self.is_mirrored or self.is_shared
+
+    @property
+    def can_leave(self) -> bool:
+        """Whether an instance can leave its node; one without disks can, though balancing (hbal) lets it alone."""
+        return self.is_movable or self is Template.DISKLESS
 
     @property
     def is_mirrored(self) -> bool:

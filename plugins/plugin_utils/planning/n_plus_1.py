@@ -146,7 +146,7 @@ class _Survey:
                 why = "fails too" if one.secondary in failed else "takes no instances"
                 return Outcome(one.name, Fate.NO_COPY, one.memory, text=f"has no copy: {one.secondary} {why}")
             return self._started(one, one.secondary, taken)
-        if one.template.is_mirrored or not one.template.is_movable:
+        if one.template.is_mirrored or not one.template.can_leave:
             text = f"has no copy: its disks are {one.template.value} on {one.primary}"
             return Outcome(one.name, Fate.NO_COPY, one.memory, text=text)
         places = [name for name in self._takers.get(self._group[one.primary], []) if name not in failed]

@@ -158,7 +158,7 @@ class _Work:
         # Whoever leaves its primary runs on its copy, and gets another one.
         primary = kept[0] if one.template.is_mirrored and len(kept) == 1 else ""
         place = answer = self._answer(one, primary)
-        if isinstance(answer, allocator.Refusal) and one.template.is_movable:
+        if isinstance(answer, allocator.Refusal) and one.template.can_leave:
             place = self._despite_n_plus_1(one, primary) or (self._answer(one, "") if primary else answer)
         self._take(one, answer if isinstance(place, allocator.Refusal) else place)
 
@@ -192,7 +192,7 @@ class _Work:
         self, one: model.Instance, primary: str, only: tuple[str, ...] | None = None
     ) -> plans.Place | allocator.Refusal:
         """A place with this primary, or any; in its own group, unless it is given the nodes it may have."""
-        if not one.template.is_movable:
+        if not one.template.can_leave:
             return allocator.Refusal(one.name, ALONE.format(one.template.value, one.primary))
         number, group = self._now.by_instance[one.name], self._group(one) if only is None else ""
         wanted = allocator.Wanted(replace(one, primary=primary, secondary=""), group=group, only=only)
