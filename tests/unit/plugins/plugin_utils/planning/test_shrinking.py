@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from tests import generated_clusters
 
-from . import kinds
+from . import kinds, small_models
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,3 +95,12 @@ def test_tags_and_numbers_of_disks_do_not_shrink() -> None:
     for kind in (newcomers.Kind.TAGS, newcomers.Kind.DISKS, newcomers.Kind.SPINDLES):
         assert shrinking.stretch(found, size, kind) == shrinking.Stretch(size, None)
         assert shrinking.sufficient(found, size, kind) is None
+
+
+def test_the_last_unit_is_not_looked_at_just_as_hspace_does_not() -> None:
+    made = small_models.make("node1 150\nnode2 80")
+    anything = model.Policy(bounds=((model.Spec(1, 1, 1), model.Spec(4096, 8, 4096, 2, 8, 12)),))
+    for node, expected in ((0, newcomers.Size(128, 1024, 1)), (1, None)):
+        alone = replace(made, nodes=(made.nodes[node],), groups=(replace(made.groups[0], policy=anything),))
+        found = _obstacles(alone, model.Template.PLAIN)
+        assert shrinking.sufficient(found, newcomers.Size(256, 1024, 1), newcomers.Kind.MEMORY) == expected
