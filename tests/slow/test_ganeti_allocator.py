@@ -81,3 +81,14 @@ def test_several_instances_are_placed_at_once(cluster: ganeti.Machine) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     found = _primaries(cluster)
     assert {found[name] for name in ("four", "five", "six")} == NODES
+
+
+def test_a_node_is_evacuated_where_we_say(cluster: ganeti.Machine) -> None:
+    before = _primaries(cluster)
+    done = cluster.ganeti("gnt-node", "evacuate", "-f", "-p", f"--iallocator={PROGRAM.name}", "node2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    after = _primaries(cluster)
+    assert "node2" not in after.values()
+    assert {name for name in before if after[name] != before[name]} == {
+        name for name, node in before.items() if node == "node2"
+    }
