@@ -72,3 +72,15 @@ def tight(cluster: model.Model) -> model.Model:
     """Memory is missing on all nodes, and some fail N+1."""
     nodes = (replace(one, f_mem=one.f_mem // (2 + 6 * (number % 2))) for number, one in enumerate(cluster.nodes))
     return replace(cluster, nodes=tuple(nodes))
+
+
+def failing(cluster: model.Model) -> model.Model:
+    """Every node has about as much memory free as it reserves: a little more, or a little less."""
+    nodes = []
+    for number, one in enumerate(cluster.nodes):
+        reserved: dict[str, int] = {one.name: 0}
+        for mine in cluster.instances:
+            if mine.secondary == one.name and mine.reserves_memory:
+                reserved[mine.primary] = reserved.get(mine.primary, 0) + mine.memory
+        nodes.append(replace(one, f_mem=max(0, max(reserved.values()) + 3000 * (number % 3 - 1))))
+    return replace(cluster, nodes=tuple(nodes))

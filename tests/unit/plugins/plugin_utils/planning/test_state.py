@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 
 import hypothesis
 import numpy as np
+import pytest
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import columns, model, oracle, scoring, state
 from hypothesis import strategies as st
 
@@ -89,3 +90,10 @@ def test_free_memory_lacks_what_was_missing_at_first() -> None:
     assert found.as_model().nodes == tuple(
         replace(one, f_mem=free) for one, free in zip(made.nodes, (3096, 3072), strict=True)
     )
+
+
+def test_a_node_without_disks_counts_as_free() -> None:
+    made = small_models.make("node1 4096 disk=0\nnode2 4096 disk=100\nweb 1024 node2 disk=50")
+    found = state.of(made)
+    assert scoring.components(found, scoring.scope(found))["free_disk_cv"] == pytest.approx(0.25)
+    assert oracle.components(made)["free_disk_cv"] == pytest.approx(0.25)
