@@ -74,9 +74,7 @@ def capacity() -> list[str]:
     with tempfile.TemporaryDirectory(prefix="roundsman-bench-") as folder:
         for nodes, instances in CAPACITY_SIZES:
             file = Path(folder) / f"cluster-{nodes}"
-            file.write_text(
-                text_format.write(_with_standard(generated_clusters.make(nodes=nodes, instances=instances)))
-            )
+            file.write_text(text_format.write(_with_standard(nodes, instances)))
             output, theirs = peer("hspace", "--machine-readable", "--disk-template=drbd", "-t", str(file))
             report, ours = best_of(3, partial(capacity_report.compute, _read(file), asked, ctime=0.0))
             tiers = [f"{one.size.memory},{one.size.disk},{one.size.vcpus}={one.count}" for one in report.cluster.tiers]

@@ -32,7 +32,7 @@ def _cluster(*instances: model.Instance, memory: int = 8192, names: str = "abcd"
     return model.Model((GROUP,), nodes, instances)
 
 
-def _steps(one: allocator.Placement) -> list[tuple[Action, str]]:
+def _steps(one: allocator.Placement) -> list[tuple[allocator.Action, str]]:
     return [(step.action, step.node) for step in one.steps]
 
 
@@ -166,7 +166,7 @@ def test_whatever_is_evacuated_leaves_within_room_and_group_and_each_remainder_h
         assert {groups[name] for name in one.nodes} == {groups[before[one.instance]]}
         assert _least_room(after, nodes) >= 0
     left = {one.name for one in cluster.instances if {one.primary, one.secondary} & set(names)}
-    assert {one.instance for one in (*found.placements, *found.refusals)} == left
+    assert {one.instance for one in found.placements} | {one.instance for one in found.refusals} == left
     assert relocation.vacate(cluster, names) == found
 
 
