@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import columns
+from .placed_values import ALONE, BOTH, ROW, ROWS, TWINS, PlacedValues
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,13 +24,6 @@ if TYPE_CHECKING:
     from .obstacles import Places
     from .openings import Openings
 
-TWINS = {f"{name}_expected": name for name in ("memory", "disk", "vcpus", "spindles")}
-"""The same once more, forthcoming instances counted: mostly equal."""
-BOTH = ("disk", "disk_load", "spindles", "disk_expected", "spindles_expected")
-"""What a secondary takes as well as a primary."""
-ALONE = ("memory", "vcpus", "cpu_load", "memory_load", "net_load", "memory_expected", "vcpus_expected")
-ROWS = (*BOTH, *ALONE, "reserved")
-ROW = {name: number for number, name in enumerate(ROWS)}
 WEIGHTS = np.array([1.0 if name.endswith("_load") or name == "reserved" else 0.5 for name in ROWS])
 OF_BOTH, OF_ONE, RESERVED = slice(len(BOTH)), slice(len(BOTH), len(ROWS) - 1), ROW["reserved"]
 RESERVED_TOTAL = 0.25
@@ -68,29 +62,23 @@ class _Known:
 
 
 class PlacedScores:
-    """The scores of places for new instances of one size as the nodes are now; told of each that is taken in.
-
-    Of each kind of value and node, `_whole` is what a part is taken of, and `_first` and `_second` are what the
-    instance adds to the part as primary and as secondary.
-    """
+    """The scores of places for new instances of one size as the nodes are now; told of each that is taken in."""
 
     def __init__(self, openings: Openings, newcomer: Newcomer) -> None:
         self._openings, self._newcomer = openings, newcomer
-        shape = (len(ROWS), len(openings.numbers))
-        self._count = float(shape[1])
+        self._count = float(len(openings.numbers))
         self._reserves = newcomer.size.memory * newcomer.reserves
         self._smallest = float(openings.nodes.t_mem.min(initial=np.inf))
-        self._whole, self._first, self._second = np.ones(shape), np.zeros(shape), np.zeros(shape)
-        self._set_wholes()
-        self._set_steps()
-        self._without = self._nothing_there()
+        self._values = PlacedValues(openings, newcomer)
         self._together: columns.Numbers | None = None
         self._missed = openings.missed(newcomer)
         self._located = bool(openings.locations or newcomer.desired)
-        self._speeds_differ = bool((openings.nodes.cpu_speed != 1).any())
-        self._now = self._parts()
+        self._now = self._values.parts()
         self._twins = {
-            name: all(np.array_equal(one[ROW[name]], one[ROW[twin]]) for one in (self._now, self._first, self._whole))
+            name: all(
+                np.array_equal(one[ROW[name]], one[ROW[twin]])
+                for one in (self._now, self._values.first, self._values.whole)
+            )
             for name, twin in TWINS.items()
         }
 
@@ -111,9 +99,9 @@ class PlacedScores:
 
     def taken(self, place: Place) -> None:
         """Know that the openings have taken the instance in at a place."""
-        self._now[:, place.primary] += self._first[:, place.primary]
+        self._now[:, place.primary] += self._values.first[:, place.primary]
         if place.secondary != columns.NOWHERE:
-            self._now[:, place.secondary] += self._second[:, place.secondary]
+            self._now[:, place.secondary] += self._values.second[:, place.secondary]
             self._now[RESERVED, place.secondary] = self._openings.nodes.reserved[place.secondary]
 
     def pairs(self, primaries: columns.Indices) -> columns.Numbers:
@@ -130,7 +118,7 @@ class PlacedScores:
     def singles(self, nodes: columns.Indices) -> columns.Numbers:
         """The score after placing on each of these nodes, without a secondary; O(nodes x online nodes)."""
         known = self._known()
-        after = self._values(self._now + self._first)
+        after = self._values.of(self._now + self._values.first)
         spread = {}
         for name, row in ROW.items():
             tried = np.repeat(known.values[row][None, :], len(nodes), axis=0)
@@ -147,12 +135,12 @@ class PlacedScores:
 
     def _known(self) -> _Known:
         parts, count = self._now, self._count
-        values = self._values(parts)
+        values = self._values.of(parts)
         sums, variances = measured(values)
-        new = self._values(parts + self._first)
+        new = self._values.of(parts + self._values.first)
         step = new - values
         change = (count * (new * new - values * values) - (2 * sums)[:, None] * step) - step * step
-        second = (parts[OF_BOTH] + self._second[OF_BOTH]) / self._whole[OF_BOTH]
+        second = (parts[OF_BOTH] + self._values.second[OF_BOTH]) / self._values.whole[OF_BOTH]
         old = values[OF_BOTH]
         return _Known(
             values,
@@ -192,62 +180,6 @@ class PlacedScores:
         change = (others * step - 2 * gap) * step
         variance = float(known.variances[RESERVED]) + change / (self._count * self._count)
         return math.sqrt(max(0.0, variance)) + RESERVED_TOTAL * total
-
-    def _set_wholes(self) -> None:
-        nodes = self._openings.nodes
-        self._whole[ROW["memory"]] = self._whole[ROW["memory_expected"]] = nodes.t_mem
-        self._whole[ROW["reserved"]] = nodes.t_mem
-        self._whole[ROW["vcpus"]] = self._whole[ROW["vcpus_expected"]] = nodes.pcpus
-        disk = np.where(nodes.exclusive, nodes.t_spindles, nodes.t_disk)
-        self._whole[ROW["disk"]] = self._whole[ROW["disk_expected"]] = disk
-        self._whole[ROW["spindles"]] = self._whole[ROW["spindles_expected"]] = nodes.spindle_limit
-
-    def _nothing_there(self) -> Mapping[str, columns.Flags]:
-        """By kind the nodes without any disk or spindles, whose values never change."""
-        found = {}
-        for name in ("disk", "spindles"):
-            none = self._whole[ROW[name]] == 0
-            for row in (name, f"{name}_expected") if none.any() else ():
-                found[row] = none
-                self._whole[ROW[row]][none] = 1.0
-                self._first[ROW[row]][none] = self._second[ROW[row]][none] = 0.0
-        return found
-
-    def _set_steps(self) -> None:
-        nodes, newcomer, size = self._openings.nodes, self._newcomer, self._newcomer.size
-        if newcomer.on_volumes:
-            disk = -np.where(nodes.exclusive, float(size.spindles or 0), float(size.disk))
-            use = np.where(nodes.exclusive, 0.0, float(newcomer.spindle_use))
-            for steps in (self._first, self._second):
-                steps[ROW["disk"]] = steps[ROW["disk_expected"]] = disk
-                steps[ROW["spindles"]] = steps[ROW["spindles_expected"]] = use
-        self._first[ROW["memory"]] = self._first[ROW["memory_expected"]] = -size.memory
-        self._first[ROW["vcpus"]] = self._first[ROW["vcpus_expected"]] = size.vcpus
-        for name, load in zip(columns.LOADS, newcomer.load, strict=True):
-            self._first[ROW[f"{name}_load"]] = load
-        self._second[ROW["disk_load"]] = newcomer.load[columns.DISK]
-
-    def _parts(self) -> columns.Numbers:
-        """What is free or used of each kind on each node now."""
-        nodes = self._openings.nodes
-        parts = np.empty(self._whole.shape)
-        for name in ("memory", "memory_expected", "vcpus", "vcpus_expected", "reserved"):
-            parts[ROW[name]] = getattr(nodes, name)
-        for name, load in zip(columns.LOADS, nodes.load, strict=True):
-            parts[ROW[f"{name}_load"]] = load
-        parts[ROW["disk"]] = np.where(nodes.exclusive, nodes.free_spindles, nodes.disk)
-        parts[ROW["disk_expected"]] = np.where(nodes.exclusive, nodes.free_spindles_expected, nodes.disk_expected)
-        parts[ROW["spindles"]], parts[ROW["spindles_expected"]] = nodes.spindles, nodes.spindles_expected
-        for name, none in self._without.items():
-            parts[ROW[name]][none] = 1.0 if name.startswith("disk") else 0.0
-        return parts
-
-    def _values(self, parts: columns.Numbers) -> columns.Numbers:
-        values: columns.Numbers = parts / self._whole
-        if self._speeds_differ:
-            values[ROW["vcpus"]] /= self._openings.nodes.cpu_speed
-            values[ROW["vcpus_expected"]] /= self._openings.nodes.cpu_speed
-        return values
 
     def _of_pairs(self, known: _Known, primaries: columns.Indices) -> columns.Numbers:
         after = known.variances_after.take(primaries, axis=1)[:, :, None]
