@@ -1,0 +1,113 @@
+"""What balancing and evacuation cost, and what they are worth, against Ganeti's hbal in the same run.
+
+Run by `make bench`. CPU seconds, user and system. A step of hbal is the difference of two runs, one of which makes no
+move; ours is the whole search by the number of its steps. Data is disks copied and memory migrated, for hbal's choices
+as they are made one after the other.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import (
+    balancing,
+    greedy,
+    oracle,
+    plans,
+    relocation,
+    state,
+    text_format,
+)
+
+from tests import generated_clusters
+from tests.bench import planner
+
+STEPS = ((20, 200, 5, 100), (80, 1000, 1, 500))
+"""Nodes, instances, steps of hbal that are measured, and how many times as fast ours shall be."""
+WORTH = ((20, 200), (40, 500), (80, 1000))
+GROWTH = ((20, 200), (200, 4000), (1000, 20000))
+MOST_DATA = 0.5
+EVACUATED = (200, 4000)
+A_SECOND = 1.0
+
+
+def main() -> int:
+    """Measure, and print what is not as it should be."""
+    wrong = [text for part in (steps, worth, evacuation, growth) for text in part()]
+    print(*(wrong or ["balancing is as good and as fast as it should be"]), sep="\n")
+    return 1 if wrong else 0
+
+
+def steps() -> list[str]:
+    """hbal's choices by hbal and by us: CPU seconds for each move."""
+    print("hbal's choices: nodes  instances   hbal, s a step   ours, s a step   ratio")
+    wrong = []
+    with tempfile.TemporaryDirectory(prefix="roundsman-bench-") as folder:
+        for nodes, instances, count, wanted in STEPS:
+            cluster = generated_clusters.make(nodes=nodes, instances=instances)
+            file = Path(folder) / f"cluster-{nodes}"
+            file.write_text(text_format.write(cluster))
+            _, none = planner.peer("hbal", "-t", str(file), "-l", "0")
+            _, some = planner.peer("hbal", "-t", str(file), "-l", str(count))
+            theirs = (some - none) / count
+            began = time.process_time()
+            made = sum(1 for _ in greedy.balance(state.of(cluster)))
+            ours = (time.process_time() - began) / made
+            print(f"{nodes:21}{instances:11}{theirs:17.3f}{ours:17.4f}{theirs / ours:8.0f}")
+            if theirs / ours < wanted:
+                wrong.append(f"a step at {nodes} nodes is {theirs / ours:.0f} times as fast as hbal's, not {wanted}")
+    return wrong
+
+
+def worth() -> list[str]:
+    """Our own balancing against hbal's choices: the score, and the data for it."""
+    print("balancing: nodes  instances   score before   hbal's   GiB   ours   GiB   moves   waves   CPU s")
+    wrong = []
+    for nodes, instances in WORTH:
+        cluster = generated_clusters.make(nodes=nodes, instances=instances)
+        theirs = balancing.like_hbal(state.of(cluster))
+        began = time.process_time()
+        ours = balancing.balance(state.of(cluster))
+        seconds = time.process_time() - began
+        before, after, score = (oracle.total(each) for each in (ours.before, ours.after, theirs.after))
+        data, plan = theirs.plan.data_gib, ours.plan
+        print(
+            f"{nodes:16}{instances:11}{before:15.4f}{score:9.4f}{data:6.0f}{after:7.4f}{plan.data_gib:6.0f}"
+            f"{len(plan.moves):8}{len(plan.waves):8}{seconds:8.1f}"
+        )
+        if after > score or plan.data_gib > MOST_DATA * data:
+            wrong.append(f"{nodes} nodes: {after:.4f} for {plan.data_gib:.0f} GiB, hbal {score:.4f} for {data:.0f} GiB")
+    return wrong
+
+
+def evacuation() -> list[str]:
+    """One of many nodes is emptied."""
+    nodes, instances = EVACUATED
+    cluster = generated_clusters.make(nodes=nodes, instances=instances)
+    found, seconds = planner.best_of(3, lambda: relocation.vacate(cluster, [cluster.nodes[2].name]))
+    print(f"evacuation of one of {nodes} nodes: {len(found.placements)} of its instances placed, {seconds:.2f} CPU s")
+    return [f"an evacuation takes {seconds:.2f} s"] if seconds > A_SECOND else []
+
+
+def growth() -> list[str]:
+    """How our own balancing grows with the cluster."""
+    print("growth: nodes  instances   score before    after   moves   GiB   hours   CPU s   peak MiB")
+    for nodes, instances in GROWTH:
+        cluster = generated_clusters.make(nodes=nodes, instances=instances)
+        began = time.process_time()
+        found = balancing.balance(state.of(cluster))
+        seconds = time.process_time() - began
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / plans.GIB
+        print(
+            f"{nodes:13}{instances:11}{oracle.total(found.before):15.4f}{oracle.total(found.after):9.4f}"
+            f"{len(found.plan.moves):8}{found.plan.data_gib:6.0f}{found.plan.seconds / 3600:8.1f}{seconds:8.1f}{peak:11.0f}"
+        )
+    return []
+
+
+if __name__ == "__main__":
+    sys.exit(main())
