@@ -51,7 +51,7 @@ def test_a_node_that_takes_nothing_is_offline_to_the_planner(changed: dict[str, 
 
 def test_names_stand_for_uuids_and_come_in_natural_order() -> None:
     cluster = small_cluster.make()
-    cluster = dataclasses.replace(cluster, nodes=dict(reversed(cluster.nodes.items())))
+    cluster = dataclasses.replace(cluster, nodes=dict(reversed(list(cluster.nodes.items()))))
     found = configured.model_of(cluster)
     assert [one.name for one in found.nodes] == sorted((one.name for one in found.nodes), key=clusters.natural)
     (instance,) = cluster.instances.values()
