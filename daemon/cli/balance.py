@@ -14,7 +14,8 @@ from ...plugins.module_utils.domain import errors
 from . import output, planned
 
 if TYPE_CHECKING:
-    from ...plugins.plugin_utils.planning import balancing, model, plans
+    from ...plugins.plugin_utils.planning.balancing import balancing, plans
+    from ...plugins.plugin_utils.planning.models import model
 
 LikeHbal = Annotated[bool, typer.Option("--like-hbal", help="Make the choices of Ganeti's hbal, move for move.")]
 MaxMoves = Annotated[
@@ -47,7 +48,8 @@ def balance(
 
     Nothing is moved. The score is Ganeti's, less is better; moves that share no node may run side by side.
     """
-    from ...plugins.plugin_utils.planning import balancing, state  # noqa: PLC0415 - NumPy, for those who need it
+    from ...plugins.plugin_utils.planning.balancing import balancing  # noqa: PLC0415 - NumPy, for those who need it
+    from ...plugins.plugin_utils.planning.score import state  # noqa: PLC0415 - NumPy, for those who need it
 
     cluster = planned.cluster(ctx, text)
     name = _group(cluster, group)
@@ -76,7 +78,7 @@ def _progress(line: str) -> None:
 
 
 def _scores(found: balancing.Balance) -> tuple[float, float]:
-    from ...plugins.plugin_utils.planning import oracle  # noqa: PLC0415 - as above
+    from ...plugins.plugin_utils.planning.score import oracle  # noqa: PLC0415 - as above
 
     return oracle.total(found.before), oracle.total(found.after)
 

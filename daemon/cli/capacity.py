@@ -12,8 +12,8 @@ from ...plugins.module_utils.domain import errors
 from . import output, planned
 
 if TYPE_CHECKING:
-    from ...plugins.plugin_utils.planning import capacity_report as rules
-    from ...plugins.plugin_utils.planning import model
+    from ...plugins.plugin_utils.planning.allocation import capacity_report as rules
+    from ...plugins.plugin_utils.planning.models import model
 
 Largest = Annotated[
     str | None,
@@ -46,7 +46,7 @@ def capacity(
     form: output.Option = output.Format.TABLE,
 ) -> None:
     """Show how many instances still fit: in tiers of shrinking size, and of the standard size."""
-    from ...plugins.plugin_utils.planning import capacity_report as rules  # noqa: PLC0415 - NumPy, for those who need it
+    from ...plugins.plugin_utils.planning.allocation import capacity_report as rules  # noqa: PLC0415 - NumPy, for those who need it
 
     cluster = planned.cluster(ctx, text)
     call = rules.Limits(_spec(max_inst_spec), _template(default_template), max_cpu_ratio, max_disk_usage)
@@ -82,7 +82,7 @@ def _spec(text: str | None) -> tuple[int, int, int] | None:
 
 
 def _template(name: str | None) -> model.Template | None:
-    from ...plugins.plugin_utils.planning.model import Template as Known  # noqa: PLC0415 - only its values
+    from ...plugins.plugin_utils.planning.models.model import Template as Known  # noqa: PLC0415 - only its values
 
     known = [one.value for one in Known]
     if name is not None and name not in known:

@@ -11,11 +11,11 @@ import typer
 
 from ...plugins.module_utils.domain import errors, tree
 from ...plugins.plugin_utils.config import store
-from ...plugins.plugin_utils.planning import configured, text_format
+from ...plugins.plugin_utils.planning.models import configured, text_format
 from . import client
 
 if TYPE_CHECKING:
-    from ...plugins.plugin_utils.planning import model
+    from ...plugins.plugin_utils.planning.models import model
 
 
 class Format(Enum):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...plugins.plugin_utils.planning import n_plus_1 as rules
+from ...plugins.plugin_utils.planning.outages import n_plus_1 as rules
 from . import completion, output, planned
 
 if TYPE_CHECKING:

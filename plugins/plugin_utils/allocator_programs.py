@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..module_utils.domain import errors
-from .planning import allocator, allocator_requests
+from .planning.allocation import allocator
+from .planning.allocators import allocator_requests
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from .planning import model
+    from .planning.models import model
 
 SECONDS = 600.0
 LONGEST_ERROR = 500

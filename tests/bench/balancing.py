@@ -13,15 +13,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import (
-    balancing,
-    greedy,
-    oracle,
-    plans,
-    relocation,
-    state,
-    text_format,
-)
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocation import relocation
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.balancing import balancing, greedy, plans
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import text_format
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.score import oracle, state
 
 from tests import generated_clusters
 from tests.bench import planner

@@ -17,8 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import capacity_report, model, text_format
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import rolling as rolls
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocation import capacity_report
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model, text_format
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.outages import rolling as rolls
 
 from tests import generated_clusters
 

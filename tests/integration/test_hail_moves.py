@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import allocator_programs
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import (
-    allocator,
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocation import allocator
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocators import (
     allocator_json,
     allocator_requests,
-    model,
-    oracle,
     own_allocator,
 )
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.score import oracle
 
 from tests import generated_clusters
 

@@ -7,7 +7,8 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import rolling, text_format
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import text_format
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.outages import rolling
 
 from tests import generated_clusters
 
@@ -16,7 +17,7 @@ from . import peers
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import model
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model
 
 HROLLER = "/usr/lib/ganeti/3.0/usr/bin/hroller"
 CLUSTERS = {

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import allocator_programs
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import (
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocation import (
     allocation,
     allocator,
     capacity_report,
-    model,
-    text_format,
 )
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model, text_format
 
 from tests import generated_clusters
 

@@ -7,14 +7,9 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import (
-    dynamic_load,
-    greedy,
-    model,
-    oracle,
-    state,
-    text_format,
-)
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.balancing import greedy
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import dynamic_load, model, text_format
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.score import oracle, state
 from hypothesis import strategies as st
 
 from tests import generated_clusters

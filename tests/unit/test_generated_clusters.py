@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import model, state
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.score import state
 
 from tests import generated_clusters
 

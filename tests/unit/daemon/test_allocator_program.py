@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon import allocator_program
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import (
-    allocator,
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocation import allocator
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocators import (
     allocator_requests,
     own_allocator,
 )

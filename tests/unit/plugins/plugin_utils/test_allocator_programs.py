@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import allocator_programs
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import allocator, allocator_json
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocation import allocator
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocators import allocator_json
 
 from .planning import requests, small_models
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import model
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model
 from hypothesis import strategies as st
 
 from tests import generated_clusters

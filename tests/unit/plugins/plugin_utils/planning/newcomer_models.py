@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import allocator, model
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocation import allocator
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:

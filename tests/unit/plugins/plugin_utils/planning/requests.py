@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import allocator, allocator_requests
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocators import allocator_requests
 
 from . import small_models
+
+if TYPE_CHECKING:
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocation import allocator
 
 CLUSTER = """
 node1 8192 tag=old

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import model
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model
 
 STATUSES = {"down": "ADMIN_down", "gone": "ADMIN_offline"}
 

@@ -1,0 +1,55 @@
+"""Instance policies as Ganeti's JSON has them (`ipolicy`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..models import model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .json_fields import Field
+
+KEYS: Mapping[str, str] = {
+    "memory": "memory-size",
+    "vcpus": "cpu-count",
+    "disk": "disk-size",
+    "disks": "disk-count",
+    "nics": "nic-count",
+    "spindle_use": "spindle-use",
+}
+
+
+def read(one: Field) -> model.Policy:
+    """The policy of an object.
+
+    Raises:
+        InvalidInput: a key is missing, or a value is of the wrong type; with its place.
+    """
+    return model.Policy(
+        std=_spec(one.get("std")),
+        bounds=tuple((_spec(pair.get("min")), _spec(pair.get("max"))) for pair in one.get("minmax").each()),
+        templates=tuple(name.one_of(model.Template) for name in one.get("disk-templates").each()),
+        vcpu_ratio=one.get("vcpu-ratio").real(),
+        spindle_ratio=one.get("spindle-ratio").real(),
+    )
+
+
+def written(policy: model.Policy) -> dict[str, Any]:
+    """The object of a policy."""
+    return {
+        "std": _written(policy.std),
+        "minmax": [{"min": _written(least), "max": _written(most)} for least, most in policy.bounds],
+        "disk-templates": [template.value for template in policy.templates],
+        "vcpu-ratio": policy.vcpu_ratio,
+        "spindle-ratio": policy.spindle_ratio,
+    }
+
+
+def _spec(one: Field) -> model.Spec:
+    return model.Spec(**{name: one.get(key).whole() for name, key in KEYS.items()})
+
+
+def _written(spec: model.Spec) -> dict[str, int]:
+    return {key: getattr(spec, name) for name, key in KEYS.items()}

@@ -1,0 +1,97 @@
+"""Balancing: a better score for less data, and a plan of which each step is possible.
+
+The search wants a low score (Ganeti's) plus a price for each GiB that is copied from where it is now. It begins with a
+high price, at which only what gains much is moved, and halves it until it is the one asked for: what was cheap and good
+is found before what is dear. At each price single moves come first and then pairs, for a search with single moves is
+stuck as soon as counts are even. What was found is one way for each instance, in an order of its own (`plans.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..score import columns, scoring
+from . import greedy, plans, search
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..score import state as states
+
+PRICE = 0.0025
+HALVINGS = 5
+PAIRS = 0.5
+MOST_PAIRS = 300
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to search.
+
+    price: what a GiB costs, as score times nodes, since the gain of a move falls with the number of nodes too.
+    pairs: how many are tried at each price for each movable instance, and `most_pairs` in all; with the same `seed` the
+    same are. max_moves: so many instances at the most are moved, those of the first ones of the plan; None is no limit.
+    """
+
+    price: float = PRICE
+    pairs: float = PAIRS
+    most_pairs: int = MOST_PAIRS
+    seed: int = 1
+    max_moves: int | None = None
+
+
+@dataclass(frozen=True)
+class Balance:
+    """What was found: the 20 components before and after, and the plan between them."""
+
+    before: dict[str, float]
+    after: dict[str, float]
+    plan: plans.Plan
+
+
+def balance(
+    state: states.State,
+    *,
+    group: str | None = None,
+    options: Options = Options(),
+    told: Callable[[str], None] = lambda _: None,
+) -> Balance:
+    """Balance the nodes of a group (its name) or all; the state is moved along and ends as the plan promises.
+
+    `told` gets a line for each price. A look at all moves costs O(instances * nodes), and there are about ten of them
+    at each price; each move that is taken costs O(64 * nodes).
+    """
+    where = scoring.scope(state, group=group)
+    before = scoring.components(state, where)
+    if options.max_moves == 0:
+        return Balance(before, before, plans.Plan(()))
+    work = search.Search(state, where, seed=options.seed)
+    tries = min(options.most_pairs, round(options.pairs * len(work.rows)))
+    for halvings in range(HALVINGS, -1, -1):
+        price = options.price * 2**halvings
+        work.price = price / max(1, len(where.online)) / plans.GIB
+        work.descend()
+        pairs = work.pairs(tries)
+        told(f"at {price:g} a GiB: score {work.score:.5f}, {len(work.moved)} instances moved, {pairs} pairs")
+    wanted = work.moved
+    work.reset()
+    plan = plans.ordered(state, wanted, most=options.max_moves)
+    return Balance(before, scoring.components(state, where), plan)
+
+
+def like_hbal(state: states.State, *, group: str | None = None, options: Options = Options()) -> Balance:
+    """Balance with hbal's choices, move for move; of them all only `max_moves` counts."""
+    where = scoring.scope(state, group=group)
+    before = scoring.components(state, where)
+    held, here = state.instances, {**state.nodes.index, "": columns.NOWHERE}
+    first = [(int(held.primary[one]), int(held.secondary[one])) for one in range(len(held.names))]
+    rules = greedy.Rules(max_moves=options.max_moves)
+    steps = [
+        (state.by_instance[one.instance], (here[one.primary], here[one.secondary]))
+        for one in greedy.balance(state, group=group, rules=rules)
+    ]
+    after = scoring.components(state, where)
+    for instance, _ in steps:
+        state.move(instance, primary=first[instance][0], secondary=first[instance][1])
+    return Balance(before, after, plans.followed(state, steps))

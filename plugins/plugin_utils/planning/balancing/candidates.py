@@ -1,0 +1,101 @@
+"""The single moves that hbal would look at, and the score after each, in O(1) a move.
+
+For an instance with a secondary: change roles (`f`), and for each other online node t of its group a new secondary
+(`r:t`), that and a change of roles (`r:t f`), t as new primary through the secondary (`f r:t f`), or the secondary as
+primary and t as its secondary (`f r:t`); on shared storage t as the primary (`fa:t`). Source: Ganeti's htools.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..score import columns
+from . import actions, scan
+from .actions import Action
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..score import scoring
+    from ..score import state as states
+
+BLOCK = 40_000
+"""So many pairs of instance and node are looked at in one go: their columns stay in a processor's cache."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """One instance's move, by indices, and about the score after it."""
+
+    instance: int
+    action: Action
+    primary: int
+    secondary: int
+    score: float
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The moves within one scope of a state, which each look takes as it is then."""
+
+    state: states.State
+    where: scoring.Scope
+    always: scan.Fixed
+    ignore_soft: bool = False
+
+    def movable(self) -> columns.Indices:
+        """The instances that may be moved: balanced automatically, with all their nodes in the scope."""
+        held = self.state.instances
+        inside = np.zeros(len(self.state.nodes.names) + 1, dtype=bool)
+        inside[self.where.everyone] = True
+        alone = held.secondary == columns.NOWHERE
+        both = inside[held.primary] & (alone | inside[held.secondary]) & (alone != held.mirrored)
+        return np.flatnonzero(held.movable & held.balanced & both)
+
+    def blocks(self, rows: columns.Indices | None = None, *, score: float | None = None) -> Iterator[scan.Block]:
+        """Every move of these instances, or of all that are movable; `score` is the state's as it is, if known."""
+        wanted = self.movable() if rows is None else rows
+        if not len(self.where.online) or not len(wanted):
+            return
+        look = scan.look(self.state, self.where, self.always, ignore_soft=self.ignore_soft, score=score)
+        step = max(1, BLOCK // len(self.where.online))
+        for start in range(0, len(wanted), step):
+            yield look.block(wanted[start : start + step])
+
+    def best(self, *, below: float, within: float, score: float | None = None) -> list[Move]:
+        """The moves to less than `below` whose score is the least, or at most `within` more; in hbal's order."""
+        found: list[Move] = []
+        limit = below
+        for block in self.blocks(score=score):
+            least = min(block.failover.min(), block.moved.min())
+            limit = min(limit, least + within)
+            if least <= limit:
+                found += self._moves(block, limit)
+        return [move for move in found if move.score <= limit and move.score < below]
+
+    def _moves(self, block: scan.Block, limit: float) -> list[Move]:
+        """The moves of one block up to a score: by instance, then as hbal tries them."""
+        found = [(int(row), -1, 0) for row in np.flatnonzero(block.failover <= limit)]
+        found += [
+            (int(row), int(target), place)
+            for place in range(len(actions.TO_TARGET))
+            for row, target in np.argwhere(block.moved[place] <= limit)
+        ]
+        return [self._move(block, *one) for one in sorted(found)]
+
+    def _move(self, block: scan.Block, row: int, target: int, place: int) -> Move:
+        held, instance = self.state.instances, int(block.rows[row])
+        primary, secondary = int(held.primary[instance]), int(held.secondary[instance])
+        action = actions.TO_TARGET[place] if secondary != columns.NOWHERE else Action.FAILOVER_TO_ANY
+        score = float(block.failover[row] if target < 0 else block.moved[place, row, target])
+        action = Action.FAILOVER if target < 0 else action
+        node = columns.NOWHERE if target < 0 else int(block.targets[target])
+        return Move(instance, action, *action.placed(primary, secondary, node), score)
+
+
+def of(state: states.State, where: scoring.Scope, *, ignore_soft: bool = False) -> Candidates:
+    """The moves within a scope; `ignore_soft` allows all that memory and disk have room for."""
+    return Candidates(state, where, scan.fixed(state, where), ignore_soft)

@@ -1,0 +1,262 @@
+"""Plans: from where instances are to where they shall be, in an order in which each step is possible.
+
+Moves that share a node follow each other, all others run side by side, so what a node holds at any time is known.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..score import limits
+from ..score.columns import NOWHERE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ..score.state import State, Undo
+
+Place = tuple[int, int]
+"""The indices of a primary and a secondary; -1 is none."""
+RATE = 100.0
+"""MiB a second that a copy of a disk or a live migration is expected to reach."""
+OVERHEAD = 2.0
+"""Seconds that each step takes beside its data."""
+GIB = 1024.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing done to one instance, and the nodes (names) it has then.
+
+    `f` exchanges primary and secondary, `f:NODE` runs it on another node that reaches its disks, `r:NODE` moves its
+    second copy; `mib` is what is copied.
+    """
+
+    action: str
+    primary: str
+    secondary: str
+    mib: float
+
+
+@dataclass(frozen=True)
+class Move:
+    """All steps of one instance; `start` is in seconds from the plan's, `after` are the instances that it waits for."""
+
+    instance: str
+    steps: tuple[Step, ...]
+    after: tuple[str, ...]
+    wave: int
+    start: float
+    seconds: float
+
+    @property
+    def action(self) -> str:
+        return " ".join(step.action for step in self.steps)
+
+    @property
+    def primary(self) -> str:
+        return self.steps[-1].primary
+
+    @property
+    def secondary(self) -> str:
+        return self.steps[-1].secondary
+
+    @property
+    def mib(self) -> float:
+        return sum(step.mib for step in self.steps)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Moves in an order in which they may be done; `kept` are the instances that stay, and why."""
+
+    moves: tuple[Move, ...]
+    kept: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def data_gib(self) -> float:
+        return sum(move.mib for move in self.moves) / GIB
+
+    @property
+    def seconds(self) -> float:
+        """How long it is expected to take, with independent moves side by side."""
+        return max((move.start + move.seconds for move in self.moves), default=0.0)
+
+    @property
+    def waves(self) -> list[list[str]]:
+        """The instances by how many moves have to precede theirs."""
+        found: list[list[str]] = [[] for _ in range(max((move.wave for move in self.moves), default=-1) + 1)]
+        for move in self.moves:
+            found[move.wave].append(move.instance)
+        return found
+
+
+def ordered(state: State, wanted: Mapping[int, Place], *, most: int | None = None) -> Plan:
+    """A plan for instances (index) to get to their places; the state is moved along and ends as the plan promises.
+
+    Of the moves that are possible the one that can start first is next, the longer before the shorter, until there are
+    `most`. One that is possible at no time stays where it is, and says why. With M moves it costs O(M log M) and, where
+    moves wait for room, as many tries more as moves end at their nodes.
+    """
+    changes = [_change(state, instance, path(state, instance, place)) for instance, place in wanted.items()]
+    return _Order(state, [change for change in changes if change.places]).run(most)
+
+
+def followed(state: State, steps: Iterable[tuple[int, Place]]) -> Plan:
+    """The plan of moves whose order is given, each possible after those before it; the state is moved along."""
+    order = _Order(state, ())
+    for instance, place in steps:
+        held = state.instances
+        here = (int(held.primary[instance]), int(held.secondary[instance]))
+        change = _change(state, instance, _way(here, place) if held.mirrored[instance] else [place])
+        state.move(instance, primary=place[0], secondary=place[1])
+        order.note(change)
+    return Plan(tuple(order.moves))
+
+
+def path(state: State, instance: int, place: Place) -> list[Place]:
+    """The places an instance passes on its way to its last; a copy on an offline node is no stop on the way."""
+    held = state.instances
+    here = (int(held.primary[instance]), int(held.secondary[instance]))
+    if here == place:
+        return []
+    if not held.mirrored[instance]:
+        return [place]
+    (old, copy), (primary, secondary) = here, place
+    if state.nodes.offline[old] and primary not in here:
+        # Nothing can be copied from there: the instance starts on its copy first.
+        return [(copy, old), *_way((copy, old), place)]
+    return _way((old, copy), (primary, secondary))
+
+
+def _way(here: Place, place: Place) -> list[Place]:
+    (old, copy), (primary, secondary) = here, place
+    if here == place:
+        return []
+    if primary == old:
+        return [place]
+    swapped = (copy, old)
+    if primary == copy:
+        return [swapped] if secondary == old else [swapped, place]
+    if secondary == copy:
+        return [swapped, (copy, primary), place]
+    moved = [(old, primary), (primary, old)]
+    return moved if secondary == old else [*moved, place]
+
+
+def steps(state: State, instance: int, place: Place) -> tuple[Step, ...]:
+    """The steps by which an instance gets to a place."""
+    return _steps(state, instance, path(state, instance, place))
+
+
+def walk(state: State, instance: int, places: Iterable[Place]) -> str:
+    """Move an instance from place to place; at the first that breaks a limit it goes back, and the limit is told."""
+    done: list[Undo] = []
+    for place in places:
+        held = state.instances
+        nodes = {int(held.primary[instance]), int(held.secondary[instance]), *place} - {NOWHERE}
+        before = [(node, limits.lacks(state, node)) for node in sorted(nodes)]
+        done.append(state.move(instance, primary=place[0], secondary=place[1]))
+        if why := limits.worsened(state, before):
+            for undo in reversed(done):
+                state.undo(undo)
+            return why
+    return ""
+
+
+def _steps(state: State, instance: int, places: Iterable[Place]) -> tuple[Step, ...]:
+    """The steps that lead through these places; `state` has the instance where it is before them."""
+    held, names = state.instances, [*state.nodes.names, ""]
+    here = (int(held.primary[instance]), int(held.secondary[instance]))
+    found = []
+    for place in places:
+        primary, secondary = (names[node] for node in place)
+        if not held.mirrored[instance]:
+            found.append(Step(f"f:{primary}", primary, secondary, float(held.started[instance])))
+        elif place[0] == here[0]:
+            found.append(Step(f"r:{secondary}", primary, secondary, float(held.disk[instance])))
+        else:
+            found.append(Step("f", primary, secondary, float(held.started[instance])))
+        here = place
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What is to happen to one instance, and every node (index) that has a part in it."""
+
+    instance: int
+    places: list[Place]
+    steps: tuple[Step, ...]
+    nodes: frozenset[int]
+
+    @property
+    def seconds(self) -> float:
+        return sum(step.mib / RATE + OVERHEAD for step in self.steps)
+
+
+def _change(state: State, instance: int, places: list[Place]) -> _Change:
+    held = state.instances
+    nodes = {int(held.primary[instance]), int(held.secondary[instance]), *(node for one in places for node in one)}
+    return _Change(instance, places, _steps(state, instance, places), frozenset(nodes - {NOWHERE}))
+
+
+class _Order:
+    """The changes that are left, by the time when their nodes are free."""
+
+    def __init__(self, state: State, changes: Iterable[_Change]) -> None:
+        self._state = state
+        self._free_at: dict[int, float] = {}
+        self._last: dict[int, Move] = {}
+        self._queue: list[tuple[float, float, int, _Change]] = []
+        self._stuck: list[tuple[_Change, str]] = []
+        self.moves: list[Move] = []
+        for change in changes:
+            self._enqueue(change)
+
+    def run(self, most: int | None) -> Plan:
+        """Take change after change, as early as its nodes allow."""
+        while self._queue and (most is None or len(self.moves) < most):
+            start, _, _, change = heapq.heappop(self._queue)
+            if self._start(change) > start:
+                self._enqueue(change)
+            elif why := walk(self._state, change.instance, change.places):
+                self._stuck.append((change, why))
+            else:
+                self.note(change)
+                self._free(change.nodes)
+        names = self._state.instances.names
+        kept = sorted((change.instance, why) for change, why in self._stuck)
+        return Plan(tuple(self.moves), tuple((names[instance], why) for instance, why in kept))
+
+    def _enqueue(self, change: _Change) -> None:
+        heapq.heappush(self._queue, (self._start(change), -change.seconds, change.instance, change))
+
+    def _start(self, change: _Change) -> float:
+        return max(self._free_at.get(node, 0.0) for node in change.nodes)
+
+    def note(self, change: _Change) -> None:
+        """Put a change that is done behind all others at its nodes."""
+        before = {self._last[node].instance: self._last[node] for node in change.nodes if node in self._last}
+        move = Move(
+            instance=self._state.instances.names[change.instance],
+            steps=change.steps,
+            after=tuple(sorted(before)),
+            wave=max((one.wave + 1 for one in before.values()), default=0),
+            start=self._start(change),
+            seconds=change.seconds,
+        )
+        self.moves.append(move)
+        for node in change.nodes:
+            self._free_at[node], self._last[node] = move.start + move.seconds, move
+
+    def _free(self, nodes: frozenset[int]) -> None:
+        """Whatever waits for room at these nodes is tried again."""
+        waiting, self._stuck = self._stuck, []
+        for change, why in waiting:
+            if nodes.isdisjoint(change.nodes):
+                self._stuck.append((change, why))
+            else:
+                self._enqueue(change)

@@ -1,0 +1,80 @@
+"""The planner's model of a configured cluster: what is promised, not what is measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....module_utils.domain import cluster as clusters
+from ....module_utils.domain import errors
+from .. import holdings
+from . import model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+RUNNING = "running"
+DOWN = "ADMIN_down"
+
+
+def model_of(cluster: clusters.Cluster) -> model.Model:
+    """The model of a configuration; O(nodes + instances).
+
+    A node that is drained, not vm_capable or not reachable is offline to the planner: nothing goes there. Free memory
+    and disk are what no instance on record takes. Nodes and instances are in natural order of their names.
+
+    Raises:
+        InvalidInput: an instance has a disk template that no planner knows.
+    """
+    held = holdings.Holdings(cluster.instances)
+    nodes = sorted(cluster.nodes.values(), key=lambda one: clusters.natural(one.name))
+    instances = sorted(cluster.instances.values(), key=lambda one: clusters.natural(one.name))
+    names = {one.uuid: one.name for one in nodes}
+    return model.Model(
+        groups=tuple(_group(one) for one in cluster.nodegroups.values()),
+        nodes=tuple(_node(cluster, one, held) for one in nodes),
+        instances=tuple(_instance(one, names) for one in instances),
+        tags=cluster.cluster.tags,
+    )
+
+
+def _group(group: clusters.Group) -> model.Group:
+    return model.Group(group.name, group.uuid, model.AllocPolicy(group.alloc_policy), group.tags)
+
+
+def _node(cluster: clusters.Cluster, node: clusters.Node, held: holdings.Holdings) -> model.Node:
+    takes = clusters.reachable(cluster, node) and node.vm_capable and not node.drained
+    return model.Node(
+        name=node.name,
+        group=node.group,
+        t_mem=node.mtotal,
+        n_mem=node.mnode,
+        f_mem=node.mtotal - node.mnode - held.memory(node.uuid),
+        t_disk=node.dtotal,
+        f_disk=node.dtotal - held.disk(node.uuid),
+        pcpus=node.ctotal,
+        offline=not takes,
+        master=node.uuid == cluster.cluster.master_node,
+        tags=node.tags,
+    )
+
+
+def _instance(one: clusters.Instance, names: Mapping[str, str]) -> model.Instance:
+    return model.Instance(
+        name=one.name,
+        memory=one.memory,
+        disk=one.disk_size,
+        vcpus=one.vcpus,
+        status=RUNNING if one.is_up else DOWN,
+        auto_balance=True,
+        primary=names[one.primary_node],
+        secondary=names[one.secondary_nodes[0]] if one.secondary_nodes else "",
+        template=_template(one),
+        tags=one.tags,
+    )
+
+
+def _template(one: clusters.Instance) -> model.Template:
+    known = [template.value for template in model.Template]
+    if one.disk_template not in known:
+        raise errors.InvalidInput(f"{one.name}: the disk template {one.disk_template!r} is none of {', '.join(known)}")
+    return model.Template(one.disk_template)

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocation import allocator, relocation
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.score import state
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import generated_clusters
+
+Scope, Action = allocator.Scope, allocator.Action
+GROUP = model.Group("default", "uuid-1")
+
+
+def _pair(name: str, primary: str, secondary: str, memory: int = 1024) -> model.Instance:
+    return model.Instance(name, memory, 10240, 1, "running", auto_balance=True, primary=primary, secondary=secondary)
+
+
+def _cluster(*instances: model.Instance, memory: int = 8192, names: str = "abcd") -> model.Model:
+    taken = {name: sum(one.memory for one in instances if one.primary == name) for name in names}
+    disk = {name: sum(one.disk for one in instances if name in {one.primary, one.secondary}) for name in names}
+    nodes = tuple(
+        model.Node(name, GROUP.uuid, memory, 0, memory - taken[name], 102400, 102400 - disk[name], 16) for name in names
+    )
+    return model.Model((GROUP,), nodes, instances)
+
+
+def _steps(one: allocator.Placement) -> list[tuple[allocator.Action, str]]:
+    return [(step.action, step.node) for step in one.steps]
+
+
+def test_a_primary_runs_on_its_copy_and_gets_another_one() -> None:
+    (one,) = relocation.vacate(_cluster(_pair("one", "a", "b")), ["a"]).placements
+    assert one.nodes[0] == "b"
+    assert one.nodes[1] in {"c", "d"}
+    assert _steps(one) == [(Action.MIGRATE, ""), (Action.REPLACE_SECONDARY, one.nodes[1])]
+
+
+def test_a_secondary_goes_elsewhere_and_the_primary_stays() -> None:
+    (one,) = relocation.vacate(_cluster(_pair("one", "b", "a")), ["a"]).placements
+    assert one.nodes[0] == "b"
+    assert _steps(one) == [(Action.REPLACE_SECONDARY, one.nodes[1])]
+
+
+def test_an_instance_that_leaves_both_nodes_gets_two_new_ones() -> None:
+    (one,) = relocation.vacate(_cluster(_pair("one", "a", "b")), ["a", "b"]).placements
+    assert set(one.nodes) == {"c", "d"}
+
+
+def test_where_the_copy_has_no_room_for_it_an_instance_gets_two_new_nodes() -> None:
+    full = replace(_pair("full", "b", "c", memory=7680), auto_balance=False)
+    found = relocation.vacate(_cluster(_pair("one", "a", "b"), full), ["a"])
+    (one,) = found.placements
+    assert "a" not in one.nodes
+    assert one.nodes[0] != "b"
+
+
+def test_what_keeps_its_only_copy_there_stays_and_says_so() -> None:
+    plain = replace(_pair("one", "a", ""), template=model.Template.PLAIN)
+    found = relocation.vacate(_cluster(plain), ["a"])
+    assert found.refusals == (allocator.Refusal("one", "its disks are plain on a: no other node has them"),)
+
+
+def test_without_room_the_reason_has_numbers() -> None:
+    found = relocation.vacate(
+        _cluster(_pair("one", "a", "b", memory=4096), *(_pair(f"on-{name}", name, "a", 6144) for name in "bcd")), ["a"]
+    )
+    text = next(one.text for one in found.refusals if one.instance == "one")
+    assert text == "no node has 4096 MiB free: best is b with 2048"
+
+
+def test_n_plus_1_is_kept_where_any_target_keeps_it_and_its_loss_is_named_where_none_does() -> None:
+    pair = _pair("one", "a", "b", memory=4096)
+    roomy = _cluster(pair, _pair("other", "c", "d", memory=6144))
+    assert relocation.vacate(roomy, ["a"]).lost == ()
+    tight = _cluster(pair, _pair("other", "c", "b", memory=6144), names="abc")
+    found = relocation.vacate(tight, ["a"])
+    assert [one.nodes for one in found.placements if one.instance == "one"] == [("b", "c")]
+    assert any("may no longer fail" in line for line in found.lost)
+
+
+def test_only_primaries_leave_when_only_they_are_asked_for() -> None:
+    cluster = _cluster(_pair("one", "a", "b"), _pair("two", "b", "a"))
+    assert [one.instance for one in relocation.vacate(cluster, ["a"], scope=Scope.PRIMARY).placements] == ["one"]
+    assert [one.instance for one in relocation.vacate(cluster, ["a"], scope=Scope.SECONDARY).placements] == ["two"]
+
+
+def test_as_an_allocator_a_pair_that_leaves_its_primary_changes_roles() -> None:
+    found = relocation.evacuate(_cluster(_pair("one", "a", "b")), allocator.Evacuate(("one",), Scope.PRIMARY))
+    assert [(one.nodes, _steps(one)) for one in found.placements] == [(("b", "a"), [(Action.MIGRATE, "")])]
+
+
+def test_from_an_offline_primary_the_instance_starts_on_its_copy_first() -> None:
+    cluster = _cluster(_pair("one", "a", "b"))
+    nodes = tuple(replace(one, offline=one.name == "a") for one in cluster.nodes)
+    (one,) = relocation.vacate(replace(cluster, nodes=nodes), ["a"]).placements
+    assert _steps(one)[0] == (Action.FAILOVER, "")
+
+
+def _two_groups() -> model.Model:
+    cluster = _cluster(_pair("one", "a", "b"))
+    second = model.Group("second", "uuid-2")
+    nodes = tuple(replace(one, group="uuid-2" if one.name in "cd" else "uuid-1") for one in cluster.nodes)
+    return replace(cluster, groups=(GROUP, second), nodes=nodes)
+
+
+@pytest.mark.parametrize("targets", [(), ("uuid-2",)])
+def test_a_change_of_group_moves_both_halves_and_a_copy_is_there_all_the_time(targets: tuple[str, ...]) -> None:
+    (one,) = relocation.change_group(_two_groups(), allocator.ChangeGroup(("one",), targets)).placements
+    assert set(one.nodes) == {"c", "d"}
+    assert one.group == "second"
+    assert _steps(one) == [
+        (Action.REPLACE_SECONDARY, one.nodes[0]),
+        (Action.MIGRATE, ""),
+        (Action.REPLACE_SECONDARY, one.nodes[1]),
+    ]
+
+
+def test_a_group_that_takes_no_new_instances_is_no_target_and_says_why() -> None:
+    cluster = _two_groups()
+    closed = replace(cluster.groups[1], alloc_policy=model.AllocPolicy.UNALLOCABLE)
+    cluster = replace(cluster, groups=(cluster.groups[0], closed))
+    (one,) = relocation.change_group(cluster, allocator.ChangeGroup(("one",))).refusals
+    assert "second: it takes no new instances (unallocable)" in one.text
+
+
+def test_whoever_stays_in_a_closed_group_may_still_leave_a_node() -> None:
+    cluster = _cluster(_pair("one", "a", "b"))
+    closed = replace(GROUP, alloc_policy=model.AllocPolicy.UNALLOCABLE)
+    assert relocation.vacate(replace(cluster, groups=(closed,)), ["a"]).placements
+
+
+@pytest.mark.parametrize("name", ["nobody"])
+def test_what_is_not_there_is_an_error(name: str) -> None:
+    with pytest.raises(errors.NotFound, match="there is no node 'nobody'"):
+        relocation.vacate(_cluster(), [name])
+    with pytest.raises(errors.NotFound, match="there is no instance 'nobody'"):
+        relocation.evacuate(_cluster(), allocator.Evacuate((name,), Scope.ALL))
+    with pytest.raises(errors.NotFound, match="there is no group 'nobody'"):
+        relocation.change_group(_cluster(_pair("one", "a", "b")), allocator.ChangeGroup(("one",), (name,)))
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 10_000))
+def test_whatever_is_evacuated_leaves_within_room_and_group_and_each_remainder_has_its_reason(seed: int) -> None:
+    cluster = generated_clusters.make(
+        nodes=6, instances=24, seed=seed, groups=1 + seed % 2, plain=0.1, shared=0.2, exclusion=seed % 3 == 0
+    )
+    names = [cluster.nodes[seed % 6].name]
+    found = relocation.vacate(cluster, names)
+    after, at = state.of(cluster), {one.name: number for number, one in enumerate(cluster.nodes)}
+    groups = {one.name: one.group for one in cluster.nodes}
+    before = {one.name: one.primary for one in cluster.instances}
+    for one in reversed(found.placements):
+        nodes = [at[name] for name in one.nodes]
+        after.move(after.by_instance[one.instance], primary=nodes[0], secondary=[*nodes, -1][1])
+        assert not set(one.nodes) & set(names)
+        assert len(set(one.nodes)) == len(one.nodes)
+        assert {groups[name] for name in one.nodes} == {groups[before[one.instance]]}
+        assert _least_room(after, nodes) >= 0
+    left = {one.name for one in cluster.instances if {one.primary, one.secondary} & set(names)}
+    assert {one.instance for one in found.placements} | {one.instance for one in found.refusals} == left
+    assert relocation.vacate(cluster, names) == found
+
+
+def _least_room(after: state.State, nodes: list[int]) -> float:
+    """The least memory or disk that is free on these nodes."""
+    return min(float(min(after.nodes.memory[node], after.nodes.disk[node])) for node in nodes)
+
+
+def _secondaries(cluster: model.Model, *names: str) -> allocator.Result:
+    return relocation.evacuate(cluster, allocator.Evacuate(names, Scope.SECONDARY))
+
+
+def test_who_leaves_its_secondary_only_keeps_its_primary_though_others_leave_that_node() -> None:
+    result = _secondaries(_cluster(_pair("one", "a", "b"), _pair("two", "c", "a")), "one", "two")
+    found = {one.instance: one.nodes for one in result.placements}
+    assert found == {"one": ("a", "d"), "two": ("c", "d")}
+
+
+def test_nothing_is_copied_from_a_primary_that_is_offline() -> None:
+    cluster = _cluster(_pair("one", "a", "b"))
+    nodes = (replace(cluster.nodes[0], offline=True), *cluster.nodes[1:])
+    (refusal,) = _secondaries(replace(cluster, nodes=nodes), "one").refusals
+    assert refusal.text == "its primary a is offline"
+
+
+def test_who_has_no_secondary_cannot_leave_it() -> None:
+    shared = replace(_pair("one", "a", ""), template=model.Template.RBD)
+    (refusal,) = _secondaries(_cluster(shared), "one").refusals
+    assert refusal.text == "it has no secondary"
