@@ -233,8 +233,20 @@ class _Work:
         if isinstance(found, allocator.Refusal):
             self.refusals.append(found)
             return
-        self._now.move(self._now.by_instance[one.name], primary=found[0], secondary=found[1])
+        number = self._now.by_instance[one.name]
+        undo = self._now.move(number, primary=found[0], secondary=found[1])
+        self._hold(number, {undo.primary, undo.secondary} - {*found, columns.NOWHERE}, undo.primary)
         self._note(one, found)
+
+    def _hold(self, instance: int, left: set[int], primary: int) -> None:
+        """What an instance leaves is free once it has gone, and nobody knows which of these moves is the last."""
+        nodes, held = self._now.nodes, self._now.instances
+        for node in left:
+            nodes.disk[node] -= held.disk[instance]
+            nodes.disk_expected[node] -= held.disk[instance]
+        if primary in left:
+            nodes.memory[primary] -= held.started[instance]
+            nodes.memory_expected[primary] -= held.memory[instance]
 
     def _note(self, one: model.Instance, place: plans.Place) -> None:
         names, first = self._now.nodes.names, self._first.nodes

@@ -120,6 +120,20 @@ def test_a_change_of_group_moves_both_halves_and_a_copy_is_there_all_the_time(ta
     ]
 
 
+def test_what_one_instance_frees_is_free_for_no_other_of_the_same_answer() -> None:
+    pairs = [_pair("one", "a", "b", memory=6144), replace(_pair("two", "c", "d", memory=6000), auto_balance=False)]
+    cluster = _cluster(*pairs, names="abcdef")
+    second = model.Group("second", "uuid-2")
+    nodes = [replace(one, group="uuid-1" if one.name in "ab" else "uuid-2") for one in cluster.nodes]
+    nodes[1] = replace(nodes[1], t_mem=4096.0, f_mem=4096)
+    cluster = replace(cluster, groups=(GROUP, second), nodes=tuple(nodes))
+    found = relocation.change_group(cluster, allocator.ChangeGroup(("one", "two"), ("uuid-1", "uuid-2")))
+    assert [one.instance for one in found.placements] == ["one"]
+    assert "default: no node has 6000 MiB free: best is b with 4096" in found.refusals[0].text
+    alone = replace(cluster, instances=cluster.instances[1:], nodes=(replace(nodes[0], f_mem=8192), *nodes[1:]))
+    assert relocation.change_group(alone, allocator.ChangeGroup(("two",))).placements
+
+
 def test_a_group_that_takes_no_new_instances_is_no_target_and_says_why() -> None:
     cluster = _two_groups()
     closed = replace(cluster.groups[1], alloc_policy=model.AllocPolicy.UNALLOCABLE)
