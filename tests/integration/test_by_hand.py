@@ -83,6 +83,7 @@ def test_check_mode_says_what_would_move_and_what_would_stay_and_changes_nothing
     assert one.wrong() == []
 
 
+@pytest.mark.slow
 def test_by_hand_without_the_daemon_the_play_commits_and_keeps_the_daemon_from_starting(
     lab: Callable[..., labs.Running],
 ) -> None:

@@ -6,6 +6,7 @@ from concurrent import futures
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
 
 from . import labs, states
@@ -97,6 +98,7 @@ def test_a_running_job_that_is_canceled_leaves_no_process_and_its_instance_is_lo
     assert one.wrong() == []
 
 
+@pytest.mark.slow
 def test_a_power_command_that_is_canceled_after_it_was_sent_is_read_back_and_recorded(
     lab: Callable[..., labs.Running],
 ) -> None:

@@ -83,6 +83,7 @@ def test_two_nodes_that_hold_each_others_copies_both_end_empty_when_there_is_roo
     assert one.wrong() == []
 
 
+@pytest.mark.slow
 def test_two_broken_nodes_without_room_wait_and_explain_says_what_would_unblock_them(
     lab: Callable[..., labs.Running],
 ) -> None:

@@ -6,6 +6,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from . import labs, states
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ def _substance(plan: dict[str, Any]) -> str:
     return json.dumps({key: plan[key] for key in ("jobs", "refusals", "completed", "failed", "notes")})
 
 
+@pytest.mark.slow
 def test_a_plan_changes_nothing_and_is_what_the_next_round_does(lab: Callable[..., labs.Running]) -> None:
     one = lab(nodes=6, pairs=PAIRS)
     # The lab's repair command reads this pipe and goes on when somebody has written to it.

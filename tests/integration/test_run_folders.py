@@ -59,6 +59,7 @@ def test_no_secret_is_left_by_power_diagnose_and_evacuation(lab: Callable[..., l
     assert list(_holding_one(one, secrets)) == []
 
 
+@pytest.mark.slow
 def test_a_play_by_hand_that_is_killed_leaves_no_process_behind_when_its_locks_are_free(
     lab: Callable[..., labs.Running],
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from . import labs, states
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ def _powered_on(one: labs.Running) -> dict[str, Any]:
     return states.job_ended(one, answer.json()["id"])
 
 
+@pytest.mark.slow
 def test_a_mended_node_comes_back_only_with_power_and_a_fresh_ok(lab: Callable[..., labs.Running]) -> None:
     one = lab(nodes=3, pairs=(("node1", "node3"),))
     before = _role(one)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import process, settling, task_log
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, recording
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs, run_group, run_records
@@ -17,7 +18,6 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_r
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import pytest
 
 SECRET = "e7c2-secret-of-the-daemon"
 PYTHON = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
@@ -50,6 +50,7 @@ def ran(folder: Path, tasks: list[dict[str, Any]], *, time_limit: float = 60, **
     return run
 
 
+@pytest.mark.slow
 def test_a_run_that_hangs_is_ended_at_its_time_limit_with_all_its_processes(tmp_path: Path) -> None:
     script = "import os, subprocess; subprocess.Popen(['sleep', '600'], env={}, start_new_session=True)"
     hang = f'{sys.executable} -S -c "{script}"; {sys.executable} -S -c "import time; time.sleep(600)"'
@@ -112,6 +113,7 @@ while b"ansible-playbook" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
 """
 
 
+@pytest.mark.slow
 def test_a_play_that_cannot_write_its_events_any_more_is_ended_long_before_its_time_limit(tmp_path: Path) -> None:
     (tmp_path / "full.py").write_text(FULL)
     # The event of an item comes from a worker, and the play waits for the one that follows it.
