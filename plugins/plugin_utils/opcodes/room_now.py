@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...module_utils.domain import errors
-from ..planning import room
+from ..planning import holdings
 
 if TYPE_CHECKING:
     from ...module_utils.domain import cluster as clusters
@@ -17,8 +17,8 @@ def refuse_without_memory(cluster: clusters.Cluster, instance: clusters.Instance
     Raises:
         Refused: it is not; the text has the numbers.
     """
-    node, needed = cluster.node(target), room.memory_in_use(instance)
-    used = sum(room.memory_in_use(one) for one in cluster.instances.values() if one.primary_node == node.uuid)
+    node, needed = cluster.node(target), holdings.memory_in_use(instance)
+    used = sum(holdings.memory_in_use(one) for one in cluster.instances.values() if one.primary_node == node.uuid)
     _refuse(node, instance, needed=needed, free=node.mtotal - node.mnode - used, what="memory")
 
 
@@ -28,8 +28,8 @@ def refuse_without_disk(cluster: clusters.Cluster, instance: clusters.Instance, 
     Raises:
         Refused: there is not; the text has the numbers.
     """
-    node, needed = cluster.node(target), room.disk_per_copy(instance)
-    used = sum(room.disk_per_copy(one) for one in cluster.instances.values() if node.uuid in one.nodes)
+    node, needed = cluster.node(target), holdings.disk_per_copy(instance)
+    used = sum(holdings.disk_per_copy(one) for one in cluster.instances.values() if node.uuid in one.nodes)
     _refuse(node, instance, needed=needed, free=node.dtotal - used, what="disk")
 
 

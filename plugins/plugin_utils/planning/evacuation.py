@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Callable, Collection, Mapping
 
 from ...module_utils.domain import cluster as clusters
 from . import survival, targets, ways, work
-from .room import disk_per_copy, memory_in_use
+from .holdings import disk_per_copy, memory_in_use
 
 if TYPE_CHECKING:
     from .room import Room
@@ -40,12 +40,11 @@ def plan(
 
     An instance whose copy finds no room leaves by a job, and its copy is refused.
 
-    `failover` forbids live migration; `avoid` are nodes that are no targets; `taken` are the instances (UUID)
-    that another evacuation of the round moves, each with that evacuation in words; every job comes after
-    `after`; `which` says which instances are meant, by default all. `room` and `waves` are those of the round
-    and are used up. Targets are chosen greedily, instance
-    by instance; one choice costs O(nodes of the group), so the plan O(instances of the node * nodes of the
-    group).
+    `failover` forbids live migration; `avoid` are nodes that are no targets; `taken` are the instances (UUID) that
+    another evacuation of the round moves, each with that evacuation in words; every job comes after `after`; `which`
+    says which instances are meant, by default all. `room` and `waves` are those of the round and are used up. Targets
+    are chosen instance by instance, by the score of the cluster after each (`prospects.py`); one choice costs
+    O(nodes² + instances).
     """
     node = cluster.node(node_uuid)
     lookout = targets.Targets(cluster, room=room, avoid={*avoid, node.uuid})
@@ -68,7 +67,7 @@ def plan(
         room.move(instance, primary=way.primary, secondaries=way.secondaries)
         key = f"move:{instance.name}"
         own, others = waves.admit(key, nodes=at, incident=incident)
-        reason = f"evacuating {node.name}: moving {instance.name} away"
+        reason = "; ".join(filter(None, [f"evacuating {node.name}: moving {instance.name} away", way.why]))
         jobs.append(work.Job(key, way.opcodes, after=(*after, *own), incident=incident, reason=reason, behind=others))
     return EvacuationPlan(tuple(jobs), tuple(refusals), n_plus_1.lost())
 

@@ -5,10 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...module_utils.domain import cluster as clusters
-from . import room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+ON_NODE = frozenset({"drbd", "plain", "file"})
+"""The disk templates whose copies take the disk of their node."""
+
+
+def memory_in_use(instance: clusters.Instance) -> int:
+    """The memory (MiB) that an instance takes on its primary: none while it is down."""
+    return instance.memory if instance.is_up else 0
+
+
+def disk_per_copy(instance: clusters.Instance) -> int:
+    """The disk (MiB) that each copy of an instance takes on its node: none where the disks are elsewhere."""
+    return instance.disk_size if instance.disk_template in ON_NODE else 0
 
 
 class Holdings:
@@ -38,7 +50,7 @@ class Holdings:
     def disk(self, node: str) -> int:
         """The disk (MiB) that all copies on this node take."""
         held = (*self._primaries.get(node, []), *self._secondaries.get(node, []))
-        return sum(room.disk_per_copy(one) for one in held)
+        return sum(disk_per_copy(one) for one in held)
 
 
 def names(instances: Iterable[clusters.Instance]) -> list[str]:

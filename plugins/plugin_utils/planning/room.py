@@ -1,39 +1,45 @@
-"""Room: the memory and disk that nodes have left while instances move.
+"""Room: the memory, disk and virtual CPUs that nodes have left while instances move.
 
-Memory and disk that a move frees are never counted as free: the jobs of a round run in any interleaving, and
-the move that frees may be the last of all.
+What a move frees is never counted as free: the jobs of a round run in any interleaving, and the move that frees may be
+the last of all.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Mapping
 
-from ...module_utils.domain import cluster as clusters
+from .holdings import disk_per_copy, memory_in_use
+from .models import configured, tags
 
 if TYPE_CHECKING:
-    from typing import Sequence
+    from typing import Collection, Sequence
 
-ON_NODE = frozenset({"drbd", "plain", "file"})
+    from ...module_utils.domain import cluster as clusters
+    from .prospects import Prospects
 
 
 @dataclass(eq=False, slots=True)
 class NodeRoom:
     """What one node has left (MiB).
 
-    `reserved` is, for each other node, the memory that would start here if that node failed, `peak` the
-    largest of them; `returned` is the memory that instances left here which keep a copy: no move may count
-    on it, but they can start in it again. N+1 holds while `spare` >= `peak`. `rank` is the place of the
-    node's name in natural order.
+    `vcpus` are the virtual CPUs that its policy leaves, without limit where the node's CPUs are not known; `excluded`
+    are the exclusion tags of what runs or will run here. `reserved` is, for each other node, the memory that would
+    start here if that node failed, `peak` the largest of them; `returned` is the memory that instances left here which
+    keep a copy: no move may count on it, but they can start in it again. N+1 holds while `spare` >= `peak`. `rank` is
+    the place of the node's name in natural order.
     """
 
     uuid: str
     name: str
     rank: int
-    mtotal: int
-    dtotal: int
     memory: int
     disk: int
+    vcpus: float = math.inf
+    excluded: set[str] = field(default_factory=set)
     instances: int = 0
     peak: int = 0
     returned: int = 0
@@ -48,9 +54,9 @@ class NodeRoom:
         """Whether this much more fits; what needs nothing fits even on a node that is overfull."""
         return (memory == 0 or self.memory >= memory) and (disk == 0 or self.disk >= disk)
 
-    def utilisation(self, *, memory: int, disk: int) -> float:
-        """The fuller of memory and disk (0..1) with this much more in use."""
-        return max(_used(self.memory - memory, self.mtotal), _used(self.disk - disk, self.dtotal))
+    def runs(self, *, vcpus: int, excluded: Collection[str]) -> bool:
+        """Whether its policy has so many virtual CPUs left, and nothing with one of these exclusion tags is here."""
+        return (vcpus == 0 or self.vcpus >= vcpus) and self.excluded.isdisjoint(excluded)
 
     def deficits(self) -> dict[str, int]:
         """By failing node, the memory (MiB) that is missing here for what would start."""
@@ -68,10 +74,6 @@ class NodeRoom:
             self.peak = max(self.reserved.values())
 
 
-def _used(free: int, total: int) -> float:
-    return 1.0 - free / total if total else 1.0
-
-
 class Room:
     """The room of all nodes of a cluster, and the instances that each node holds.
 
@@ -81,19 +83,24 @@ class Room:
     """
 
     def __init__(self, cluster: clusters.Cluster) -> None:
-        ordered = sorted(cluster.nodes.values(), key=lambda one: (clusters.natural(one.name), one.uuid))
+        self._cluster = cluster
+        self._prefixes = tags.exclusion_prefixes(cluster.cluster.tags)
+        frame = configured.model_of(dataclasses.replace(cluster, instances={}))
+        ratios = {group.uuid: group.policy.vcpu_ratio for group in frame.groups}
+        uuids = {one.name: one.uuid for one in cluster.nodes.values()}
         self.nodes: Mapping[str, NodeRoom] = {
-            node.uuid: NodeRoom(
-                uuid=node.uuid,
+            uuids[node.name]: NodeRoom(
+                uuid=uuids[node.name],
                 name=node.name,
                 rank=rank,
-                mtotal=node.mtotal,
-                dtotal=node.dtotal,
-                memory=node.mtotal - node.mnode,
-                disk=node.dtotal,
+                memory=node.f_mem,
+                disk=node.f_disk,
+                vcpus=ratios[node.group] * node.pcpus - node.os_vcpus if node.pcpus else math.inf,
             )
-            for rank, node in enumerate(ordered)
+            for rank, node in enumerate(frame.nodes)
         }
+        self._migration = dict(zip(self.nodes, tags.migration(frame), strict=True))
+        self._places: dict[str, tuple[str, tuple[str, ...]]] = {}
         self._held: dict[str, list[clusters.Instance]] = {}
         for instance in cluster.instances.values():
             self._put(instance)
@@ -107,7 +114,30 @@ class Room:
                 self.nodes[uuid].instances += 1
         if instance.primary_node in self.nodes:
             self.nodes[instance.primary_node].memory -= memory
+            self._take_primary(instance, instance.primary_node)
         self._reserve(instance.primary_node, instance.secondary_nodes, memory=memory)
+
+    def _take_primary(self, instance: clusters.Instance, node: str) -> None:
+        self.nodes[node].vcpus -= instance.vcpus
+        self.nodes[node].excluded.update(self.exclusion_tags(instance))
+
+    @functools.cached_property
+    def prospects(self) -> Prospects:
+        """The scores after further moves; made when the first target is to be chosen."""
+        from .prospects import Prospects  # noqa: PLC0415 - NumPy, for those who choose targets
+
+        made = Prospects(self._cluster)
+        for uuid, (primary, secondaries) in self._places.items():
+            made.move(self._cluster.instances[uuid], primary=primary, secondaries=secondaries)
+        return made
+
+    def exclusion_tags(self, instance: clusters.Instance) -> tuple[str, ...]:
+        """Of its tags those that keep it from running beside another instance with the same one."""
+        return tags.beginning(instance.tags, self._prefixes)
+
+    def receives(self, source: str, target: str) -> bool:
+        """Whether an instance may migrate live between two nodes (UUIDs), as their migration tags say."""
+        return self._migration[source][0] <= self._migration[target][1]
 
     def held(self, node: str) -> Sequence[clusters.Instance]:
         """The instances with a copy on a node (UUID) when the room was built, in no order."""
@@ -122,6 +152,7 @@ class Room:
         memory, disk = memory_in_use(instance), disk_per_copy(instance)
         if primary != instance.primary_node:
             self.nodes[primary].memory -= memory
+            self._take_primary(instance, primary)
         if instance.primary_node in secondaries and instance.primary_node in self.nodes:
             self.nodes[instance.primary_node].returned += memory
         for uuid in {primary, *secondaries}.difference(instance.nodes):
@@ -129,6 +160,9 @@ class Room:
             self.nodes[uuid].instances += 1
         self._reserve(instance.primary_node, instance.secondary_nodes, memory=-memory)
         self._reserve(primary, secondaries, memory=memory)
+        self._places[instance.uuid] = (primary, secondaries)
+        if "prospects" in self.__dict__:
+            self.prospects.move(instance, primary=primary, secondaries=secondaries)
 
     def _reserve(self, primary: str, secondaries: tuple[str, ...], *, memory: int) -> None:
         if memory == 0 or primary not in self.nodes:
@@ -136,13 +170,3 @@ class Room:
         for uuid in secondaries:
             if uuid in self.nodes and uuid != primary:
                 self.nodes[uuid].reserve(primary, memory=memory)
-
-
-def memory_in_use(instance: clusters.Instance) -> int:
-    """The memory (MiB) that an instance takes on its primary: none while it is down."""
-    return instance.memory if instance.is_up else 0
-
-
-def disk_per_copy(instance: clusters.Instance) -> int:
-    """The disk (MiB) that each copy of an instance takes on its node: none where the disks are elsewhere."""
-    return instance.disk_size if instance.disk_template in ON_NODE else 0

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import errors
 from . import rounds, targets, ways
-from .room import Room, disk_per_copy, memory_in_use
+from .balancing.actions import Action
+from .holdings import disk_per_copy, memory_in_use
+from .room import Room
 
 
 def target(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
@@ -20,7 +24,10 @@ def target(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
         return instance.secondary_nodes[0]
     if instance.disk_template == "drbd":
         raise errors.Refused(f"{instance.name} has no second copy to move to")
-    return _best(cluster, instance, targets.Demand(memory=memory_in_use(instance)))
+    room = Room(cluster)
+    tags = room.exclusion_tags(instance)
+    demand = targets.Demand(memory=memory_in_use(instance), vcpus=instance.vcpus, tags=tags)
+    return _best(cluster, instance, demand, room=room, action=Action.FAILOVER_TO_ANY)
 
 
 def new_secondary(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
@@ -30,13 +37,16 @@ def new_secondary(cluster: clusters.Cluster, instance: clusters.Instance) -> str
         Refused: there is none.
     """
     demand = targets.Demand(disk=disk_per_copy(instance), reserve=memory_in_use(instance), peer=instance.primary_node)
-    return _best(cluster, instance, demand)
+    return _best(cluster, instance, demand, room=Room(cluster), action=Action.REPLACE_SECONDARY)
 
 
-def _best(cluster: clusters.Cluster, instance: clusters.Instance, demand: targets.Demand) -> str:
-    lookout = targets.Targets(cluster, room=Room(cluster), avoid=rounds.no_targets(cluster))
+def _best(
+    cluster: clusters.Cluster, instance: clusters.Instance, demand: targets.Demand, *, room: Room, action: Action
+) -> str:
+    lookout = targets.Targets(cluster, room=room, avoid=rounds.no_targets(cluster))
     group = cluster.nodes[instance.primary_node].group
-    choice = lookout.best(demand, group=group, without=instance.nodes)
+    scores = functools.partial(lookout.scores, instance, action)
+    choice = lookout.best(demand, group=group, without=instance.nodes, scores=scores)
     if choice is None:
         lack = lookout.lack(demand, group=group, without=instance.nodes)
         raise errors.Refused(f"{instance.name} has nowhere to go: {lack.reason}")

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Collection, Iterable
+from typing import TYPE_CHECKING, Callable, Collection, Iterable, Mapping
 
 from ...module_utils.domain import cluster as clusters
+from . import wording
+from .balancing.actions import Action
 
 if TYPE_CHECKING:
+    from .prospects import Prospects
     from .room import NodeRoom, Room
 
 NAMES_SHOWN = 5
+Scores = Callable[[], Mapping[str, float]]
+"""By node (UUID) the score of the cluster with it as the target; less is better."""
 
 
 class Obstacle(Enum):
@@ -37,22 +43,27 @@ class Obstacle(Enum):
 class Demand:
     """What an instance asks of a target (MiB).
 
-    `memory` to run there, `disk` for a copy; `reserve` is the memory to keep free there for the day its
-    primary `peer` fails, wanted but not demanded.
+    `memory` to run there with so many `vcpus`, apart from instances with its exclusion `tags`, and able to migrate
+    there from the node `source` ("" where it needs not); `disk` for a copy; `reserve` is the memory to keep free there
+    for the day its primary `peer` fails, wanted but not demanded.
     """
 
     memory: int = 0
     disk: int = 0
     reserve: int = 0
     peer: str = ""
+    vcpus: int = 0
+    tags: tuple[str, ...] = ()
+    source: str = ""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The best target, and whether N+1 holds there afterwards."""
+    """The best target, whether N+1 holds there afterwards, and among how many it was the best."""
 
     node: str
     keeps: bool
+    among: int
 
 
 @dataclass(frozen=True)
@@ -90,24 +101,56 @@ class Targets:
             self._open[group] = [self._room.nodes[one.uuid] for one in members if self.obstacle(one) is None]
         return self._open[group]
 
-    def best(
-        self, demand: Demand, *, group: str, without: Collection[str], returning: str | None = None
-    ) -> Choice | None:
-        """The target with room that keeps N+1 if one does; then the least utilised, emptiest, first by name.
+    def scores(self, instance: clusters.Instance, action: Action) -> Mapping[str, float]:
+        """By node (UUID) the score of the cluster after this action with it as the new node."""
+        return self._prospects().scores(instance, action)
 
-        `returning` is a node whose copy this very job removes before: there the copy needs no further disk,
-        unless the node is overfull.
+    def scores_of_copies(self, instance: clusters.Instance, *, primary: str, secondary: str) -> Mapping[str, float]:
+        """By node (UUID) the score with it as the secondary, of an instance that by then is on these nodes."""
+        prospects = self._prospects()
+        with prospects.moved(instance, primary=primary, secondaries=(secondary,)):
+            return prospects.scores(instance, Action.REPLACE_SECONDARY)
+
+    def _prospects(self) -> Prospects:
+        self._room.prospects.close(self._avoid)
+        return self._room.prospects
+
+    def best(
+        self,
+        demand: Demand,
+        *,
+        group: str,
+        without: Collection[str],
+        scores: Scores,
+        returning: str | None = None,
+    ) -> Choice | None:
+        """The target with room that keeps N+1 if one does; then of the best score of the cluster, first by name.
+
+        `scores` are asked for only where there is a choice. `returning` is a node whose copy this very job removes
+        before: there the copy needs no further disk, unless the node is overfull.
         """
-        best: tuple[bool, float, int, int, str] | None = None
+        found: list[tuple[bool, NodeRoom]] = []
         for node in self.of(group):
             disk = 0 if node.uuid == returning and node.disk >= 0 else demand.disk
-            if node.uuid in without or not node.holds(memory=demand.memory, disk=disk):
-                continue
-            utilisation = node.utilisation(memory=demand.memory, disk=disk)
-            merit = (loses(node, demand), utilisation, node.instances, node.rank, node.uuid)
-            if best is None or merit < best:
-                best = merit
-        return Choice(node=best[-1], keeps=not best[0]) if best else None
+            if node.uuid not in without and self._meets(node, demand, disk=disk):
+                found.append((loses(node, demand), node))
+        if not found:
+            return None
+        least = min(loss for loss, _ in found)
+        equals = [node for loss, node in found if loss is least]
+        known = scores() if len(equals) > 1 else {}
+        best = min(equals, key=lambda node: (known.get(node.uuid, math.inf), node.rank, node.uuid))
+        return Choice(node=best.uuid, keeps=not least, among=len(found))
+
+    def _meets(self, node: NodeRoom, demand: Demand, *, disk: int) -> bool:
+        return (
+            node.holds(memory=demand.memory, disk=disk)
+            and node.runs(vcpus=demand.vcpus, excluded=demand.tags)
+            and self._receives(demand.source, node.uuid)
+        )
+
+    def _receives(self, source: str, target: str) -> bool:
+        return not source or self._room.receives(source, target)
 
     def lack(self, demand: Demand, *, group: str, without: Collection[str]) -> Lack:
         """Why no node of the group meets a demand, in numbers of the nearest one."""
@@ -116,8 +159,47 @@ class Targets:
         if not open_:
             unblock = cures or f"another node in group {self._cluster.nodegroups[group].name}"
             return Lack(self._vacancy(group, without=without), unblock)
-        reason, unblock = _shortage(demand, open_)
+        reason, unblock = self._shortage(demand, open_)
         return Lack(reason, f"{unblock}, or {cures}" if cures else unblock)
+
+    def unfit(self, demand: Demand, node: NodeRoom) -> Lack | None:
+        """What one node lacks, if anything, to run an instance: memory, virtual CPUs, its tags."""
+        if not node.holds(memory=demand.memory, disk=0):
+            text = f"has {node.memory} MiB free and not {demand.memory}"
+            return Lack(text, f"{demand.memory - node.memory} MiB more memory on {node.name}")
+        if not node.runs(vcpus=demand.vcpus, excluded=()):
+            left = max(0, math.floor(node.vcpus))
+            return Lack(
+                f"has {wording.count(left, 'virtual CPU')} left and not {demand.vcpus}",
+                _more_cpus(demand.vcpus - left, node),
+            )
+        taken = sorted(node.excluded.intersection(demand.tags))
+        if taken:
+            text = f"runs another instance with the exclusion tag {taken[0]}"
+            return Lack(text, f"that instance off {node.name}")
+        if not self._receives(demand.source, node.uuid):
+            name = self._room.nodes[demand.source].name
+            return Lack(f"receives no live migrations from {name} (migration tags)", "other migration tags")
+        return None
+
+    def _shortage(self, demand: Demand, nodes: list[NodeRoom]) -> tuple[str, str]:
+        with_room = [one for one in nodes if one.holds(memory=demand.memory, disk=demand.disk)]
+        if not with_room:
+            return _no_room(demand, nodes)
+        with_cpus = [one for one in with_room if one.runs(vcpus=demand.vcpus, excluded=())]
+        if not with_cpus:
+            best = max(with_room, key=lambda one: one.vcpus)
+            left = max(0, math.floor(best.vcpus))
+            wanted = wording.count(demand.vcpus, "virtual CPU")
+            reason = f"no node with room has {wanted} left: best is {best.name} with {left}"
+            return reason, _more_cpus(demand.vcpus - left, best)
+        apart = [one for one in with_cpus if one.excluded.isdisjoint(demand.tags)]
+        if not apart:
+            names = _one_of(with_cpus)
+            reason = f"another instance with the exclusion tag {', '.join(demand.tags)} is on each node with room"
+            return reason, f"that instance off {names}"
+        name = self._room.nodes[demand.source].name
+        return f"no node with room receives live migrations from {name} (migration tags)", "other migration tags"
 
     def _vacancy(self, group: str, *, without: Collection[str]) -> str:
         """Why no node of the group is left to ask: there is no other one, or those that are take nothing."""
@@ -133,7 +215,8 @@ class Targets:
         by_obstacle: dict[Obstacle, list[NodeRoom]] = {}
         for node in self._cluster.nodes.values():
             room = self._room.nodes[node.uuid]
-            if node.group == group and node.uuid not in without and room.holds(memory=demand.memory, disk=demand.disk):
+            fits = node.group == group and node.uuid not in without
+            if fits and self._meets(room, demand, disk=demand.disk):
                 obstacle = self.obstacle(node)
                 if obstacle is not None:
                     by_obstacle.setdefault(obstacle, []).append(room)
@@ -149,7 +232,7 @@ def loses(node: NodeRoom, demand: Demand) -> bool:
     return demand.reserve > 0 and left < node.reserved.get(demand.peer, 0) + demand.reserve
 
 
-def _shortage(demand: Demand, nodes: list[NodeRoom]) -> tuple[str, str]:
+def _no_room(demand: Demand, nodes: list[NodeRoom]) -> tuple[str, str]:
     with_disk = [one for one in nodes if one.holds(memory=0, disk=demand.disk)]
     roomiest = max(nodes, key=lambda one: one.memory)
     if not roomiest.holds(memory=demand.memory, disk=0):
@@ -165,6 +248,11 @@ def _shortage(demand: Demand, nodes: list[NodeRoom]) -> tuple[str, str]:
         f"best is {best.name} with {best.memory} MiB of memory"
     )
     return reason, f"{demand.memory - best.memory} MiB more memory on {best.name}"
+
+
+def _more_cpus(missing: int, node: NodeRoom) -> str:
+    less = wording.count(missing, "virtual CPU")
+    return f"{less} less in use on {node.name}, or a higher vcpu-ratio in the instance policy"
 
 
 def _one_of(nodes: Iterable[NodeRoom]) -> str:

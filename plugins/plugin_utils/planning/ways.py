@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Collection
 
 from ...module_utils.domain import cluster as clusters
 from . import targets, work
-from .room import disk_per_copy, memory_in_use
+from .balancing.actions import Action
+from .holdings import disk_per_copy, memory_in_use
 
 if TYPE_CHECKING:
     from .room import Room
@@ -20,13 +23,14 @@ NOWHERE = frozenset({"plain", "file"})
 class Way:
     """The opcodes of one instance, where it is afterwards, and whether N+1 holds there.
 
-    `left` is set where a copy has to stay on the node for now, and says why.
+    `why` says why its new node was chosen; `left` is set where a copy has to stay on the node for now, and says why.
     """
 
     opcodes: tuple[work.Opcode, ...]
     primary: str
     secondaries: tuple[str, ...]
     keeps: bool
+    why: str = ""
     left: Obstruction | None = None
 
 
@@ -79,12 +83,13 @@ class Ways:
         return self._of_replicated(instance) if template == "drbd" else self._of_shared(instance)
 
     def _of_shared(self, instance: clusters.Instance) -> Way | Obstruction:
-        demand = targets.Demand(memory=memory_in_use(instance))
-        choice = self._targets.best(demand, group=self._node.group, without=instance.nodes)
+        demand, group = self._running(instance), self._node.group
+        scores = functools.partial(self._targets.scores, instance, Action.FAILOVER_TO_ANY)
+        choice = self._targets.best(demand, group=group, without=instance.nodes, scores=scores)
         if choice is None:
-            return self._no_room(demand, group=self._node.group, without=instance.nodes)
+            return self._no_room(demand, group=group, without=instance.nodes)
         move = self._move(instance, choice.node)
-        return Way((move,), choice.node, instance.secondary_nodes, keeps=choice.keeps)
+        return Way((move,), choice.node, instance.secondary_nodes, keeps=choice.keeps, why=self._why(choice))
 
     def _of_copy(self, instance: clusters.Instance) -> Way | Obstruction:
         primary = self._cluster.nodes.get(instance.primary_node)
@@ -92,12 +97,13 @@ class Ways:
             name = self._cluster.node_name(instance.primary_node)
             return Obstruction(f"its primary {name} is not reachable", f"{name} reachable again")
         demand = self._copy_demand(instance, primary=primary.uuid)
-        choice = self._targets.best(demand, group=primary.group, without=instance.nodes)
+        scores = functools.partial(self._targets.scores, instance, Action.REPLACE_SECONDARY)
+        choice = self._targets.best(demand, group=primary.group, without=instance.nodes, scores=scores)
         if choice is None:
             return self._no_room(demand, group=primary.group, without=instance.nodes)
         swap = _replace(instance, old=self._node.uuid, new=choice.node)
         others = _without(instance.secondary_nodes, self._node.uuid)
-        return Way((swap,), primary.uuid, (*others, choice.node), keeps=choice.keeps)
+        return Way((swap,), primary.uuid, (*others, choice.node), keeps=choice.keeps, why=self._why(choice))
 
     def _of_replicated(self, instance: clusters.Instance) -> Way | Obstruction:
         """To its secondary if that keeps N+1, else over a new one if that does, else in the same order.
@@ -120,7 +126,8 @@ class Ways:
     def _by_secondary(self, instance: clusters.Instance) -> Way:
         secondary = instance.secondary_nodes[0]
         demand = self._copy_demand(instance, primary=secondary)
-        choice = self._targets.best(demand, group=self._node.group, without=instance.nodes)
+        scores = functools.partial(self._targets.scores, instance, Action.FAILOVER_AND_REPLACE)
+        choice = self._targets.best(demand, group=self._node.group, without=instance.nodes, scores=scores)
         move = self._move(instance, secondary)
         others = _without(instance.secondary_nodes, secondary)
         keeps = self._keeps_at_secondary(instance, secondary)
@@ -128,7 +135,8 @@ class Ways:
             left = self._left(instance, demand, secondary=secondary)
             return Way((move,), secondary, (self._node.uuid, *others), keeps=keeps, left=left)
         swap = _replace(instance, old=self._node.uuid, new=choice.node)
-        return Way((move, swap), secondary, (*others, choice.node), keeps=keeps and choice.keeps)
+        keeps = keeps and choice.keeps
+        return Way((move, swap), secondary, (*others, choice.node), keeps=keeps, why=self._why(choice))
 
     def _left(self, instance: clusters.Instance, demand: targets.Demand, *, secondary: str) -> Obstruction:
         """Why the copy of an instance stays on the node when the instance goes to its secondary."""
@@ -139,13 +147,17 @@ class Ways:
 
     def _by_new_secondary(self, instance: clusters.Instance) -> Way | Obstruction:
         old, group = instance.secondary_nodes[0], self._node.group
-        demand = targets.Demand(memory=memory_in_use(instance), disk=disk_per_copy(instance))
-        first = self._targets.best(demand, group=group, without=instance.nodes)
+        demand = dataclasses.replace(self._running(instance), disk=disk_per_copy(instance))
+        scores = functools.partial(self._targets.scores, instance, Action.REPLACE_AND_FAILOVER)
+        first = self._targets.best(demand, group=group, without=instance.nodes, scores=scores)
         if first is None:
             return self._no_room(demand, group=group, without=instance.nodes)
         without = {*_without(instance.nodes, old), first.node}
         copy = self._copy_demand(instance, primary=first.node)
-        second = self._targets.best(copy, group=group, without=without, returning=old)
+        scores = functools.partial(
+            self._targets.scores_of_copies, instance, primary=first.node, secondary=self._node.uuid
+        )
+        second = self._targets.best(copy, group=group, without=without, scores=scores, returning=old)
         if second is None:
             lack = self._no_room(copy, group=group, without=without)
             return Obstruction(f"if it moves to {self._cluster.node_name(first.node)}, {lack.reason}", lack.unblock)
@@ -154,8 +166,8 @@ class Ways:
             self._move(instance, first.node),
             _replace(instance, old=self._node.uuid, new=second.node),
         )
-        others = _without(instance.secondary_nodes, old)
-        return Way(opcodes, first.node, (*others, second.node), keeps=first.keeps and second.keeps)
+        secondaries, keeps = (*_without(instance.secondary_nodes, old), second.node), first.keeps and second.keeps
+        return Way(opcodes, first.node, secondaries, keeps=keeps, why=self._why(first))
 
     def _flaw(self, instance: clusters.Instance, uuid: str) -> Obstruction | None:
         """Why the secondary of an instance is no target for it, if it is none."""
@@ -167,11 +179,8 @@ class Ways:
             return self._flawed(f"its secondary {node.name} is {obstacle.state}", f"{node.name} {obstacle.cure}")
         if node.group != self._node.group:
             return self._flawed(f"its secondary {node.name} is in another group", "")
-        memory, free = memory_in_use(instance), self._room.nodes[uuid].memory
-        if not self._room.nodes[uuid].holds(memory=memory, disk=0):
-            reason = f"its secondary {node.name} has {free} MiB free and not {memory}"
-            return self._flawed(reason, f"{memory - free} MiB more memory on {node.name}")
-        return None
+        lack = self._targets.unfit(self._running(instance), self._room.nodes[uuid])
+        return self._flawed(f"its secondary {node.name} {lack.reason}", lack.unblock) if lack else None
 
     def _flawed(self, reason: str, unblock: str) -> Obstruction:
         if self._reachable:
@@ -186,6 +195,15 @@ class Ways:
         peers = (size for peer, size in room.reserved.items() if peer != self._node.uuid)
         return memory_in_use(instance) == 0 or left >= max(peers, default=0)
 
+    def _running(self, instance: clusters.Instance) -> targets.Demand:
+        """What it asks of the node where it goes; from a node that is gone virtual CPUs and tags keep nothing back."""
+        memory = memory_in_use(instance)
+        if not self._reachable:
+            return targets.Demand(memory=memory)
+        tags = self._room.exclusion_tags(instance)
+        source = self._node.uuid if self._move_kind(instance) == "migrate" else ""
+        return targets.Demand(memory=memory, vcpus=instance.vcpus, tags=tags, source=source)
+
     def _copy_demand(self, instance: clusters.Instance, *, primary: str) -> targets.Demand:
         return targets.Demand(disk=disk_per_copy(instance), reserve=memory_in_use(instance), peer=primary)
 
@@ -195,6 +213,11 @@ class Ways:
     def _move(self, instance: clusters.Instance, target: str) -> work.Opcode:
         params = {"instance": instance.uuid, "source": self._node.uuid, "target": target}
         return work.Opcode(self._move_kind(instance), params)
+
+    def _why(self, choice: targets.Choice) -> str:
+        name = self._cluster.node_name(choice.node)
+        rank = f"the best of {choice.among} nodes" if choice.among > 1 else "the only node"
+        return f"{name} is {rank} with room"
 
     def _no_room(self, demand: targets.Demand, *, group: str, without: Collection[str]) -> Obstruction:
         lack = self._targets.lack(demand, group=group, without=without)

@@ -19,14 +19,19 @@ BETWEEN = "::"
 
 def exclusion(cluster: model.Model) -> list[tuple[str, ...]]:
     """For each instance its exclusion tags: those which begin with a P of `htools:iextags:P`."""
-    prefixes = _named(cluster.tags, EXCLUSION)
-    return [_beginning(one.tags, prefixes) for one in cluster.instances]
+    prefixes = exclusion_prefixes(cluster.tags)
+    return [beginning(one.tags, prefixes) for one in cluster.instances]
+
+
+def exclusion_prefixes(tags: Iterable[str]) -> list[str]:
+    """Each P of a cluster's tags `htools:iextags:P`."""
+    return _named(tags, EXCLUSION)
 
 
 def desired(cluster: model.Model) -> list[frozenset[str]]:
     """For each instance the locations it wants: its tags which begin with a P of `htools:desiredlocation:P`."""
     prefixes = _named(cluster.tags, DESIRED)
-    return [frozenset(_beginning(one.tags, prefixes)) for one in cluster.instances]
+    return [frozenset(beginning(one.tags, prefixes)) for one in cluster.instances]
 
 
 def locations(cluster: model.Model) -> list[frozenset[str]]:
@@ -49,12 +54,13 @@ def migration(cluster: model.Model) -> list[tuple[frozenset[str], frozenset[str]
 
 def _of_nodes(cluster: model.Model, prefix: str) -> list[frozenset[str]]:
     prefixes = [f"{text}:" for text in _named(cluster.tags, prefix)]
-    return [frozenset(_beginning(one.tags, prefixes)) for one in cluster.nodes]
+    return [frozenset(beginning(one.tags, prefixes)) for one in cluster.nodes]
 
 
 def _named(tags: Iterable[str], prefix: str) -> list[str]:
     return [tag.removeprefix(prefix) for tag in tags if tag.startswith(prefix) and tag != prefix]
 
 
-def _beginning(tags: Iterable[str], prefixes: Sequence[str]) -> tuple[str, ...]:
+def beginning(tags: Iterable[str], prefixes: Sequence[str]) -> tuple[str, ...]:
+    """The tags that begin with one of the prefixes."""
     return tuple(tag for tag in tags if any(tag.startswith(prefix) for prefix in prefixes))

@@ -1,7 +1,8 @@
 """A cluster in a test is a few lines of text.
 
-    node1 16384 100000 drained oob group=b           name, memory, disk (MiB), then flags
-    instance1 drbd 4096 10240 node1 node2 down       name, template, memory, disk, nodes, then flags
+    node1 16384 100000 drained oob group=b           name, memory, disk (MiB), then flags; cpus=8 tags=a,b
+    instance1 drbd 4096 10240 node1 node2 down       name, template, memory, disk, nodes, then flags; vcpus=2 tags=a
+    tags htools:iextags:dns                          the cluster's
     incident a1 node1 evacuate pending 100 command=fix
     settings moves_per_node=2 power_off_evacuated=yes
 
@@ -34,7 +35,12 @@ def read(text: str) -> clusters.Cluster:
     found = [_incident(row) for row in rows if row[0] == "incident"]
     settings = [_settings(row) for row in rows if row[0] == "settings"]
     return clusters.Cluster(
-        cluster=clusters.Parameters("test", "u-cluster", masters[0] if masters else u("master")),
+        cluster=clusters.Parameters(
+            "test",
+            "u-cluster",
+            masters[0] if masters else u("master"),
+            tags=tuple(tag for row in rows if row[0] == "tags" for tag in row[1:]),
+        ),
         nodegroups={one.group: clusters.Group(one.group, one.group.removeprefix("u-")) for one in nodes},
         nodes={one.uuid: one for one in nodes},
         instances={one.uuid: one for one in (_instance(row) for row in rows if row[0].startswith("instance"))},
@@ -58,6 +64,8 @@ def _node(row: list[str]) -> clusters.Node:
         mtotal=int(row[1]),
         mnode=int(pairs.get("own", "0")),
         dtotal=int(row[2]),
+        ctotal=int(pairs.get("cpus", "0")),
+        tags=_tags(pairs),
         drained="drained" in flags,
         offline="offline" in flags,
         vm_capable="incapable" not in flags,
@@ -78,8 +86,14 @@ def _instance(row: list[str]) -> clusters.Instance:
         primary_node=at[0],
         secondary_nodes=tuple(at[1:]),
         admin_state="down" if "down" in flags else "up",
-        hvparams=pairs,
+        vcpus=int(pairs.pop("vcpus", "1")),
+        tags=_tags(pairs),
+        hvparams={name: value for name, value in pairs.items() if name != "tags"},
     )
+
+
+def _tags(pairs: dict[str, str]) -> tuple[str, ...]:
+    return tuple(filter(None, pairs.get("tags", "").split(",")))
 
 
 def _incident(row: list[str]) -> incidents.Incident:

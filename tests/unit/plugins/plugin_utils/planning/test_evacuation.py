@@ -350,9 +350,120 @@ def test_many_nodes_that_would_help_are_counted_and_not_all_named() -> None:
     )
 
 
-def test_the_least_utilised_target_is_best() -> None:
+def test_the_target_with_the_best_score_of_the_cluster_is_best() -> None:
     table = "node1 9000 9000\nnode2 10000 9000\nnode3 20000 9000\ninstance1 sharedfile 4096 9 node1"
     assert _only(table) == ["migrate instance1 node1 node3"]
+
+
+def test_a_score_counts_instances_before_room() -> None:
+    table = """
+    node1 90000 9000
+    node2 90000 9000
+    node3 20000 9000
+    instance7 sharedfile 100 9 node2
+    instance8 sharedfile 100 9 node2
+    instance1 sharedfile 4096 9 node1
+    """
+    assert _only(table) == ["migrate instance1 node1 node3"]
+
+
+def test_what_an_evacuation_moved_counts_for_the_next_choice() -> None:
+    table = NODES + "instance1 sharedfile 1000 9 node1\ninstance2 sharedfile 1000 9 node1"
+    assert [steps.text(job) for job in _plan(table).jobs] == [
+        ["migrate instance1 node1 node2"],
+        ["migrate instance2 node1 node3"],
+    ]
+
+
+def test_why_a_node_was_chosen_is_told() -> None:
+    (job,) = _plan(FOUR + DRBD).jobs
+    assert job.reason == "evacuating node1: moving instance1 away; node3 is the best of 2 nodes with room"
+    (job,) = _plan(NODES + DRBD).jobs
+    assert job.reason.endswith("; node3 is the only node with room")
+
+
+def test_virtual_cpus_beyond_the_policy_are_refused_with_numbers() -> None:
+    table = """
+    node1 16384 100000 cpus=4
+    node2 16384 100000 cpus=1
+    instance1 sharedfile 4096 9 node1 vcpus=4
+    """
+    assert _refusal(table) == (
+        "no node with room has 4 virtual CPUs left: best is node2 with 3",
+        "1 virtual CPU less in use on node2, or a higher vcpu-ratio in the instance policy",
+        False,
+    )
+    assert _only(table.replace("vcpus=4", "vcpus=3")) == ["migrate instance1 node1 node2"]
+
+
+def test_a_secondary_without_virtual_cpus_is_replaced_before_the_move() -> None:
+    table = FOUR.replace("node2 16384 100000", "node2 16384 100000 cpus=1") + DRBD + " vcpus=4"
+    assert _only(table)[:2] == DETOUR[:2]
+
+
+def test_virtual_cpus_and_tags_keep_nothing_on_a_node_that_is_gone() -> None:
+    table = """
+    tags htools:iextags:dns
+    node1 16384 100000 offline
+    node2 16384 100000 cpus=1
+    instance1 sharedfile 4096 9 node1 vcpus=4 tags=dns
+    instance2 sharedfile 4096 9 node2 tags=dns
+    """
+    assert _only(table) == ["failover instance1 node1 node2"]
+
+
+EXCLUSIVE = """
+tags htools:iextags:dns
+node1 16384 100000
+node2 16384 100000
+node3 16384 100000
+instance2 sharedfile 10 9 node2 tags=dns-a
+"""
+
+
+def test_instances_with_the_same_exclusion_tag_stay_apart() -> None:
+    assert _only(EXCLUSIVE + "instance3 sharedfile 10 9 node3\ninstance1 sharedfile 10 9 node1 tags=dns-a") == [
+        "migrate instance1 node1 node3"
+    ]
+    assert _only(EXCLUSIVE + "instance3 sharedfile 10 9 node3\ninstance1 sharedfile 10 9 node1 tags=dns-b") == [
+        "migrate instance1 node1 node2"
+    ]
+
+
+def test_two_that_leave_the_same_node_stay_apart_as_well() -> None:
+    plan = _plan(EXCLUSIVE + "instance1 sharedfile 9 9 node1 tags=dns-b\ninstance4 sharedfile 8 9 node1 tags=dns-b")
+    assert len({job.opcodes[0].params["target"] for job in plan.jobs}) == 2
+
+
+def test_a_tag_that_is_everywhere_is_a_refusal_that_says_so() -> None:
+    assert _refusal(EXCLUSIVE + "instance3 sharedfile 10 9 node3 tags=dns-a\ninstance1 rbd 10 9 node1 tags=dns-a") == (
+        "another instance with the exclusion tag dns-a is on each node with room",
+        "that instance off one of node2, node3",
+        False,
+    )
+
+
+def test_a_secondary_beside_an_excluded_instance_is_replaced_before_the_move() -> None:
+    table = EXCLUSIVE + "node4 16384 100000\n" + DRBD + " tags=dns-a"
+    assert _only(table)[0].startswith("replace_disks instance1 node2 ")
+
+
+MIGRATION = """
+tags htools:migration:os
+node1 16384 100000 tags=os:new
+node2 16384 100000 tags=os:old
+"""
+
+
+def test_no_instance_migrates_live_against_migration_tags() -> None:
+    one = "instance1 sharedfile 10 9 node1"
+    assert _refusal(MIGRATION + one) == (
+        "no node with room receives live migrations from node1 (migration tags)",
+        "other migration tags",
+        False,
+    )
+    assert _only(MIGRATION + one, failover=True) == ["failover instance1 node1 node2"]
+    assert _only(MIGRATION + "tags htools:allowmigration:os:new::os:old\n" + one) == ["migrate instance1 node1 node2"]
 
 
 def test_of_equally_utilised_targets_the_one_with_fewer_instances_is_best() -> None:

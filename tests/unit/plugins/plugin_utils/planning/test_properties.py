@@ -20,7 +20,7 @@ def _nodes(draw: st.DrawFn, count: int) -> list[str]:
     groups = st.sampled_from(["default", "default", "default", "b"])
     return [
         f"node{k} {draw(st.integers(2, 16))} {draw(st.integers(5, 40))} "
-        f"{draw(st.sampled_from(NODE_FLAGS))} group={draw(groups)}"
+        f"{draw(st.sampled_from(NODE_FLAGS))} group={draw(groups)} cpus={draw(st.sampled_from([0, 0, 1, 2]))}"
         for k in range(1, count + 1)
     ]
 
@@ -31,7 +31,9 @@ def _instance(draw: st.DrawFn, number: int, count: int) -> str:
     at = draw(st.permutations(range(1, count + 1)))[: 2 if template == "drbd" else 1]
     where = " ".join(f"node{k}" for k in at)
     more = draw(st.sampled_from(["", "", "", "", "down", "migratable=no"]))
-    return f"instance{number} {template} {draw(st.integers(0, 4))} {draw(st.integers(0, 5))} {where} {more}"
+    size = f"{draw(st.integers(0, 4))} {draw(st.integers(0, 5))}"
+    tags = draw(st.sampled_from(["", "", "tags=dns-a", "tags=dns-b,other"]))
+    return f"instance{number} {template} {size} {where} {more} vcpus={draw(st.integers(1, 3))} {tags}"
 
 
 @st.composite
@@ -44,6 +46,8 @@ def _clusters(draw: st.DrawFn) -> clusters.Cluster:
     lines += [f"incident a{k} node{k} {draw(action)} pending {draw(st.integers(1, 3))}" for k in asking]
     if draw(st.booleans()):
         lines.append(f"node{count + 1} 8 20 master")
+    if draw(st.booleans()):
+        lines.append("tags htools:iextags:dns")
     lines.append(f"settings storm_minimum=99 moves_per_node={draw(st.integers(1, 4))}")
     return tables.read("\n".join(lines))
 

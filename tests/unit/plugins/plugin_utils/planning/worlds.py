@@ -6,13 +6,16 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import room
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import holdings, room
 
 if TYPE_CHECKING:
     import random
     from typing import Sequence
 
     from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import work
+
+RATIO = 4
+"""Virtual CPUs for each CPU, in the built-in policy."""
 
 
 def nodes_of(job: work.Job, cluster: clusters.Cluster) -> set[str]:
@@ -33,6 +36,8 @@ class World:
         start = room.Room(cluster)
         self.memory = {uuid: node.memory for uuid, node in start.nodes.items()}
         self.disk = {uuid: node.disk for uuid, node in start.nodes.items()}
+        self._limits = start
+        self._arriving: dict[str, list[clusters.Instance]] = {}
 
     def run(self, jobs: Sequence[work.Job], *, luck: random.Random) -> None:
         """Start and end opcodes in a random order that `after` and `behind` allow."""
@@ -68,11 +73,25 @@ class World:
         if opcode.kind == "replace_disks":
             assert params["old"] in instance.secondary_nodes
             assert params["new"] not in instance.nodes
-            self._take(self.disk, str(params["new"]), room.disk_per_copy(instance))
+            self._take(self.disk, str(params["new"]), holdings.disk_per_copy(instance))
             return
         assert params["source"] == instance.primary_node
         assert instance.disk_template != "drbd" or params["target"] in instance.secondary_nodes
-        self._take(self.memory, str(params["target"]), room.memory_in_use(instance))
+        self._take(self.memory, str(params["target"]), holdings.memory_in_use(instance))
+        self._arrive(instance, str(params["target"]))
+
+    def _arrive(self, instance: clusters.Instance, node: str) -> None:
+        """Virtual CPUs and exclusion tags hold for whatever runs there and whatever is on its way."""
+        beside = [one for one in self.cluster.instances.values() if one.primary_node == node]
+        beside += self._arriving.setdefault(node, [])
+        self._arriving[node].append(instance)
+        if not clusters.reachable(self.cluster, self.cluster.nodes[instance.primary_node]):
+            return
+        own = self._limits.exclusion_tags(instance)
+        assert not any(set(own) & set(self._limits.exclusion_tags(one)) for one in beside)
+        cpus = self.cluster.nodes[node].ctotal
+        used = 1 + instance.vcpus + sum(one.vcpus for one in beside)
+        assert cpus == 0 or used <= cpus * RATIO
 
     def _take(self, free: dict[str, int], node: str, size: int) -> None:
         free[node] -= size
@@ -88,12 +107,13 @@ class World:
         instance = self.cluster.instances[str(params["instance"])]
         if opcode.kind == "replace_disks":
             old, new = str(params["old"]), str(params["new"])
-            self.disk[old] += room.disk_per_copy(instance)
+            self.disk[old] += holdings.disk_per_copy(instance)
             secondaries = tuple(new if one == old else one for one in instance.secondary_nodes)
             moved = dataclasses.replace(instance, secondary_nodes=secondaries)
         else:
             source, target = str(params["source"]), str(params["target"])
-            self.memory[source] += room.memory_in_use(instance)
+            self._arriving[target].remove(instance)
+            self.memory[source] += holdings.memory_in_use(instance)
             secondaries = tuple(source if one == target else one for one in instance.secondary_nodes)
             moved = dataclasses.replace(instance, primary_node=target, secondary_nodes=secondaries)
         self.cluster = clusters.with_instance(self.cluster, moved)
