@@ -1,25 +1,24 @@
-"""Where instances go that have to leave: their nodes (evacuation) or their group.
+"""Where instances go that have to leave, as an allocator is asked: their nodes (evacuation) or their group.
 
-What leaves a node keeps its other copy, so that no more than one disk is copied; only where that has no room, or both
-of its nodes are left, it gets two new ones. The target is the one with the best score of the cluster after it. What a
-move frees is free for none of the same answer: the moves may run in any order. N+1 is kept where any target keeps it.
+The target is the one with the best score of the cluster after it. What a move frees is free for none of the same
+answer: the moves may run in any order. How a round empties a node is in `planning/evacuation.py`.
 Sources: seed 004, "node evacuation" and "group change"; Ganeti's hail.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ....module_utils.domain import errors
 from ..balancing import actions, candidates, plans
-from ..score import columns, limits, scoring, state
+from ..score import columns, scoring, state
 from . import allocation, allocator
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Iterable
 
     from ..models import model
 
@@ -27,39 +26,11 @@ Scope = allocator.Scope
 ALONE = "its disks are {} on {}: no other node has them"
 
 
-@dataclass(frozen=True)
-class Vacated:
-    """Placements and refusals of an evacuation, and the failures (in words) that are no longer survived after it."""
-
-    placements: tuple[allocator.Placement, ...]
-    refusals: tuple[allocator.Refusal, ...]
-    lost: tuple[str, ...] = ()
-
-
-def vacate(found: model.Model, nodes: Collection[str], *, scope: Scope = Scope.ALL) -> Vacated:
-    """New places for whatever is on these nodes: primaries, secondaries or all; the largest instances first.
-
-    A choice costs O(nodes of the cluster), so the answer O(instances that leave * nodes²) with the copies of the state.
-
-    Raises:
-        NotFound: there is no such node.
-    """
-    known = {one.name for one in found.nodes}
-    for name in nodes:
-        if name not in known:
-            raise errors.NotFound(f"there is no node {name!r}")
-    work = _Work(found, frozenset(nodes))
-    for one in sorted(found.instances, key=lambda each: (-each.memory, -each.disk)):
-        leaves = _leaves(one, nodes, scope)
-        if leaves:
-            work.leave(one, leaves)
-    return Vacated(tuple(work.placements), tuple(work.refusals), work.lost())
-
-
 def evacuate(found: model.Model, request: allocator.Evacuate) -> allocator.Result:
     """Other nodes for instances, which leave their primaries, their secondaries or both (seed 004).
 
-    As with hail, a pair that leaves its primary only changes roles.
+    As with hail, a pair that leaves its primary only changes roles. If soft errors are ignored, memory and disk alone
+    count where no place keeps all limits.
 
     Raises:
         NotFound: there is no such instance.
@@ -71,14 +42,14 @@ def evacuate(found: model.Model, request: allocator.Evacuate) -> allocator.Resul
         leaving = {one.secondary for one in named if one.secondary}
     else:
         leaving = {node for one in named for node in (one.primary, one.secondary) if node}
-    work = _Work(found, frozenset(leaving))
+    work = _Work(found, frozenset(leaving), ignores_soft=request.ignores_soft_errors)
     for one in sorted(named, key=lambda each: (-each.memory, -each.disk)):
         if request.scope is Scope.PRIMARY and one.template.is_mirrored:
             work.swap(one)
         elif request.scope is Scope.SECONDARY:
             work.leave_secondary(one)
         else:
-            work.leave(one, _leaves(one, leaving, request.scope))
+            work.leave(one)
     return work.result()
 
 
@@ -111,20 +82,14 @@ def _named(found: model.Model, names: Iterable[str]) -> list[model.Instance]:
     return [known[name] for name in dict.fromkeys(names)]
 
 
-def _leaves(one: model.Instance, nodes: Collection[str], scope: Scope) -> frozenset[str]:
-    first = {one.primary} if scope in {Scope.PRIMARY, Scope.ALL} else set()
-    second = {one.secondary} if scope in {Scope.SECONDARY, Scope.ALL} else set()
-    return frozenset((first | second) & set(nodes))
-
-
 class _Work:
     """The cluster while instances leave; the nodes in `avoid` are no targets."""
 
-    def __init__(self, found: model.Model, avoid: frozenset[str]) -> None:
+    def __init__(self, found: model.Model, avoid: frozenset[str], *, ignores_soft: bool = False) -> None:
+        self._ignores_soft = ignores_soft
         nodes = tuple(replace(one, offline=one.offline or one.name in avoid) for one in found.nodes)
         self._found = replace(found, nodes=nodes)
         self._now, self._first = state.of(self._found), state.of(found)
-        self._before = [limits.lacks(self._now, node).survival for node in range(len(nodes))]
         self.placements: list[allocator.Placement] = []
         self.refusals: list[allocator.Refusal] = []
 
@@ -132,17 +97,6 @@ class _Work:
         count = len(self.placements) + len(self.refusals)
         info = f"{len(self.placements)} of {count} instances have a place"
         return allocator.Result(tuple(self.placements), tuple(self.refusals), info)
-
-    def lost(self) -> tuple[str, ...]:
-        """The nodes that have less than would start there, or lack more than before."""
-        found = []
-        for node, before in enumerate(self._before):
-            missing = limits.lacks(self._now, node).survival
-            if missing > before and not self._now.nodes.offline[node]:
-                peer = self._now.nodes.names[int(self._now.nodes.reserved_for[node])]
-                name = self._now.nodes.names[node]
-                found.append(f"{peer} may no longer fail: {name} lacks {missing:.0f} MiB for what would start there")
-        return tuple(found)
 
     def swap(self, one: model.Instance) -> None:
         """Change the roles of a pair."""
@@ -154,15 +108,12 @@ class _Work:
         else:
             self._note(one, place)
 
-    def leave(self, one: model.Instance, nodes: frozenset[str]) -> None:
-        """Find new nodes for those it leaves."""
-        kept = [name for name in (one.primary, one.secondary) if name and name not in nodes]
-        # Whoever leaves its primary runs on its copy, and gets another one.
-        primary = kept[0] if one.template.is_mirrored and len(kept) == 1 else ""
-        place = answer = self._answer(one, primary)
-        if isinstance(answer, allocator.Refusal) and one.template.can_leave:
-            place = self._despite_n_plus_1(one, primary) or (self._answer(one, "") if primary else answer)
-        self._take(one, answer if isinstance(place, allocator.Refusal) else place)
+    def leave(self, one: model.Instance) -> None:
+        """Find new nodes for all it has."""
+        place = answer = self._answer(one, "")
+        if isinstance(answer, allocator.Refusal):
+            place = self._with_soft_errors(one, "") or answer
+        self._take(one, place)
 
     def leave_secondary(self, one: model.Instance) -> None:
         """Find a new secondary; the primary stays, so there is none where nothing can be copied from that."""
@@ -179,7 +130,7 @@ class _Work:
         self._found = replace(found, nodes=nodes)
         place = answer = self._answer(one, one.primary)
         if isinstance(answer, allocator.Refusal):
-            place = self._despite_n_plus_1(one, one.primary) or answer
+            place = self._with_soft_errors(one, one.primary) or answer
         offline[primary], self._found = was, found
         self._take(one, place)
 
@@ -207,27 +158,40 @@ class _Work:
         first, *others = (index[name] for name in answer.nodes)
         return first, others[0] if others else columns.NOWHERE
 
-    def _despite_n_plus_1(self, one: model.Instance, primary: str) -> plans.Place | None:
-        """The best place that has the memory and the disk, where every such place costs N+1."""
+    def _with_soft_errors(self, one: model.Instance, primary: str) -> plans.Place | None:
+        """The best place that has the memory and the disk, if that is enough; two new nodes one after the other."""
+        if not self._ignores_soft or not one.template.can_leave:
+            return None
         nodes, number = self._now.nodes, self._now.by_instance[one.name]
-        group = nodes.group[nodes.index[one.primary]]
-        everyone = np.flatnonzero(nodes.group == group)
-        where = scoring.Scope(everyone, np.flatnonzero((nodes.group == group) & ~nodes.offline))
-        held = self._now.instances
+
+        def is_open(place: plans.Place) -> bool:
+            return not any(nodes.offline[node] for node in place if node != columns.NOWHERE)
+
+        found = self._best(number, lambda place: is_open(place) and primary in {"", nodes.names[place[0]]})
+        if found is not None or primary or not one.template.is_mirrored:
+            return found
+        half = self._best(number, lambda place: not nodes.offline[place[0]])
+        if half is None:
+            return None
+        undo = self._now.move(number, primary=half[0], secondary=half[1])
+        found = self._best(number, lambda place: is_open(place) and place[0] == half[0])
+        self._now.undo(undo)
+        return found
+
+    def _best(self, number: int, fits: Callable[[plans.Place], bool]) -> plans.Place | None:
+        """Of the places with one new node of the group that of the best score."""
+        nodes, held = self._now.nodes, self._now.instances
+        mine = nodes.group == nodes.group[held.primary[number]]
+        where = scoring.Scope(np.flatnonzero(mine), np.flatnonzero(mine & ~nodes.offline))
         here = (int(held.primary[number]), int(held.secondary[number]))
         best: tuple[float, plans.Place] | None = None
         for block in candidates.of(self._now, where, ignore_soft=True).blocks(np.array([number])):
             for kind, action in enumerate(actions.TO_TARGET):
                 for score, target in zip(block.moved[kind][0].tolist(), block.targets.tolist(), strict=True):
                     place = action.placed(*here, target)
-                    if self._is_wanted(place, primary) and np.isfinite(score) and (best is None or score < best[0]):
+                    if np.isfinite(score) and fits(place) and (best is None or score < best[0]):
                         best = score, place
         return None if best is None else best[1]
-
-    def _is_wanted(self, place: plans.Place, primary: str) -> bool:
-        nodes = self._now.nodes
-        stays = not any(nodes.offline[node] for node in place if node != columns.NOWHERE)
-        return stays and primary in {"", nodes.names[place[0]]}
 
     def _take(self, one: model.Instance, found: plans.Place | allocator.Refusal) -> None:
         if isinstance(found, allocator.Refusal):

@@ -33,60 +33,35 @@ def _steps(one: allocator.Placement) -> list[tuple[allocator.Action, str]]:
     return [(step.action, step.node) for step in one.steps]
 
 
-def test_a_primary_runs_on_its_copy_and_gets_another_one() -> None:
-    (one,) = relocation.vacate(_cluster(_pair("one", "a", "b")), ["a"]).placements
-    assert one.nodes[0] == "b"
-    assert one.nodes[1] in {"c", "d"}
-    assert _steps(one) == [(Action.MIGRATE, ""), (Action.REPLACE_SECONDARY, one.nodes[1])]
-
-
-def test_a_secondary_goes_elsewhere_and_the_primary_stays() -> None:
-    (one,) = relocation.vacate(_cluster(_pair("one", "b", "a")), ["a"]).placements
-    assert one.nodes[0] == "b"
-    assert _steps(one) == [(Action.REPLACE_SECONDARY, one.nodes[1])]
+def _all(cluster: model.Model, *names: str, ignores_soft_errors: bool = False) -> allocator.Result:
+    return relocation.evacuate(cluster, allocator.Evacuate(names, Scope.ALL, ignores_soft_errors))
 
 
 def test_an_instance_that_leaves_both_nodes_gets_two_new_ones() -> None:
-    (one,) = relocation.vacate(_cluster(_pair("one", "a", "b")), ["a", "b"]).placements
+    (one,) = _all(_cluster(_pair("one", "a", "b")), "one").placements
     assert set(one.nodes) == {"c", "d"}
-
-
-def test_where_the_copy_has_no_room_for_it_an_instance_gets_two_new_nodes() -> None:
-    full = replace(_pair("full", "b", "c", memory=7680), auto_balance=False)
-    found = relocation.vacate(_cluster(_pair("one", "a", "b"), full), ["a"])
-    (one,) = found.placements
-    assert "a" not in one.nodes
-    assert one.nodes[0] != "b"
 
 
 def test_what_keeps_its_only_copy_there_stays_and_says_so() -> None:
     plain = replace(_pair("one", "a", ""), template=model.Template.PLAIN)
-    found = relocation.vacate(_cluster(plain), ["a"])
+    found = _all(_cluster(plain), "one")
     assert found.refusals == (allocator.Refusal("one", "its disks are plain on a: no other node has them"),)
 
 
 def test_without_room_the_reason_has_numbers() -> None:
-    found = relocation.vacate(
-        _cluster(_pair("one", "a", "b", memory=4096), *(_pair(f"on-{name}", name, "a", 6144) for name in "bcd")), ["a"]
-    )
-    text = next(one.text for one in found.refusals if one.instance == "one")
-    assert text == "no node has 4096 MiB free: best is b with 2048"
+    others = (_pair(f"on-{name}", name, "a", 6144) for name in "bcd")
+    (refusal,) = _all(_cluster(_pair("one", "a", "b", memory=4096), *others), "one").refusals
+    assert refusal.text == "no node has 4096 MiB free: best is c with 2048"
 
 
-def test_n_plus_1_is_kept_where_any_target_keeps_it_and_its_loss_is_named_where_none_does() -> None:
-    pair = _pair("one", "a", "b", memory=4096)
-    roomy = _cluster(pair, _pair("other", "c", "d", memory=6144))
-    assert relocation.vacate(roomy, ["a"]).lost == ()
-    tight = _cluster(pair, _pair("other", "c", "b", memory=6144), names="abc")
-    found = relocation.vacate(tight, ["a"])
-    assert [one.nodes for one in found.placements if one.instance == "one"] == [("b", "c")]
-    assert any("may no longer fail" in line for line in found.lost)
-
-
-def test_only_primaries_leave_when_only_they_are_asked_for() -> None:
-    cluster = _cluster(_pair("one", "a", "b"), _pair("two", "b", "a"))
-    assert [one.instance for one in relocation.vacate(cluster, ["a"], scope=Scope.PRIMARY).placements] == ["one"]
-    assert [one.instance for one in relocation.vacate(cluster, ["a"], scope=Scope.SECONDARY).placements] == ["two"]
+def test_n_plus_1_is_given_up_only_if_soft_errors_are_ignored() -> None:
+    kept = [_pair("two", "e", "c", memory=6144), _pair("three", "f", "d", memory=6144)]
+    tight = _cluster(_pair("one", "a", "b", memory=4096), *kept, _pair("four", "e", "f"), names="abcdef")
+    tight = replace(tight, nodes=tuple(replace(one, offline=one.name in "ef") for one in tight.nodes))
+    (refusal,) = _all(tight, "one").refusals
+    assert "for the failure of" in refusal.text
+    (one,) = _all(tight, "one", ignores_soft_errors=True).placements
+    assert set(one.nodes) == {"c", "d"}
 
 
 def test_as_an_allocator_a_pair_that_leaves_its_primary_changes_roles() -> None:
@@ -97,7 +72,7 @@ def test_as_an_allocator_a_pair_that_leaves_its_primary_changes_roles() -> None:
 def test_from_an_offline_primary_the_instance_starts_on_its_copy_first() -> None:
     cluster = _cluster(_pair("one", "a", "b"))
     nodes = tuple(replace(one, offline=one.name == "a") for one in cluster.nodes)
-    (one,) = relocation.vacate(replace(cluster, nodes=nodes), ["a"]).placements
+    (one,) = _all(replace(cluster, nodes=nodes), "one").placements
     assert _steps(one)[0] == (Action.FAILOVER, "")
 
 
@@ -145,13 +120,11 @@ def test_a_group_that_takes_no_new_instances_is_no_target_and_says_why() -> None
 def test_whoever_stays_in_a_closed_group_may_still_leave_a_node() -> None:
     cluster = _cluster(_pair("one", "a", "b"))
     closed = replace(GROUP, alloc_policy=model.AllocPolicy.UNALLOCABLE)
-    assert relocation.vacate(replace(cluster, groups=(closed,)), ["a"]).placements
+    assert _all(replace(cluster, groups=(closed,)), "one").placements
 
 
 @pytest.mark.parametrize("name", ["nobody"])
 def test_what_is_not_there_is_an_error(name: str) -> None:
-    with pytest.raises(errors.NotFound, match="there is no node 'nobody'"):
-        relocation.vacate(_cluster(), [name])
     with pytest.raises(errors.NotFound, match="there is no instance 'nobody'"):
         relocation.evacuate(_cluster(), allocator.Evacuate((name,), Scope.ALL))
     with pytest.raises(errors.NotFound, match="there is no group 'nobody'"):
@@ -164,21 +137,21 @@ def test_whatever_is_evacuated_leaves_within_room_and_group_and_each_remainder_h
     cluster = generated_clusters.make(
         nodes=6, instances=24, seed=seed, groups=1 + seed % 2, plain=0.1, shared=0.2, exclusion=seed % 3 == 0
     )
-    names = [cluster.nodes[seed % 6].name]
-    found = relocation.vacate(cluster, names)
+    node = cluster.nodes[seed % 6].name
+    left = {one.name for one in cluster.instances if node in {one.primary, one.secondary}}
+    found = _all(cluster, *left, ignores_soft_errors=seed % 2 == 0)
     after, at = state.of(cluster), {one.name: number for number, one in enumerate(cluster.nodes)}
     groups = {one.name: one.group for one in cluster.nodes}
     before = {one.name: one.primary for one in cluster.instances}
     for one in reversed(found.placements):
         nodes = [at[name] for name in one.nodes]
         after.move(after.by_instance[one.instance], primary=nodes[0], secondary=[*nodes, -1][1])
-        assert not set(one.nodes) & set(names)
+        assert node not in one.nodes
         assert len(set(one.nodes)) == len(one.nodes)
         assert {groups[name] for name in one.nodes} == {groups[before[one.instance]]}
         assert _least_room(after, nodes) >= 0
-    left = {one.name for one in cluster.instances if {one.primary, one.secondary} & set(names)}
     assert {one.instance for one in found.placements} | {one.instance for one in found.refusals} == left
-    assert relocation.vacate(cluster, names) == found
+    assert _all(cluster, *left, ignores_soft_errors=seed % 2 == 0) == found
 
 
 def _least_room(after: state.State, nodes: list[int]) -> float:
