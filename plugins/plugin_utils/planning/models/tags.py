@@ -26,6 +26,8 @@ def exclusion(cluster: model.Model) -> list[tuple[str, ...]]:
 def desired(cluster: model.Model) -> list[frozenset[str]]:
     """For each instance the locations it wants: its tags which begin with a P of `htools:desiredlocation:P`."""
     prefixes = _named(cluster.tags, DESIRED)
+    if not prefixes:
+        return [frozenset()] * len(cluster.instances)
     return [frozenset(_beginning(one.tags, prefixes)) for one in cluster.instances]
 
 
@@ -56,5 +58,7 @@ def _named(tags: Iterable[str], prefix: str) -> list[str]:
     return [tag.removeprefix(prefix) for tag in tags if tag.startswith(prefix) and tag != prefix]
 
 
-def _beginning(tags: Iterable[str], prefixes: Sequence[str]) -> tuple[str, ...]:
+def _beginning(tags: Sequence[str], prefixes: Sequence[str]) -> tuple[str, ...]:
+    if not tags or not prefixes:
+        return ()
     return tuple(tag for tag in tags if any(tag.startswith(prefix) for prefix in prefixes))
