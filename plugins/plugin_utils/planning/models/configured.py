@@ -74,7 +74,8 @@ def _instance(one: clusters.Instance, names: Mapping[str, str]) -> model.Instanc
 
 
 def _template(one: clusters.Instance) -> model.Template:
-    known = [template.value for template in model.Template]
-    if one.disk_template not in known:
-        raise errors.InvalidInput(f"{one.name}: the disk template {one.disk_template!r} is none of {', '.join(known)}")
-    return model.Template(one.disk_template)
+    try:
+        return model.Template(one.disk_template)
+    except ValueError as error:
+        known = ", ".join(template.value for template in model.Template)
+        raise errors.InvalidInput(f"{one.name}: the disk template {one.disk_template!r} is none of {known}") from error

@@ -31,6 +31,8 @@ def exclusion_prefixes(tags: Iterable[str]) -> list[str]:
 def desired(cluster: model.Model) -> list[frozenset[str]]:
     """For each instance the locations it wants: its tags which begin with a P of `htools:desiredlocation:P`."""
     prefixes = _named(cluster.tags, DESIRED)
+    if not prefixes:
+        return [frozenset()] * len(cluster.instances)
     return [frozenset(beginning(one.tags, prefixes)) for one in cluster.instances]
 
 
@@ -61,6 +63,8 @@ def _named(tags: Iterable[str], prefix: str) -> list[str]:
     return [tag.removeprefix(prefix) for tag in tags if tag.startswith(prefix) and tag != prefix]
 
 
-def beginning(tags: Iterable[str], prefixes: Sequence[str]) -> tuple[str, ...]:
+def beginning(tags: Sequence[str], prefixes: Sequence[str]) -> tuple[str, ...]:
     """The tags that begin with one of the prefixes."""
+    if not tags or not prefixes:
+        return ()
     return tuple(tag for tag in tags if any(tag.startswith(prefix) for prefix in prefixes))

@@ -57,9 +57,10 @@ class Line:
             raise self.wrong(field, f"'{value}' is not a whole number")
         if len(value) > DIGITS:
             raise self.wrong(field, f"{value} is too large")
-        if least is not None and int(value) < least:
+        found = int(value)
+        if least is not None and found < least:
             raise self.wrong(field, f"{value} is less than {least}")
-        return int(value)
+        return found
 
     def real(self, field: str, *, above: float | None = None) -> float:
         """A finite number that is not negative, or is more than `above`."""
@@ -85,10 +86,11 @@ class Line:
 
     def as_one_of(self, field: str, value: str, kind: type[Member]) -> Member:
         """A member of an Enum by a part of a field."""
-        for member in kind:
-            if member.value == value:
-                return member
-        raise self.wrong(field, f"'{value}' is none of {', '.join(str(member.value) for member in kind)}")
+        try:
+            return kind(value)
+        except ValueError as error:
+            names = ", ".join(str(member.value) for member in kind)
+            raise self.wrong(field, f"'{value}' is none of {names}") from error
 
 
 def split(text: str, number: int, *, fields: Sequence[str], defaults: Sequence[str] = ()) -> Line:
@@ -102,5 +104,6 @@ def split(text: str, number: int, *, fields: Sequence[str], defaults: Sequence[s
     if len(found) < needed:
         expected = "|".join(fields[:needed])
         raise errors.InvalidInput(f"line {number}: {len(found)} fields instead of at least {needed}: {expected}")
-    missing = max(0, len(fields) - len(found))
-    return Line(number, dict(zip(fields, [*found, *defaults[len(defaults) - missing :]], strict=False)))
+    if missing := max(0, len(fields) - len(found)):
+        found += defaults[len(defaults) - missing :]
+    return Line(number, dict(zip(fields, found, strict=False)))

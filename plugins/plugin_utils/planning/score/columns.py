@@ -14,7 +14,7 @@ import numpy as np
 from ..models import model, tags
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 NOWHERE = -1
+NO_TAGS = np.empty(0, dtype=np.int64)
 LOADS = ("cpu", "memory", "disk", "net")
 DISK = LOADS.index("disk")
 
@@ -111,15 +112,23 @@ class Nodes:
     location_score: Numbers
 
 
-def instances_of(cluster: model.Model, *, tag_ids: dict[str, int], location_ids: dict[str, int]) -> Instances:
-    """The columns of a cluster's instances, in its order."""
+def instances_of(
+    cluster: model.Model,
+    *,
+    exclusion: list[tuple[str, ...]],
+    tag_ids: dict[str, int],
+    location_ids: dict[str, int],
+) -> Instances:
+    """The columns of a cluster's instances, in its order; `exclusion` are the exclusion tags of each."""
     found = cluster.instances
     index = {one.name: number for number, one in enumerate(cluster.nodes)} | {"": NOWHERE}
     real = np.array([not one.forthcoming for one in found], dtype=bool)
     memory = _numbers(one.memory for one in found)
     started = np.array([one.takes_memory for one in found], dtype=bool)
     keeps = np.array([one.reserves_memory for one in found], dtype=bool)
-    on_volumes = np.array([one.template.is_on_volumes for one in found], dtype=bool)
+    kinds = {one: number for number, one in enumerate(model.Template)}
+    template = np.array([kinds[one.template] for one in found], dtype=np.int64)
+    on_volumes = _by_template(lambda one: one.is_on_volumes)[template]
     wants = tags.desired(cluster)
     desired = np.zeros((len(found), len(location_ids)), dtype=bool)
     for row, wanted in enumerate(wants):
@@ -135,13 +144,13 @@ def instances_of(cluster: model.Model, *, tag_ids: dict[str, int], location_ids:
         spindle_use=_numbers(one.spindle_use for one in found) * on_volumes,
         spindles=_numbers(np.nan if one.spindles is None else one.spindles for one in found),
         own_spindles=_numbers(one.spindles or 0 for one in found) * on_volumes,
-        load=np.array([_load(one.load) for one in found], dtype=float).reshape(len(found), len(LOADS)).T.copy(),
+        load=_loads([one.load for one in found]),
         real=real,
         on_volumes=on_volumes,
-        mirrored=np.array([one.template.is_mirrored for one in found], dtype=bool),
-        movable=np.array([one.template.is_movable for one in found], dtype=bool),
+        mirrored=_by_template(lambda one: one.is_mirrored)[template],
+        movable=_by_template(lambda one: one.is_movable)[template],
         balanced=np.array([one.auto_balance for one in found], dtype=bool),
-        tags=[np.array([tag_ids[tag] for tag in mine], dtype=np.int64) for mine in tags.exclusion(cluster)],
+        tags=[_columns(mine, tag_ids) for mine in exclusion],
         desired=desired,
         wanted=_numbers(len(wanted) for wanted in wants),
         primary=np.array([index[one.primary] for one in found], dtype=np.int64),
@@ -197,8 +206,16 @@ def nodes_of(cluster: model.Model, *, tag_ids: dict[str, int], location_ids: dic
     )
 
 
-def _load(one: model.Load) -> tuple[float, ...]:
-    return (one.cpu, one.memory, one.disk, one.net)
+def _by_template(rule: Callable[[model.Template], bool]) -> Flags:
+    return np.array([rule(one) for one in model.Template], dtype=bool)
+
+
+def _loads(found: list[model.Load]) -> Numbers:
+    return np.array([[getattr(one, name) for one in found] for name in LOADS], dtype=float)
+
+
+def _columns(mine: tuple[str, ...], tag_ids: dict[str, int]) -> Indices:
+    return np.array([tag_ids[tag] for tag in mine], dtype=np.int64) if mine else NO_TAGS
 
 
 def _numbers(values: Iterable[float]) -> Numbers:

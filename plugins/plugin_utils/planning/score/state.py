@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..models import tags
-from . import columns
+from . import columns, settling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,7 +77,7 @@ class State:
         instances = (
             replace(one, primary=placed[one.name][0], secondary=placed[one.name][1]) for one in self.cluster.instances
         )
-        started = _sum(self.instances.primary, self.instances.started, len(self.nodes.names))
+        started = settling.by_node(self.instances.primary, self.instances.started, len(self.nodes.names))
         nodes = tuple(self._measured(number, one, started) for number, one in enumerate(self.cluster.nodes))
         return replace(self.cluster, instances=tuple(instances), nodes=nodes)
 
@@ -146,10 +146,11 @@ class State:
 
 def of(cluster: model.Model) -> State:
     """The state of a cluster as its source says it; O(nodes² + instances)."""
-    tag_ids = _ids(tag for mine in tags.exclusion(cluster) for tag in mine)
+    exclusion = tags.exclusion(cluster)
+    tag_ids = _ids(tag for mine in exclusion for tag in mine)
     location_ids = _ids(tag for mine in tags.locations(cluster) for tag in sorted(mine))
     nodes = columns.nodes_of(cluster, tag_ids=tag_ids, location_ids=location_ids)
-    instances = columns.instances_of(cluster, tag_ids=tag_ids, location_ids=location_ids)
+    instances = columns.instances_of(cluster, exclusion=exclusion, tag_ids=tag_ids, location_ids=location_ids)
     placed = nodes.locations.astype(float)
     found = State(
         cluster,
@@ -159,35 +160,11 @@ def of(cluster: model.Model) -> State:
         list(location_ids),
         by_instance={name: number for number, name in enumerate(instances.names)},
         shared=placed @ placed.T,
-        f_mem=nodes.memory_expected + _sum(instances.primary, instances.started, len(nodes.names)),
+        f_mem=nodes.memory_expected + settling.by_node(instances.primary, instances.started, len(nodes.names)),
     )
-    _settle(found)
+    settling.settle(found)
     return found
 
 
 def _ids(tags_in_order: Iterable[str]) -> dict[str, int]:
     return {tag: number for number, tag in enumerate(dict.fromkeys(tags_in_order))}
-
-
-def _sum(where: columns.Indices, what: columns.Numbers, count: int) -> columns.Numbers:
-    """By node the sum over its instances; nowhere does not count."""
-    there = where != NOWHERE
-    return np.bincount(where[there], weights=what[there], minlength=count).astype(float)
-
-
-def _settle(state: State) -> None:
-    """Count the instances where they are; what the nodes report as free already lacks what real instances take."""
-    nodes, held, count = state.nodes, state.instances, len(state.nodes.names)
-    for where in (held.primary, held.secondary):
-        disk = _sum(where, held.disk * held.real, count)
-        nodes.disk += disk
-        nodes.disk_expected += disk
-        used = _sum(where, held.own_spindles * held.real, count)
-        nodes.free_spindles += used
-        nodes.free_spindles_expected += used
-    nodes.memory_expected[:] = state.f_mem
-    for number in range(len(held.names)):
-        state.count(number, TAKEN)
-    for node in range(count):
-        state.rank(node)
-    nodes.memory -= np.maximum(0.0, nodes.memory - (state.f_mem - _sum(held.primary, held.started, count)))

@@ -34,6 +34,44 @@ def numbers(found: state.State) -> dict[str, columns.Numbers]:
     return {name: value.copy() for name, value in values.items() if isinstance(value, np.ndarray)}
 
 
+def one_by_one(made: state.State) -> dict[str, columns.Numbers]:
+    """The columns of the nodes when each instance is counted by itself, where it is."""
+    tag_ids, location_ids = ({name: at for at, name in enumerate(names)} for names in (made.tags, made.locations))
+    nodes = columns.nodes_of(made.cluster, tag_ids=tag_ids, location_ids=location_ids)
+    found, started = replace(made, nodes=nodes), np.zeros(len(nodes.names))
+    nodes.memory_expected[:] = made.f_mem
+    for number, one in enumerate(made.cluster.instances):
+        for node in (found.instances.primary[number], found.instances.secondary[number]):
+            if node != columns.NOWHERE and not one.forthcoming:
+                for free in (nodes.disk, nodes.disk_expected):
+                    free[node] += found.instances.disk[number]
+                for free in (nodes.free_spindles, nodes.free_spindles_expected):
+                    free[node] += found.instances.own_spindles[number]
+        started[found.instances.primary[number]] += one.memory * one.takes_memory
+        found.count(number, state.TAKEN)
+    for node in range(len(nodes.names)):
+        found.rank(node)
+    nodes.memory -= np.maximum(0.0, nodes.memory - (made.f_mem - started))
+    return numbers(found)
+
+
+def unevenly_loaded(cluster: model.Model, *, seed: int) -> model.Model:
+    """Loads whose sum depends on the order in which they are added."""
+    chance = random.Random(seed)
+    loads = [replace(one.load, cpu=chance.random(), disk=chance.random() * 1e6) for one in cluster.instances]
+    found = (replace(one, load=load) for one, load in zip(cluster.instances, loads, strict=True))
+    return replace(cluster, instances=tuple(found))
+
+
+@FEW
+@hypothesis.given(kinds.clusters(), st.integers(0, 99), st.booleans())
+def test_all_instances_at_once_are_counted_as_one_by_one(cluster: model.Model, seed: int, uneven: bool) -> None:
+    found = state.of(unevenly_loaded(cluster, seed=seed) if uneven else cluster)
+    wanted = one_by_one(found)
+    for name, value in numbers(found).items():
+        assert np.array_equal(value, wanted[name]), name
+
+
 @FEW
 @hypothesis.given(kinds.clusters())
 def test_a_state_that_nothing_moved_in_is_its_model(cluster: model.Model) -> None:

@@ -1,0 +1,88 @@
+"""A cluster of a model, for planners that read configurations: what htools' text format says can be evacuated, too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....module_utils.domain import cluster as clusters
+from .. import room
+from . import node_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from . import model
+
+NAME = "text"
+
+
+def of(found: model.Model) -> clusters.Cluster:
+    """The cluster that has the nodes and instances of a model; O(nodes + instances).
+
+    UUIDs are the names, but for groups, which have theirs. What a node keeps for itself is chosen so that what is left
+    of its memory is what htools count, the less of what is recorded and what is reported; its disk so that what is left
+    is what is free. What neither runs nor should is down.
+    """
+    instances = {one.name: _instance(one) for one in found.instances}
+    disk = _disk(instances.values())
+    memory = _memory(instances.values())
+    free = node_memory.free(found)
+    nodes = {
+        one.name: _node(one, free=free[one.name], memory=memory.get(one.name, 0), disk=disk.get(one.name, 0))
+        for one in found.nodes
+    }
+    master = next((one.name for one in found.nodes if one.master), "")
+    return clusters.Cluster(
+        cluster=clusters.Parameters(NAME, NAME, master, tags=found.tags),
+        nodegroups={one.uuid: _group(one) for one in found.groups},
+        nodes=nodes,
+        instances=instances,
+    )
+
+
+def _group(one: model.Group) -> clusters.Group:
+    return clusters.Group(one.uuid, one.name, alloc_policy=one.alloc_policy.value, tags=one.tags)
+
+
+def _node(one: model.Node, *, free: int, memory: int, disk: int) -> clusters.Node:
+    return clusters.Node(
+        uuid=one.name,
+        name=one.name,
+        group=one.group,
+        mtotal=int(one.t_mem),
+        mnode=int(one.t_mem) - memory - free,
+        dtotal=one.f_disk + disk,
+        ctotal=int(one.pcpus),
+        offline=not node_memory.takes_instances(one),
+        tags=one.tags,
+    )
+
+
+def _instance(one: model.Instance) -> clusters.Instance:
+    return clusters.Instance(
+        uuid=one.name,
+        name=one.name,
+        primary_node=one.primary,
+        secondary_nodes=(one.secondary,) if one.secondary else (),
+        disk_template=one.template.value,
+        disks=(clusters.Disk(one.disk),) if one.disk else (),
+        memory=one.memory,
+        vcpus=one.vcpus,
+        admin_state="up" if one.takes_memory else "down",
+        tags=one.tags,
+    )
+
+
+def _memory(instances: Iterable[clusters.Instance]) -> Mapping[str, int]:
+    found: dict[str, int] = {}
+    for one in instances:
+        found[one.primary_node] = found.get(one.primary_node, 0) + room.memory_in_use(one)
+    return found
+
+
+def _disk(instances: Iterable[clusters.Instance]) -> Mapping[str, int]:
+    found: dict[str, int] = {}
+    for one in instances:
+        for node in one.nodes:
+            found[node] = found.get(node, 0) + room.disk_per_copy(one)
+    return found
