@@ -38,6 +38,7 @@ class World:
         self.disk = {uuid: node.disk for uuid, node in start.nodes.items()}
         self._limits = start
         self._arriving: dict[str, list[clusters.Instance]] = {}
+        self._fled: set[str] = set()
 
     def run(self, jobs: Sequence[work.Job], *, luck: random.Random) -> None:
         """Start and end opcodes in a random order that `after` and `behind` allow."""
@@ -81,12 +82,14 @@ class World:
         self._arrive(instance, str(params["target"]))
 
     def _arrive(self, instance: clusters.Instance, node: str) -> None:
-        """Virtual CPUs and exclusion tags hold for whatever runs there and whatever is on its way."""
+        """Virtual CPUs and exclusion tags hold for what runs there or is on its way, save what fled a node that is gone."""
         beside = [one for one in self.cluster.instances.values() if one.primary_node == node]
         beside += self._arriving.setdefault(node, [])
         self._arriving[node].append(instance)
         if not clusters.reachable(self.cluster, self.cluster.nodes[instance.primary_node]):
+            self._fled.add(instance.uuid)
             return
+        beside = [one for one in beside if one.uuid not in self._fled]
         own = self._limits.exclusion_tags(instance)
         assert not any(set(own) & set(self._limits.exclusion_tags(one)) for one in beside)
         cpus = self.cluster.nodes[node].ctotal
