@@ -53,7 +53,9 @@ def info(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> No
         output.facts(wording.described(daemon.get("2", "info")))
 
 
-@app.command(epilog="Example: roundsman cluster modify diagnose_command=check-node round_interval=120")
+@app.command(
+    epilog="Example: roundsman cluster modify round_interval=120 ipolicy.vcpu-ratio=4 max_inst_spec=32768,1048576,8"
+)
 def modify(
     ctx: typer.Context,
     given: given_parameters.Given,
@@ -62,7 +64,11 @@ def modify(
     dry_run: given_parameters.DryRun = False,
     form: output.Option = output.Format.TABLE,
 ) -> None:
-    """Set parameters of the cluster and of its maintenance: intervals in seconds, oob_program, limits, the pool."""
+    """Set parameters of the cluster and of its maintenance: intervals in seconds, oob_program, limits, the pool.
+
+    Instance policy: `ipolicy.std=memory-size=1024,cpu-count=1`, `ipolicy.minmax=min:SIZES/max:SIZES` (several with
+    `//`), `ipolicy.disk-templates=drbd,plain`, `ipolicy.vcpu-ratio`, `ipolicy.spindle-ratio`. `default` inherits again.
+    """
     given_parameters.modify(ctx, "modify", given=given, submit=submit, dry_run=dry_run, form=form)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import client, completion, explanation, incident, jobs, output, wording
+from . import client, completion, explanation, incident, jobs, output, plans, wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +20,8 @@ OPEN = frozenset({"noted", "pending"})
 def install(app: typer.Typer) -> None:
     """Give the application its commands about the whole cluster."""
     app.command(epilog="Example: roundsman status")(status)
-    app.command(epilog="Example: roundsman plan -o json")(plan)
+    plans.app.callback()(plan)
+    app.add_typer(plans.app, name="plan", epilog="Example: roundsman plan -o json")
     app.command(epilog="Example: roundsman explain node3")(explain)
     app.command(epilog="Example: roundsman pause 'the switch is being replaced'")(pause)
     app.command(epilog="Example: roundsman resume")(resume)
@@ -48,7 +49,12 @@ def status(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> 
 
 
 def plan(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> None:
-    """Show what a round would do now, in which order, and what is refused; nothing is changed."""
+    """Show what a round would do now, in which order, and what is refused; nothing is changed.
+
+    Below it are the plans that were kept.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
     with client.of(ctx) as daemon:
         if form is output.Format.JSON:
             output.as_json(daemon.text("1", "plan"))

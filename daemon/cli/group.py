@@ -53,7 +53,9 @@ def add(
     parameters.modify(ctx, "groups", given=fields, method="POST", submit=submit, dry_run=dry_run)
 
 
-@app.command(epilog="Example: roundsman group modify rack2 alloc_policy=unallocable oob_program=ipmi")
+@app.command(
+    epilog="Example: roundsman group modify rack2 alloc_policy=unallocable ipolicy.vcpu-ratio=2 networks=prod,backup"
+)
 def modify(
     ctx: typer.Context,
     name: Name,
@@ -63,7 +65,10 @@ def modify(
     dry_run: parameters.DryRun = False,
     form: output.Option = output.Format.TABLE,
 ) -> None:
-    """Set name, alloc_policy or oob_program of a node group."""
+    """Set name, alloc_policy, networks, limits, instance policy or the parameters of nodes of a node group.
+
+    The instance policy is given as to `roundsman cluster modify`; `default` inherits from the cluster again.
+    """
     parameters.modify(ctx, "groups", name, "modify", given=given, submit=submit, dry_run=dry_run, form=form)
 
 

@@ -16,6 +16,7 @@ from . import (
     cluster,
     cluster_status,
     config,
+    evacuation,
     group,
     incident,
     instance,
@@ -71,6 +72,7 @@ def options(
 
 cluster_status.install(app)
 app.command(epilog="Example: roundsman balance --text cluster.data -o commands")(balance.balance)
+app.command(epilog="Example: roundsman evacuate node3 node4 --plan")(evacuation.evacuate)
 app.command(epilog="Example: roundsman capacity --max-inst-spec 32768,1048576,8")(capacity.capacity)
 app.command(epilog="Example: roundsman rolling --text cluster.data")(rolling.rolling)
 app.command(epilog="Example: roundsman n1 --fail node3")(survival.n1)

@@ -143,7 +143,10 @@ def modify(
     dry_run: parameters.DryRun = False,
     form: output.Option = output.Format.TABLE,
 ) -> None:
-    """Set parameters of a node: group, addresses, sizes, flags, oob_program, powered (on record) or host variables."""
+    """Set parameters of a node: group, addresses, sizes, flags, oob_program, powered (on record) or host variables.
+
+    `exclusive_storage`, `spindle_count` and `cpu_speed` are inherited from group and cluster: so again by `default`.
+    """
     if powered is not None:
         if any(one.startswith("powered=") for one in given):
             raise errors.InvalidInput("--powered and powered=… are the same: give one of them")

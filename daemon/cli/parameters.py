@@ -8,21 +8,24 @@ from typing import Annotated, Any
 import typer
 
 from ...plugins.module_utils.domain import errors
-from . import client, jobs, output
+from . import client, jobs, output, policy_texts
 
 Given = Annotated[
     list[str], typer.Argument(metavar="NAME=VALUE…", help="Parameters; `roundsman … info` shows their names.")
 ]
 Submit = Annotated[bool, typer.Option("--submit", help="Print the job's number and do not wait for its end.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be different.")]
+LISTS = {"networks": policy_texts.names, "max_inst_spec": policy_texts.numbers}
 WORDS = {"true": True, "yes": True, "false": False, "no": False}
 
 
 def read(given: list[str]) -> dict[str, Any]:
     """The parameters that were given, numbers and flags as such; `hostvars.NAME=VALUE` is one host variable.
 
+    `ipolicy.NAME=VALUE` is one part of the instance policy.
+
     Raises:
-        InvalidInput: one has no name.
+        InvalidInput: one has no name, or is not in its form.
     """
     found: dict[str, Any] = {}
     for one in given:
@@ -31,8 +34,11 @@ def read(given: list[str]) -> dict[str, Any]:
             raise errors.InvalidInput(f"{one!r} is no parameter: write NAME=VALUE")
         if name.startswith("hostvars."):
             found.setdefault("hostvars", {})[name.removeprefix("hostvars.")] = text
+        elif name.startswith("ipolicy."):
+            part = policy_texts.policy(name, text)
+            found.setdefault("ipolicy", {})[name.removeprefix("ipolicy.")] = value(text) if part is None else part
         else:
-            found[name] = value(text)
+            found[name] = LISTS[name](name, text) if name in LISTS else value(text)
     return found
 
 

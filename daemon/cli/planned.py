@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,11 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...plugins.module_utils.domain import errors, tree
+from ...plugins.plugin_utils import plan_documents
 from ...plugins.plugin_utils.config import store
-from ...plugins.plugin_utils.planning.models import configured, text_format
+from ...plugins.plugin_utils.planning import moving
+from ...plugins.plugin_utils.planning.models import as_cluster, configured, text_format
 from . import client
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...plugins.module_utils.domain import cluster as clusters
+    from ...plugins.plugin_utils.planning import work
     from ...plugins.plugin_utils.planning.models import model
 
 
@@ -35,7 +43,87 @@ Text = Annotated[
         "--text", metavar="FILE", help="A cluster in the text format of Ganeti's htools; without it the running one."
     ),
 ]
+Save = Annotated[
+    Path | None,
+    typer.Option("--save", metavar="FILE", help="Keep the plan in a file, for `roundsman plan`, and do not run it."),
+]
+OnlyPlan = Annotated[bool, typer.Option("--plan", help="Only show what would be done.")]
+Submit = Annotated[bool, typer.Option("--submit", help="Run it: print the job's number and do not wait for its end.")]
+Failover = Annotated[
+    bool, typer.Option("--failover", help="Stop instances and start them on their new nodes, no live migration.")
+]
 STANDARD_INPUT = Path("-")
+
+
+@dataclass(frozen=True)
+class Source:
+    """The cluster that a command is about, as both kinds of planners read it; `text` is the file that it is from."""
+
+    model: model.Model
+    cluster: clusters.Cluster
+    text: Path | None
+
+    def command(self, *words: str) -> str:
+        """The command that makes the same plan again."""
+        return shlex.join(["roundsman", *words, *(["--text", str(self.text)] if self.text else [])])
+
+
+def source(ctx: typer.Context, text: Path | None) -> Source:
+    """The cluster that a command is about, of a text or as it is configured here.
+
+    Raises:
+        InvalidInput: as with `cluster`.
+    """
+    if text is None:
+        running = _running(ctx)
+        return Source(configured.model_of(running), running, text)
+    found = cluster(ctx, text)
+    return Source(found, as_cluster.of(found), text)
+
+
+def refuse_to_run_a_text(text: Path | None, *, submit: bool) -> None:
+    """Only the running cluster is there to run a plan.
+
+    Raises:
+        BadParameter: a text is given, and shall be submitted.
+    """
+    if text is not None and submit:
+        raise typer.BadParameter("--text is no running cluster: give it without --submit")
+
+
+def runs(*, plan: bool, text: Path | None, save: Path | None, submit: bool) -> bool:
+    """Whether a command runs what it plans: not where it is to be shown or kept only.
+
+    Raises:
+        BadParameter: it shall, and shall not.
+    """
+    refuse_to_run_a_text(text, submit=submit)
+    if plan and submit:
+        raise typer.BadParameter("give --plan, which runs nothing, or --submit")
+    return submit or not (plan or text or save)
+
+
+def document(
+    of: Source, found: plan_documents.Found, *, command: str, failover: bool = False
+) -> plan_documents.Document:
+    """The document of what a planner has found."""
+    from ...plugins.plugin_utils.planning import schedules  # noqa: PLC0415 - NumPy, for those who need it
+
+    jobs = moving.jobs_of(of.cluster, found.moves, failover=failover)
+    turns = schedules.of(of.cluster, jobs)
+    return plan_documents.made(of.cluster, found, jobs=jobs, turns=turns, command=command, failover=failover)
+
+
+def found(
+    of: Source, moves: Iterable[moving.Move], refusals: Iterable[work.Refusal], notes: Iterable[str] = ()
+) -> plan_documents.Found:
+    """What a planner has found, with the scores of the cluster before and after it."""
+    from ...plugins.plugin_utils.planning.score import compared  # noqa: PLC0415 - NumPy, for those who need it
+
+    moves = tuple(moves)
+    ends = zip((move.instance for move in moves), moving.ends(of.cluster, moves), strict=True)
+    kept = tuple(plan_documents.Kept(one.subject, one.reason, one.unblock) for one in refusals)
+    return plan_documents.Found(moves, compared.of(of.model, dict(ends)), kept, tuple(notes))
 
 
 def cluster(ctx: typer.Context, text: Path | None) -> model.Model:
@@ -45,10 +133,14 @@ def cluster(ctx: typer.Context, text: Path | None) -> model.Model:
         InvalidInput: the text is not in the format; with the file's name, line and field.
     """
     if text is None:
-        return configured.model_of(store.read(tree.Tree(client.of(ctx).root).config))
+        return configured.model_of(_running(ctx))
     try:
         return text_format.read(sys.stdin.read() if text == STANDARD_INPUT else text.read_text())
     except errors.InvalidInput as error:
         raise errors.InvalidInput(f"{text}: {error}") from error
     except UnicodeDecodeError as error:
         raise errors.InvalidInput(f"{text}: it is no text: {error.reason} at byte {error.start}") from error
+
+
+def _running(ctx: typer.Context) -> clusters.Cluster:
+    return store.read(tree.Tree(client.of(ctx).root).config)

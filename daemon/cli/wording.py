@@ -6,6 +6,7 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.plugin_utils.planning import wording
+from . import policy_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -89,6 +90,8 @@ def described(one: Mapping[str, Any], *, within: str = "") -> Iterator[tuple[str
     for name, value in sorted(one.items()):
         if isinstance(value, dict) and value:
             yield from described(value, within=f"{within}{name}.")
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            yield within + name, policy_texts.pairs(value)
         elif isinstance(value, (dict, list)):
             yield within + name, ", ".join(map(str, value))
         elif name in TIMES:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import changes
+from ...plugins.module_utils.domain import changes, instance_policy, parameter_rules
 from ...plugins.module_utils.domain import cluster as clusters
 from ..jobs import values
 from ..maintenance import views
@@ -96,6 +96,8 @@ def _told(cluster: clusters.Cluster) -> dict[str, Any]:
         "enabled_hypervisors": hypervisors,
         "default_hypervisor": hypervisors[0] if hypervisors else None,
         "ndparams": dict(own.ndparams),
+        "ipolicy": instance_policy.filled(own.ipolicy),
+        **{name: getattr(own, name) for name in parameter_rules.LIMITS},
         "maintenance": dataclasses.asdict(cluster.maintenance.settings),
         "config_version": cluster.version,
         "tags": list(own.tags),

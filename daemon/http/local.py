@@ -21,6 +21,7 @@ from . import (
     modify,
     node_power,
     nodes,
+    plans,
     queries,
     queue,
     tags,
@@ -58,4 +59,5 @@ def router(service: Service) -> APIRouter:
     config.add(routes, service)
     modify.add(routes, service)
     by_hand.add(routes, service)
+    plans.add(routes, service)
     return routes

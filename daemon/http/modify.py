@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ..service import Service
 
-Fields = Annotated[dict[str, Any], Body(description="Parameters by name; `ndparams` may hold `oob_program` too.")]
+Fields = Annotated[dict[str, Any], Body(description="Parameters by name; `ndparams` may hold those of nodes.")]
 ROLES = {("drained", True): "drained", ("drained", False): "undrained", ("offline", True): "offline"}
 ROLES[("offline", False)] = "online"
 

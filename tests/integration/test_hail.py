@@ -61,7 +61,8 @@ def test_hail_says_why_a_new_instance_has_no_place(hail: allocator_programs.Prog
     (refusal,) = hail.decide(ROOMY, allocator.Allocate(_new("new1", 900_000))).refusals
     assert refusal.instance == "new1"
     assert "FailMem" in refusal.text
-    networked = dataclasses.replace(_new("new1", 4096), networks=("net-1",))
+    wanted = _new("new1", 4096)
+    networked = dataclasses.replace(wanted, instance=dataclasses.replace(wanted.instance, networks=("net-1",)))
     assert "not connected to a network" in hail.decide(ROOMY, allocator.Allocate(networked)).refusals[0].text
 
 

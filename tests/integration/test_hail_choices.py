@@ -108,7 +108,7 @@ def test_groups_and_nodes_that_are_asked_for_are_kept_and_networks_needed() -> N
     for changed in (
         dataclasses.replace(wanted, group="group-2"),
         dataclasses.replace(wanted, only=("node-0003", "node-0005", "node-0011")),
-        dataclasses.replace(wanted, networks=("net-1",)),
+        dataclasses.replace(wanted, instance=dataclasses.replace(SMALL, networks=("net-1",))),
         dataclasses.replace(wanted, group="group-1", only=("node-0011", "node-0012")),
     ):
         request = allocator.Allocate(changed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....plugins.module_utils.domain import cluster as clusters
+from ....plugins.module_utils.domain import instance_policy
 from .definition import Field, Kind
 
 Group = Field[clusters.Group]
@@ -27,6 +28,20 @@ FIELDS: dict[str, Group] = {
     "custom_ndparams": Group(
         "CustomNDParams", Kind.OTHER, "The group's own parameters of its nodes", lambda _, one: dict(one.ndparams)
     ),
+    "networks": Group("Networks", Kind.OTHER, "Networks its nodes are on", lambda _, one: list(one.networks)),
+    "ipolicy": Group(
+        "InstancePolicy",
+        Kind.OTHER,
+        "Instance policy, the cluster's too",
+        lambda seen, one: instance_policy.filled(seen.cluster.cluster.ipolicy, one.ipolicy),
+    ),
+    "custom_ipolicy": Group(
+        "CustomInstancePolicy", Kind.OTHER, "The group's own instance policy", lambda _, one: dict(one.ipolicy)
+    ),
+    "max_inst_spec": _attribute("max_inst_spec", "MaxInstSpec", Kind.OTHER, "Largest new instance: MiB, MiB, vcpus"),
+    "default_template": _attribute("default_template", "DefaultTemplate", Kind.TEXT, "Disk template of new instances"),
+    "max_cpu_ratio": _attribute("max_cpu_ratio", "MaxCPURatio", Kind.NUMBER, "Most vcpus for each CPU"),
+    "max_disk_usage": _attribute("max_disk_usage", "MaxDiskUsage", Kind.NUMBER, "Share of disk that may be in use"),
     "tags": Group("Tags", Kind.OTHER, "Tags", lambda _, one: list(one.tags)),
     "serial_no": _attribute("serial_no", "SerialNo", Kind.NUMBER, "How often the group was changed"),
     "ctime": _attribute("ctime", "CTime", Kind.TIMESTAMP, "Creation (unix seconds)"),

@@ -24,7 +24,8 @@ def _status(seen: Snapshot, one: clusters.Instance) -> str:
 
 
 def _beparams(_seen: Snapshot, one: clusters.Instance) -> dict[str, Any]:
-    return {"memory": one.memory, "maxmem": one.memory, "minmem": one.memory, "vcpus": one.vcpus}
+    memory = dict.fromkeys(("memory", "maxmem", "minmem"), one.memory)
+    return {**memory, "vcpus": one.vcpus, "auto_balance": one.auto_balance, "spindle_use": one.spindle_use}
 
 
 def _secondaries(seen: Snapshot, one: clusters.Instance) -> list[str]:
@@ -48,10 +49,19 @@ FIELDS: dict[str, Instance] = {
     "disk.count": Instance("Disks", Kind.NUMBER, "Number of disks", lambda _, one: len(one.disks)),
     "disk.sizes": Instance("Disk_sizes", Kind.OTHER, "Sizes", lambda _, one: [disk.size for disk in one.disks]),
     "disk_usage": _attribute("disk_size", "DiskUsage", Kind.UNIT, "Disk in all, of one copy"),
+    "nic.count": Instance("NICs", Kind.NUMBER, "Number of network interfaces", lambda _, one: len(one.nics)),
+    "nic.networks.names": Instance(
+        "NIC_networks_names",
+        Kind.OTHER,
+        "Network of each interface, null for none",
+        lambda _, one: [nic.network or None for nic in one.nics],
+    ),
     "hypervisor": _attribute("hypervisor", "Hypervisor", Kind.TEXT, "Hypervisor"),
     "hvparams": Instance("HypervisorParameters", Kind.OTHER, "Hypervisor's own", lambda _, one: dict(one.hvparams)),
     "beparams": Instance("BackendParameters", Kind.OTHER, "Memory and CPUs", _beparams),
     "be/memory": _attribute("memory", "ConfigMemory", Kind.UNIT, "Memory"),
+    "be/auto_balance": _attribute("auto_balance", "Auto_balance", Kind.BOOL, "Whether memory is kept for its failure"),
+    "be/spindle_use": _attribute("spindle_use", "SpindleUse", Kind.NUMBER, "How many spindles it keeps busy"),
     "be/vcpus": _attribute("vcpus", "ConfigVCPUs", Kind.NUMBER, "Number of CPUs"),
     "tags": Instance("Tags", Kind.OTHER, "Tags", lambda _, one: list(one.tags)),
     "serial_no": _attribute("serial_no", "SerialNo", Kind.NUMBER, "How often the instance was changed"),

@@ -40,7 +40,8 @@ def _powered(seen: Snapshot, one: clusters.Node) -> Any:
 def _parameters(seen: Snapshot, one: clusters.Node) -> dict[str, Any]:
     group = seen.cluster.nodegroups[one.group]
     names = {*seen.cluster.cluster.ndparams, *group.ndparams, *one.ndparams}
-    return {name: clusters.parameter(seen.cluster, one, name) for name in sorted(names)}
+    found = {name: clusters.inherited(seen.cluster, one, name) for name in sorted(names)}
+    return {name: None if value in {"", "!"} else value for name, value in found.items()}
 
 
 def _role(seen: Snapshot, one: clusters.Node) -> str:

@@ -6,16 +6,16 @@ Field names are Ganeti's. Memory and disk are in MiB, times in unix seconds; obj
 from __future__ import annotations
 
 import dataclasses
-import re
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Mapping, Optional, Union
+from typing import Any, Mapping, Optional, Union
 
 from . import epo as epo_rules
-from . import errors, job_filters
+from . import errors, job_filters, natural_order
 from . import incidents as incident_rules
 
 VERSION = 2
+natural = natural_order.key
 
 
 class Role(Enum):
@@ -28,16 +28,29 @@ class Role(Enum):
     REGULAR = "regular"
 
 
+NodeParameter = Union[bool, int, float, str]
+
+
 @dataclass(frozen=True)
 class Parameters:
-    """The cluster's own entry; `max_running_jobs` limits the opcodes at work, 0 leaves it to the master's size."""
+    """The cluster's own entry; `max_running_jobs` limits the opcodes at work, 0 leaves it to the master's size.
+
+    `ipolicy` is what is set of the instance policy (`instance_policy.py`). The four fields below it are limits of new
+    instances: memory and disk (MiB) and vcpus of the largest, their disk template, vcpus for each CPU, the share of a
+    node's disk that may be in use; None is not set. Source: seed 004, "tspec cluster parameters".
+    """
 
     cluster_name: str
     uuid: str
     master_node: str
     candidate_pool_size: int = 10
     max_running_jobs: int = 0
-    ndparams: Mapping[str, str] = field(default_factory=dict)
+    ndparams: Mapping[str, NodeParameter] = field(default_factory=dict)
+    ipolicy: Mapping[str, Any] = field(default_factory=dict)
+    max_inst_spec: Optional[tuple[int, int, int]] = None
+    default_template: Optional[str] = None
+    max_cpu_ratio: Optional[float] = None
+    max_disk_usage: Optional[float] = None
     tags: tuple[str, ...] = ()
     serial_no: int = 1
     ctime: float = 0.0
@@ -46,12 +59,21 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Group:
-    """A node group: instances keep their nodes within it."""
+    """A node group: instances keep their nodes within it.
+
+    `networks` are the names of those its nodes are connected to; policy and limits as the cluster's, where it has none.
+    """
 
     uuid: str
     name: str
     alloc_policy: str = "preferred"
-    ndparams: Mapping[str, str] = field(default_factory=dict)
+    networks: tuple[str, ...] = ()
+    ndparams: Mapping[str, NodeParameter] = field(default_factory=dict)
+    ipolicy: Mapping[str, Any] = field(default_factory=dict)
+    max_inst_spec: Optional[tuple[int, int, int]] = None
+    default_template: Optional[str] = None
+    max_cpu_ratio: Optional[float] = None
+    max_disk_usage: Optional[float] = None
     tags: tuple[str, ...] = ()
     serial_no: int = 1
     ctime: float = 0.0
@@ -81,7 +103,7 @@ class Node:
     drained: bool = False
     offline: bool = False
     powered: bool = True
-    ndparams: Mapping[str, str] = field(default_factory=dict)
+    ndparams: Mapping[str, NodeParameter] = field(default_factory=dict)
     hostvars: Mapping[str, str] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
     serial_no: int = 1
@@ -91,14 +113,22 @@ class Node:
 
 @dataclass(frozen=True)
 class Disk:
-    """One disk of an instance; `size` in MiB."""
+    """One disk of an instance; `size` in MiB, `spindles` what it has of a node's on exclusive storage."""
 
     size: int
+    spindles: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Nic:
+    """A network interface of an instance, and the name of its network, "" for none."""
+
+    network: str = ""
 
 
 @dataclass(frozen=True)
 class Instance:
-    """An instance, the node it runs on and, with replicated disks, the node of its second copy."""
+    """An instance, the node it runs on and, with replicated disks, its second copy; parameters are Ganeti's."""
 
     uuid: str
     name: str
@@ -106,8 +136,11 @@ class Instance:
     secondary_nodes: tuple[str, ...] = ()
     disk_template: str = "drbd"
     disks: tuple[Disk, ...] = ()
+    nics: tuple[Nic, ...] = ()
     memory: int = 0
     vcpus: int = 1
+    auto_balance: bool = True
+    spindle_use: int = 1
     hypervisor: str = "kvm"
     admin_state: str = "up"
     hvparams: Mapping[str, str] = field(default_factory=dict)
@@ -134,7 +167,8 @@ class Settings:
     """How the cluster is maintained; intervals in seconds, an interval of 0 turns its timer off.
 
     A storm is when the nodes that ask for evacuation are at least `storm_minimum` and more than `storm_fraction` of
-    all; `moves_per_node` limits how many instances move to or from one node at the same time; a `paused` text holds
+    all; after an evacuation `capacity_reserve` instances of the standard size must still fit, 0 asks for none;
+    `moves_per_node` limits how many instances move to or from one node at the same time; a `paused` text holds
     all rounds and says why.
     """
 
@@ -143,6 +177,7 @@ class Settings:
     round_interval: float = 300.0
     storm_fraction: float = 0.25
     storm_minimum: int = 3
+    capacity_reserve: int = 0
     moves_per_node: int = 4
     power_off_evacuated: bool = False
     accept_cluster_key: bool = False
@@ -201,14 +236,7 @@ class Cluster:
 
     def incident(self, uuid: str) -> incident_rules.Incident:
         """The incident with this UUID, or with the one UUID that starts so (at least 4 characters)."""
-        found = [one for one in self.maintenance.incidents if one.uuid == uuid]
-        if not found and len(uuid) >= 4:  # noqa: PLR2004 - fewer characters name an incident by accident
-            found = [one for one in self.maintenance.incidents if one.uuid.startswith(uuid)]
-        if len(found) != 1:
-            raise errors.NotFound(
-                f"there is no incident {uuid!r}" if not found else f"{uuid!r} names several incidents"
-            )
-        return found[0]
+        return incident_rules.named(self.maintenance.incidents, uuid)
 
     def node_name(self, uuid: str) -> str:
         """The name of a node, or its UUID when it has left the cluster."""
@@ -230,19 +258,6 @@ def _by_name(found: object) -> list[Instance]:
     return sorted(found, key=lambda one: natural(one.name))  # type: ignore[call-overload, no-any-return]
 
 
-def natural(name: str) -> tuple[object, ...]:
-    """A sort key that puts node2 before node10."""
-    return (*(_part(part) for part in re.split("([0-9]+)", name) if part), (-1, 0, name))
-
-
-def _part(part: str) -> tuple[int, int, str]:
-    if part[0] not in "0123456789":
-        return 1, 0, part
-    # The number with more digits is the larger one: int() refuses thousands of them.
-    digits = part.lstrip("0")
-    return 0, len(digits), digits
-
-
 def role(cluster: Cluster, node: Node) -> Role:
     """A node's role: master before all, then offline, drained, candidate, regular."""
     if node.uuid == cluster.cluster.master_node:
@@ -254,11 +269,16 @@ def role(cluster: Cluster, node: Node) -> Role:
     return Role.CANDIDATE if node.master_candidate else Role.REGULAR
 
 
-def parameter(cluster: Cluster, node: Node, name: str) -> Optional[str]:
-    """A node parameter, inherited node → group → cluster; `!` or an empty string opts out (seed 001)."""
+def inherited(cluster: Cluster, node: Node, name: str) -> Optional[NodeParameter]:
+    """A node parameter as it was set, inherited node → group → cluster; None where nobody set it."""
     sources = [node.ndparams, cluster.nodegroups[node.group].ndparams, cluster.cluster.ndparams]
-    value = next((source[name] for source in sources if name in source), None)
-    return None if value in {None, "", "!"} else value
+    return next((source[name] for source in sources if name in source), None)
+
+
+def parameter(cluster: Cluster, node: Node, name: str) -> Optional[str]:
+    """A node parameter that is a text; `!` or an empty string opts out (seed 001)."""
+    value = inherited(cluster, node, name)
+    return None if value in {None, "", "!"} else str(value)
 
 
 def reachable(cluster: Cluster, node: Node) -> bool:

@@ -122,6 +122,21 @@ def most_invasive(incidents: Iterable[Incident]) -> Optional[Incident]:
     return min(candidates, key=lambda one: (-one.action.rank, one.ctime, one.uuid), default=None)
 
 
+def named(incidents: Iterable[Incident], uuid: str) -> Incident:
+    """The incident with this UUID, or with the one UUID that starts so (at least 4 characters).
+
+    Raises:
+        NotFound: there is none, or there are several.
+    """
+    known = list(incidents)
+    found = [one for one in known if one.uuid == uuid]
+    if not found and len(uuid) >= 4:  # noqa: PLR2004 - fewer characters name an incident by accident
+        found = [one for one in known if one.uuid.startswith(uuid)]
+    if len(found) != 1:
+        raise errors.NotFound(f"there is no incident {uuid!r}" if not found else f"{uuid!r} names several incidents")
+    return found[0]
+
+
 def _must_be_open(incident: Incident, what: str) -> None:
     if not incident.is_open:
         is_canceled = incident.repair_status is RepairStatus.CANCELED

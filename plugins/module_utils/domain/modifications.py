@@ -83,7 +83,7 @@ def _entry(key: str, values: Mapping[str, Any]) -> str:
 def _shown(name: str, value: Any, cluster: clusters.Cluster) -> str:
     if name == "group" and value in cluster.nodegroups:
         return cluster.nodegroups[value].name
-    return _text(value)
+    return UNSET if value is None else _text(value)
 
 
 def _text(value: Any) -> str:

@@ -7,18 +7,12 @@
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
-import re
-from typing import Any, Callable, Mapping, Optional
+from typing import Any, Mapping
 
-from . import changes, errors, membership, roles
+from . import changes, errors, instance_policy, membership, parameter_rules, roles
 from . import cluster as clusters
 
-DRIVERS = ("ipmi", "redfish")
-POLICIES = ("preferred", "last_resort", "unallocable")
-DEFAULT = "default"
 Fields = Mapping[str, Any]
-Rule = Callable[[str, Any], Any]
 
 
 def cluster_modify(cluster: clusters.Cluster, fields: Fields) -> list[changes.Change]:
@@ -27,12 +21,14 @@ def cluster_modify(cluster: clusters.Cluster, fields: Fields) -> list[changes.Ch
     Raises:
         InvalidInput: a field is unknown, or its value is not accepted; the text says which are.
     """
-    checked = _checked(fields, {**_CLUSTER, **_SETTINGS})
-    own = {name: value for name, value in checked.items() if name in _CLUSTER}
-    settings = {name: value for name, value in checked.items() if name in _SETTINGS}
+    checked = _checked(fields, {**parameter_rules.CLUSTER, **parameter_rules.SETTINGS})
+    own = {name: value for name, value in checked.items() if name in parameter_rules.CLUSTER}
+    settings = {name: value for name, value in checked.items() if name in parameter_rules.SETTINGS}
     stated: list[changes.Change] = []
     if own:
-        stated.append(membership.ParametersStand(_with(cluster.cluster, own)))
+        stands_own = _with(cluster.cluster, own)
+        instance_policy.check(stands_own.ipolicy)
+        stated.append(membership.ParametersStand(stands_own))
     if settings:
         stands = dataclasses.replace(cluster.maintenance.settings, **settings)
         stated.append(changes.SettingsStand(stands))
@@ -46,9 +42,9 @@ def group_modify(cluster: clusters.Cluster, name: str, fields: Fields) -> list[c
         NotFound, InvalidInput: as `cluster_modify`; a name is taken already.
     """
     group = cluster.group(name)
-    checked = _checked(fields, _GROUP)
+    checked = _checked(fields, parameter_rules.GROUP)
     _refuse_taken(checked.get("name", group.name), cluster.nodegroups, but=group.uuid, kind="node group")
-    return [membership.GroupStands(_with(group, checked))]
+    return [_group_stands(cluster, group, checked)]
 
 
 def group_add(cluster: clusters.Cluster, uuid: str, fields: Fields) -> list[changes.Change]:
@@ -57,9 +53,9 @@ def group_add(cluster: clusters.Cluster, uuid: str, fields: Fields) -> list[chan
     Raises:
         InvalidInput: as `group_modify`.
     """
-    checked = _checked({"name": None, **fields}, _GROUP)
+    checked = _checked({"name": None, **fields}, parameter_rules.GROUP)
     _refuse_taken(checked["name"], cluster.nodegroups, but=uuid, kind="node group")
-    return [membership.GroupStands(_with(clusters.Group(uuid, checked["name"]), checked))]
+    return [_group_stands(cluster, clusters.Group(uuid, checked["name"]), checked)]
 
 
 def group_remove(cluster: clusters.Cluster, name: str) -> list[changes.Change]:
@@ -88,7 +84,7 @@ def node_modify(cluster: clusters.Cluster, name: str, fields: Fields) -> list[ch
             stays vm_capable, and `powered` needs OOB, and for off a node that is offline.
     """
     node = cluster.node(name)
-    checked = _checked(fields, {**_NODE, "powered": _flag})
+    checked = _checked(fields, {**parameter_rules.NODE, "powered": parameter_rules.flag})
     _refuse_taken(checked.get("name", node.name), cluster.nodes, but=node.uuid, kind="node")
     if "group" in checked:
         checked["group"] = _other_group(cluster, node, checked["group"])
@@ -113,7 +109,7 @@ def node_add(cluster: clusters.Cluster, uuid: str, fields: Fields) -> list[chang
     Raises:
         NotFound, InvalidInput: as `node_modify`.
     """
-    checked = _checked({"name": None, **fields}, _NODE)
+    checked = _checked({"name": None, **fields}, parameter_rules.NODE)
     _refuse_taken(checked["name"], cluster.nodes, but=uuid, kind="node")
     group = cluster.group(checked.pop("group")) if "group" in checked else _only_group(cluster)
     node = _with(clusters.Node(uuid, checked["name"], group.uuid), checked)
@@ -137,7 +133,7 @@ def node_remove(cluster: clusters.Cluster, name: str) -> list[changes.Change]:
     return [*promoted, membership.NodeGone(node.uuid)]
 
 
-def _checked(fields: Fields, rules: Mapping[str, Rule]) -> dict[str, Any]:
+def _checked(fields: Fields, rules: Mapping[str, parameter_rules.Rule]) -> dict[str, Any]:
     for name in fields:
         if name not in rules:
             raise errors.InvalidInput(f"there is no parameter {name!r} here: use one of {', '.join(sorted(rules))}")
@@ -146,11 +142,19 @@ def _checked(fields: Fields, rules: Mapping[str, Rule]) -> dict[str, Any]:
 
 def _with(one: Any, checked: Mapping[str, Any]) -> Any:
     fields = dict(checked)
-    if "oob_program" in fields:
-        program = fields.pop("oob_program")
-        kept = {name: value for name, value in one.ndparams.items() if name != "oob_program"}
-        fields["ndparams"] = kept if program is None else {**kept, "oob_program": program}
+    given = {name: fields.pop(name) for name in parameter_rules.NDPARAMS if name in fields}
+    if given:
+        stands = {**one.ndparams, **given}
+        fields["ndparams"] = {name: value for name, value in stands.items() if value is not None}
+    if "ipolicy" in fields:
+        fields["ipolicy"] = instance_policy.changed(one.ipolicy, fields["ipolicy"])
     return dataclasses.replace(one, **fields)
+
+
+def _group_stands(cluster: clusters.Cluster, group: clusters.Group, checked: Mapping[str, Any]) -> changes.Change:
+    stands = _with(group, checked)
+    instance_policy.check(stands.ipolicy, over=cluster.cluster.ipolicy)
+    return membership.GroupStands(stands)
 
 
 def _refuse_taken(name: str, known: Mapping[str, Any], *, but: str, kind: str) -> None:
@@ -181,100 +185,3 @@ def _only_group(cluster: clusters.Cluster) -> clusters.Group:
         names = ", ".join(sorted(one.name for one in cluster.nodegroups.values()))
         raise errors.InvalidInput(f"group: there are several, say which: {names}")
     return next(iter(cluster.nodegroups.values()))
-
-
-def _oob_program(name: str, value: Any) -> Optional[str]:
-    if value == DEFAULT:
-        return None
-    if value in {"", "!", *DRIVERS} or (isinstance(value, str) and value.startswith("/")):
-        return str(value)
-    raise errors.InvalidInput(
-        f"{name}: {value!r} is none of: an absolute path, {', '.join(DRIVERS)}, '!' (no BMC), 'default' (inherit)"
-    )
-
-
-def _number(least: float, most: float, *, whole: bool) -> Rule:
-    def check(name: str, value: Any) -> Any:
-        kinds = (int,) if whole else (int, float)
-        if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
-            kind = "a whole number" if whole else "a number"
-            bound = f"from {least:g} to {most:g}" if most < _MOST else f"of {least:g} or more"
-            raise errors.InvalidInput(f"{name}: {value!r} is not {kind} {bound}")
-        return value if whole else float(value)
-
-    return check
-
-
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise errors.InvalidInput(f"{name}: {value!r} is neither true nor false")
-    return value
-
-
-def _text(pattern: str, what: str) -> Rule:
-    def check(name: str, value: Any) -> str:
-        if not isinstance(value, str) or not re.fullmatch(pattern, value):
-            raise errors.InvalidInput(f"{name}: {value!r} is not {what}")
-        return value
-
-    return check
-
-
-def _one_of(*values: str) -> Rule:
-    def check(name: str, value: Any) -> str:
-        if value not in values:
-            raise errors.InvalidInput(f"{name}: {value!r} is none of {', '.join(values)}")
-        return str(value)
-
-    return check
-
-
-def _address(name: str, value: Any) -> str:
-    try:
-        return str(ipaddress.ip_address(value)) if value else ""
-    except ValueError as error:
-        raise errors.InvalidInput(f"{name}: {value!r} is no IP address") from error
-
-
-def _variables(name: str, value: Any) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(one, str) for pair in value.items() for one in pair):
-        raise errors.InvalidInput(f"{name}: {value!r} is no map of names to texts")
-    return dict(value)
-
-
-_MOST = 2**53
-_SIZE, _COUNT = _number(0, _MOST, whole=True), _number(1, _MOST, whole=True)
-_SECONDS = _number(0, 86400 * 366, whole=False)
-_NAME = _text(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,252}", "a name: use letters, digits and . _ -")
-_CLUSTER: Mapping[str, Rule] = {
-    "cluster_name": _NAME,
-    "candidate_pool_size": _COUNT,
-    "max_running_jobs": _number(0, 200, whole=True),
-    "oob_program": _oob_program,
-}
-_SETTINGS: Mapping[str, Rule] = {
-    "diagnose_command": _text(r"[A-Za-z0-9_-]{0,128}", "the bare name of a whitelisted command"),
-    "diagnose_interval": _SECONDS,
-    "round_interval": _SECONDS,
-    "storm_fraction": _number(0, 1, whole=False),
-    "storm_minimum": _COUNT,
-    "moves_per_node": _COUNT,
-    "power_off_evacuated": _flag,
-    "accept_cluster_key": _flag,
-    "paused": _text(r"[^\x00-\x1f]{0,500}", "one line of text"),
-}
-_GROUP: Mapping[str, Rule] = {"name": _NAME, "alloc_policy": _one_of(*POLICIES), "oob_program": _oob_program}
-_NODE: Mapping[str, Rule] = {
-    "name": _NAME,
-    "group": _NAME,
-    "primary_ip": _address,
-    "secondary_ip": _address,
-    "mtotal": _SIZE,
-    "mnode": _SIZE,
-    "dtotal": _SIZE,
-    "ctotal": _SIZE,
-    "master_capable": _flag,
-    "vm_capable": _flag,
-    "oob_program": _oob_program,
-    "hostvars": _variables,
-}

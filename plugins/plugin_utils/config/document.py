@@ -8,7 +8,7 @@ import orjson
 import pydantic
 
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import diagnosis, errors
+from ...module_utils.domain import diagnosis, errors, instance_policy, parameter_rules
 from .. import sealed_json
 from . import migrations
 
@@ -90,6 +90,7 @@ def load(data: bytes) -> clusters.Cluster:
     _refuse_doubled(cluster)
     _refuse_dangling(cluster)
     _refuse_unreadable(cluster)
+    _refuse_unplannable(cluster)
     return cluster
 
 
@@ -139,3 +140,36 @@ def _refuse_unreadable(cluster: clusters.Cluster) -> None:
             diagnosis.parse(one.original)
         except errors.InvalidInput as error:
             raise errors.InvalidInput(f"{where}/original: {error}") from error
+
+
+def _refuse_unplannable(cluster: clusters.Cluster) -> None:
+    """Policies, limits and parameters that the planner calculates with: only what could have been set."""
+    for place, one in (
+        ("cluster", cluster.cluster),
+        *((f"nodegroups/{one.uuid}", one) for one in cluster.nodegroups.values()),
+        *((f"nodes/{one.uuid}", one) for one in cluster.nodes.values()),
+    ):
+        try:
+            _accept(one)
+        except errors.InvalidInput as error:
+            raise errors.InvalidInput(f"{place}/{error}") from error
+
+
+def _accept(one: clusters.Parameters | clusters.Group | clusters.Node) -> None:
+    asked = {name: value for name, value in one.ndparams.items() if name in parameter_rules.NDPARAMS}
+    # The helper program is looked at where it is used: what is refused there still stands in older documents.
+    asked.pop("oob_program", None)
+    for name, value in asked.items():
+        _refuse_default(name, value, parameter_rules.NDPARAMS[name](name, value))
+    if isinstance(one, clusters.Node):
+        return
+    for name, value in instance_policy.given("ipolicy", one.ipolicy).items():
+        _refuse_default(f"ipolicy.{name}", one.ipolicy[name], value)
+    for name, rule in parameter_rules.LIMITS.items():
+        if (value := getattr(one, name)) is not None:
+            _refuse_default(name, value, rule(name, value))
+
+
+def _refuse_default(name: str, value: object, accepted: object) -> None:
+    if accepted is None:
+        raise errors.InvalidInput(f"{name}: is {value!r}: leave it out to inherit it")

@@ -52,6 +52,11 @@ class Holdings:
         held = (*self._primaries.get(node, []), *self._secondaries.get(node, []))
         return sum(disk_per_copy(one) for one in held)
 
+    def spindles(self, node: str) -> int:
+        """The spindles that the disks on this node have for themselves (exclusive storage)."""
+        held = (*self._primaries.get(node, []), *self._secondaries.get(node, []))
+        return sum(disk.spindles or 0 for one in held if room.disk_per_copy(one) for disk in one.disks)
+
 
 def names(instances: Iterable[clusters.Instance]) -> list[str]:
     """The names of instances, in their order."""

@@ -84,7 +84,7 @@ def jobs_of(
         before = tuple(dict.fromkeys((*after, *named)))
         own, others = admitted.admit(key, nodes=nodes, incident=incident)
         behind = tuple(one for one in dict.fromkeys((*own, *others)) if one not in before)
-        why = reason.format(move.instance)
+        why = reason.replace("{}", move.instance)
         jobs.append(work.Job(key, opcodes, after=before, incident=incident, reason=why, behind=behind))
         newest[move.instance] = key
     return tuple(jobs)
@@ -108,18 +108,31 @@ def _move(cluster: clusters.Cluster, opcodes: Sequence[work.Opcode]) -> Move:
     return Move(instance.name, " ".join(steps))
 
 
-def ends(cluster: clusters.Cluster, moves: Iterable[Moved]) -> dict[str, tuple[str, ...]]:
-    """Where each instance (name) is after all moves: its nodes (names), the primary first.
+def nodes_of(cluster: clusters.Cluster, moves: Iterable[Moved]) -> frozenset[str]:
+    """The nodes (UUIDs) that the instances of moves have and that their steps name, as far as they are there."""
+    there = {one.name: one.uuid for one in cluster.nodes.values()}
+    instances = {one.name: one for one in cluster.instances.values()}
+    found: set[str] = set()
+    for move in moves:
+        named = (step.partition(":")[2] for step in move.action.split())
+        found |= {there[name] for name in named if name in there}
+        if move.instance in instances:
+            found |= set(instances[move.instance].nodes)
+    return frozenset(found)
+
+
+def ends(cluster: clusters.Cluster, moves: Iterable[Moved]) -> tuple[tuple[str, ...], ...]:
+    """The nodes (names) that an instance has after each move, the primary first.
 
     Raises:
         NotFound, InvalidInput: as with `jobs_of`.
     """
     made = _Maker(cluster, failover=False)
-    found = {}
+    found = []
     for move in moves:
         made.opcodes(move)
-        found[move.instance] = tuple(cluster.node_name(one) for one in made.standing(move.instance).nodes)
-    return found
+        found.append(tuple(cluster.node_name(one) for one in made.standing(move.instance).nodes))
+    return tuple(found)
 
 
 class _Maker:

@@ -27,6 +27,7 @@ def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
         "repair_command": "run {command} on {node}",
         "diagnose": "diagnose {node}",
         "node_evacuate": "evacuate {node} ({mode})",
+        "run_plan": "run the plan of `{command}`",
         "node_migrate": "migrate the primaries of {node}",
         "cluster_verify": "verify the cluster",
         "startup": "start {instance}",

@@ -59,7 +59,7 @@ def allocate_secondary(found: model.Model, request: allocator.AllocateSecondary)
         raise errors.InvalidInput(f"{one.name} has the secondary {one.secondary} already")
     now = state.of(found)
     now.count(now.by_instance[one.name], state.FREED)
-    pair = replace(one, template=model.Template.DRBD)
+    pair = replace(one, template=model.Template.DRBD, networks=())
     answer = _Search(found, openings.of(now), allocator.Wanted(pair)).answer()
     if isinstance(answer, allocator.Refusal):
         return allocator.Result(refusals=(answer,), info=answer.text)
@@ -146,8 +146,8 @@ class _Search:
             return "it is not the group asked for"
         if group.alloc_policy is model.AllocPolicy.UNALLOCABLE and not self._stays:
             return "it takes no new instances (unallocable)"
-        missing = [one for one in self._wanted.networks if one not in group.networks]
-        if missing:
+        missing = [one for one in self._wanted.instance.networks if one not in group.networks]
+        if missing and not self._stays:
             return f"it is not connected to the network {', '.join(missing)}"
         homes = {one.name: one.group for one in self._found.nodes}
         outside = [name for name in given if homes[name] != group.uuid]

@@ -29,13 +29,12 @@ class Scope(Enum):
 class Wanted:
     """A new instance; a primary or secondary that it has already is given, "" is to be found.
 
-    disks: their sizes in MiB, without what the disk template adds; networks: UUIDs its group must be connected to;
-    group: the name of the only one to consider, or ""; only: the only nodes to consider, or None.
+    disks: their sizes in MiB, without what the disk template adds; group: the name of the only one to consider, or "";
+    only: the only nodes to consider, or None.
     """
 
     instance: Instance
     disks: tuple[int, ...] = ()
-    networks: tuple[str, ...] = ()
     group: str = ""
     only: tuple[str, ...] | None = None
 

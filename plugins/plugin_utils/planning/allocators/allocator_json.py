@@ -132,7 +132,14 @@ def _instance(name: str, one: Field, *, primary: str = "", secondary: str = "") 
         spindle_use=one.get("spindle_use").whole(),
         spindles=sum(known) if spindles and len(known) == len(spindles) else None,
         forthcoming=forthcoming is not None and forthcoming.flag(),
+        networks=_networks(one),
     )
+
+
+def _networks(one: Field) -> tuple[str, ...]:
+    nics = one.find("nics")
+    networks = [nic.find("network") for nic in nics.each()] if nics is not None else []
+    return tuple(dict.fromkeys(each.text() for each in networks if each is not None))
 
 
 def _wanted(one: Field, found: model.Model) -> allocator.Wanted:
@@ -146,11 +153,9 @@ def _wanted(one: Field, found: model.Model) -> allocator.Wanted:
     group, only = one.find("group_name"), one.find("restrict-to-nodes")
     if group is not None and group.text() not in {each.name for each in found.groups}:
         raise group.wrong("the name of a node group")
-    networks = [nic.find("network") for nic in one.get("nics").each()]
     return allocator.Wanted(
         instance=instance,
         disks=tuple(disk.get("size").whole() for disk in one.get("disks").each()),
-        networks=tuple(dict.fromkeys(each.text() for each in networks if each is not None)),
         group="" if group is None else group.text(),
         only=None if only is None else only.texts(),
     )

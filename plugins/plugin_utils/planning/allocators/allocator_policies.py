@@ -5,20 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..models import model
+from ..models.policies import KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from .json_fields import Field
-
-KEYS: Mapping[str, str] = {
-    "memory": "memory-size",
-    "vcpus": "cpu-count",
-    "disk": "disk-size",
-    "disks": "disk-count",
-    "nics": "nic-count",
-    "spindle_use": "spindle-use",
-}
 
 
 def read(one: Field) -> model.Policy:

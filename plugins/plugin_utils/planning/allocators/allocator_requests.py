@@ -114,7 +114,7 @@ def _instance(one: model.Instance, disks: tuple[int, ...]) -> dict[str, Any]:
         "memory": one.memory,
         "spindle_use": one.spindle_use,
         "os": "",
-        "nics": [],
+        "nics": [{"mac": "auto", "ip": None, "network": network} for network in one.networks],
         "disks": [{"size": size, "mode": "rw", "spindles": each} for size, each in zip(disks, spindles, strict=True)],
         "disk_template": one.template.value,
         "disk_space_total": one.disk,
@@ -147,7 +147,6 @@ def _wanted(one: allocator.Wanted) -> dict[str, Any]:
         "name": one.instance.name,
         "required_nodes": 1 + one.instance.template.is_mirrored,
         "group_name": one.group or None,
-        "nics": [{"mac": "auto", "ip": None, "network": network} for network in one.networks],
     }
     return found if one.only is None else {**found, "restrict-to-nodes": list(one.only)}
 

@@ -21,14 +21,15 @@ class Action(Enum):
 
     def placed(self, primary: Node, secondary: Node, target: Node) -> tuple[Node, Node]:
         """The nodes after the action of an instance that is on these; `target` is the new one."""
-        return {
-            Action.FAILOVER: (secondary, primary),
-            Action.REPLACE_SECONDARY: (primary, target),
-            Action.REPLACE_AND_FAILOVER: (target, primary),
-            Action.REPLACE_PRIMARY: (target, secondary),
-            Action.FAILOVER_AND_REPLACE: (secondary, target),
-            Action.FAILOVER_TO_ANY: (target, secondary),
-        }[self]
+        if self is Action.FAILOVER:
+            return secondary, primary
+        if self is Action.REPLACE_SECONDARY:
+            return primary, target
+        if self is Action.REPLACE_AND_FAILOVER:
+            return target, primary
+        if self is Action.FAILOVER_AND_REPLACE:
+            return secondary, target
+        return target, secondary
 
 
 TO_TARGET = (

@@ -8,14 +8,14 @@ stuck as soon as counts are even. What was found is one way for each instance, i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..score import columns, scoring
-from . import greedy, plans, search
+from ..score import columns, oracle, scoring
+from . import candidates, greedy, plans, search
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from ..score import state as states
 
@@ -31,14 +31,22 @@ class Options:
 
     price: what a GiB costs, as score times nodes, since the gain of a move falls with the number of nodes too.
     pairs: how many are tried at each price for each movable instance, and `most_pairs` in all; with the same `seed` the
-    same are. max_moves: so many instances at the most are moved, those of the first ones of the plan; None is no limit.
+    same are. halvings: how often the price is halved until it is the one asked for. max_moves: so many instances at the
+    most are moved, those of the first ones of the plan; None is no limit. enough: the search ends once it has moved so
+    many. min_gain: what a step must gain (of hbal's, once the score is 0.1 or less); min_score: the search ends at so
+    much above the bound below which no score gets.
     """
 
     price: float = PRICE
     pairs: float = PAIRS
     most_pairs: int = MOST_PAIRS
+    halvings: int = HALVINGS
     seed: int = 1
     max_moves: int | None = None
+    enough: int | None = None
+    min_gain: float | None = None
+    min_score: float = 1e-9
+    allowed: candidates.Allowed = candidates.ANY
 
 
 @dataclass(frozen=True)
@@ -54,21 +62,25 @@ def balance(
     state: states.State,
     *,
     group: str | None = None,
+    without: Collection[str] = (),
     options: Options = Options(),
     told: Callable[[str], None] = lambda _: None,
 ) -> Balance:
     """Balance the nodes of a group (its name) or all; the state is moved along and ends as the plan promises.
 
+    Nodes (names) of `without` take no part: nothing comes, nothing goes, and the score is that of the others.
     `told` gets a line for each price. A look at all moves costs O(instances * nodes), and there are about ten of them
     at each price; each move that is taken costs O(64 * nodes).
     """
-    where = scoring.scope(state, group=group)
+    where = scoring.scope(state, group=group, without=without)
     before = scoring.components(state, where)
     if options.max_moves == 0:
         return Balance(before, before, plans.Plan(()))
-    work = search.Search(state, where, seed=options.seed)
+    lowest = 0.0 if without else oracle.bound(state.cluster, group=group) + options.min_score
+    ends = search.Ends(moved=options.enough, score=lowest, gain=options.min_gain or 0.0)
+    work = search.Search(state, where, seed=options.seed, allowed=options.allowed, ends=ends)
     tries = min(options.most_pairs, round(options.pairs * len(work.rows)))
-    for halvings in range(HALVINGS, -1, -1):
+    for halvings in range(options.halvings, -1, -1):
         price = options.price * 2**halvings
         work.price = price / max(1, len(where.online)) / plans.GIB
         work.descend()
@@ -86,7 +98,9 @@ def like_hbal(state: states.State, *, group: str | None = None, options: Options
     before = scoring.components(state, where)
     held, here = state.instances, {**state.nodes.index, "": columns.NOWHERE}
     first = [(int(held.primary[one]), int(held.secondary[one])) for one in range(len(held.names))]
-    rules = greedy.Rules(max_moves=options.max_moves)
+    rules = greedy.Rules(max_moves=options.max_moves, least=options.min_score, allowed=options.allowed)
+    if options.min_gain is not None:
+        rules = replace(rules, small_gain=options.min_gain)
     steps = [
         (state.by_instance[one.instance], (here[one.primary], here[one.secondary]))
         for one in greedy.balance(state, group=group, rules=rules)

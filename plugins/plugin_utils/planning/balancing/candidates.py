@@ -27,6 +27,31 @@ BLOCK = 40_000
 
 
 @dataclass(frozen=True)
+class Allowed:
+    """Which moves are looked at, by default all.
+
+    disk_moves: copies may go to other nodes; instance_moves: primaries may change; only_offline: only instances with an
+    offline node. `chosen` are the only instances (names) that may move, None stands for all of them; `kept` may not.
+    """
+
+    disk_moves: bool = True
+    instance_moves: bool = True
+    only_offline: bool = False
+    chosen: frozenset[str] | None = None
+    kept: frozenset[str] = frozenset()
+
+    def of(self, names: list[str]) -> columns.Flags:
+        """Which of these instances may move."""
+        if self.chosen is None and not self.kept:
+            return np.ones(len(names), dtype=bool)
+        chosen = frozenset(names) if self.chosen is None else self.chosen
+        return np.array([name in chosen and name not in self.kept for name in names], dtype=bool)
+
+
+ANY = Allowed()
+
+
+@dataclass(frozen=True)
 class Move:
     """One instance's move, by indices, and about the score after it."""
 
@@ -39,12 +64,14 @@ class Move:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The moves within one scope of a state, which each look takes as it is then."""
+    """The moves within one scope of a state, which each look takes as it is then; meant: I, which may move."""
 
     state: states.State
     where: scoring.Scope
     always: scan.Fixed
-    ignore_soft: bool = False
+    ignore_soft: bool
+    allowed: Allowed
+    meant: columns.Flags
 
     def movable(self) -> columns.Indices:
         """The instances that may be moved: balanced automatically, with all their nodes in the scope."""
@@ -53,7 +80,10 @@ class Candidates:
         inside[self.where.everyone] = True
         alone = held.secondary == columns.NOWHERE
         both = inside[held.primary] & (alone | inside[held.secondary]) & (alone != held.mirrored)
-        return np.flatnonzero(held.movable & held.balanced & both)
+        if self.allowed.only_offline:
+            left = np.append(self.state.nodes.offline & inside[:-1], False)
+            both &= left[held.primary] | left[held.secondary]
+        return np.flatnonzero(held.movable & held.balanced & both & self.meant)
 
     def blocks(self, rows: columns.Indices | None = None, *, score: float | None = None) -> Iterator[scan.Block]:
         """Every move of these instances, or of all that are movable; `score` is the state's as it is, if known."""
@@ -61,20 +91,31 @@ class Candidates:
         if not len(self.where.online) or not len(wanted):
             return
         look = scan.look(self.state, self.where, self.always, ignore_soft=self.ignore_soft, score=score)
+        swapped = np.zeros(len(wanted), dtype=bool)
+        if not self.allowed.disk_moves:
+            swapped = self.state.instances.secondary[wanted] != columns.NOWHERE
         step = max(1, BLOCK // len(self.where.online))
-        for start in range(0, len(wanted), step):
-            yield look.block(wanted[start : start + step])
+        for some, made in ((wanted[swapped], look.swaps), (wanted[~swapped], look.block)):
+            for start in range(0, len(some), step):
+                yield self._permitted(made(some[start : start + step]))
+
+    def _permitted(self, block: scan.Block) -> scan.Block:
+        if not self.allowed.instance_moves:
+            block.failover[:] = scan.REFUSED
+            block.moved[scan.SECONDARY + 1 :] = scan.REFUSED
+        return block
 
     def best(self, *, below: float, within: float, score: float | None = None) -> list[Move]:
         """The moves to less than `below` whose score is the least, or at most `within` more; in hbal's order."""
         found: list[Move] = []
         limit = below
         for block in self.blocks(score=score):
-            least = min(block.failover.min(), block.moved.min())
+            least = min(block.failover.min(), block.moved.min(initial=scan.REFUSED))
             limit = min(limit, least + within)
             if least <= limit:
                 found += self._moves(block, limit)
-        return [move for move in found if move.score <= limit and move.score < below]
+        left = [move for move in found if move.score <= limit and move.score < below]
+        return left if self.allowed.disk_moves else sorted(left, key=lambda move: move.instance)
 
     def _moves(self, block: scan.Block, limit: float) -> list[Move]:
         """The moves of one block up to a score: by instance, then as hbal tries them."""
@@ -96,6 +137,6 @@ class Candidates:
         return Move(instance, action, *action.placed(primary, secondary, node), score)
 
 
-def of(state: states.State, where: scoring.Scope, *, ignore_soft: bool = False) -> Candidates:
-    """The moves within a scope; `ignore_soft` allows all that memory and disk have room for."""
-    return Candidates(state, where, scan.fixed(state, where), ignore_soft)
+def of(state: states.State, where: scoring.Scope, *, ignore_soft: bool = False, allowed: Allowed = ANY) -> Candidates:
+    """The moves within a scope that are allowed; `ignore_soft` allows all that memory and disk have room for."""
+    return Candidates(state, where, scan.fixed(state, where), ignore_soft, allowed, allowed.of(state.instances.names))

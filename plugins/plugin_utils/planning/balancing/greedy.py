@@ -37,7 +37,7 @@ class Step:
 class Rules:
     """When to stop: after so many moves (None: never), at the bound plus `least`, or when gains get small.
 
-    Once the score is not above `small_score`, a step must gain `small_gain`.
+    Once the score is not above `small_score`, a step must gain `small_gain`; only what is `allowed` is looked at.
     """
 
     max_moves: int | None = None
@@ -45,6 +45,7 @@ class Rules:
     small_score: float = 0.1
     small_gain: float = 0.01
     ignore_soft: bool = False
+    allowed: candidates.Allowed = candidates.ANY
 
 
 def balance(state: states.State, *, group: str | None = None, rules: Rules = Rules()) -> Iterator[Step]:
@@ -53,7 +54,7 @@ def balance(state: states.State, *, group: str | None = None, rules: Rules = Rul
     Instances that are split over groups, not balanced automatically or on storage of one node only stay where they are.
     """
     where = scoring.scope(state, group=group)
-    moves = candidates.of(state, where, ignore_soft=rules.ignore_soft)
+    moves = candidates.of(state, where, ignore_soft=rules.ignore_soft, allowed=rules.allowed)
     score = scoring.score(state, where)
     lowest = oracle.bound(state.cluster, group=group) + rules.least
     done = 0

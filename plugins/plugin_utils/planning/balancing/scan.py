@@ -79,6 +79,12 @@ class Look:
             moved[PRIMARY][view.alone] = to_any
         return Block(rows, self.online, self._failover(view, to_secondary + _total(self.both)), moved)
 
+    def swaps(self, rows: columns.Indices) -> Block:
+        """Only the changes of roles of these instances, each of which has a secondary."""
+        view = self._view(rows)
+        score = self._failover(view, self._to_secondary(view) + _total(self.both))
+        return Block(rows, self.online[:0], score, np.empty((4, len(rows), 0)))
+
     def _view(self, rows: columns.Indices) -> views.View:
         return views.of(self.state, rows, reserved=self.reserved, counts=self.counts, ignore_soft=self.ignore_soft)
 

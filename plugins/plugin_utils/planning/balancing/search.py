@@ -38,17 +38,53 @@ class Move:
 
 
 NO_MOVE = Move(-np.inf, -1, (columns.NOWHERE, columns.NOWHERE))
+SWAP = -1
+NOBODY, NOTHING = np.empty(0, dtype=np.int64), np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Best:
+    """For some instances (`rows`) what the best move of each gains, and its number: SWAP, or that of action and target.
+
+    The four actions follow each other, each with all its targets.
+    """
+
+    rows: columns.Indices
+    gains: columns.Numbers
+    numbers: columns.Indices
+
+
+@dataclass(frozen=True)
+class Ends:
+    """When a search ends: so many instances are elsewhere, the score is not above `score`, moves gain less than `gain`.
+
+    With several moves at once, or a pair, `gain` is that of each alone or of the pair. None is no limit.
+    """
+
+    moved: int | None = None
+    score: float = 0.0
+    gain: float = LEAST_GAIN
 
 
 class Search:
     """One scope of a state, and what it costs to have come from where everything was: the `price` of each MiB."""
 
-    def __init__(self, state: states.State, where: scoring.Scope, *, seed: int) -> None:
+    def __init__(
+        self,
+        state: states.State,
+        where: scoring.Scope,
+        *,
+        seed: int = 1,
+        allowed: candidates.Allowed = candidates.ANY,
+        ends: Ends = Ends(),
+    ) -> None:
         self.price = 0.0
         self._state = state
         self._where = where
         self._chance = np.random.default_rng(seed)
-        self._candidates = candidates.of(state, where)
+        self._ends = ends
+        self._least = max(LEAST_GAIN, ends.gain)
+        self._candidates = candidates.of(state, where, allowed=allowed)
         self._first = (state.instances.primary.copy(), state.instances.secondary.copy())
         self.rows = self._candidates.movable()
         self.score = scoring.score(state, where)
@@ -60,6 +96,12 @@ class Search:
         changed = (held.primary != self._first[0]) | (held.secondary != self._first[1])
         return {int(one): (int(held.primary[one]), int(held.secondary[one])) for one in np.flatnonzero(changed)}
 
+    @property
+    def is_enough(self) -> bool:
+        """Whether no more moves are looked for."""
+        reached = self._ends.moved is not None and len(self.moved) >= self._ends.moved
+        return reached or self.score <= self._ends.score
+
     def reset(self) -> None:
         """Put every instance back where it was."""
         for one in self.moved:
@@ -68,11 +110,13 @@ class Search:
 
     def descend(self) -> None:
         """Take single moves until none gains any more; those of the best gain before others."""
-        while True:
-            known = np.array([move.gain for move in self._best(self.rows)])
-            if not len(known) or known.max() < LEAST_GAIN:
+        while not self.is_enough:
+            best = self._best(self.rows)
+            if not len(best.rows) or best.gains.max() < self._least:
                 return
-            while self._take_some(known):
+            known = np.empty(len(self.rows))
+            known[np.searchsorted(self.rows, best.rows)] = best.gains
+            while self._take_some(known) and not self.is_enough:
                 pass
 
     def _take_some(self, known: columns.Numbers) -> bool:
@@ -80,13 +124,16 @@ class Search:
         count = min(AT_ONCE, len(known))
         top = np.argpartition(-known, count - 1)[:count]
         found = self._best(self.rows[top])
-        known[top] = [move.gain for move in found]
-        least = max(LEAST_GAIN, ENOUGH * float(known.max()))
+        known[np.searchsorted(self.rows, found.rows)] = found.gains
+        least = max(self._least, ENOUGH * float(known.max()))
         busy: set[int] = set()
         taken = []
-        for move in sorted(found, key=lambda one: (-one.gain, one.instance)):
+        for place in np.lexsort((found.rows, -found.gains)):
+            if found.gains[place] < least:
+                break
+            move = self._at(found, int(place))
             nodes = self._nodes(move)
-            if move.gain >= least and busy.isdisjoint(nodes):
+            if busy.isdisjoint(nodes):
                 busy |= nodes
                 taken.append(move)
         self._take(taken)
@@ -103,20 +150,25 @@ class Search:
 
     def pairs(self, tries: int) -> int:
         """Try pairs of moves, the second for what the first spoils; returns how many were taken."""
-        taken = sum(self._take_pair() for _ in range(tries if len(self.rows) else 0))
-        self.score = scoring.score(self._state, self._where)
+        taken = 0
+        for _ in range(tries if len(self.rows) else 0):
+            if self.is_enough:
+                break
+            if self._take_pair():
+                taken += 1
+                self.score = scoring.score(self._state, self._where)
         return taken
 
     def _take_pair(self) -> bool:
         """The best move of a few instances, and the best after it at the nodes it touched: both, unless they cost."""
         rows = self._chance.choice(self.rows, size=min(SAMPLE, len(self.rows)), replace=False)
-        first = max(self._best(rows), key=lambda one: one.gain, default=NO_MOVE)
+        first = self._best_of(rows)
         if not np.isfinite(first.gain):
             return False
         nodes = self._nodes(first)
         undo = self._move(first)
-        second = max(self._best(self._beside(nodes, first.instance)), key=lambda one: one.gain, default=NO_MOVE)
-        if first.gain + max(0.0, second.gain) < LEAST_GAIN:
+        second = self._best_of(self._beside(nodes, first.instance))
+        if first.gain + max(0.0, second.gain) < self._least:
             self._state.undo(undo)
             return False
         if second.gain > 0.0:
@@ -142,17 +194,22 @@ class Search:
         paid = self._data(np.arange(len(held.names)), held.primary[:, None], held.secondary[:, None]).sum()
         return scoring.score(self._state, self._where) + self.price * float(paid)
 
-    def _best(self, rows: columns.Indices) -> list[Move]:
-        """For each of these instances its best move, whether it gains or not."""
+    def _best_of(self, rows: columns.Indices) -> Move:
+        """The best move of these instances, whether it gains or not."""
+        best = self._best(rows)
+        return self._at(best, int(best.gains.argmax())) if len(best.rows) else NO_MOVE
+
+    def _best(self, rows: columns.Indices) -> _Best:
+        """For each of these instances its best move, whether it gains or not; in an order of its own."""
         now = scoring.score(self._state, self._where)
-        found: list[Move] = []
-        for block in self._candidates.blocks(rows):
+        there, gains, numbers = [NOBODY], [NOTHING], [NOBODY]
+        for block in self._candidates.blocks(rows, score=now):
             costs = self._costs(block)
             best = costs.argmin(axis=1)
-            gains = now - costs[np.arange(len(best)), best]
-            for row, (gain, number) in enumerate(zip(gains.tolist(), best.tolist(), strict=True)):
-                found.append(Move(gain, int(block.rows[row]), self._place(block, row, number)))
-        return found
+            there.append(block.rows)
+            gains.append(now - costs[np.arange(len(best)), best])
+            numbers.append(np.where(best == costs.shape[1] - 1, SWAP, best))
+        return _Best(np.concatenate(there), np.concatenate(gains), np.concatenate(numbers))
 
     def _costs(self, block: scan.Block) -> columns.Numbers:
         """Score and price after each move of a block, less the price paid so far: a row for each instance.
@@ -169,13 +226,14 @@ class Search:
         swapped = block.failover[:, None] + self.price * (self._data(mine, secondary, primary) - paid)
         return np.concatenate((*moved, swapped), axis=1)
 
-    def _place(self, block: scan.Block, row: int, number: int) -> plans.Place:
-        held, instance, count = self._state.instances, int(block.rows[row]), len(block.targets)
-        primary, secondary = int(held.primary[instance]), int(held.secondary[instance])
-        if number == len(actions.TO_TARGET) * count:
-            return secondary, primary
-        action = actions.TO_TARGET[number // count]
-        return action.placed(primary, secondary, int(block.targets[number % count]))
+    def _at(self, best: _Best, place: int) -> Move:
+        held, instance = self._state.instances, int(best.rows[place])
+        number, count = int(best.numbers[place]), len(self._where.online)
+        here = (int(held.primary[instance]), int(held.secondary[instance]))
+        if number == SWAP:
+            return Move(float(best.gains[place]), instance, (here[1], here[0]))
+        target = int(self._where.online[number % count])
+        return Move(float(best.gains[place]), instance, actions.TO_TARGET[number // count].placed(*here, target))
 
     def _data(self, rows: columns.Indices, primary: columns.Indices, secondary: columns.Indices) -> columns.Numbers:
         """MiB that are copied on the way from the first nodes to these: disks, and memory for each live migration."""

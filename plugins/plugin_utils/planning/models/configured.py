@@ -5,22 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....module_utils.domain import cluster as clusters
-from ....module_utils.domain import errors
+from ....module_utils.domain import errors, instance_policy
 from .. import holdings
-from . import model
+from . import model, policies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 RUNNING = "running"
 DOWN = "ADMIN_down"
+PLENTY = 1_000_000
+"""CPUs or spindles of a node that nobody told: they never are the limit."""
 
 
 def model_of(cluster: clusters.Cluster) -> model.Model:
     """The model of a configuration; O(nodes + instances).
 
     A node that is drained, not vm_capable or not reachable is offline to the planner: nothing goes there. Free memory
-    and disk are what no instance on record takes. Nodes and instances are in natural order of their names.
+    and disk are what no instance on record takes. A node of which the CPUs (`ctotal`) or the spindles (`spindle_count`)
+    are not told is never full of them. Nodes and instances are in natural order of their names.
 
     Raises:
         InvalidInput: an instance has a disk template that no planner knows.
@@ -30,19 +33,29 @@ def model_of(cluster: clusters.Cluster) -> model.Model:
     instances = sorted(cluster.instances.values(), key=lambda one: clusters.natural(one.name))
     names = {one.uuid: one.name for one in nodes}
     return model.Model(
-        groups=tuple(_group(one) for one in cluster.nodegroups.values()),
+        groups=tuple(_group(cluster, one) for one in cluster.nodegroups.values()),
         nodes=tuple(_node(cluster, one, held) for one in nodes),
         instances=tuple(_instance(one, names) for one in instances),
         tags=cluster.cluster.tags,
+        policy=policies.of(instance_policy.filled(cluster.cluster.ipolicy)),
     )
 
 
-def _group(group: clusters.Group) -> model.Group:
-    return model.Group(group.name, group.uuid, model.AllocPolicy(group.alloc_policy), group.tags)
+def _group(cluster: clusters.Cluster, group: clusters.Group) -> model.Group:
+    return model.Group(
+        group.name,
+        group.uuid,
+        model.AllocPolicy(group.alloc_policy),
+        group.tags,
+        networks=group.networks,
+        policy=policies.of(instance_policy.filled(cluster.cluster.ipolicy, group.ipolicy)),
+    )
 
 
 def _node(cluster: clusters.Cluster, node: clusters.Node, held: holdings.Holdings) -> model.Node:
     takes = clusters.reachable(cluster, node) and node.vm_capable and not node.drained
+    exclusive = bool(clusters.inherited(cluster, node, "exclusive_storage"))
+    spindles = int(clusters.inherited(cluster, node, "spindle_count") or 0)
     return model.Node(
         name=node.name,
         group=node.group,
@@ -51,25 +64,33 @@ def _node(cluster: clusters.Cluster, node: clusters.Node, held: holdings.Holding
         f_mem=node.mtotal - node.mnode - held.memory(node.uuid),
         t_disk=node.dtotal,
         f_disk=node.dtotal - held.disk(node.uuid),
-        pcpus=node.ctotal,
+        pcpus=node.ctotal or PLENTY,
         offline=not takes,
         master=node.uuid == cluster.cluster.master_node,
+        spindles=spindles or PLENTY,
         tags=node.tags,
+        exclusive_storage=exclusive,
+        free_spindles=(spindles or PLENTY) - held.spindles(node.uuid) if exclusive else 0,
+        cpu_speed=float(clusters.inherited(cluster, node, "cpu_speed") or 1),
     )
 
 
 def _instance(one: clusters.Instance, names: Mapping[str, str]) -> model.Instance:
+    spindles = [disk.spindles for disk in one.disks if disk.spindles is not None]
     return model.Instance(
         name=one.name,
         memory=one.memory,
         disk=one.disk_size,
         vcpus=one.vcpus,
         status=RUNNING if one.is_up else DOWN,
-        auto_balance=True,
+        auto_balance=one.auto_balance,
         primary=names[one.primary_node],
         secondary=names[one.secondary_nodes[0]] if one.secondary_nodes else "",
         template=_template(one),
         tags=one.tags,
+        spindle_use=one.spindle_use,
+        spindles=sum(spindles) if len(spindles) == len(one.disks) else None,
+        networks=tuple(dict.fromkeys(nic.network for nic in one.nics if nic.network)),
     )
 
 

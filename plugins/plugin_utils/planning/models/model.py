@@ -138,7 +138,10 @@ class Load:
 
 @dataclass(frozen=True)
 class Instance:
-    """An instance, its primary and, or "", its secondary; `status` is Ganeti's (running, ADMIN_down, ...)."""
+    """An instance, its primary and, or "", its secondary; `status` is Ganeti's (running, ADMIN_down, ...).
+
+    `networks` are those that its group has to be connected to, named as the group's.
+    """
 
     name: str
     memory: int
@@ -154,6 +157,7 @@ class Instance:
     spindles: int | None = None
     forthcoming: bool = False
     load: Load = Load()
+    networks: tuple[str, ...] = ()
 
     @property
     def is_offline(self) -> bool:

@@ -13,6 +13,8 @@ import numpy as np
 from . import columns, oracle
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from . import state as states
 
 CPU, MEMORY, DISK, NET = range(len(columns.LOADS))
@@ -26,12 +28,14 @@ class Scope:
     online: columns.Indices
 
 
-def scope(state: states.State, *, group: str | None = None) -> Scope:
-    """The nodes of a group by its name, or all of them."""
+def scope(state: states.State, *, group: str | None = None, without: Collection[str] = ()) -> Scope:
+    """The nodes of a group by its name, or all of them; `without` are names of nodes that are left out."""
     nodes = state.nodes
     wanted = np.ones(len(nodes.names), dtype=bool)
     if group is not None:
         wanted = nodes.group == [one.name for one in state.cluster.groups].index(group)
+    if without:
+        wanted &= [name not in without for name in nodes.names]
     return Scope(np.flatnonzero(wanted), np.flatnonzero(wanted & ~nodes.offline))
 
 

@@ -137,3 +137,48 @@ def test_a_node_may_have_an_address_of_the_sixth_version() -> None:
 def test_the_power_of_record_is_given_once(daemon: StandIn, roundsman: Run) -> None:
     code, _, err = roundsman("node", "modify", "node3", "powered=no", "--powered", "no")
     assert (code, err) == (1, "roundsman: --powered and powered=… are the same: give one of them\n")
+
+
+SIZES = "memory-size=1,cpu-count=2"
+SAME = {"memory-size": 1, "cpu-count": 2}
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (["ipolicy.vcpu-ratio=4", f"ipolicy.std={SIZES}"], {"ipolicy": {"vcpu-ratio": 4, "std": SAME}}),
+        (["ipolicy.std=default", "ipolicy.minmax=default"], {"ipolicy": {"std": "default", "minmax": "default"}}),
+        (
+            [f"ipolicy.minmax=min:{SIZES}/max:{SIZES}//min:{SIZES}/max:{SIZES}"],
+            {"ipolicy": {"minmax": [{"min": SAME, "max": SAME}] * 2}},
+        ),
+        (["ipolicy.disk-templates=drbd,plain"], {"ipolicy": {"disk-templates": ["drbd", "plain"]}}),
+        (["max_inst_spec=32768,1048576,8"], {"max_inst_spec": [32768, 1048576, 8]}),
+        (["max_inst_spec=default"], {"max_inst_spec": "default"}),
+        (["networks=prod,backup"], {"networks": ["prod", "backup"]}),
+        (["networks="], {"networks": []}),
+    ],
+)
+def test_parameters_of_several_parts_are_read_as_such(given: list[str], read: dict[str, Any]) -> None:
+    assert parameters.read(given) == read
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("ipolicy.std=1024", "ipolicy.std: '1024' is not NAME=NUMBER, as in memory-size=1024,cpu-count=2"),
+        ("ipolicy.minmax=memory-size=1", "ipolicy.minmax: 'memory-size=1' is not of the form min:SIZES/max:SIZES"),
+        ("ipolicy.minmax=min:a", "ipolicy.minmax.min: 'a' is not NAME=NUMBER"),
+        ("max_inst_spec=1,2,x", "max_inst_spec: '1,2,x' is no list of whole numbers, such as 32768,1048576,8"),
+    ],
+)
+def test_parts_that_cannot_be_read_are_told_with_what_was_expected(given: str, told: str) -> None:
+    with pytest.raises(errors.InvalidInput, match=told):
+        parameters.read([given])
+
+
+def test_the_bounds_of_a_policy_are_shown_as_they_are_given(daemon: StandIn, roundsman: Run) -> None:
+    text = "min:memory-size=1,cpu-count=2/max:memory-size=3,cpu-count=4"
+    bounds = parameters.read([f"ipolicy.minmax={text}//{text}"])
+    daemon.put("GET", "/2/groups/b", bounds)
+    assert roundsman("group", "info", "b")[1].replace("\n", "").split() == ["ipolicy.minmax", f"{text}//{text}"]

@@ -142,3 +142,30 @@ def test_a_whole_configuration_is_taken_over_and_its_versions_are_told(local: Ca
         assert "newer Roundsman" in (await one.refused("PUT", "/2/config", document))[1]
 
     local(act)
+
+
+def test_policies_limits_and_networks_are_told_where_they_stand(local: Callable[[Act], None]) -> None:
+    async def act(one: reached.Reached) -> None:
+        (group,) = current(one).nodegroups.values()
+        path = f"/2/groups/{group.name}"
+        job = await done(one, "PUT", "/2/modify", {"ipolicy": {"vcpu-ratio": 2, "std": {"cpu-count": 2}}})
+        assert job["opcodes"][0]["text"].splitlines() == [
+            'ipolicy.std: unset → {"cpu-count": 2}',
+            "ipolicy.vcpu-ratio: unset → 2.0",
+        ]
+        body = {"max_inst_spec": [4096, 10240, 4], "networks": ["prod"], "ipolicy": {"spindle-ratio": 8}}
+        job = await done(one, "PUT", f"{path}/modify", {**body, "ndparams": {"spindle_count": 6}})
+        assert "max_inst_spec: unset → [4096, 10240, 4]" in job["opcodes"][0]["text"].splitlines()
+        told = (await one.ask("GET", path)).json()
+        assert (told["max_inst_spec"], told["networks"], told["max_cpu_ratio"]) == ([4096, 10240, 4], ["prod"], None)
+        assert (told["ipolicy"]["vcpu-ratio"], told["ipolicy"]["std"]["cpu-count"]) == (2.0, 2)
+        assert told["custom_ipolicy"] == {"spindle-ratio": 8.0}
+        info = (await one.ask("GET", "/2/info")).json()
+        assert (info["ipolicy"]["vcpu-ratio"], info["ipolicy"]["spindle-ratio"]) == (2.0, 32.0)
+        assert info["max_inst_spec"] is None
+        node = (await one.ask("GET", "/2/nodes/node2")).json()
+        assert (node["ndparams"]["spindle_count"], node["custom_ndparams"].get("spindle_count")) == (6, None)
+        refused = await one.refused("PUT", "/2/modify", {"ipolicy": {"std": {"cpu-count": 9}}})
+        assert refused[:2] == (400, "ipolicy.std: cpu-count=9 is not within 1 and 8")
+
+    local(act)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from typing import Any, Callable
 
@@ -203,3 +204,63 @@ def test_whatever_is_done_the_cluster_stays_one(steps: list[tuple[str, str, dict
         assert master.master_capable
         assert (master.drained, master.offline) == (False, False)
         assert all(cluster.nodes[uuid].vm_capable for one in cluster.instances.values() for uuid in one.nodes)
+
+
+def test_policies_limits_networks_and_parameters_of_nodes_are_set_and_inherited_again() -> None:
+    limits = {"max_inst_spec": [4096, 10240, 4], "default_template": "plain", "max_cpu_ratio": 3, "max_disk_usage": 0.8}
+    fields = {"ipolicy": {"vcpu-ratio": 2}, "networks": ["prod", "backup", "prod"], "spindle_count": 8, **limits}
+    found = after(parameters.group_modify(CLUSTER, "rack one", fields))
+    group = found.group("rack one")
+    assert (dict(group.ipolicy), group.networks, group.ndparams) == (
+        {"vcpu-ratio": 2.0},
+        ("prod", "backup"),
+        {"spindle_count": 8},
+    )
+    assert group.max_inst_spec == (4096, 10240, 4)
+    assert (group.default_template, group.max_cpu_ratio, group.max_disk_usage) == ("plain", 3.0, 0.8)
+    again = {"ipolicy": {"vcpu-ratio": "default"}, "networks": [], "spindle_count": "default"}
+    gone = parameters.group_modify(found, "rack one", {**again, **dict.fromkeys(limits, "default")})
+    assert dataclasses.replace(after(gone, found).group("rack one"), serial_no=1, mtime=0.0) == CLUSTER.group(
+        "rack one"
+    )
+
+
+def test_a_parameter_of_a_node_stands_over_that_of_its_group_and_its_cluster() -> None:
+    found = after(parameters.cluster_modify(CLUSTER, {"cpu_speed": 2, "exclusive_storage": True, "spindle_count": 3}))
+    found = after(parameters.group_modify(found, "rack one", {"cpu_speed": 1.5}), found)
+    found = after(parameters.node_modify(found, "node2", {"exclusive_storage": False}), found)
+    names = ("cpu_speed", "exclusive_storage", "spindle_count")
+    assert [clusters.inherited(found, found.node("node2"), name) for name in names] == [1.5, False, 3]
+    assert [clusters.inherited(found, found.node("node3"), name) for name in names] == [1.5, True, 3]
+    assert clusters.inherited(CLUSTER, CLUSTER.node("node2"), "cpu_speed") is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"max_inst_spec": [1, 2]}, r"max_inst_spec: \[1, 2\] is not memory,disk,vcpus, as in 32768,1048576,8"),
+        ({"max_inst_spec": [1, 2, 0]}, "max_inst_spec: "),
+        ({"max_inst_spec": "1,2,3"}, "max_inst_spec: "),
+        ({"default_template": "tape"}, "default_template: 'tape' is none of diskless, file, "),
+        ({"max_cpu_ratio": 0}, "max_cpu_ratio: 0 is not a number of more than 0"),
+        ({"max_disk_usage": 1.1}, "max_disk_usage: 1.1 is not a number of more than 0 and at most 1"),
+        ({"exclusive_storage": 1}, "exclusive_storage: 1 is neither true nor false"),
+        ({"spindle_count": -1}, "spindle_count: -1 is not a whole number of 0 or more"),
+        ({"cpu_speed": 0}, "cpu_speed: 0 is not a number of more than 0"),
+        ({"ipolicy": {"std": {"cpu-count": 9}}}, "ipolicy.std: cpu-count=9 is not within 1 and 8"),
+    ],
+)
+def test_what_no_planner_could_calculate_with_is_refused(fields: dict[str, Any], named: str) -> None:
+    for stated in (
+        lambda: parameters.cluster_modify(CLUSTER, fields),
+        lambda: parameters.group_modify(CLUSTER, "rack one", fields),
+        lambda: parameters.group_add(CLUSTER, "g3", {"name": "rack 3", **fields}),
+    ):
+        with pytest.raises(errors.InvalidInput, match=named):
+            stated()
+
+
+def test_networks_are_a_list_of_names() -> None:
+    for value, named in (("prod", "networks: 'prod' is no list of names"), (["/"], "networks: '/' is not a name")):
+        with pytest.raises(errors.InvalidInput, match=named):
+            parameters.group_modify(CLUSTER, "rack one", {"networks": value})

@@ -175,3 +175,51 @@ def test_what_json_cannot_hold_is_refused_when_it_is_written(fields: dict[str, A
     node = dataclasses.replace(CLUSTER.nodes["n2"], **fields)
     with pytest.raises(errors.InvalidInput, match="cannot be represented"):
         document.dump(clusters.with_node(CLUSTER, node))
+
+
+def test_what_the_planner_calculates_with_survives_its_document() -> None:
+    own = dataclasses.replace(
+        CLUSTER.cluster,
+        ipolicy={"std": {"cpu-count": 2}, "disk-templates": ["drbd"], "vcpu-ratio": 2.0},
+        ndparams={"exclusive_storage": True, "spindle_count": 1, "cpu_speed": 1.0, "oob_program": "ipmi"},
+        max_inst_spec=(1, 2, 3),
+    )
+    group = dataclasses.replace(CLUSTER.nodegroups["g1"], networks=("prod",), default_template="plain")
+    one = dataclasses.replace(
+        CLUSTER.instances["i1"], nics=(clusters.Nic("prod"),), auto_balance=False, disks=(clusters.Disk(10, 2),)
+    )
+    changed = dataclasses.replace(
+        CLUSTER, cluster=own, nodegroups={**CLUSTER.nodegroups, "g1": group}, instances={"i1": one}
+    )
+    found = document.load(document.dump(changed))
+    assert found == changed
+    assert [type(value) for value in found.cluster.ndparams.values()] == [bool, int, float, str]
+
+
+def test_a_document_from_before_policies_loads_unchanged() -> None:
+    new = {"ipolicy", "max_inst_spec", "default_template", "max_cpu_ratio", "max_disk_usage", "networks"}
+    new |= {"nics", "auto_balance", "spindle_use", "spindles", "capacity_reserve"}
+
+    def old(raw: Any) -> Any:
+        if isinstance(raw, dict):
+            return {name: old(value) for name, value in raw.items() if name not in new}
+        return [old(one) for one in raw] if isinstance(raw, list) else raw
+
+    assert document.load(json.dumps(old(json.loads(document.dump(CLUSTER)))).encode()) == CLUSTER
+
+
+@pytest.mark.parametrize(
+    ("edit", "named"),
+    [
+        (lambda raw: raw["cluster"].update(ipolicy={"vcpu": 1}), "cluster/ipolicy: there is no 'vcpu'"),
+        (
+            lambda raw: raw["nodegroups"]["g1"].update(ipolicy={"vcpu-ratio": "default"}),
+            "nodegroups/g1/ipolicy.vcpu-ratio: is 'default': leave it out to inherit it",
+        ),
+        (lambda raw: raw["nodegroups"]["g1"].update(max_disk_usage=2.0), "nodegroups/g1/max_disk_usage: 2.0 is not"),
+        (lambda raw: raw["nodes"]["n2"]["ndparams"].update(cpu_speed="fast"), "nodes/n2/cpu_speed: 'fast' is not"),
+    ],
+)
+def test_what_no_planner_could_calculate_with_is_named(edit: Edit, named: str) -> None:
+    with pytest.raises(errors.InvalidInput, match=named):
+        document.load(edited(edit))

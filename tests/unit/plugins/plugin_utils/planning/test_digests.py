@@ -12,7 +12,9 @@ from tests.unit import small_cluster
 
 def test_the_digest_is_the_same_whatever_the_order_and_the_bookkeeping() -> None:
     first = small_cluster.make()
-    nodes = {uuid: dataclasses.replace(one, serial_no=9, mtime=7.0) for uuid, one in reversed(first.nodes.items())}
+    nodes = {
+        uuid: dataclasses.replace(one, serial_no=9, mtime=7.0) for uuid, one in reversed(list(first.nodes.items()))
+    }
     nodes["n2"] = dataclasses.replace(nodes["n2"], hostvars={"ansible_port": "22"}, master_candidate=False)
     again = dataclasses.replace(first, nodes=nodes, serial_no=99)
     assert digests.of(first) == digests.of(again)

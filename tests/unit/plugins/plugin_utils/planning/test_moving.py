@@ -143,4 +143,4 @@ def test_the_jobs_of_an_evacuation_as_moves_are_the_same_jobs_again(failover: bo
 
 def test_where_instances_end_is_told_by_name() -> None:
     moves = [moving.Move("instance1", "r:node3 f r:node4"), moving.Move("instance3", "f:node2")]
-    assert moving.ends(tables.read(TABLE), moves) == {"instance1": ("node3", "node4"), "instance3": ("node2",)}
+    assert moving.ends(tables.read(TABLE), moves) == (("node3", "node4"), ("node2",))

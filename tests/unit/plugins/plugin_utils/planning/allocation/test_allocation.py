@@ -117,9 +117,10 @@ def test_the_reason_is_what_there_is_too_little_of(cluster: str, one: dict[str, 
 def test_policies_networks_vcpus_tags_and_spindles_are_reasons_too() -> None:
     one = newcomer_models.new(1024)
     (group,) = THREE.groups
-    assert _refused(THREE, one, networks=("n1",)) == "a: it is not connected to the network n1"
+    networked = replace(one, networks=("n1",))
+    assert _refused(THREE, networked) == "a: it is not connected to the network n1"
     linked = replace(THREE, groups=(replace(group, networks=("n1",)),))
-    assert _nodes(linked, one, networks=("n1",))
+    assert _nodes(linked, networked)
     plain_only = replace(THREE, groups=(replace(group, policy=replace(group.policy, templates=(PLAIN,))),))
     assert _refused(plain_only, one) == "a: its policy does not allow the disk template drbd"
     few = replace(THREE, groups=(replace(group, policy=replace(group.policy, vcpu_ratio=0.5)),))

@@ -180,3 +180,17 @@ def test_who_has_no_secondary_cannot_leave_it() -> None:
     shared = replace(_pair("one", "a", ""), template=model.Template.RBD)
     (refusal,) = _secondaries(_cluster(shared), "one").refusals
     assert refusal.text == "it has no secondary"
+
+
+def test_a_group_without_the_network_of_an_instance_is_no_target_and_staying_asks_for_none() -> None:
+    found = _cluster(replace(_pair("one", "a", "b"), networks=("backup", "prod")), names="abcdef")
+    other = model.Group("other", "uuid-2", networks=("prod",))
+    nodes = tuple(replace(one, group="uuid-2") if one.name in "def" else one for one in found.nodes)
+    found = replace(found, groups=(GROUP, other), nodes=nodes)
+    request = allocator.ChangeGroup(("one",), ("uuid-2",))
+    (refusal,) = relocation.change_group(found, request).refusals
+    assert "other: it is not connected to the network backup" in refusal.text
+    linked = replace(found, groups=(GROUP, replace(other, networks=("backup", "prod"))))
+    (placed,) = relocation.change_group(linked, request).placements
+    assert placed.group == "other"
+    assert relocation.vacate(found, ["b"]).placements

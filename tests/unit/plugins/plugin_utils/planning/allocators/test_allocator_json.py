@@ -17,12 +17,13 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models 
 
 from .. import kinds, requests, small_models
 
-NEW = model.Instance("new1", 512, 148, 2, "running", True, "", tags=("service:a",), spindles=3)
-WANTED = allocator.Wanted(NEW, disks=(10, 10), networks=("net-1",), group="b", only=("node3", "node4"))
+ALONE = model.Instance("new1", 512, 148, 2, "running", True, "", tags=("service:a",), spindles=3)
+NEW = dataclasses.replace(ALONE, networks=("net-1",))
+WANTED = allocator.Wanted(NEW, disks=(10, 10), group="b", only=("node3", "node4"))
 EVACUATE = allocator.Evacuate(("web1", "rbd1"), allocator.Scope.ALL)
 REQUESTS: list[allocator.Request] = [
     allocator.Allocate(WANTED),
-    allocator.Allocate(dataclasses.replace(WANTED, group="", only=None, networks=())),
+    allocator.Allocate(dataclasses.replace(WANTED, instance=ALONE, group="", only=None)),
     allocator.MultiAllocate((WANTED, dataclasses.replace(WANTED, instance=dataclasses.replace(NEW, name="new2")))),
     allocator.AllocateSecondary("lone1"),
     allocator.Relocate("web1", ("node2",)),

@@ -1,0 +1,146 @@
+"""`roundsman plan show` and `submit`, and what all commands that plan do with what they found."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...plugins.module_utils.domain import errors
+from ...plugins.plugin_utils import durable_files, plan_documents
+from . import client, output, planned, watching, wording
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+app = typer.Typer(help="What is going to be done, by rounds or by a plan that was kept.", invoke_without_command=True)
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A plan that a command kept with --save.")]
+
+
+@app.command(epilog="Example: roundsman plan show balance.plan -o commands")
+def show(file: File, *, form: planned.Output = planned.Format.TABLE) -> None:
+    """Show a plan that was kept; no cluster is asked."""
+    tell(_read(file), form=form, empty="It has no moves.")
+
+
+@app.command(epilog="Example: roundsman plan submit balance.plan")
+def submit(ctx: typer.Context, file: File, *, submit: planned.Submit = False) -> None:
+    """Run a plan that was kept, unless the cluster has changed since, and wait for the end of its jobs."""
+    run(ctx, _read(file), submit=submit, form=planned.Format.TABLE)
+
+
+def _read(file: Path) -> plan_documents.Document:
+    try:
+        return plan_documents.read(file.read_bytes())
+    except errors.InvalidInput as error:
+        raise errors.InvalidInput(f"{file}: {error}") from error
+
+
+def carry_out(
+    ctx: typer.Context,
+    found: plan_documents.Document,
+    *,
+    save: Path | None,
+    runs: bool,
+    submit: bool,
+    form: planned.Format,
+    empty: str,
+) -> None:
+    """Keep a plan, show it and, if it is to be, run it."""
+    if save is not None:
+        durable_files.replace(save, plan_documents.write(found))
+    if runs and found.moves:
+        run(ctx, found, submit=submit, form=form, empty=empty)
+    else:
+        tell(found, form=form, empty=empty)
+
+
+def run(
+    ctx: typer.Context, found: plan_documents.Document, *, submit: bool, form: planned.Format, empty: str = ""
+) -> None:
+    """Have the daemon run a plan, show it, and wait until all its jobs have ended.
+
+    Raises:
+        Refused: it is for another cluster. Failed: the cluster has changed since, or not every job succeeded.
+    """
+    with client.of(ctx) as daemon:
+        number = daemon.send("POST", "2", "plans", body={"document": plan_documents.write(found).decode()})
+        if form is planned.Format.JSON:
+            output.as_json(json.dumps({**json.loads(plan_documents.text(found)), "job": number}))
+        else:
+            tell(found, form=form, empty=empty)
+        if not submit:
+            _follow(daemon, number, quiet=form is not planned.Format.TABLE)
+        elif form is planned.Format.TABLE:
+            output.line(str(number))
+
+
+def _follow(daemon: client.Daemon, number: int, *, quiet: bool) -> None:
+    first = watching.until_ended(daemon, number, quiet=quiet)
+    if first["status"] != "success":
+        raise errors.Failed(first["text"] or f"job {number} ended as {first['status']}")
+    made = [one for _, one in daemon.get("2", "jobs", number)["opresult"][0]["jobs"]]
+    failed = 0
+    for one in made:
+        ended = watching.until_ended(daemon, one, quiet=quiet)
+        told = f"Job {one}: {wording.job(ended)}: {ended['status']}"
+        if ended["status"] != "success":
+            output.alarm(f"{told}: {ended['text']}" if ended["text"] else told)
+            failed += 1
+        elif not quiet:
+            output.line(told)
+    if failed:
+        raise errors.Failed(f"{failed} of {len(made)} moves did not succeed")
+
+
+def tell(found: plan_documents.Document, *, form: planned.Format, empty: str) -> None:
+    """Print a plan in one of three forms; commands are Ganeti's."""
+    if form is planned.Format.JSON:
+        output.as_json(plan_documents.text(found))
+    elif form is planned.Format.COMMANDS:
+        for line in _commands(found):
+            output.line(line)
+    else:
+        _table(found, empty=empty)
+
+
+def _table(found: plan_documents.Document, *, empty: str) -> None:
+    rows = [
+        (number, one.instance, f"{one.primary}:{one.secondary or ''}".rstrip(":"), one.action, f"{one.data_gib:.1f}")
+        for number, one in enumerate(found.moves, start=1)
+    ]
+    output.table(("", "INSTANCE", "NODES THEN", "ACTION", "GIB"), rows, empty=empty)
+    output.line(f"Score {found.initial_score:.8f} -> {found.final_score:.8f}")
+    if rows:
+        hours, minutes = divmod(math.ceil(found.seconds / 60), 60)
+        output.line(f"Moves: {len(rows)}, one after the other at most {len(found.waves)}")
+        output.line(f"Data to copy: {found.data_gib:.1f} GiB, expected to take {hours} h {minutes:02d} min")
+    moved = {one.instance for one in found.moves}
+    for kept in found.kept:
+        cure = f". What would unblock it: {kept.unblock}" if kept.unblock else ""
+        output.line(f"{kept.instance}{'' if kept.instance in moved else ' stays'}: {kept.text}{cure}")
+    for note in found.notes:
+        output.line(f"Note: {note}")
+
+
+def _commands(found: plan_documents.Document) -> Iterator[str]:
+    there = list(zip(found.moves, found.jobs, strict=True))
+    for number in range(len(found.waves)):
+        yield f"# wave {number + 1} of {len(found.waves)}: these may run side by side"
+        for move, job in there:
+            if move.wave == number:
+                targeted = ":" in move.action.partition(" ")[0] and "r:" not in move.action
+                yield from (shlex.join(_command(opcode, targeted=targeted)) for opcode in job.opcodes)
+    for kept in found.kept:
+        yield f"# {kept.instance}: {kept.text}"
+
+
+def _command(opcode: Mapping[str, str], *, targeted: bool) -> list[str]:
+    kind, instance = opcode["kind"], opcode["instance"]
+    if kind == "replace_disks":
+        return ["gnt-instance", "replace-disks", "-n", opcode["new"], instance]
+    return ["gnt-instance", kind, "-f", *(["-n", opcode["target"]] if targeted else []), instance]

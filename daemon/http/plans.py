@@ -1,0 +1,44 @@
+"""Plans that somebody has made and looked at, to be run."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Body
+from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
+
+from ...plugins.module_utils.domain import errors
+from ...plugins.plugin_utils import plan_documents
+from ...plugins.plugin_utils.planning import moving
+from ..jobs import values
+from . import asking, submissions
+from .answers import Json
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from ..service import Service
+
+Text = Annotated[str, Body(embed=True, description="The text of the document, with its checksum.")]
+
+
+def add(routes: APIRouter, service: Service) -> None:
+    """The resource that runs plans."""
+
+    @routes.post("/plans", response_model=int)
+    async def run(document: Text, asked: asking.Parameters) -> Response:
+        found = plan_documents.read(document.encode(errors="replace"))
+        plan_documents.refuse_another(service.configuration.current, found)
+        if not found.moves:
+            raise errors.Refused("this plan has no moves: there is nothing to do")
+        moves = [moving.Move(one.instance, one.action, one.after) for one in found.moves]
+        params = {
+            "command": found.command,
+            "digest": found.digest,
+            "moves": [dataclasses.asdict(one) for one in moves],
+            "failover": found.failover,
+        }
+        reason = asked.because(found.command)
+        opcode = values.Opcode("run_plan", params)
+        return Json((await submissions.submit(service, [opcode], reason=reason, dry_run=asked.dry_run)).id)

@@ -1,0 +1,175 @@
+"""Which values the parameters of a cluster, a group and a node take: one rule each, that gives the value or refuses it.
+
+What is inherited takes `default`, too: it is inherited again, which None says.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Any, Callable, Mapping, Optional
+
+from . import errors, instance_policy
+
+DRIVERS = ("ipmi", "redfish")
+POLICIES = ("preferred", "last_resort", "unallocable")
+DEFAULT = "default"
+SPEC = ("memory", "disk", "vcpus")
+Rule = Callable[[str, Any], Any]
+
+
+def or_inherited(rule: Rule) -> Rule:
+    """The rule of what may be inherited."""
+    return lambda name, value: None if value == DEFAULT else rule(name, value)
+
+
+def oob_program(name: str, value: Any) -> Optional[str]:
+    """An absolute path, the name of a driver, or nothing (seed 001)."""
+    if value == DEFAULT:
+        return None
+    if value in {"", "!", *DRIVERS} or (isinstance(value, str) and value.startswith("/")):
+        return str(value)
+    raise errors.InvalidInput(
+        f"{name}: {value!r} is none of: an absolute path, {', '.join(DRIVERS)}, '!' (no BMC), 'default' (inherit)"
+    )
+
+
+def number(least: float, most: float, *, whole: bool) -> Rule:
+    """The rule of a number between two."""
+
+    def check(name: str, value: Any) -> Any:
+        kinds = (int,) if whole else (int, float)
+        if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
+            kind = "a whole number" if whole else "a number"
+            bound = f"from {least:g} to {most:g}" if most < _MOST else f"of {least:g} or more"
+            raise errors.InvalidInput(f"{name}: {value!r} is not {kind} {bound}")
+        return value if whole else float(value)
+
+    return check
+
+
+def flag(name: str, value: Any) -> bool:
+    """Refuse what is neither true nor false."""
+    if not isinstance(value, bool):
+        raise errors.InvalidInput(f"{name}: {value!r} is neither true nor false")
+    return value
+
+
+def text(pattern: str, what: str) -> Rule:
+    """The rule of a text that matches as a whole."""
+
+    def check(name: str, value: Any) -> str:
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+            raise errors.InvalidInput(f"{name}: {value!r} is not {what}")
+        return value
+
+    return check
+
+
+def one_of(*values: str) -> Rule:
+    """The rule of a closed set of texts."""
+
+    def check(name: str, value: Any) -> str:
+        if value not in values:
+            raise errors.InvalidInput(f"{name}: {value!r} is none of {', '.join(values)}")
+        return str(value)
+
+    return check
+
+
+def address(name: str, value: Any) -> str:
+    """Refuse what is no IP address; it may be empty."""
+    try:
+        return str(ipaddress.ip_address(value)) if value else ""
+    except ValueError as error:
+        raise errors.InvalidInput(f"{name}: {value!r} is no IP address") from error
+
+
+def variables(name: str, value: Any) -> dict[str, str]:
+    """Refuse what is no map of texts to texts."""
+    if not isinstance(value, dict) or not all(isinstance(one, str) for pair in value.items() for one in pair):
+        raise errors.InvalidInput(f"{name}: {value!r} is no map of names to texts")
+    return dict(value)
+
+
+def largest(name: str, value: Any) -> tuple[int, int, int]:
+    """The largest instance: memory and disk (MiB) and vcpus, each at least 1."""
+    is_three = isinstance(value, (list, tuple)) and len(value) == len(SPEC)
+    if not is_three or any(isinstance(one, bool) or not isinstance(one, int) or one < 1 for one in value):
+        raise errors.InvalidInput(f"{name}: {value!r} is not {','.join(SPEC)}, as in 32768,1048576,8 (MiB, MiB, count)")
+    memory, disk, vcpus = value
+    return memory, disk, vcpus
+
+
+def names(name: str, value: Any) -> tuple[str, ...]:
+    """Refuse what is no list of names; each is there once."""
+    if not isinstance(value, (list, tuple)):
+        raise errors.InvalidInput(f"{name}: {value!r} is no list of names")
+    return tuple(dict.fromkeys(_NAME(name, one) for one in value))
+
+
+def share(name: str, value: Any) -> float:
+    """Refuse what is not more than 0 and at most 1."""
+    return instance_policy.ratio(name, value, most=1)
+
+
+_MOST = 2**53
+_SIZE, _COUNT = number(0, _MOST, whole=True), number(1, _MOST, whole=True)
+_SECONDS = number(0, 86400 * 366, whole=False)
+_NAME = text(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,252}", "a name: use letters, digits and . _ -")
+NDPARAMS: Mapping[str, Rule] = {
+    "oob_program": oob_program,
+    "exclusive_storage": or_inherited(flag),
+    "spindle_count": or_inherited(_SIZE),
+    "cpu_speed": or_inherited(instance_policy.ratio),
+}
+"""Parameters of nodes, inherited node → group → cluster."""
+LIMITS: Mapping[str, Rule] = {
+    "max_inst_spec": or_inherited(largest),
+    "default_template": or_inherited(one_of(*instance_policy.TEMPLATES)),
+    "max_cpu_ratio": or_inherited(instance_policy.ratio),
+    "max_disk_usage": or_inherited(share),
+}
+"""Limits of capacity, inherited group → cluster."""
+CLUSTER: Mapping[str, Rule] = {
+    "cluster_name": _NAME,
+    "candidate_pool_size": _COUNT,
+    "max_running_jobs": number(0, 200, whole=True),
+    "ipolicy": instance_policy.given,
+    **LIMITS,
+    **NDPARAMS,
+}
+SETTINGS: Mapping[str, Rule] = {
+    "diagnose_command": text(r"[A-Za-z0-9_-]{0,128}", "the bare name of a whitelisted command"),
+    "diagnose_interval": _SECONDS,
+    "round_interval": _SECONDS,
+    "storm_fraction": number(0, 1, whole=False),
+    "storm_minimum": _COUNT,
+    "capacity_reserve": number(0, 10**6, whole=True),
+    "moves_per_node": _COUNT,
+    "power_off_evacuated": flag,
+    "accept_cluster_key": flag,
+    "paused": text(r"[^\x00-\x1f]{0,500}", "one line of text"),
+}
+GROUP: Mapping[str, Rule] = {
+    "name": _NAME,
+    "alloc_policy": one_of(*POLICIES),
+    "networks": names,
+    "ipolicy": instance_policy.given,
+    **LIMITS,
+    **NDPARAMS,
+}
+NODE: Mapping[str, Rule] = {
+    "name": _NAME,
+    "group": _NAME,
+    "primary_ip": address,
+    "secondary_ip": address,
+    "mtotal": _SIZE,
+    "mnode": _SIZE,
+    "dtotal": _SIZE,
+    "ctotal": _SIZE,
+    "master_capable": flag,
+    "vm_capable": flag,
+    "hostvars": variables,
+    **NDPARAMS,
+}

@@ -1,0 +1,43 @@
+"""The opcode that runs a plan which somebody has looked at: if nothing has changed since, it submits its moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from .. import plan_documents
+from ..planning import moving
+from . import contract
+
+if TYPE_CHECKING:
+    from ...module_utils.domain import cluster as clusters
+    from ...module_utils.domain.locks import Mode
+    from ..planning import work
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """Submit one job for each move of a plan, unless the cluster is another one than the plan was made for.
+
+    `moves` name instances and nodes by name, as the plan does; its digest covers the names.
+    """
+
+    kind: ClassVar[str] = "run_plan"
+    command: str
+    digest: str
+    moves: tuple[moving.Move, ...]
+    failover: bool = False
+
+    def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
+        nodes = moving.nodes_of(cluster, self.moves)
+        # Alone at these nodes it sees no move half done: what the digest says is what is there.
+        return {f"node/{uuid}": contract.EXCLUSIVE for uuid in sorted(nodes)}
+
+    def moot(self, _cluster: clusters.Cluster) -> str:
+        return ""
+
+    def jobs(self, cluster: clusters.Cluster, _facts: contract.Facts) -> list[work.Job]:
+        found = plan_documents.run(
+            cluster, self.moves, digest=self.digest, command=self.command, failover=self.failover
+        )
+        return list(found)

@@ -1,0 +1,219 @@
+"""Plans as documents: what a planner found for a cluster, to be kept, shown again, and run if nothing has changed.
+
+A document is a JSON object that begins with its checksum. Its jobs are there to be read: what runs is made again from
+its moves. Memory and disk are in GiB, times in seconds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotations at run time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pydantic
+
+from ..module_utils.domain import errors
+from . import sealed_json
+from .planning import digests, moving
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..module_utils.domain import cluster as clusters
+    from .planning import schedules, work
+    from .planning.score import compared
+
+FORMAT = 1
+MEBIBYTES = 1024.0
+GENERATION = "format"
+
+
+@dataclass(frozen=True)
+class Move:
+    """One instance, the nodes (names) that it has at the end, and the instances that it waits for."""
+
+    instance: str
+    action: str
+    primary: str
+    secondary: str | None
+    data_gib: float
+    wave: int
+    after: tuple[str, ...]
+    start: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Job:
+    """The opcodes of one move, with names in place of UUIDs, and the jobs that it waits for."""
+
+    key: str
+    opcodes: tuple[Mapping[str, str], ...]
+    after: tuple[str, ...]
+    behind: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An instance, or a copy of it, that stays, why, and what would lift that."""
+
+    instance: str
+    text: str
+    unblock: str = ""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A plan: the command that it came from, the cluster (UUID) and the digest of all that was looked at.
+
+    `moves` are in the order of their jobs; `notes` are the failures of nodes that are no longer survived after it.
+    """
+
+    format: int
+    command: str
+    cluster: str
+    digest: str
+    failover: bool
+    initial_score: float
+    final_score: float
+    components: Mapping[str, Mapping[str, float]]
+    moves: tuple[Move, ...]
+    data_gib: float
+    waves: tuple[tuple[str, ...], ...]
+    seconds: float
+    kept: tuple[Kept, ...]
+    notes: tuple[str, ...]
+    jobs: tuple[Job, ...]
+
+
+_DOCUMENT = pydantic.TypeAdapter(Document)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a planner found: moves, what stays, the failures no longer survived, and the scores of the cluster."""
+
+    moves: Sequence[moving.Moved]
+    scores: compared.Scores
+    kept: Sequence[Kept] = ()
+    notes: Sequence[str] = ()
+
+
+def made(
+    cluster: clusters.Cluster,
+    found: Found,
+    *,
+    jobs: Sequence[work.Job],
+    turns: Sequence[schedules.Turn],
+    command: str,
+    failover: bool = False,
+) -> Document:
+    """The document of what was found; `jobs` are those of its moves, in their order, and `turns` those of the jobs."""
+    moves = [_move(*one) for one in zip(found.moves, moving.ends(cluster, found.moves), turns, strict=True)]
+    waves = [[one.instance for one in moves if one.wave == wave] for wave in sorted({one.wave for one in moves})]
+    return Document(
+        format=FORMAT,
+        command=command,
+        cluster=cluster.cluster.uuid,
+        digest=digests.of(cluster),
+        failover=failover,
+        initial_score=found.scores.initial,
+        final_score=found.scores.final,
+        components={"initial": dict(found.scores.before), "final": dict(found.scores.after)},
+        moves=tuple(moves),
+        data_gib=sum(one.data_gib for one in moves),
+        waves=tuple(tuple(wave) for wave in waves),
+        seconds=max((one.start + one.seconds for one in moves), default=0.0),
+        kept=tuple(found.kept),
+        notes=tuple(found.notes),
+        jobs=tuple(_job(cluster, one) for one in jobs),
+    )
+
+
+def _move(move: moving.Moved, nodes: tuple[str, ...], turn: schedules.Turn) -> Move:
+    primary, *others = nodes
+    return Move(
+        instance=move.instance,
+        action=move.action,
+        primary=primary,
+        secondary=others[0] if others else None,
+        data_gib=turn.mib / MEBIBYTES,
+        wave=turn.wave,
+        after=tuple(move.after),
+        start=turn.start,
+        seconds=turn.seconds,
+    )
+
+
+def _job(cluster: clusters.Cluster, job: work.Job) -> Job:
+    opcodes = tuple({"kind": one.kind, **_named(cluster, one)} for one in job.opcodes)
+    return Job(job.key, opcodes, job.after, job.behind)
+
+
+def _named(cluster: clusters.Cluster, opcode: work.Opcode) -> dict[str, str]:
+    told = {name: str(value) for name, value in opcode.params.items()}
+    return {
+        name: cluster.instances[uuid].name if name == "instance" else cluster.node_name(uuid)
+        for name, uuid in told.items()
+    }
+
+
+def write(document: Document) -> bytes:
+    """The text of a document, with its checksum."""
+    return sealed_json.seal(f"{text(document)}\n".encode())
+
+
+def text(document: Document) -> str:
+    """The JSON of a document, without a checksum."""
+    return json.dumps(dataclasses.asdict(document), ensure_ascii=False)
+
+
+def read(data: bytes) -> Document:
+    """The document of a text.
+
+    Raises:
+        InvalidInput: it is none, was cut off or edited, or is of another format.
+    """
+    if not sealed_json.is_sealed(data):
+        raise errors.InvalidInput("it is no plan")
+    try:
+        told: Any = json.loads(sealed_json.unseal(data))
+        found = told.get(GENERATION)
+        if found != FORMAT:
+            raise errors.InvalidInput(f"it is a plan of format {found!r}, and {FORMAT} is expected: make it again")
+        return _DOCUMENT.validate_python(told)
+    except (ValueError, RecursionError) as error:
+        # Its checksum fits, so another program has written it.
+        raise errors.InvalidInput(f"it is no plan: {_first(error)}") from error
+
+
+def _first(error: Exception) -> str:
+    if not isinstance(error, pydantic.ValidationError):
+        return str(error)
+    one = error.errors(include_url=False, include_input=False)[0]
+    return f"{'/'.join(str(part) for part in one['loc'])}: {one['msg']}"
+
+
+def refuse_another(cluster: clusters.Cluster, document: Document) -> None:
+    """A plan is run where it was made for.
+
+    Raises:
+        Refused: this is another cluster.
+    """
+    if document.cluster != cluster.cluster.uuid:
+        raise errors.Refused(f"this plan (`{document.command}`) was made for another cluster: make one for this")
+
+
+def run(
+    cluster: clusters.Cluster, moves: Sequence[moving.Moved], *, digest: str, command: str, failover: bool
+) -> tuple[work.Job, ...]:
+    """The jobs of a plan with this digest.
+
+    Raises:
+        Refused: the cluster has changed since. NotFound, InvalidInput: a move is not possible.
+    """
+    if digests.of(cluster) != digest:
+        raise errors.Refused(f"the cluster has changed since this plan was made: make it again with `{command}`")
+    return moving.jobs_of(cluster, moves, failover=failover, reason=f"{command}: moving {{}}")

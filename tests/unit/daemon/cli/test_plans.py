@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import plan_documents
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import text_format
+
+from tests import generated_clusters
+from tests.unit.daemon.cli import canned
+from tests.unit.plugins.plugin_utils.planning import tables
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.unit.daemon.cli import stand_in
+    from tests.unit.daemon.cli.conftest import Run
+
+TABLE = """
+node1 16384 100000 master
+node2 16384 100000
+node3 16384 100000
+instance1 drbd 1024 10240 node2 node1
+instance2 drbd 2048 10240 node1 node2
+"""
+PLAIN = "instance3 plain 2048 10240 node2\n"
+MOVE = {"instance": "u-instance1", "source": "u-node2", "target": "u-node1"}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    found = tmp_path / "cluster.data"
+    found.write_text(text_format.write(generated_clusters.make(nodes=6, instances=30, seed=1)))
+    return found
+
+
+@pytest.fixture
+def running(daemon: stand_in.StandIn, tmp_path: Path) -> stand_in.StandIn:
+    """A daemon whose plan, job 7, ends as job 8 and 9, and the configuration that it has."""
+    where = tree.Tree(tmp_path / "root").config
+    where.parent.mkdir(parents=True, exist_ok=True)
+    store.write(where, tables.read(TABLE))
+    daemon.put("POST", "/2/plans", 7)
+    ended = canned.job(7, "run_plan", {"command": "roundsman evacuate node2"}, status=values.Status.SUCCESS)
+    daemon.put("GET", "/2/jobs/7/wait", ended)
+    daemon.put("GET", "/2/jobs/7", {**ended, "opresult": [{"jobs": [[True, 8], [True, 9]]}]})
+    for number in (8, 9):
+        daemon.put("GET", f"/2/jobs/{number}/wait", canned.job(number, "migrate", MOVE, status=values.Status.SUCCESS))
+    return daemon
+
+
+def _asked(daemon: stand_in.StandIn) -> list[plan_documents.Document]:
+    return [plan_documents.read(body["document"].encode()) for path, body in daemon.asked("POST") if path == "/2/plans"]
+
+
+def test_a_plan_that_is_kept_is_shown_again_in_the_same_forms(roundsman: Run, file: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "a.plan"
+    for form in ("table", "json", "commands"):
+        status, out, err = roundsman("balance", "--text", str(file), "--save", str(kept), "-o", form)
+        assert (status, err) == (0, "")
+        assert roundsman("plan", "show", str(kept), "-o", form) == (0, out, "")
+    told = json.loads(roundsman("plan", "show", str(kept), "-o", "json")[1])
+    assert told["command"] == f"roundsman balance --text {file}"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(b"", "it is no plan"), (b'{"checksum": "sha256:' + b"0" * 64 + b'",}', "cut off, damaged or edited")],
+)
+def test_a_file_that_is_no_plan_is_one_line(roundsman: Run, tmp_path: Path, content: bytes, told: str) -> None:
+    kept = tmp_path / "a.plan"
+    kept.write_bytes(content)
+    for command in ("show", "submit"):
+        status, out, err = roundsman("plan", command, str(kept))
+        assert (status, out, err.count("\n")) == (1, "", 1)
+        assert err.startswith(f"roundsman: {kept}: ")
+        assert told in err
+
+
+def test_an_evacuation_of_a_text_is_shown_and_says_what_stays(roundsman: Run, file: Path) -> None:
+    status, out, err = roundsman("evacuate", "node-0001", "node-0002", "--text", str(file), "-o", "json")
+    told = json.loads(out)
+    assert (status, err) == (0, "")
+    assert told["kept"] == []
+    for move in told["moves"]:
+        assert {move["primary"], move["secondary"]}.isdisjoint({"node-0001", "node-0002"})
+    commands = roundsman("evacuate", "node-0001", "node-0002", "--text", str(file), "-o", "commands")[1].splitlines()
+    assert len([line for line in commands if line.startswith("# wave ")]) == len(told["waves"])
+    steps = sum(len(move["action"].split()) for move in told["moves"])
+    assert len([line for line in commands if line.startswith("gnt-instance ")]) == steps
+
+
+def test_with_failover_no_command_migrates(roundsman: Run, file: Path) -> None:
+    out = roundsman("evacuate", "node-0001", "--text", str(file), "--failover", "-o", "commands")[1]
+    assert "gnt-instance failover -f " in out
+    assert "migrate" not in out
+
+
+def test_an_evacuation_is_run_as_it_is_planned(roundsman: Run, running: stand_in.StandIn) -> None:
+    planned = json.loads(roundsman("evacuate", "node2", "--plan", "-o", "json")[1])
+    assert _asked(running) == []
+    status, out, err = roundsman("evacuate", "node2")
+    assert (status, err) == (0, "")
+    (document,) = _asked(running)
+    assert json.loads(plan_documents.text(document)) == planned
+    assert [(move.instance, move.action) for move in document.moves] == [
+        ("instance1", "f r:node3"),
+        ("instance2", "r:node3"),
+    ]
+    assert out.splitlines()[-2:] == [
+        "Job 8: migrate instance1 from node2 to node1: success",
+        "Job 9: migrate instance1 from node2 to node1: success",
+    ]
+
+
+def test_what_cannot_leave_is_told_with_its_reason_and_is_status_1(
+    roundsman: Run, running: stand_in.StandIn, tmp_path: Path
+) -> None:
+    store.write(tree.Tree(tmp_path / "root").config, tables.read(TABLE + PLAIN))
+    status, out, _ = roundsman("evacuate", "node2")
+    assert status == 1
+    assert "instance3 stays: disk template plain keeps its only copy on node2" in out
+    assert [move.instance for move in _asked(running)[0].moves] == ["instance1", "instance2"]
+
+
+def test_a_job_that_fails_is_told_and_is_status_1(roundsman: Run, running: stand_in.StandIn) -> None:
+    failed = canned.job(9, "migrate", MOVE, status=values.Status.ERROR, text="it did not start")
+    running.put("GET", "/2/jobs/9/wait", failed)
+    status, _, err = roundsman("evacuate", "node2")
+    assert status == 1
+    assert err.splitlines() == [
+        "Job 9: migrate instance1 from node2 to node1: error: it did not start",
+        "roundsman: 1 of 2 moves did not succeed",
+    ]
+
+
+def test_a_plan_that_the_daemon_refuses_is_one_line(roundsman: Run, running: stand_in.StandIn) -> None:
+    text = "the cluster has changed since this plan was made: make it again with `roundsman evacuate node2`"
+    running.put("GET", "/2/jobs/7/wait", canned.job(7, "run_plan", {}, status=values.Status.ERROR, text=text))
+    status, _, err = roundsman("evacuate", "node2")
+    assert (status, err) == (1, f"roundsman: {text}\n")
+
+
+def test_a_submitted_plan_is_not_waited_for(roundsman: Run, running: stand_in.StandIn, tmp_path: Path) -> None:
+    kept = tmp_path / "a.plan"
+    assert roundsman("evacuate", "node2", "--save", str(kept))[0] == 0
+    assert _asked(running) == []
+    status, out, _ = roundsman("plan", "submit", str(kept), "--submit")
+    assert (status, out.splitlines()[-1]) == (0, "7")
+    status, out, _ = roundsman("evacuate", "node2", "--submit", "-o", "json")
+    assert (status, json.loads(out)["job"]) == (0, 7)
+    assert len({plan_documents.text(one) for one in _asked(running)}) == 1
+    assert not [path for path, _ in running.asked("GET") if path.startswith("/2/jobs")]
+
+
+def test_a_balance_is_only_run_when_it_is_submitted(roundsman: Run, running: stand_in.StandIn) -> None:
+    assert roundsman("balance", "--price", "0")[0] == 0
+    assert _asked(running) == []
+    status, out, _ = roundsman("balance", "--price", "0", "--submit", "-o", "json")
+    told: dict[str, Any] = json.loads(out)
+    assert status == 0
+    (document,) = _asked(running)
+    assert (told["job"], told["command"]) == (7, "roundsman balance --price 0.0")
+    assert [move.instance for move in document.moves] == [move["instance"] for move in told["moves"]] != []
+
+
+@pytest.mark.parametrize("command", [["balance"], ["evacuate", "node-0001"]])
+def test_a_text_is_not_run(roundsman: Run, file: Path, command: list[str]) -> None:
+    status, _, err = roundsman(*command, "--text", str(file), "--submit")
+    assert status == 2
+    assert "--text is no running cluster" in err
+
+
+def test_a_plan_is_shown_or_run(roundsman: Run, running: stand_in.StandIn) -> None:
+    assert roundsman("evacuate", "node2", "--plan", "--submit")[0] == 2
+    assert _asked(running) == []
+
+
+def test_below_plan_the_round_is_still_shown(roundsman: Run, running: stand_in.StandIn) -> None:
+    assert roundsman("plan")[0] == 0
+    assert next(path for path, _ in running.asked("GET")) == "/1/plan"
