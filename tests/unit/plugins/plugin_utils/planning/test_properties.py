@@ -8,9 +8,11 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cl
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import room, rounds
 from hypothesis import strategies as st
 
+from tests import thoroughness
+
 from . import tables, worlds
 
-FEW = hypothesis.settings(max_examples=120, deadline=None)
+FEW = thoroughness.tried(120)
 NODE_FLAGS = ["", "", "", "", "", "drained", "offline", "oob", "unpowered", "incapable"]
 TEMPLATES = ["drbd", "drbd", "drbd", "sharedfile", "diskless", "plain"]
 

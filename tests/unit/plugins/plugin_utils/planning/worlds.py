@@ -82,7 +82,7 @@ class World:
         self._arrive(instance, str(params["target"]))
 
     def _arrive(self, instance: clusters.Instance, node: str) -> None:
-        """Virtual CPUs and exclusion tags hold for what runs there or is on its way, save what fled a node that is gone."""
+        """Virtual CPUs and exclusion tags hold for what runs there or is on its way, but for what fled a dead node."""
         beside = [one for one in self.cluster.instances.values() if one.primary_node == node]
         beside += self._arriving.setdefault(node, [])
         self._arriving[node].append(instance)

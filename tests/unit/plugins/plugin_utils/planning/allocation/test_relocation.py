@@ -7,10 +7,10 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import er
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocation import allocator, relocation
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.score import state
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import generated_clusters
+from tests import generated_clusters, thoroughness
 
 Scope, Action = allocator.Scope, allocator.Action
 GROUP = model.Group("default", "uuid-1")
@@ -131,7 +131,7 @@ def test_what_is_not_there_is_an_error(name: str) -> None:
         relocation.change_group(_cluster(_pair("one", "a", "b")), allocator.ChangeGroup(("one",), (name,)))
 
 
-@settings(deadline=None, max_examples=40)
+@thoroughness.tried(40)
 @given(seed=st.integers(0, 10_000))
 def test_whatever_is_evacuated_leaves_within_room_and_group_and_each_remainder_has_its_reason(seed: int) -> None:
     cluster = generated_clusters.make(

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.balancing import balancing, greedy, plans
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.score import limits, oracle, scoring, state
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import generated_clusters
+from tests import generated_clusters, thoroughness
 
 if TYPE_CHECKING:
     from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model
@@ -48,7 +48,7 @@ def test_the_score_is_no_worse_than_hbals_choices_for_at_most_half_of_their_data
     assert found.plan.data_gib * 1024 <= _data(cluster, steps) / 2
 
 
-@settings(deadline=None, max_examples=15)
+@thoroughness.tried(15)
 @given(seed=st.integers(0, 10_000))
 def test_a_plan_keeps_every_limit_at_each_step_and_ends_at_the_score_it_promises(seed: int) -> None:
     cluster = generated_clusters.make(

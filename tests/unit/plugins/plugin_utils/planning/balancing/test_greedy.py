@@ -11,7 +11,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models 
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.score import oracle, state
 from hypothesis import strategies as st
 
-from tests import generated_clusters
+from tests import generated_clusters, thoroughness
 
 from .. import kinds, small_models
 
@@ -23,7 +23,7 @@ def steps(cluster: model.Model, *, group: str | None = None, **rules: float | bo
     return list(greedy.balance(found, group=group, rules=greedy.Rules(**rules)))  # type: ignore[arg-type] # names are few
 
 
-@hypothesis.settings(max_examples=40, deadline=None)
+@thoroughness.tried(40)
 @hypothesis.given(kinds.clusters())
 def test_every_step_is_better_and_scores_what_the_oracle_says(cluster: model.Model) -> None:
     for group in cluster.groups:
@@ -36,7 +36,7 @@ def test_every_step_is_better_and_scores_what_the_oracle_says(cluster: model.Mod
             assert step.score == score
 
 
-@hypothesis.settings(max_examples=25, deadline=None)
+@thoroughness.tried(25)
 @hypothesis.given(kinds.clusters(), st.integers(0, 9))
 def test_no_other_failover_would_have_been_better(cluster: model.Model, number: int) -> None:
     """Of what the checks allow in any case: a change of roles among nodes that have room for everything twice."""

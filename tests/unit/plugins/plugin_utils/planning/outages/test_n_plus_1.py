@@ -7,6 +7,8 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models 
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.outages import n_plus_1
 from hypothesis import strategies as st
 
+from tests import thoroughness
+
 from .. import kinds, small_models
 
 STARTS, NO_ROOM, NO_COPY = n_plus_1.Fate.STARTS, n_plus_1.Fate.NO_ROOM, n_plus_1.Fate.NO_COPY
@@ -133,7 +135,7 @@ def test_a_node_that_is_not_there_is_named() -> None:
         n_plus_1.what_if(small_models.make(PAIRS), failed=["node9"])
 
 
-@hypothesis.settings(max_examples=200, deadline=None)
+@thoroughness.tried(200)
 @hypothesis.given(kinds.clusters(), st.data())
 def test_each_instance_of_failed_nodes_has_one_fate_and_those_that_start_have_room(
     cluster: model.Model, data: st.DataObject
@@ -156,7 +158,7 @@ def test_each_instance_of_failed_nodes_has_one_fate_and_those_that_start_have_ro
         assert short.missing > 0
 
 
-@hypothesis.settings(max_examples=200, deadline=None)
+@thoroughness.tried(200)
 @hypothesis.given(kinds.clusters())
 def test_who_is_short_is_who_has_less_free_than_another_nodes_pairs_need(cluster: model.Model) -> None:
     free = node_memory.free(cluster)

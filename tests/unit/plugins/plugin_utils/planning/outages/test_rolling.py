@@ -7,7 +7,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models 
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.outages import clearing, rolling
 from hypothesis import strategies as st
 
-from tests import generated_clusters
+from tests import generated_clusters, thoroughness
 
 from .. import kinds, small_models
 
@@ -124,7 +124,7 @@ def test_a_node_that_could_not_be_emptied_takes_no_room_of_those_that_can() -> N
     assert [step.moves for step in plan.steps if "node3" in step.nodes] == [(clearing.Move("lone3", "node2"),)]
 
 
-@hypothesis.settings(max_examples=150, deadline=None)
+@thoroughness.tried(150)
 @hypothesis.given(kinds.clusters(), st.booleans())
 def test_in_each_step_a_node_of_each_pair_stays_and_all_that_moves_has_room(
     cluster: model.Model, offline_maintenance: bool
