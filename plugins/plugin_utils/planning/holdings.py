@@ -55,7 +55,7 @@ class Holdings:
     def spindles(self, node: str) -> int:
         """The spindles that the disks on this node have for themselves (exclusive storage)."""
         held = (*self._primaries.get(node, []), *self._secondaries.get(node, []))
-        return sum(disk.spindles or 0 for one in held if room.disk_per_copy(one) for disk in one.disks)
+        return sum(disk.spindles or 0 for one in held if disk_per_copy(one) for disk in one.disks)
 
 
 def names(instances: Iterable[clusters.Instance]) -> list[str]:
