@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from . import moving, room
+from . import holdings, moving
 from .balancing import plans
 
 if TYPE_CHECKING:
@@ -48,4 +48,4 @@ def _copied(cluster: clusters.Cluster, opcode: work.Opcode) -> float:
     instance = cluster.instances[str(opcode.params["instance"])]
     if opcode.kind == moving.REPLACE:
         return float(instance.disk_size)
-    return float(room.memory_in_use(instance)) if opcode.kind == "migrate" else 0.0
+    return float(holdings.memory_in_use(instance)) if opcode.kind == "migrate" else 0.0

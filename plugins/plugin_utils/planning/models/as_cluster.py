@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....module_utils.domain import cluster as clusters
-from .. import room
+from .. import holdings
 from . import node_memory
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _instance(one: model.Instance) -> clusters.Instance:
 def _memory(instances: Iterable[clusters.Instance]) -> Mapping[str, int]:
     found: dict[str, int] = {}
     for one in instances:
-        found[one.primary_node] = found.get(one.primary_node, 0) + room.memory_in_use(one)
+        found[one.primary_node] = found.get(one.primary_node, 0) + holdings.memory_in_use(one)
     return found
 
 
@@ -84,5 +84,5 @@ def _disk(instances: Iterable[clusters.Instance]) -> Mapping[str, int]:
     found: dict[str, int] = {}
     for one in instances:
         for node in one.nodes:
-            found[node] = found.get(node, 0) + room.disk_per_copy(one)
+            found[node] = found.get(node, 0) + holdings.disk_per_copy(one)
     return found
