@@ -32,6 +32,11 @@ def numbered(
     return tuple(_job(cluster, draft, ids, trail=trail, source=source, now=now, priority=priority) for draft in drafts)
 
 
+def has_incident(job: values.Job) -> bool:
+    """Whether a job of a round is for an incident, which its trail names after what is done; balancing has none."""
+    return sum(one.source == ROUNDS for one in job.reason) > 1
+
+
 def _job(
     cluster: clusters.Cluster,
     draft: work.Job,

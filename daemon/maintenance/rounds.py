@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ...plugins.module_utils.domain import changes, errors, incidents, lifecycle
 from ...plugins.plugin_utils.planning import rounds
 from ..jobs import planned, values
+from . import balancing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -42,6 +43,8 @@ class Rounds:
         self._intake = intake
         self._history = history
         self._clock = clock
+        self._balancer = balancing.Balancer(queue, clock=clock)
+        self._has_searched = False
         self._awake = asyncio.Event()
         self._deciding = asyncio.Lock()
 
@@ -94,17 +97,28 @@ class Rounds:
             return True
         if self._queue.drained or self._queue.unfinished(after.maintenance.jobs):
             return False
-        plan = self._plan(after)
+        urgent = self._plan(after)
+        plan, asked = self._balancer.completed(after, urgent)
+        # Meanwhile anything may change, so all is decided anew then; what is urgent waits for one search, not for more.
+        if asked is not None and not (urgent.jobs and self._has_searched):
+            await self._balancer.search(asked)
+            self._has_searched = True
+            return True
+        self._has_searched = False
         if not plan.jobs:
             return False
         await self._submit(after, plan)
         return True
 
     def preview(self) -> rounds.RoundPlan:
-        """What a round would do now, or after `resume`; nothing is changed by asking."""
+        """What a round would do now, or after `resume`; nothing is changed by asking.
+
+        Balancing is in it once a step has searched for it.
+        """
         cluster = self._configuration.current
         now = changes.apply_all(cluster, self._reconciled(cluster), now=self._clock())
-        return self._plan(now, as_if_resumed=True)
+        plan, _ = self._balancer.completed(now, self._plan(now, as_if_resumed=True))
+        return plan
 
     @property
     def is_at_work(self) -> bool:
@@ -140,9 +154,16 @@ class Rounds:
         return stated
 
     async def _cancel_orphans(self) -> None:
-        """Jobs of the round whose incident is not at work any more: what has not started never starts."""
+        """Jobs of the round whose incident is not at work any more: what has not started never starts.
+
+        Nor does balancing, once it is turned off or a node is to be evacuated.
+        """
         cluster = self._configuration.current
-        wanted = {job for one in cluster.maintenance.incidents if one.is_open for job in one.jobs}
+        opened = [one for one in cluster.maintenance.incidents if one.is_open]
+        wanted = {job for one in opened for job in one.jobs}
+        if cluster.maintenance.settings.balance and not any(one.evacuates for one in opened):
+            known = [job for job in cluster.maintenance.jobs if job in self._queue.jobs]
+            wanted |= {job for job in known if not planned.has_incident(self._queue.jobs[job])}
         for job in self._queue.unfinished(cluster.maintenance.jobs):
             # While one was canceled, others may have ended.
             if job not in wanted and self._queue.unfinished([job]) and not self._queue.jobs[job].canceling:

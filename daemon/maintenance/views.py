@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...plugins.module_utils.domain import incidents
+    from ...plugins.plugin_utils.planning import work
     from ...plugins.plugin_utils.planning.rounds import RoundPlan
     from ..jobs import values
     from ..jobs.queue import Queue
@@ -217,11 +218,19 @@ def explain(
         "jobs": [job(queue.jobs[job_id]) for job_id in sorted(told) if job_id in queue.jobs],
         "refusals": [
             dataclasses.asdict(entry)
-            for entry in preview.refusals
+            for entry in (*preview.refusals, *preview.left_out)
             if entry.incident in ids or entry.subject == one.name
         ],
-        "planned": [dataclasses.asdict(entry) for entry in preview.jobs if entry.incident in ids],
+        "planned": [
+            dataclasses.asdict(entry)
+            for entry in preview.jobs
+            if entry.incident in ids or (entry.incident is None and _is_about(entry, one.uuid))
+        ],
     }
+
+
+def _is_about(entry: work.Job, uuid: str) -> bool:
+    return any(uuid in opcode.params.values() for opcode in entry.opcodes)
 
 
 def _epo(cluster: clusters.Cluster, one: clusters.Node) -> dict[str, Any] | None:

@@ -168,8 +168,9 @@ class Settings:
 
     A storm is when the nodes that ask for evacuation are at least `storm_minimum` and more than `storm_fraction` of
     all; after an evacuation `capacity_reserve` instances of the standard size must still fit, 0 asks for none;
-    `moves_per_node` limits how many instances move to or from one node at the same time; a `paused` text holds
-    all rounds and says why.
+    `moves_per_node` limits how many instances move to or from one node at the same time. With `balance` rounds balance
+    the nodes that nothing else touches, by steps that lower Ganeti's score by `balance_threshold` or more; copies of
+    disks go to other nodes only with `balance_disk_moves`. A `paused` text holds all rounds and says why.
     """
 
     diagnose_command: str = ""
@@ -180,6 +181,9 @@ class Settings:
     capacity_reserve: int = 0
     moves_per_node: int = 4
     power_off_evacuated: bool = False
+    balance: bool = False
+    balance_threshold: float = 0.1
+    balance_disk_moves: bool = False
     accept_cluster_key: bool = False
     paused: str = ""
 

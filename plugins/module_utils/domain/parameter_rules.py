@@ -148,6 +148,9 @@ SETTINGS: Mapping[str, Rule] = {
     "capacity_reserve": number(0, 10**6, whole=True),
     "moves_per_node": _COUNT,
     "power_off_evacuated": flag,
+    "balance": flag,
+    "balance_threshold": number(0, _MOST, whole=False),
+    "balance_disk_moves": flag,
     "accept_cluster_key": flag,
     "paused": text(r"[^\x00-\x1f]{0,500}", "one line of text"),
 }

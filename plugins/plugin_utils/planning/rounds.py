@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Mapping
+from typing import Collection, Mapping
 
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import diagnosis, incidents
-from . import evacuation, guards, work
+from . import evacuation, guards, rebalancing, work
 from .room import Room
 from .waves import Waves
 
@@ -17,7 +17,8 @@ from .waves import Waves
 class RoundPlan:
     """The jobs of a round, what is refused, and the incidents (UUID) that have come to their end.
 
-    `failed` has each failed incident with its reason; `notes` are the failures of nodes no longer survived.
+    `failed` has each failed incident with its reason; `notes` are the failures of nodes no longer survived; `left_out`
+    are the nodes that balancing leaves out, and why.
     """
 
     jobs: tuple[work.Job, ...] = ()
@@ -25,6 +26,7 @@ class RoundPlan:
     completed: tuple[str, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    left_out: tuple[work.Refusal, ...] = ()
 
 
 def plan(cluster: clusters.Cluster, *, at_work: Mapping[str, bool], as_if_resumed: bool = False) -> RoundPlan:
@@ -50,6 +52,33 @@ def plan(cluster: clusters.Cluster, *, at_work: Mapping[str, bool], as_if_resume
         else:
             draft.repair(incident)
     return draft.plan
+
+
+def to_balance(
+    cluster: clusters.Cluster, planned: RoundPlan, *, busy: Collection[str] = ()
+) -> rebalancing.Question | None:
+    """What is left to balance once all else in a round is planned; `busy` are objects (UUIDs) of jobs under way.
+
+    Nothing is while `balance` is off, maintenance is paused, an emergency power off stands or there is a storm.
+    """
+    maintenance = cluster.maintenance
+    if not maintenance.settings.balance or maintenance.settings.paused or maintenance.epo is not None:
+        return None
+    if any(one.evacuates and guards.storm(cluster, one) is not None for one in in_order(cluster)):
+        return None
+    opcodes = (opcode for job in planned.jobs for opcode in job.opcodes)
+    named = {value for opcode in opcodes for value in opcode.params.values() if isinstance(value, str)}
+    return rebalancing.question(cluster, busy={*busy, *named})
+
+
+def balanced(planned: RoundPlan, asked: rebalancing.Question, answer: rebalancing.Answer) -> RoundPlan:
+    """A round's plan with its last step, the answer to `to_balance`."""
+    return dataclasses.replace(
+        planned,
+        jobs=(*planned.jobs, *answer.jobs),
+        refusals=(*planned.refusals, *answer.refusals),
+        left_out=rebalancing.refusals(asked),
+    )
 
 
 def in_order(cluster: clusters.Cluster) -> list[incidents.Incident]:
@@ -134,8 +163,10 @@ class _Draft:
         if node.offline and not self._room.held(node.uuid) and not self._farewell(node):
             self._complete(incident)
             return
-        held = guards.storm(self._cluster, incident) or guards.at_work(
-            self._cluster, incident, unfinished=self._at_work
+        held = (
+            guards.storm(self._cluster, incident)
+            or guards.at_work(self._cluster, incident, unfinished=self._at_work)
+            or guards.capacity(self._cluster, incident, begun=self._begun(), avoid=self._avoid)
         )
         if held is not None:
             self.refuse(held)
@@ -153,6 +184,11 @@ class _Draft:
         elif not jobs:
             text = f"{node.name} is the master: it waits for the master role to move"
             self.refuse(_refusal(node, incident, text, "no longer the master"))
+
+    def _begun(self) -> frozenset[str]:
+        """The nodes of which the evacuation begins in this round."""
+        planned = {job.incident for job in self.plan.jobs}
+        return frozenset(one.node for one in in_order(self._cluster) if one.uuid in planned and one.evacuates)
 
     def _moves(
         self, node: clusters.Node, incident: incidents.Incident, *, after: tuple[str, ...]

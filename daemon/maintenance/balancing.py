@@ -1,0 +1,77 @@
+"""The balancing step of rounds at work: asked at every step, searched for only when the cluster has changed.
+
+A search takes seconds on a large cluster, so it runs in a thread, over values that nobody changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ...plugins.plugin_utils.planning import rebalancing, rounds, work
+from ..jobs import planned, values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...plugins.module_utils.domain import cluster as clusters
+    from ..jobs.queue import Queue
+
+PATIENCE = 300.0
+"""Seconds without balancing after one of its jobs failed, where no `round_interval` says how many."""
+
+
+class Balancer:
+    """Keeps the answer to the last question; the same question is not searched twice."""
+
+    def __init__(self, queue: Queue, *, clock: Callable[[], float]) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._asked: rebalancing.Question | None = None
+        self._answer = rebalancing.Answer()
+
+    def completed(
+        self, cluster: clusters.Cluster, plan: rounds.RoundPlan
+    ) -> tuple[rounds.RoundPlan, rebalancing.Question | None]:
+        """The plan with its balancing step, as far as that is known, and the question if it is not."""
+        asked = rounds.to_balance(cluster, plan, busy=self._busy() if cluster.maintenance.settings.balance else ())
+        if asked is None:
+            return plan, None
+        failed = self._failed(cluster)
+        if failed is not None:
+            return rounds.balanced(plan, asked, rebalancing.Answer(refusals=(failed,))), None
+        if asked == self._asked:
+            return rounds.balanced(plan, asked, self._answer), None
+        return rounds.balanced(plan, asked, rebalancing.Answer()), asked
+
+    async def search(self, asked: rebalancing.Question) -> None:
+        """Find the answer to a question, beside all other work."""
+        self._answer = await asyncio.to_thread(rebalancing.answer, asked)
+        self._asked = asked
+
+    def _busy(self) -> set[str]:
+        """The objects (UUIDs) of all jobs that have not ended."""
+        jobs = (job for job in self._queue.jobs.values() if not job.is_final)
+        given = (value for job in jobs for opcode in job.opcodes for value in opcode.params.values())
+        return {value for value in given if isinstance(value, str)}
+
+    def _failed(self, cluster: clusters.Cluster) -> work.Refusal | None:
+        """While a balancing that failed is not long ago nothing is balanced."""
+        known = (self._queue.jobs[one] for one in cluster.maintenance.jobs if one in self._queue.jobs)
+        failed = [job for job in known if has_failed(job)]
+        last = max(failed, key=lambda job: job.ended, default=None)
+        seconds = cluster.maintenance.settings.round_interval or PATIENCE
+        if last is None or self._clock() - last.ended >= seconds:
+            return None
+        return work.Refusal(
+            rebalancing.SUBJECT,
+            f"job {last.id} of the last balancing did not succeed: {last.text or last.status.value}",
+            f"{seconds:g} s after its end, or another round",
+            incident=None,
+            permanent=False,
+        )
+
+
+def has_failed(job: values.Job) -> bool:
+    """Whether a job is one of a balancing, and has ended without success."""
+    return job.is_final and job.status is not values.Status.SUCCESS and not planned.has_incident(job)

@@ -1,0 +1,155 @@
+"""The balancing step of a round: the first moves to a better placement, on nodes that nothing else touches (seed 000).
+
+A question is asked in no time and says all that the answer depends on; to answer it takes a search, for which NumPy is
+loaded then. Each node group is balanced by itself. Of the plan that was found only the first moves are done, those that
+need not wait for others, and more only until they gain what is asked for: the next round looks again, and whatever
+happens meanwhile waits no longer than it has to.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain import errors, incidents
+from . import moving, work
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from .balancing import balancing, plans
+    from .score import scoring
+    from .score import state as states
+
+SUBJECT = "balancing"
+LEAST = 1e-6
+"""A step that gains less than this is none, whatever the threshold is."""
+HALVINGS = 2
+MOST_PAIRS = 40
+ENOUGH = 100
+"""Instances of which a search for one round finds the moves: it takes a second or two for 4,000 on 200 nodes."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be balanced: the cluster without what does not matter, and who takes no part.
+
+    left_out: nodes (UUIDs), each with the reason; instances: those (UUIDs) that stay where they are.
+    """
+
+    cluster: clusters.Cluster
+    left_out: Mapping[str, str]
+    instances: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The jobs of the step, and why there is none where there could be."""
+
+    jobs: tuple[work.Job, ...] = ()
+    refusals: tuple[work.Refusal, ...] = ()
+
+
+def question(cluster: clusters.Cluster, *, busy: Collection[str]) -> Question:
+    """The question of a round; `busy` are nodes and instances (UUIDs) that jobs, submitted or planned, are about.
+
+    The nodes of these jobs and instances take no part, nor those to which nothing may go or that an incident touches,
+    be it open or failed.
+    """
+    held = frozenset(uuid for uuid in busy if uuid in cluster.instances)
+    nodes = {uuid for uuid in busy if uuid in cluster.nodes}
+    nodes |= {uuid for one in held for uuid in cluster.instances[one].nodes}
+    left_out = dict.fromkeys(sorted(nodes), "jobs of this round, or of others, are about it")
+    left_out |= {one.uuid: why for one in cluster.nodes.values() if (why := _unfit(cluster, one))}
+    for incident in cluster.maintenance.incidents:
+        if incident.is_open or incident.repair_status is incidents.RepairStatus.FAILED:
+            left_out[incident.node] = f"its incident {incident.uuid} is {incident.repair_status.value}"
+    bare = clusters.Maintenance(settings=cluster.maintenance.settings)
+    asked = dataclasses.replace(cluster, maintenance=bare, filters={}, serial_no=0, ctime=0.0, mtime=0.0)
+    return Question(asked, {uuid: why for uuid, why in left_out.items() if uuid in cluster.nodes}, held)
+
+
+def refusals(asked: Question) -> tuple[work.Refusal, ...]:
+    """Each node that takes no part, and why."""
+    return tuple(
+        work.Refusal(
+            asked.cluster.node_name(uuid),
+            f"balancing leaves it out: {why}",
+            "the end of that",
+            incident=None,
+            permanent=False,
+        )
+        for uuid, why in asked.left_out.items()
+    )
+
+
+def _unfit(cluster: clusters.Cluster, node: clusters.Node) -> str:
+    """Why nothing may go to a node, or nothing."""
+    if not clusters.reachable(cluster, node):
+        return "it is not reachable"
+    if node.drained:
+        return "it is drained"
+    return "" if node.vm_capable else "it is not vm_capable"
+
+
+def answer(asked: Question) -> Answer:
+    """The jobs of the balancing step; the same question has the same answer.
+
+    The search looks at all moves a few times, O(instances * nodes) each, and at a bounded number of moves again.
+    """
+    from .models import configured  # noqa: PLC0415 - as below
+    from .score import state  # noqa: PLC0415 - NumPy, for those who need it
+
+    try:
+        model = configured.model_of(asked.cluster)
+    except errors.InvalidInput as error:
+        refusal = work.Refusal(SUBJECT, str(error), "another disk template", incident=None, permanent=False)
+        return Answer(refusals=(refusal,))
+    searched = state.of(model)
+    groups = sorted(asked.cluster.nodegroups.values(), key=lambda one: clusters.natural(one.name))
+    return Answer(tuple(job for group in groups for job in _jobs(asked, searched, group)))
+
+
+def _jobs(asked: Question, searched: states.State, group: clusters.Group) -> tuple[work.Job, ...]:
+    from .balancing import balancing, candidates  # noqa: PLC0415 - NumPy, for those who need it
+    from .score import scoring  # noqa: PLC0415 - NumPy, for those who need it
+
+    cluster, settings = asked.cluster, asked.cluster.maintenance.settings
+    without = frozenset(cluster.node_name(uuid) for uuid in asked.left_out)
+    kept = frozenset(cluster.instances[uuid].name for uuid in asked.instances)
+    options = balancing.Options(
+        most_pairs=MOST_PAIRS,
+        halvings=HALVINGS,
+        enough=ENOUGH,
+        allowed=candidates.Allowed(disk_moves=settings.balance_disk_moves, kept=kept),
+    )
+    found = balancing.balance(searched, group=group.name, without=without, options=options)
+    where = scoring.scope(searched, group=group.name, without=without)
+    moves = _first(searched, where, found, threshold=max(LEAST, settings.balance_threshold))
+    return moving.jobs_of(cluster, moves, reason=f"balancing {group.name}: moving {{}}")
+
+
+def _first(
+    searched: states.State, where: scoring.Scope, found: balancing.Balance, *, threshold: float
+) -> tuple[plans.Move, ...]:
+    """The moves of the first waves that gain the threshold together; none if all of them do not."""
+    from .score import oracle, scoring  # noqa: PLC0415 - NumPy, for those who need it
+
+    at = {**searched.nodes.index, "": -1}
+    for move in found.plan.moves:
+        one = searched.cluster.instances[searched.by_instance[move.instance]]
+        _put(searched, move.instance, (at[one.primary], at[one.secondary]))
+    before = oracle.total(found.before)
+    for wave in range(len(found.plan.waves)):
+        for move in found.plan.moves:
+            if move.wave == wave:
+                _put(searched, move.instance, (at[move.primary], at[move.secondary]))
+        if before - scoring.score(searched, where) >= threshold:
+            return tuple(move for move in found.plan.moves if move.wave <= wave)
+    return ()
+
+
+def _put(searched: states.State, name: str, place: plans.Place) -> None:
+    searched.move(searched.by_instance[name], primary=place[0], secondary=place[1])

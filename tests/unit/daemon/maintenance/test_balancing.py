@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.daemon.maintenance import views
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import rebalancing
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import configured
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.score import oracle
+
+from tests.unit.daemon import twins
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ansible_collections.roundsman.cluster.daemon import service
+    from ansible_collections.roundsman.cluster.daemon.lab import world
+
+EVACUATE = '{"status":"evacuate","details":"psu 2"}'
+ON = {"balance": True, "balance_disk_moves": True}
+UNEVEN = [("node2", "node3")] * 6
+
+
+def made(tmp_path: Path, **settings: Any) -> world.Lab:
+    """Four nodes, of which one runs all instances and another has all copies."""
+    return twins.lab(tmp_path, pairs=UNEVEN, **settings)
+
+
+def score(running: service.Service) -> float:
+    return oracle.score(configured.model_of(running.configuration.current))
+
+
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[rebalancing.Question]:
+    """Every question that is searched for from now on."""
+    found: list[rebalancing.Question] = []
+    answer = rebalancing.answer
+
+    def noted(asked: rebalancing.Question) -> rebalancing.Answer:
+        found.append(asked)
+        return answer(asked)
+
+    monkeypatch.setattr(rebalancing, "answer", noted)
+    return found
+
+
+def test_rounds_balance_an_uneven_cluster_and_then_there_is_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, _ = twins.assemble(made(tmp_path, **ON), monkeypatch)
+        before, asked = score(running), searches(monkeypatch)
+        await twins.settle(running)
+        cluster = running.configuration.current
+        assert score(running) < before / 4
+        assert max(len(cluster.primaries(one)) for one in cluster.nodes) == 2
+        assert {one.status for one in running.queue.jobs.values()} == {values.Status.SUCCESS}
+        assert {one.reason[0].source for one in running.queue.jobs.values()} == {"gnt:daemon:maintd"}
+        assert {one.reason[0].text.partition(":")[0] for one in running.queue.jobs.values()} == {"balancing group1"}
+        done = len(asked)
+        assert not await running.rounds.step()
+        assert len(asked) == done
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("settings", [{}, {"balance": True, "balance_threshold": 1e6}, {"paused": "a move", **ON}])
+def test_nothing_is_balanced_unless_it_is_wanted_worth_it_and_not_paused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object]
+) -> None:
+    async def scenario() -> None:
+        running, _ = twins.assemble(made(tmp_path, **settings), monkeypatch)
+        await twins.settle(running)
+        assert running.queue.jobs == {}
+
+    asyncio.run(scenario())
+
+
+def test_without_disk_moves_instances_only_change_their_roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        running, _ = twins.assemble(made(tmp_path, balance=True), monkeypatch)
+        await twins.settle(running)
+        kinds = {opcode.kind for job in running.queue.jobs.values() for opcode in job.opcodes}
+        assert kinds == {"migrate"}
+        names = running.configuration.current.node_name
+        assert {names(uuid) for one in running.configuration.current.instances.values() for uuid in one.nodes} == {
+            "node2",
+            "node3",
+        }
+
+    asyncio.run(scenario())
+
+
+def test_a_balancing_that_failed_is_not_tried_again_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        running, twin = twins.assemble(made(tmp_path, balance=True), monkeypatch, outcomes={"migrate": "error"})
+        await twins.settle(running)
+        first, ran = running.configuration.current.maintenance.round, len(twin.ran)
+        assert first == 1
+        (refusal,) = [one for one in running.rounds.preview().refusals if one.subject == "balancing"]
+        assert "did not succeed" in refusal.reason
+        twin.outcomes["migrate"] = "success"
+        assert not await running.rounds.step()
+        settings = running.configuration.current.maintenance.settings
+        over = changes.SettingsStand(dataclasses.replace(settings, round_interval=1e-9))
+        await running.configuration.commit(lambda _: [over])
+        await twins.settle(running)
+        assert running.configuration.current.maintenance.round > first
+        assert len(twin.ran) > ran
+
+    asyncio.run(scenario())
+
+
+def test_an_evacuation_and_balancing_share_a_round_but_no_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        pairs = [("node1", "node2"), *[("node3", "node4")] * 6]
+        one = twins.lab(tmp_path, nodes=5, pairs=pairs, balance=True)
+        running, _ = twins.assemble(one, monkeypatch)
+        twins.report(one, running, "node1", EVACUATE)
+        while not running.queue.jobs:
+            assert await running.rounds.step()
+        told: dict[str, set[str]] = {"evacuating": set(), "balancing": set()}
+        for job in running.queue.jobs.values():
+            told[job.reason[0].text.partition(" ")[0]] |= {name for name in job.names.values() if "node" in name}
+        assert told["balancing"] == {"node3", "node4"}
+        assert {"node1", "node2"} <= told["evacuating"] <= {"node1", "node2", "node5"}
+        await twins.settle(running)
+
+    asyncio.run(scenario())
+
+
+def test_unstarted_balancing_is_given_up_when_a_node_is_to_be_evacuated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        one = made(tmp_path, balance=True)
+        running, twin = twins.assemble(one, monkeypatch, limit=1, outcomes={"migrate": "held"})
+        while not running.queue.jobs:
+            assert await running.rounds.step()
+        await twin.started.wait()
+        twins.report(one, running, "node1", EVACUATE)
+        await running.rounds.step()
+        await running.rounds.step()
+        left = [job.status for job in running.queue.jobs.values()]
+        assert left.count(values.Status.CANCELED) == len(left) - 1
+
+    asyncio.run(scenario())
+
+
+def test_explain_tells_why_balancing_leaves_a_node_out_and_what_it_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, _ = twins.assemble(made(tmp_path, balance=True), monkeypatch)
+        cluster = running.configuration.current
+        drained = changes.NodeRole(cluster.node("node4").uuid, drained=True, offline=False, master_candidate=False)
+        await running.configuration.commit(lambda _: [drained])
+        assert await running.rounds.step()
+        assert running.rounds.preview().jobs
+
+        def told(name: str) -> dict[str, Any]:
+            preview = running.rounds.preview()
+            return views.explain(
+                running.configuration.current, name, intake=running.intake, queue=running.queue, preview=preview
+            )
+
+        (refusal,) = told("node4")["refusals"]
+        assert refusal["reason"] == "balancing leaves it out: it is drained"
+        assert told("node4")["planned"] == []
+        assert [one["reason"] for one in told("node2")["planned"]] == ["balancing group1: moving instance3"]
+
+    asyncio.run(scenario())
