@@ -45,6 +45,7 @@ class Rounds:
         self._clock = clock
         self._balancer = balancing.Balancer(queue, clock=clock)
         self._has_searched = False
+        self._plans: dict[bool, tuple[clusters.Cluster, dict[str, bool], rounds.RoundPlan]] = {}
         self._awake = asyncio.Event()
         self._deciding = asyncio.Lock()
 
@@ -126,8 +127,14 @@ class Rounds:
         return bool(self._queue.unfinished(self._configuration.current.maintenance.jobs))
 
     def _plan(self, cluster: clusters.Cluster, *, as_if_resumed: bool = False) -> rounds.RoundPlan:
+        """The plan of a round; the same again as long as nothing has changed, however often it is asked for."""
         at_work = {one.uuid: bool(self._queue.unfinished(one.jobs)) for one in cluster.maintenance.incidents}
-        return rounds.plan(cluster, at_work=at_work, as_if_resumed=as_if_resumed)
+        known = self._plans.get(as_if_resumed)
+        if known is not None and known[0] is cluster and known[1] == at_work:
+            return known[2]
+        plan = rounds.plan(cluster, at_work=at_work, as_if_resumed=as_if_resumed)
+        self._plans[as_if_resumed] = (cluster, at_work, plan)
+        return plan
 
     def _reconciled(self, cluster: clusters.Cluster) -> list[changes.Change]:
         wanted = {job for one in cluster.maintenance.incidents for job in one.jobs}

@@ -296,7 +296,7 @@ def test_a_preview_changes_nothing_and_is_what_is_then_submitted(
         await running.rounds.step()
         before = running.configuration.current
         asked = [running.rounds.preview(), running.rounds.preview()]
-        assert asked[0] == asked[1]
+        assert asked[0] is asked[1]
         assert running.configuration.current is before
         assert running.queue.jobs == {}
         assert running.history.last(9, up_to=9) == []
