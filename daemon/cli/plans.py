@@ -17,6 +17,8 @@ from . import client, output, planned, watching, wording
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ...plugins.plugin_utils.planning import departures
+
 app = typer.Typer(help="What is going to be done, by rounds or by a plan that was kept.", invoke_without_command=True)
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A plan that a command kept with --save.")]
 
@@ -40,23 +42,41 @@ def _read(file: Path) -> plan_documents.Document:
         raise errors.InvalidInput(f"{file}: {error}") from error
 
 
+def depart(
+    ctx: typer.Context,
+    source: planned.Source,
+    departure: departures.Departure,
+    *,
+    command: str,
+    failover: bool,
+    asked: planned.Asked,
+) -> None:
+    """Carry out what leaves nodes or a group.
+
+    Raises:
+        Exit: with status 1, something stays.
+    """
+    found = planned.found(source, departure.moves, departure.refusals, departure.lost)
+    made = planned.document(source, found, command=command, failover=failover)
+    carry_out(ctx, made, asked=asked, empty="Nothing has to move.")
+    if made.kept:
+        raise typer.Exit(1)
+
+
 def carry_out(
     ctx: typer.Context,
     found: plan_documents.Document,
     *,
-    save: Path | None,
-    runs: bool,
-    submit: bool,
-    form: planned.Format,
+    asked: planned.Asked,
     empty: str,
 ) -> None:
     """Keep a plan, show it and, if it is to be, run it."""
-    if save is not None:
-        durable_files.replace(save, plan_documents.write(found))
-    if runs and found.moves:
-        run(ctx, found, submit=submit, form=form, empty=empty)
+    if asked.save is not None:
+        durable_files.replace(asked.save, plan_documents.write(found))
+    if asked.runs and found.moves:
+        run(ctx, found, submit=asked.submit, form=asked.form, empty=empty)
     else:
-        tell(found, form=form, empty=empty)
+        tell(found, form=asked.form, empty=empty)
 
 
 def run(
