@@ -35,7 +35,8 @@ class Format(Enum):
 
 
 Output = Annotated[
-    Format, typer.Option("--output", "-o", help="Print a table for people, JSON, or Ganeti's commands to a shell.")
+    Format,
+    typer.Option("--output", "-o", help="Print a table for people, JSON, or commands to a shell."),
 ]
 Text = Annotated[
     Path | None,
