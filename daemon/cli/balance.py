@@ -9,6 +9,7 @@ import typer
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import plan_documents
+from . import balance_options as options_of
 from . import output, planned, plans
 
 if TYPE_CHECKING:
@@ -40,6 +41,16 @@ def balance(
     max_moves: MaxMoves = None,
     price: Price = None,
     seed: Seed = 1,
+    no_disk_moves: options_of.NoDiskMoves = False,
+    no_instance_moves: options_of.NoInstanceMoves = False,
+    evacuate_offline: options_of.EvacuateOffline = False,
+    select: options_of.Select = None,
+    exclude: options_of.Exclude = None,
+    min_gain: options_of.MinGain = None,
+    min_score: options_of.MinScore = None,
+    offline: options_of.Offline = None,
+    dynamic_load: options_of.DynamicLoad = None,
+    ignore_dynamic_load: options_of.IgnoreDynamicLoad = False,
     save: planned.Save = None,
     submit: planned.Submit = False,
     form: planned.Output = planned.Format.TABLE,
@@ -52,20 +63,35 @@ def balance(
     from ...plugins.plugin_utils.planning.balancing import balancing  # noqa: PLC0415 - NumPy, for those who need it
     from ...plugins.plugin_utils.planning.score import compared, state  # noqa: PLC0415 - NumPy, for those who need it
 
-    planned.refuse_to_run_a_text(text, submit=submit)
+    asked = planned.asked(plan=not submit, text=text, save=save, submit=submit, form=form)
+    wanted = options_of.Wanted(
+        disk_moves=not no_disk_moves,
+        instance_moves=not no_instance_moves,
+        only_offline=evacuate_offline,
+        select=tuple(select or ()),
+        exclude=tuple(exclude or ()),
+        min_gain=min_gain,
+        min_score=min_score,
+        offline=tuple(offline or ()),
+        load=dynamic_load,
+        ignore_load=ignore_dynamic_load,
+    )
     source = planned.source(ctx, text)
     name = _group(source.model, group)
     options = balancing.Options(max_moves=max_moves, seed=seed, price=balancing.PRICE if price is None else price)
-    searched = state.of(source.model)
+    options = wanted.options(options)
+    searched = state.of(wanted.cluster(source.model))
     if like_hbal:
         found = balancing.like_hbal(searched, group=name, options=options)
     else:
         found = balancing.balance(searched, group=name, options=options, told=_progress)
     kept = [plan_documents.Kept(instance, why) for instance, why in found.plan.kept]
     scores = compared.Scores(found.before, found.after)
-    command = source.command("balance", *_words(options, group=group, like_hbal=like_hbal, price=price))
+    command = source.command(
+        "balance", *_words(options, group=group, like_hbal=like_hbal, price=price), *wanted.words()
+    )
     made = planned.document(source, plan_documents.Found(found.plan.moves, scores, kept), command=command)
-    plans.carry_out(ctx, made, save=save, runs=submit, submit=submit, form=form, empty="No move makes it better.")
+    plans.carry_out(ctx, made, asked=asked, empty="No move makes it better.")
 
 
 def _words(options: rules.Options, *, group: str, like_hbal: bool, price: float | None) -> list[str]:

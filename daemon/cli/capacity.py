@@ -45,18 +45,26 @@ def capacity(
     accept_existing: Existing = False,
     form: output.Option = output.Format.TABLE,
 ) -> None:
-    """Show how many instances still fit: in tiers of shrinking size, and of the standard size."""
-    from ...plugins.plugin_utils.planning.allocation import capacity_report as rules  # noqa: PLC0415 - NumPy, for those who need it
+    """Show how many instances still fit: in tiers of shrinking size, and of the standard size.
 
-    cluster = planned.cluster(ctx, text)
+    A limit of the command line stands over that of a node group, and that over the cluster's.
+    """
+    # NumPy is loaded by those who need it only.
+    from ...plugins.plugin_utils.planning.allocation import capacity_report as rules  # noqa: PLC0415
+    from ...plugins.plugin_utils.planning.allocation import configured_limits  # noqa: PLC0415
+
+    seen = planned.source(ctx, text)
     call = rules.Limits(_spec(max_inst_spec), _template(default_template), max_cpu_ratio, max_disk_usage)
-    question = rules.Question(call=call, accepts_existing=accept_existing)
-    found = rules.compute(cluster, question, ctime=time.time())
+    if text is None:
+        question = configured_limits.question(seen.cluster, call=call, accepts_existing=accept_existing)
+    else:
+        question = rules.Question(call=call, accepts_existing=accept_existing)
+    found = rules.compute(seen.model, question, ctime=time.time())
     if form is output.Format.JSON:
         output.as_json(json.dumps(found.document()))
         return
     _show("the whole cluster", found.cluster)
-    names = {one.uuid: one.name for one in cluster.groups}
+    names = {one.uuid: one.name for one in seen.model.groups}
     for uuid, (one, _limits) in found.groups.items():
         _show(f"node group {names[uuid]}", one)
 

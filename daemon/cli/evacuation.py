@@ -34,13 +34,9 @@ def evacuate(
     With --plan, --save or --text nothing is moved. Nodes are not drained by this: `roundsman node drain` keeps new
     instances away.
     """
-    runs = planned.runs(plan=plan, text=text, save=save, submit=submit)
+    asked = planned.asked(plan=plan, text=text, save=save, submit=submit, form=form)
     source = planned.source(ctx, text)
     departure = departures.of_nodes(source.cluster, names, scope=mode, failover=failover)
     words = [*names, *([] if mode is allocator.Scope.ALL else ["--mode", mode.value])]
     command = source.command("evacuate", *words, *(["--failover"] if failover else []))
-    found = planned.found(source, departure.moves, departure.refusals, departure.lost)
-    made = planned.document(source, found, command=command, failover=failover)
-    plans.carry_out(ctx, made, save=save, runs=runs, submit=submit, form=form, empty="Nothing has to move.")
-    if made.kept:
-        raise typer.Exit(1)
+    plans.depart(ctx, source, departure, command=command, failover=failover, asked=asked)

@@ -20,6 +20,7 @@ from . import (
     group,
     incident,
     instance,
+    instance_moves,
     jobs,
     lab,
     locks,
@@ -27,6 +28,7 @@ from . import (
     output,
     queue,
     rapi,
+    regrouping,
     rolling,
     survival,
     tags,
@@ -76,6 +78,9 @@ app.command(epilog="Example: roundsman evacuate node3 node4 --plan")(evacuation.
 app.command(epilog="Example: roundsman capacity --max-inst-spec 32768,1048576,8")(capacity.capacity)
 app.command(epilog="Example: roundsman rolling --text cluster.data")(rolling.rolling)
 app.command(epilog="Example: roundsman n1 --fail node3")(survival.n1)
+group.app.command(epilog="Example: roundsman group drain rack1 --to rack2,rack3 --plan")(regrouping.drain)
+instance_moves.install(instance.app)
+instance.app.command(epilog="Example: roundsman instance change-group instance3 --to rack2")(regrouping.change_group)
 for name, noun in (
     ("group", group.app),
     ("instance", instance.app),

@@ -35,7 +35,8 @@ class Format(Enum):
 
 
 Output = Annotated[
-    Format, typer.Option("--output", "-o", help="Print a table for people, JSON, or Ganeti's commands to a shell.")
+    Format,
+    typer.Option("--output", "-o", help="Print a table for people, JSON, or commands to a shell."),
 ]
 Text = Annotated[
     Path | None,
@@ -81,26 +82,27 @@ def source(ctx: typer.Context, text: Path | None) -> Source:
     return Source(found, as_cluster.of(found), text)
 
 
-def refuse_to_run_a_text(text: Path | None, *, submit: bool) -> None:
-    """Only the running cluster is there to run a plan.
+@dataclass(frozen=True)
+class Asked:
+    """What shall be done with a plan: kept, run, waited for, and how it is shown."""
+
+    save: Path | None
+    runs: bool
+    submit: bool
+    form: Format
+
+
+def asked(*, plan: bool, text: Path | None, save: Path | None, submit: bool, form: Format) -> Asked:
+    """What a command does with its plan; it runs nothing where that is only to be shown or kept.
 
     Raises:
-        BadParameter: a text is given, and shall be submitted.
+        BadParameter: it shall run it, and shall not.
     """
     if text is not None and submit:
         raise typer.BadParameter("--text is no running cluster: give it without --submit")
-
-
-def runs(*, plan: bool, text: Path | None, save: Path | None, submit: bool) -> bool:
-    """Whether a command runs what it plans: not where it is to be shown or kept only.
-
-    Raises:
-        BadParameter: it shall, and shall not.
-    """
-    refuse_to_run_a_text(text, submit=submit)
     if plan and submit:
         raise typer.BadParameter("give --plan, which runs nothing, or --submit")
-    return submit or not (plan or text or save)
+    return Asked(save, submit or not (plan or text or save), submit, form)
 
 
 def document(

@@ -12,10 +12,14 @@ import typer
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import durable_files, plan_documents
+from ...plugins.plugin_utils.planning import moving
+from ...plugins.plugin_utils.planning.models import as_cluster
 from . import client, output, planned, watching, wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from ...plugins.plugin_utils.planning import departures
 
 app = typer.Typer(help="What is going to be done, by rounds or by a plan that was kept.", invoke_without_command=True)
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A plan that a command kept with --save.")]
@@ -40,23 +44,41 @@ def _read(file: Path) -> plan_documents.Document:
         raise errors.InvalidInput(f"{file}: {error}") from error
 
 
+def depart(
+    ctx: typer.Context,
+    source: planned.Source,
+    departure: departures.Departure,
+    *,
+    command: str,
+    failover: bool,
+    asked: planned.Asked,
+) -> None:
+    """Carry out what leaves nodes or a group.
+
+    Raises:
+        Exit: with status 1, something stays.
+    """
+    found = planned.found(source, departure.moves, departure.refusals, departure.lost)
+    made = planned.document(source, found, command=command, failover=failover)
+    carry_out(ctx, made, asked=asked, empty="Nothing has to move.")
+    if made.kept:
+        raise typer.Exit(1)
+
+
 def carry_out(
     ctx: typer.Context,
     found: plan_documents.Document,
     *,
-    save: Path | None,
-    runs: bool,
-    submit: bool,
-    form: planned.Format,
+    asked: planned.Asked,
     empty: str,
 ) -> None:
     """Keep a plan, show it and, if it is to be, run it."""
-    if save is not None:
-        durable_files.replace(save, plan_documents.write(found))
-    if runs and found.moves:
-        run(ctx, found, submit=submit, form=form, empty=empty)
+    if asked.save is not None:
+        durable_files.replace(asked.save, plan_documents.write(found))
+    if asked.runs and found.moves:
+        run(ctx, found, submit=asked.submit, form=asked.form, empty=empty)
     else:
-        tell(found, form=form, empty=empty)
+        tell(found, form=asked.form, empty=empty)
 
 
 def run(
@@ -98,7 +120,7 @@ def _follow(daemon: client.Daemon, number: int, *, quiet: bool) -> None:
 
 
 def tell(found: plan_documents.Document, *, form: planned.Format, empty: str) -> None:
-    """Print a plan in one of three forms; commands are Ganeti's."""
+    """Print a plan in one of three forms; commands are ours, and Ganeti's for a cluster of a text."""
     if form is planned.Format.JSON:
         output.as_json(plan_documents.text(found))
     elif form is planned.Format.COMMANDS:
@@ -128,19 +150,28 @@ def _table(found: plan_documents.Document, *, empty: str) -> None:
 
 
 def _commands(found: plan_documents.Document) -> Iterator[str]:
+    command = _of_ganeti if found.cluster == as_cluster.NAME else _of_ours
     there = list(zip(found.moves, found.jobs, strict=True))
     for number in range(len(found.waves)):
         yield f"# wave {number + 1} of {len(found.waves)}: these may run side by side"
         for move, job in there:
             if move.wave == number:
-                targeted = ":" in move.action.partition(" ")[0] and "r:" not in move.action
-                yield from (shlex.join(_command(opcode, targeted=targeted)) for opcode in job.opcodes)
+                # A pair moves to its second copy; a single one is told where to go.
+                is_pair = move.secondary is not None
+                yield from (shlex.join(command(opcode, is_pair=is_pair)) for opcode in job.opcodes)
     for kept in found.kept:
         yield f"# {kept.instance}: {kept.text}"
 
 
-def _command(opcode: Mapping[str, str], *, targeted: bool) -> list[str]:
+def _of_ganeti(opcode: Mapping[str, str], *, is_pair: bool) -> list[str]:
     kind, instance = opcode["kind"], opcode["instance"]
-    if kind == "replace_disks":
+    if kind == moving.REPLACE:
         return ["gnt-instance", "replace-disks", "-n", opcode["new"], instance]
-    return ["gnt-instance", kind, "-f", *(["-n", opcode["target"]] if targeted else []), instance]
+    return ["gnt-instance", kind, "-f", *([] if is_pair else ["-n", opcode["target"]]), instance]
+
+
+def _of_ours(opcode: Mapping[str, str], *, is_pair: bool) -> list[str]:
+    kind, instance = opcode["kind"], opcode["instance"]
+    if kind == moving.REPLACE:
+        return ["roundsman", "instance", "replace-disks", instance, "--to", opcode["new"]]
+    return ["roundsman", "instance", kind, instance, *([] if is_pair else ["--to", opcode["target"]])]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Mapping
+from typing import TYPE_CHECKING, Collection, Mapping
 
+from ...module_utils.domain import incidents as incident_rules
+from ...module_utils.domain import instance_policy
 from . import work
 
 if TYPE_CHECKING:
@@ -64,6 +66,33 @@ def at_work(
         incident,
         reason=f"waits: the evacuation of {name} (incident {busy.uuid}) has unfinished jobs",
         unblock=f"the end of the jobs of incident {busy.uuid}",
+    )
+
+
+def capacity(
+    cluster: clusters.Cluster, incident: incidents.Incident, *, begun: Collection[str], avoid: Collection[str]
+) -> work.Refusal | None:
+    """An evacuation begins only if `capacity_reserve` instances of the standard size still fit after it; 0 is off.
+
+    `begun` are the nodes (UUIDs) that are left in the same round, `avoid` those that take nothing. What has begun is
+    never held.
+    """
+    settings = cluster.maintenance.settings
+    if not settings.capacity_reserve or incident.repair_status is not incident_rules.RepairStatus.NOTED:
+        return None
+    from .allocation import reserve  # noqa: PLC0415 - NumPy, for those who ask for a reserve
+
+    leaving = {incident.node, *begun}
+    left = reserve.left(cluster, leaving=leaving, avoid=avoid, most=settings.capacity_reserve)
+    if left >= settings.capacity_reserve:
+        return None
+    size = instance_policy.filled(cluster.cluster.ipolicy)["std"]
+    said = f"{size['memory-size']} MiB of memory and {size['disk-size']} MiB of disk"
+    return _refusal(
+        cluster,
+        incident,
+        reason=f"capacity: {left} instances of {said} would fit after it, and {settings.capacity_reserve} shall",
+        unblock=f"room for {settings.capacity_reserve - left} more, or a capacity_reserve of at most {left}",
     )
 
 

@@ -77,7 +77,7 @@ def refusals(asked: Question) -> tuple[work.Refusal, ...]:
         work.Refusal(
             asked.cluster.node_name(uuid),
             f"balancing leaves it out: {why}",
-            "the end of that",
+            f"{asked.cluster.node_name(uuid)} in use again, without an incident or a job",
             incident=None,
             permanent=False,
         )

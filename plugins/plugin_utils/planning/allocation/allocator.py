@@ -79,10 +79,15 @@ class Evacuate:
 
 @dataclass(frozen=True)
 class ChangeGroup:
-    """Another group for instances; without targets (UUIDs) any group that none of them is in."""
+    """Another group for instances; without targets (UUIDs) any group that none of them is in.
+
+    `primary` and `secondary` are nodes (names) that are asked for; they are for one instance.
+    """
 
     instances: tuple[str, ...]
     targets: tuple[str, ...] = ()
+    primary: str = ""
+    secondary: str = ""
 
 
 Request = Union[Allocate, MultiAllocate, AllocateSecondary, Relocate, Evacuate, ChangeGroup]

@@ -57,9 +57,9 @@ class Filling:
             self.openings, newcomer, policies=policies, primaries=here, secondaries=here
         )
 
-    def standard(self, size: Size) -> int:
-        """How many instances of one size still fit."""
-        count, _ = self._fill(size)
+    def standard(self, size: Size, *, most: int | None = None) -> int:
+        """How many instances of one size still fit, counted up to `most`."""
+        count, _ = self._fill(size, most=most)
         return count
 
     def tiered(self, size: Size) -> list[Tier]:
@@ -80,12 +80,12 @@ class Filling:
                 since.clear()
         return found
 
-    def _fill(self, size: Size) -> tuple[int, tuple[Kind, ...]]:
+    def _fill(self, size: Size, *, most: int | None = None) -> tuple[int, tuple[Kind, ...]]:
         """Place instances of one size until none fits: how many, and what then bars places, most of them first."""
         newcomer = replace(self._newcomer, size=size)
         scores = placed_scores.PlacedScores(self.openings, newcomer)
         count = 0
-        while places := self._obstacles.places(size):
+        while count != most and (places := self._obstacles.places(size)):
             place = scores.best(places)
             self.openings.take(newcomer, primary=place.primary, secondary=place.secondary)
             scores.taken(place)

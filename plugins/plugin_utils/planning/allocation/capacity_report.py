@@ -113,6 +113,15 @@ def compute(cluster: model.Model, question: Question, *, ctime: float) -> Report
     return _Search(cluster, question).report(ctime)
 
 
+def standard(cluster: model.Model, question: Question, *, most: int) -> int:
+    """How many instances of the standard size fit in all groups together, counted up to `most`.
+
+    Raises:
+        InvalidInput: as `compute`.
+    """
+    return _Search(cluster, question).standard(most)
+
+
 class _Search:
     """Everything that is found for one question; what two groups ask alike is looked for once."""
 
@@ -129,6 +138,16 @@ class _Search:
             for number, group in enumerate(self._cluster.groups)
         }
         return Report(self._of_cluster(), groups, ctime)
+
+    def standard(self, most: int) -> int:
+        """Like `_of_cluster`, without tiers."""
+        allowed = tuple(number for number, text in enumerate(self._refusals) if not text)
+        if not allowed:
+            return 0
+        policy = self._cluster.policy
+        limits = self._complete(self._question.call.over(self._question.cluster), policy)
+        filling = self._filling(allowed, policy, limits.default_template or model.Template.DRBD)
+        return filling.standard(_size(policy.std), most=most)
 
     def _complete(self, limits: Limits, policy: model.Policy) -> Limits:
         """Limits with what a policy says where nothing is set; the default template is the cluster's."""

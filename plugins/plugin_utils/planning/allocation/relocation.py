@@ -56,8 +56,10 @@ def evacuate(found: model.Model, request: allocator.Evacuate) -> allocator.Resul
 def change_group(found: model.Model, request: allocator.ChangeGroup) -> allocator.Result:
     """Places in other groups: in one of the targets, or in any that none of the instances is in (seed 004).
 
+    What was interrupted on its way to a target, and runs there already, only gets its second copy there.
+
     Raises:
-        NotFound: there is no such instance or group.
+        NotFound: there is no such instance, group or node.
     """
     named = _named(found, request.instances)
     homes = {one.name: one.group for one in found.nodes}
@@ -69,8 +71,11 @@ def change_group(found: model.Model, request: allocator.ChangeGroup) -> allocato
     allowed = set(request.targets) or groups - own
     work = _Work(found, frozenset())
     for one in sorted(named, key=lambda each: (-each.memory, -each.disk)):
+        if one.secondary and homes[one.secondary] != homes[one.primary] and homes[one.primary] in allowed:
+            work.leave_secondary(one)
+            continue
         only = tuple(name for name, group in homes.items() if group in allowed - {homes[one.primary]})
-        work.anywhere(one, only)
+        work.anywhere(one, only, given=(request.primary, request.secondary))
     return work.result()
 
 
@@ -134,21 +139,21 @@ class _Work:
         offline[primary], self._found = was, found
         self._take(one, place)
 
-    def anywhere(self, one: model.Instance, only: tuple[str, ...]) -> None:
-        """Find new nodes among these."""
+    def anywhere(self, one: model.Instance, only: tuple[str, ...], given: tuple[str, str] = ("", "")) -> None:
+        """Find new nodes among these; `given` are the primary and the secondary that it shall have, or ""."""
         if only:
-            self._take(one, self._answer(one, "", only))
+            self._take(one, self._answer(one, given[0], only, secondary=given[1]))
         else:
             self._take(one, allocator.Refusal(one.name, "there is no group that it could go to"))
 
     def _answer(
-        self, one: model.Instance, primary: str, only: tuple[str, ...] | None = None
+        self, one: model.Instance, primary: str, only: tuple[str, ...] | None = None, *, secondary: str = ""
     ) -> plans.Place | allocator.Refusal:
-        """A place with this primary, or any; in its own group, unless it is given the nodes it may have."""
+        """A place with these nodes, or any; in its own group, unless it is given the nodes it may have."""
         if not one.template.can_leave:
             return allocator.Refusal(one.name, ALONE.format(one.template.value, one.primary))
         number, group = self._now.by_instance[one.name], self._group(one) if only is None else ""
-        wanted = allocator.Wanted(replace(one, primary=primary, secondary=""), group=group, only=only)
+        wanted = allocator.Wanted(replace(one, primary=primary, secondary=secondary), group=group, only=only)
         self._now.count(number, state.FREED)
         answer = allocation.place(self._found, self._now, wanted, stays=only is None)
         self._now.count(number, state.TAKEN)

@@ -41,7 +41,7 @@ def of(found: model.Model) -> clusters.Cluster:
 
 
 def _group(one: model.Group) -> clusters.Group:
-    return clusters.Group(one.uuid, one.name, alloc_policy=one.alloc_policy.value, tags=one.tags)
+    return clusters.Group(one.uuid, one.name, alloc_policy=one.alloc_policy.value, tags=one.tags, networks=one.networks)
 
 
 def _node(one: model.Node, *, free: int, memory: int, disk: int) -> clusters.Node:
@@ -70,6 +70,8 @@ def _instance(one: model.Instance) -> clusters.Instance:
         vcpus=one.vcpus,
         admin_state="up" if one.takes_memory else "down",
         tags=one.tags,
+        auto_balance=one.auto_balance,
+        spindle_use=one.spindle_use,
     )
 
 

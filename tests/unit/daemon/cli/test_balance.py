@@ -63,3 +63,73 @@ def test_of_several_groups_one_must_be_named(roundsman: Run, file: Path) -> None
     assert (status, err) == (1, "roundsman: say with --group which one is balanced: group-1, group-2\n")
     assert roundsman("balance", "--text", str(file), "--group", "group-2", "--max-moves", "1")[0] == 0
     assert "there is no node group 'group-3'" in roundsman("balance", "--text", str(file), "-g", "group-3")[2]
+
+
+def moves(roundsman: Run, file: Path, *options: str) -> list[dict[str, str]]:
+    status, out, err = roundsman("balance", "--text", str(file), *options, "-o", "json")
+    assert (status, err) == (0, "")
+    found: list[dict[str, str]] = json.loads(out)["moves"]
+    return found
+
+
+@pytest.mark.parametrize("mode", [[], ["--like-hbal"]])
+def test_only_what_is_allowed_moves_in_both_modes(roundsman: Run, file: Path, mode: list[str]) -> None:
+    free = moves(roundsman, file, *mode)
+    assert any("r:" in one["action"] for one in free)
+    assert {one["action"] for one in moves(roundsman, file, *mode, "--no-disk-moves")} == {"f"}
+    primaries = {one.name: one.primary for one in text_format.read(file.read_text()).instances}
+    for one in moves(roundsman, file, *mode, "--no-instance-moves"):
+        assert one["primary"] == primaries[one["instance"]]
+    first = free[0]["instance"]
+    assert first not in {one["instance"] for one in moves(roundsman, file, *mode, "--exclude-instance", first)}
+    assert {one["instance"] for one in moves(roundsman, file, *mode, "--select-instance", first)} == {first}
+
+
+@pytest.mark.parametrize("mode", [[], ["--like-hbal"]])
+def test_an_evacuation_moves_what_has_an_offline_node_and_nothing_else(
+    roundsman: Run, file: Path, mode: list[str]
+) -> None:
+    assert moves(roundsman, file, *mode, "-E") == []
+    there = {
+        one.name for one in text_format.read(file.read_text()).instances if "node-0003" in {one.primary, one.secondary}
+    }
+    found = moves(roundsman, file, *mode, "-E", "-O", "node-0003")
+    assert {one["instance"] for one in found} == there
+    assert all("node-0003" not in {one["primary"], one["secondary"]} for one in found)
+
+
+@pytest.mark.parametrize("mode", [[], ["--like-hbal"]])
+def test_the_search_ends_early_when_told_what_is_enough(roundsman: Run, file: Path, mode: list[str]) -> None:
+    free = moves(roundsman, file, *mode)
+    assert len(moves(roundsman, file, *mode, "--min-score", "6")) < len(free)
+    if not mode:
+        assert len(moves(roundsman, file, "--min-gain", "0.8")) < len(free)
+
+
+def test_measured_loads_are_read_or_ignored(roundsman: Run, file: Path, tmp_path: Path) -> None:
+    def score(*options: str) -> float:
+        told = json.loads(roundsman("balance", "--text", str(file), "--max-moves", "0", *options, "-o", "json")[1])
+        return float(told["initial_score"])
+
+    loads = tmp_path / "loads"
+    loads.write_text("inst-00001 50 0 0 0\n")
+    ignored = score("--ignore-dynamic-load")
+    assert ignored < score() < score("-U", str(loads))
+    assert score("-U", str(loads), "--ignore-dynamic-load") == ignored
+    loads.write_text("inst-00001 50 0\n")
+    status, _out, err = roundsman("balance", "--text", str(file), "-U", str(loads))
+    assert status == 1
+    assert err.startswith(f"roundsman: {loads}: line 1: ")
+
+
+@pytest.mark.parametrize("option", ["--offline", "--select-instance", "--exclude-instance"])
+def test_a_name_of_nobody_is_refused(roundsman: Run, file: Path, option: str) -> None:
+    status, _out, err = roundsman("balance", "--text", str(file), option, "nobody")
+    assert status == 1
+    assert "'nobody'" in err
+
+
+def test_a_saved_plan_tells_the_command_with_all_its_options(roundsman: Run, file: Path) -> None:
+    given = ["--no-disk-moves", "--exclude-instance", "inst-00002", "--offline", "node-0003", "--min-gain", "0.5"]
+    told = json.loads(roundsman("balance", "--text", str(file), *given, "-o", "json")[1])
+    assert told["command"] == f"roundsman balance {' '.join(given)} --text {file}"

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import text_format
 
 from tests import generated_clusters
+from tests.unit import small_cluster
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,3 +63,31 @@ def test_an_impossible_limit_is_told_in_one_line(roundsman: Run, file: Path, wor
     assert (status, out) == (1, "")
     assert err.startswith(f"roundsman: {told}")
     assert len(err.splitlines()) == 1
+
+
+def test_the_limits_of_a_running_cluster_are_the_calls_then_the_groups_then_its_own(
+    roundsman: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = small_cluster.make()
+    nodes = {uuid: dataclasses.replace(one, mtotal=65536, dtotal=200_000) for uuid, one in made.nodes.items()}
+    own = dataclasses.replace(made.cluster, max_inst_spec=(4096, 10240, 2), max_cpu_ratio=2.0)
+    limited = dataclasses.replace(made.nodegroups["g1"], max_inst_spec=(2048, 10240, 2), default_template="plain")
+    groups = {**made.nodegroups, "g1": limited}
+    cluster = dataclasses.replace(made, nodes=nodes, cluster=own, nodegroups=groups)
+    where = tree.Tree(tmp_path).config
+    where.parent.mkdir(parents=True)
+    store.write(where, cluster)
+    monkeypatch.setenv("ROUNDSMAN_ROOT", str(tmp_path))
+    told = json.loads(roundsman("capacity", "-o", "json")[1])
+    assert told["tiered"] == told["cluster"]
+    assert told["cluster"][0][:3] == [2048, 10240, 2]
+    first, second = told["node_groups"]["g1"], told["node_groups"]["g2"]
+    assert (first["max_inst_spec"], first["default_template"], first["max_cpu_ratio"]) == (
+        [2048, 10240, 2],
+        "plain",
+        2.0,
+    )
+    assert (second["max_inst_spec"], second["default_template"]) == ([4096, 10240, 2], "drbd")
+    called = json.loads(roundsman("capacity", "--max-inst-spec", "1024,1024,1", "-o", "json")[1])
+    assert called["node_groups"]["g1"]["max_inst_spec"] == [1024, 1024, 1]
+    assert called["node_groups"]["g1"]["tspecs"][0][:3] == [1024, 1024, 1]

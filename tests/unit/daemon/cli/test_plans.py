@@ -168,6 +168,25 @@ def test_a_balance_is_only_run_when_it_is_submitted(roundsman: Run, running: sta
     assert [move.instance for move in document.moves] == [move["instance"] for move in told["moves"]] != []
 
 
+def test_commands_for_the_running_cluster_are_ours(roundsman: Run, running: stand_in.StandIn, tmp_path: Path) -> None:
+    shared = "instance3 rbd 2048 10240 node2\n"
+    store.write(tree.Tree(tmp_path / "root").config, tables.read(TABLE + shared))
+    out = roundsman("evacuate", "node2", "--plan", "-o", "commands")[1].splitlines()
+    assert out[1:3] == ["roundsman instance migrate instance1", "roundsman instance replace-disks instance1 --to node3"]
+    assert "roundsman instance migrate instance3 --to node3" in out
+    for line in [line for line in out if not line.startswith("#")]:
+        running.put("PUT", f"/2/instances/{line.split()[3]}/migrate", 8)
+        running.put("POST", f"/2/instances/{line.split()[3]}/replace-disks", 9)
+        assert roundsman(*line.split()[1:])[0] == 0
+    assert ("/2/instances/instance1/replace-disks", {"mode": "replace_new_secondary", "remote_node": "node3"}) in (
+        running.asked("POST")
+    )
+    assert running.asked("PUT") == [
+        ("/2/instances/instance1/migrate", {}),
+        ("/2/instances/instance3/migrate", {"target_node": "node3"}),
+    ]
+
+
 @pytest.mark.parametrize("command", [["balance"], ["evacuate", "node-0001"]])
 def test_a_text_is_not_run(roundsman: Run, file: Path, command: list[str]) -> None:
     status, _, err = roundsman(*command, "--text", str(file), "--submit")

@@ -117,6 +117,7 @@ def _settings(row: list[str]) -> clusters.Settings:
         "storm_fraction": float,
         "storm_minimum": int,
         "moves_per_node": int,
+        "capacity_reserve": int,
         "power_off_evacuated": bool,
     }
     values = {name: kinds.get(name, str)(value) for name, value in pairs.items()}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import guards
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import guards, work
 
 from . import tables
 
@@ -97,3 +97,47 @@ def test_a_node_that_left_the_cluster_asks_for_nothing() -> None:
     nodes = {uuid: one for uuid, one in cluster.nodes.items() if uuid != "u-node3"}
     left = dataclasses.replace(cluster, nodes=nodes)
     assert guards.storm(left, left.maintenance.incidents[0]) is None
+
+
+FIVE = "".join(f"node{k} 8192 3100\n" for k in range(1, 6))
+"""Three copies of the standard size (1024 MiB of disk) fit on each node."""
+ONE = "incident a1 node1 evacuate noted 100\ninstance1 drbd 128 1024 node1 node2\n"
+
+
+def _reserve(table: str, count: int, begun: tuple[str, ...] = ()) -> work.Refusal | None:
+    cluster = tables.read(f"{table}settings capacity_reserve={count}\n")
+    nodes = frozenset(tables.u(name) for name in begun)
+    return guards.capacity(cluster, cluster.maintenance.incidents[0], begun=nodes, avoid=nodes)
+
+
+def test_an_evacuation_waits_where_too_few_instances_would_fit_after_it() -> None:
+    assert _reserve(FIVE + ONE, 5) is None
+    refusal = _reserve(FIVE + ONE, 6)
+    assert refusal is not None
+    assert refusal.reason == (
+        "capacity: 5 instances of 128 MiB of memory and 1024 MiB of disk would fit after it, and 6 shall"
+    )
+    assert refusal.unblock == "room for 1 more, or a capacity_reserve of at most 5"
+    assert (refusal.subject, refusal.incident, refusal.permanent) == ("node1", "a1", False)
+
+
+def test_what_has_begun_is_not_held_for_capacity_but_counts_for_the_next() -> None:
+    assert _reserve(FIVE + ONE.replace("noted", "pending"), 6) is None
+    assert _reserve(FIVE + ONE, 3, begun=("node5",)) is None
+    assert _reserve(FIVE + ONE, 4, begun=("node5",)) is not None
+
+
+def test_without_a_reserve_no_capacity_is_counted() -> None:
+    cluster = tables.read(FIVE + ONE)
+    unknown = dataclasses.replace(cluster.instances["u-instance1"], disk_template="tape")
+    unread = dataclasses.replace(cluster, instances={unknown.uuid: unknown})
+    assert guards.capacity(unread, unread.maintenance.incidents[0], begun=(), avoid=()) is None
+
+
+def test_capacity_is_counted_under_the_limits_that_are_set() -> None:
+    cluster = tables.read(f"{FIVE}{ONE}settings capacity_reserve=5\n")
+    own = dataclasses.replace(cluster.cluster, max_disk_usage=0.9)
+    limited = dataclasses.replace(cluster, cluster=own)
+    incident = cluster.maintenance.incidents[0]
+    assert guards.capacity(cluster, incident, begun=(), avoid=()) is None
+    assert guards.capacity(limited, incident, begun=(), avoid=()) is not None

@@ -333,3 +333,14 @@ def test_planning_again_and_in_another_order_of_the_document_gives_the_equal_pla
         instances=dict(reversed(list(cluster.instances.items()))),
     )
     assert rounds.plan(cluster, at_work={}) == rounds.plan(cluster, at_work={}) == rounds.plan(turned, at_work={})
+
+
+def test_evacuations_of_a_round_leave_the_reserve_of_capacity_together() -> None:
+    nodes = "".join(f"node{k} 8192 3100\n" for k in range(1, 8))
+    table = nodes + EVACUATE + "incident a2 node2 evacuate noted 200\nsettings storm_minimum=9 capacity_reserve={}\n"
+    assert _plan(table.format(7)).refusals == ()
+    held = _plan(table.format(8))
+    assert [job.incident for job in held.jobs if job.key.startswith("drain:")] == []
+    assert [one.subject for one in held.refusals] == ["node1", "node2"]
+    alone = _plan(nodes + EVACUATE + "settings capacity_reserve=9\n")
+    assert (alone.refusals, bool(alone.jobs)) == ((), True)

@@ -1,0 +1,54 @@
+"""`roundsman instance migrate`, `failover` and `replace-disks`: one instance moves, or its second copy does."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from . import client, completion, jobs
+
+Name = Annotated[
+    str, typer.Argument(metavar="INSTANCE", help="The instance's name.", autocompletion=completion.instances)
+]
+To = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        metavar="NODE",
+        help="The node to go to; without it the planner chooses.",
+        autocompletion=completion.nodes,
+    ),
+]
+Submit = Annotated[bool, typer.Option("--submit", help="Print the job's number and do not wait for its end.")]
+
+
+def install(app: typer.Typer) -> None:
+    """Give the instances their moves."""
+    app.command(epilog="Example: roundsman instance migrate instance3")(migrate)
+    app.command(epilog="Example: roundsman instance failover instance3")(failover)
+    app.command("replace-disks", epilog="Example: roundsman instance replace-disks instance3 --to node4")(replace_disks)
+
+
+def migrate(ctx: typer.Context, name: Name, *, to: To = "", submit: Submit = False) -> None:
+    """Move an instance to its second copy, or on shared storage to another node, while it runs."""
+    _move(ctx, name, "migrate", to=to, submit=submit)
+
+
+def failover(ctx: typer.Context, name: Name, *, to: To = "", submit: Submit = False) -> None:
+    """Stop an instance and start it on its second copy, or on shared storage on another node."""
+    _move(ctx, name, "failover", to=to, submit=submit)
+
+
+def replace_disks(ctx: typer.Context, name: Name, *, to: To = "", submit: Submit = False) -> None:
+    """Give an instance a new second copy."""
+    body = {"mode": "replace_new_secondary", **({"remote_node": to} if to else {})}
+    with client.of(ctx) as daemon:
+        job = daemon.send("POST", "2", "instances", name, "replace-disks", body=body)
+        jobs.submitted(daemon, job, submit=submit)
+
+
+def _move(ctx: typer.Context, name: str, kind: str, *, to: str, submit: bool) -> None:
+    with client.of(ctx) as daemon:
+        job = daemon.put("2", "instances", name, kind, body={"target_node": to} if to else {})
+        jobs.submitted(daemon, job, submit=submit)
