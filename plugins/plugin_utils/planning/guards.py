@@ -80,7 +80,7 @@ def capacity(
     settings = cluster.maintenance.settings
     if not settings.capacity_reserve or incident.repair_status is not incident_rules.RepairStatus.NOTED:
         return None
-    from .allocation import reserve  # noqa: PLC0415 - NumPy, for those who ask for a reserve
+    from . import reserve  # noqa: PLC0415 - NumPy, for those who ask for a reserve
 
     leaving = {incident.node, *begun}
     left = reserve.left(cluster, leaving=leaving, avoid=avoid, most=settings.capacity_reserve)

@@ -79,7 +79,7 @@ class Room:
 
     Building costs O(nodes log nodes + instances). A move costs O(1), amortised; choosing a target looks once
     at each node of a group. Room taken by one evacuation is gone for the next, for as long as both use the
-    same value.
+    same value. `places` says of the instances (UUID) that moved which primary and secondaries they have now.
     """
 
     def __init__(self, cluster: clusters.Cluster) -> None:
@@ -100,7 +100,7 @@ class Room:
             for rank, node in enumerate(frame.nodes)
         }
         self._migration = dict(zip(self.nodes, tags.migration(frame), strict=True))
-        self._places: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self.places: dict[str, tuple[str, tuple[str, ...]]] = {}
         self._held: dict[str, list[clusters.Instance]] = {}
         for instance in cluster.instances.values():
             self._put(instance)
@@ -127,7 +127,7 @@ class Room:
         from .prospects import Prospects  # noqa: PLC0415 - NumPy, for those who choose targets
 
         made = Prospects(self._cluster)
-        for uuid, (primary, secondaries) in self._places.items():
+        for uuid, (primary, secondaries) in self.places.items():
             made.move(self._cluster.instances[uuid], primary=primary, secondaries=secondaries)
         return made
 
@@ -160,7 +160,7 @@ class Room:
             self.nodes[uuid].instances += 1
         self._reserve(instance.primary_node, instance.secondary_nodes, memory=-memory)
         self._reserve(primary, secondaries, memory=memory)
-        self._places[instance.uuid] = (primary, secondaries)
+        self.places[instance.uuid] = (primary, secondaries)
         if "prospects" in self.__dict__:
             self.prospects.move(instance, primary=primary, secondaries=secondaries)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..models import configured
-from . import capacity_report, configured_limits, relocation
+from . import evacuation
+from .allocation import capacity_report, configured_limits
+from .models import configured
+from .room import Room
+from .waves import Waves
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from ....module_utils.domain import cluster as clusters
+    from ...module_utils.domain import cluster as clusters
 
 
 def left(cluster: clusters.Cluster, *, leaving: Collection[str], avoid: Collection[str], most: int) -> int:
@@ -21,18 +24,22 @@ def left(cluster: clusters.Cluster, *, leaving: Collection[str], avoid: Collecti
     stays where it is.
     """
     closed = _drained(cluster, {*leaving, *avoid})
-    names = [cluster.nodes[uuid].name for uuid in leaving]
-    vacated = relocation.vacate(configured.model_of(closed), names)
-    nodes = {one.name: uuid for uuid, one in cluster.nodes.items()}
-    placed = {one.instance: [nodes[name] for name in one.nodes] for one in vacated.placements}
+    places = _places(closed, leaving)
     instances = {
-        uuid: replace(one, primary_node=placed[one.name][0], secondary_nodes=tuple(placed[one.name][1:]))
-        if one.name in placed
-        else one
+        uuid: replace(one, primary_node=places[uuid][0], secondary_nodes=places[uuid][1]) if uuid in places else one
         for uuid, one in closed.instances.items()
     }
     emptied = configured.model_of(replace(closed, instances=instances))
     return capacity_report.standard(emptied, configured_limits.question(cluster), most=most)
+
+
+def _places(cluster: clusters.Cluster, leaving: Collection[str]) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Where the instances that leave end, by UUID."""
+    room, waves = Room(cluster), Waves(limit=1)
+    for uuid in sorted(leaving):
+        taken = dict.fromkeys(room.places, "another evacuation")
+        evacuation.plan(cluster, uuid, failover=False, avoid=(), taken=taken, room=room, waves=waves)
+    return room.places
 
 
 def _drained(cluster: clusters.Cluster, closed: Collection[str]) -> clusters.Cluster:
