@@ -13,6 +13,7 @@ from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import errors
 from . import departures, moving, rounds, ways, work
 from .allocation import allocator, relocation
+from .room import Room, memory_in_use
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -102,6 +103,7 @@ class _Plan:
             one.name: dataclasses.replace(one, offline=one.offline or one.name in closed) for one in found.nodes
         }
         self._found = found
+        self._room = Room(cluster)
 
     def made(
         self,
@@ -148,12 +150,21 @@ class _Plan:
         return self._stranded(one)
 
     def _stranded(self, one: clusters.Instance) -> work.Refusal | None:
-        """What has lost its primary starts on its copy first; that it can is not looked at by a change of group."""
+        """What has lost its primary starts on its copy first, if that has the memory; a change of group takes it so."""
         name = self._cluster.node_name(one.primary_node)
         if one.disk_template != "drbd":
             return None
-        reason = f"its primary {name} is not reachable: fail it over first"
-        return work.Refusal(one.name, reason, f"`roundsman evacuate {name}` before", incident=None, permanent=False)
+        copies = [self._cluster.nodes[uuid] for uuid in one.secondary_nodes if uuid in self._cluster.nodes]
+        if not copies or not clusters.reachable(self._cluster, copies[0]):
+            reason = "neither of its nodes is reachable" if copies else f"its primary {name} is not reachable"
+            return work.Refusal(one.name, reason, f"{name} reachable again", incident=None, permanent=False)
+        copy, memory = self._room.nodes[copies[0].uuid], memory_in_use(one)
+        if copy.holds(memory=memory, disk=0):
+            copy.memory -= memory
+            return None
+        reason = f"it would start on {copy.name} first, which has {copy.memory} MiB free and not {memory}"
+        cure = f"{memory - copy.memory} MiB more memory on {copy.name}, or {name} reachable again"
+        return work.Refusal(one.name, reason, cure, incident=None, permanent=False)
 
     def _refusal(self, one: allocator.Refusal, targets: Sequence[str]) -> work.Refusal:
         names = {self._cluster.nodegroups[uuid].name for uuid in targets}

@@ -128,9 +128,34 @@ def test_a_node_that_takes_nothing_is_left_by_copying_from_it() -> None:
     assert [step.partition(":")[0] for step in move.action.split()] == ["r", "f", "r"]
 
 
-def test_what_has_lost_its_primary_is_to_be_failed_over_first() -> None:
+def test_what_has_lost_its_primary_starts_on_its_copy_first() -> None:
     cluster = tables.read(NODES.replace("node1 16384 100000", "node1 16384 100000 offline") + PAIR)
-    assert _why(_drain(cluster)) == "its primary node1 is not reachable: fail it over first"
+    (move,) = _drain(cluster, "b").moves
+    first, second = _ends(cluster, _drain(cluster, "b"))["instance1"]
+    (job,) = moving.jobs_of(cluster, [move])
+    assert steps.text(job) == [
+        "failover instance1 node1 node2",
+        f"replace_disks instance1 node1 {first}",
+        f"migrate instance1 node2 {first}",
+        f"replace_disks instance1 node2 {second}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("node2", "told"),
+    [
+        ("node2 1500 100000", "it would start on node2 first, which has 476 MiB free and not 1024"),
+        ("node2 16384 100000 offline", "neither of its nodes is reachable"),
+    ],
+)
+def test_what_has_lost_its_primary_and_cannot_start_on_its_copy_stays(node2: str, told: str) -> None:
+    nodes = NODES.replace("node1 16384 100000", "node1 16384 100000 offline").replace("node2 16384 100000", node2)
+    other = "instance2 drbd 1024 1024 node1 node2\n" if "1500" in node2 else ""
+    plan = _drain(tables.read(nodes + other + PAIR), "b")
+    # Of two that would start there one has the memory, and it is gone for the other.
+    (refusal,) = plan.refusals
+    assert refusal.reason == told
+    assert len(plan.moves) == (1 if other else 0)
 
 
 def test_what_can_never_be_migrated_is_moved_by_failover_only() -> None:
