@@ -22,13 +22,17 @@ PATIENCE = 300.0
 
 
 class Balancer:
-    """Keeps the answer to the last question; the same question is not searched twice."""
+    """Keeps the answer to the last question; the same question is not searched twice.
+
+    `withdrawn` are jobs that rounds themselves have canceled: that is no failure.
+    """
 
     def __init__(self, queue: Queue, *, clock: Callable[[], float]) -> None:
         self._queue = queue
         self._clock = clock
         self._asked: rebalancing.Question | None = None
         self._answer = rebalancing.Answer()
+        self.withdrawn: set[int] = set()
 
     def completed(
         self, cluster: clusters.Cluster, plan: rounds.RoundPlan
@@ -58,7 +62,7 @@ class Balancer:
     def _failed(self, cluster: clusters.Cluster) -> work.Refusal | None:
         """While a balancing that failed is not long ago nothing is balanced."""
         known = (self._queue.jobs[one] for one in cluster.maintenance.jobs if one in self._queue.jobs)
-        failed = [job for job in known if has_failed(job)]
+        failed = [job for job in known if has_failed(job) and job.id not in self.withdrawn]
         last = max(failed, key=lambda job: job.ended, default=None)
         seconds = cluster.maintenance.settings.round_interval or PATIENCE
         if last is None or self._clock() - last.ended >= seconds:

@@ -163,17 +163,19 @@ class Rounds:
     async def _cancel_orphans(self) -> None:
         """Jobs of the round whose incident is not at work any more: what has not started never starts.
 
-        Nor does balancing, once it is turned off or a node is to be evacuated.
+        Nor does balancing, once it is turned off or a further node is to be evacuated.
         """
         cluster = self._configuration.current
         opened = [one for one in cluster.maintenance.incidents if one.is_open]
         wanted = {job for one in opened for job in one.jobs}
-        if cluster.maintenance.settings.balance and not any(one.evacuates for one in opened):
+        waiting = any(one.evacuates and one.repair_status is incidents.RepairStatus.NOTED for one in opened)
+        if cluster.maintenance.settings.balance and not waiting:
             known = [job for job in cluster.maintenance.jobs if job in self._queue.jobs]
             wanted |= {job for job in known if not planned.has_incident(self._queue.jobs[job])}
         for job in self._queue.unfinished(cluster.maintenance.jobs):
             # While one was canceled, others may have ended.
             if job not in wanted and self._queue.unfinished([job]) and not self._queue.jobs[job].canceling:
+                self._balancer.withdrawn.add(job)
                 await self._queue.cancel(job, kill=False)
 
     async def _submit(self, cluster: clusters.Cluster, plan: rounds.RoundPlan) -> None:

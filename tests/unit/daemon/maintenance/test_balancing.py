@@ -5,7 +5,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.daemon.jobs import planned, values
 from ansible_collections.roundsman.cluster.daemon.maintenance import views
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import rebalancing
@@ -146,6 +146,24 @@ def test_unstarted_balancing_is_given_up_when_a_node_is_to_be_evacuated(
         await running.rounds.step()
         left = [job.status for job in running.queue.jobs.values()]
         assert left.count(values.Status.CANCELED) == len(left) - 1
+        assert "did not succeed" not in str(running.rounds.preview().refusals)
+
+    asyncio.run(scenario())
+
+
+def test_balancing_of_a_round_with_an_evacuation_is_not_given_up_for_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        one = made(tmp_path, balance=True)
+        running, _ = twins.assemble(one, monkeypatch, limit=1, outcomes={"migrate": "held"})
+        twins.report(one, running, "node4", EVACUATE)
+        while not running.queue.jobs:
+            assert await running.rounds.step()
+        balancing = [job for job in running.queue.jobs.values() if not planned.has_incident(job)]
+        await running.rounds.step()
+        assert balancing
+        assert all(running.queue.jobs[job.id].status is not values.Status.CANCELED for job in balancing)
 
     asyncio.run(scenario())
 
