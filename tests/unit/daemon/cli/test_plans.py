@@ -144,6 +144,12 @@ def test_what_cannot_leave_is_told_with_its_reason_and_is_status_1(
     assert [move.instance for move in _asked(running)[0].moves] == ["instance1", "instance2"]
 
 
+def test_where_nothing_has_to_move_nothing_is_run(roundsman: Run, running: stand_in.StandIn) -> None:
+    status, out, _ = roundsman("evacuate", "node3")
+    assert (status, out.splitlines()[0]) == (0, "Nothing has to move.")
+    assert _asked(running) == []
+
+
 def test_a_job_that_fails_is_told_and_is_status_1(roundsman: Run, running: stand_in.StandIn) -> None:
     failed = canned.job(9, "migrate", MOVE, status=values.Status.ERROR, text="it did not start")
     running.put("GET", "/2/jobs/9/wait", failed)
