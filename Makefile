@@ -52,6 +52,7 @@ bench: setup ## what power, an opcode, a round, the queue and planning cost, in 
 	PYTHONPATH=. $(BIN)/python tests/bench/job_queue.py
 	PYTHONPATH=. $(BIN)/python tests/bench/planner.py
 	PYTHONPATH=. $(BIN)/python tests/bench/balancing.py
+	PYTHONPATH=. $(BIN)/python tests/bench/growth.py
 
 crashtest: setup ## minutes: a lab at work, killed a hundred times, and its disk filled (SEED=… KILLS=…)
 	PYTHONPATH=. $(BIN)/python tests/crash/run.py --seed $(or $(SEED),20261121) --kills $(or $(KILLS),100)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -80,11 +81,12 @@ def balance(
     name = _group(source.model, group)
     options = balancing.Options(max_moves=max_moves, seed=seed, price=balancing.PRICE if price is None else price)
     options = wanted.options(options)
+    options = replace(options, allowed=replace(options.allowed, kept=options.allowed.kept | source.fixed))
     searched = state.of(wanted.cluster(source.model))
     if like_hbal:
         found = balancing.like_hbal(searched, group=name, options=options)
     else:
-        found = balancing.balance(searched, group=name, options=options, told=_progress)
+        found = balancing.balance(searched, group=name, without=source.troubled, options=options, told=_progress)
     kept = [plan_documents.Kept(instance, why) for instance, why in found.plan.kept]
     scores = compared.Scores(found.before, found.after)
     command = source.command(

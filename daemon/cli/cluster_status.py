@@ -49,10 +49,7 @@ def status(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> 
 
 
 def plan(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> None:
-    """Show what a round would do now, in which order, and what is refused; nothing is changed.
-
-    Below it are the plans that were kept.
-    """
+    """Show what a round would do now, in which order, and what is refused; nothing is changed."""
     if ctx.invoked_subcommand is not None:
         return
     with client.of(ctx) as daemon:

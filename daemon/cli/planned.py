@@ -14,7 +14,7 @@ import typer
 from ...plugins.module_utils.domain import errors, tree
 from ...plugins.plugin_utils import plan_documents
 from ...plugins.plugin_utils.config import store
-from ...plugins.plugin_utils.planning import moving
+from ...plugins.plugin_utils.planning import moving, rounds
 from ...plugins.plugin_utils.planning.models import as_cluster, configured, text_format
 from . import client
 
@@ -63,6 +63,17 @@ class Source:
     model: model.Model
     cluster: clusters.Cluster
     text: Path | None
+
+    @property
+    def troubled(self) -> frozenset[str]:
+        """The nodes (names) that an incident is about: nothing is moved there."""
+        return frozenset(self.cluster.node_name(uuid) for uuid in rounds.no_targets(self.cluster))
+
+    @property
+    def fixed(self) -> frozenset[str]:
+        """The instances (names) that run and can never be migrated: only who asks for a failover moves them."""
+        found = self.cluster.instances.values()
+        return frozenset(one.name for one in found if one.is_up and one.hvparams.get("migratable") == "no")
 
     def command(self, *words: str) -> str:
         """The command that makes the same plan again."""

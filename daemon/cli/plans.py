@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from ...plugins.plugin_utils.planning import departures
 
-app = typer.Typer(help="What is going to be done, by rounds or by a plan that was kept.", invoke_without_command=True)
+HELP = "Show what a round would do now, in which order, and what is refused; below it are plans that were kept."
+app = typer.Typer(help=HELP, invoke_without_command=True)
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A plan that a command kept with --save.")]
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from ...plugins.module_utils.domain import errors
+from ...plugins.plugin_utils.opcodes import registry
 from ...plugins.plugin_utils.planning import rebalancing, rounds, work
 from ..jobs import planned, values
 
@@ -38,7 +40,7 @@ class Balancer:
         self, cluster: clusters.Cluster, plan: rounds.RoundPlan
     ) -> tuple[rounds.RoundPlan, rebalancing.Question | None]:
         """The plan with its balancing step, as far as that is known, and the question if it is not."""
-        asked = rounds.to_balance(cluster, plan, busy=self._busy() if cluster.maintenance.settings.balance else ())
+        asked = rounds.to_balance(cluster, plan, busy=self._busy(cluster))
         if asked is None:
             return plan, None
         failed = self._failed(cluster)
@@ -53,11 +55,12 @@ class Balancer:
         self._answer = await asyncio.to_thread(rebalancing.answer, asked)
         self._asked = asked
 
-    def _busy(self) -> set[str]:
-        """The objects (UUIDs) of all jobs that have not ended."""
+    def _busy(self, cluster: clusters.Cluster) -> set[str]:
+        """The objects (UUIDs) that all jobs which have not ended lock, or will."""
+        if not cluster.maintenance.settings.balance:
+            return set()
         jobs = (job for job in self._queue.jobs.values() if not job.is_final)
-        given = (value for job in jobs for opcode in job.opcodes for value in opcode.params.values())
-        return {value for value in given if isinstance(value, str)}
+        return {uuid for job in jobs for opcode in job.opcodes for uuid in _locked(cluster, opcode)}
 
     def _failed(self, cluster: clusters.Cluster) -> work.Refusal | None:
         """While a balancing that failed is not long ago nothing is balanced."""
@@ -74,6 +77,14 @@ class Balancer:
             incident=None,
             permanent=False,
         )
+
+
+def _locked(cluster: clusters.Cluster, opcode: values.Opcode) -> set[str]:
+    try:
+        wants = registry.make(opcode.kind, opcode.params).wants(cluster)
+    except errors.RoundsmanError:
+        return set()  # It is about something that is gone: it will fail.
+    return {lock.partition("/")[2] for lock in wants}
 
 
 def has_failed(job: values.Job) -> bool:

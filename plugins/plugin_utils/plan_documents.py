@@ -216,4 +216,5 @@ def run(
     """
     if digests.of(cluster) != digest:
         raise errors.Refused(f"the cluster has changed since this plan was made: make it again with `{command}`")
+    moving.refuse_misplaced(cluster, moves)
     return moving.jobs_of(cluster, moves, failover=failover, reason=f"{command}: moving {{}}")

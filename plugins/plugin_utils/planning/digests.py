@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...module_utils.domain import cluster as clusters
@@ -31,7 +32,7 @@ def of(cluster: clusters.Cluster) -> str:
         "no_targets": sorted(rounds.no_targets(cluster)),
         "moves_per_node": cluster.maintenance.settings.moves_per_node,
     }
-    text = json.dumps(told, sort_keys=True, separators=(",", ":"), default=str)
+    text = json.dumps(told, sort_keys=True, separators=(",", ":"), default=_plain)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
@@ -40,4 +41,11 @@ def _each(found: Iterable[clusters.Object]) -> list[dict[str, Any]]:
 
 
 def _facts(one: clusters.Object) -> dict[str, Any]:
-    return {name: value for name, value in dataclasses.asdict(one).items() if name not in BOOKKEEPING}
+    return {name: value for name, value in vars(one).items() if name not in BOOKKEEPING}
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no word for: the values inside the objects."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return vars(value)
+    return dict(value) if isinstance(value, Mapping) else str(value)

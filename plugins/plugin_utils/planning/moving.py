@@ -135,6 +135,24 @@ def ends(cluster: clusters.Cluster, moves: Iterable[Moved]) -> tuple[tuple[str, 
     return tuple(found)
 
 
+def refuse_misplaced(cluster: clusters.Cluster, moves: Sequence[Moved]) -> None:
+    """No planner puts an instance into two groups, or onto a node that takes none; whoever writes a plan may.
+
+    Raises:
+        InvalidInput: a move does; or NotFound, as with `jobs_of`.
+    """
+    there = {one.name: one for one in cluster.nodes.values()}
+    instances = {one.name: one for one in cluster.instances.values()}
+    last = dict(zip((move.instance for move in moves), ends(cluster, moves), strict=True))
+    for name, names in last.items():
+        entered = [there[one] for one in names if there[one].uuid not in instances[name].nodes]
+        if entered and len({there[one].group for one in names}) > 1:
+            raise errors.InvalidInput(f"{name} would end in two groups, on {' and '.join(names)}")
+        for node in entered:
+            if node.drained or not node.vm_capable or not clusters.reachable(cluster, node):
+                raise errors.InvalidInput(f"{name} would end on {node.name}, which takes no instances")
+
+
 class _Maker:
     """Makes opcodes of moves, each from where the moves before it have left its instance."""
 

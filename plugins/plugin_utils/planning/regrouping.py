@@ -13,7 +13,8 @@ from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import errors
 from . import departures, moving, rounds, ways, work
 from .allocation import allocator, relocation
-from .room import Room, memory_in_use
+from .holdings import memory_in_use
+from .room import Room
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

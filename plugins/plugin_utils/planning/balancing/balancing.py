@@ -23,18 +23,20 @@ PRICE = 0.0025
 HALVINGS = 5
 PAIRS = 0.5
 MOST_PAIRS = 300
+MENDS = 3
 
 
 @dataclass(frozen=True)
 class Options:
     """How to search.
 
-    price: what a GiB costs, as score times nodes, since the gain of a move falls with the number of nodes too.
-    pairs: how many are tried at each price for each movable instance, and `most_pairs` in all; with the same `seed` the
-    same are. halvings: how often the price is halved until it is the one asked for. max_moves: so many instances at the
-    most are moved, those of the first ones of the plan; None is no limit. enough: the search ends once it has moved so
-    many. min_gain: what a step must gain (of hbal's, once the score is 0.1 or less); min_score: the search ends at so
-    much above the bound below which no score gets.
+    price: what a GiB costs, as score times nodes, since the gain of a move falls with the number of nodes too;
+    halvings: how often the price is halved until it is that.
+    pairs: how many are tried at each price for each movable instance, `most_pairs` in all, by the chance of `seed`.
+    max_moves: so many instances at the most are moved, those of the first ones of the plan; None is no limit.
+    enough: the search ends once it has moved so many; mends: how often it looks again for what the plan had to keep.
+    min_gain: what a step must gain (of hbal's, once the score is 0.1 or less).
+    min_score: the search ends so near to the bound below which no score gets.
     """
 
     price: float = PRICE
@@ -44,6 +46,7 @@ class Options:
     seed: int = 1
     max_moves: int | None = None
     enough: int | None = None
+    mends: int = MENDS
     min_gain: float | None = None
     min_score: float = 1e-9
     allowed: candidates.Allowed = candidates.ANY
@@ -86,10 +89,29 @@ def balance(
         work.descend()
         pairs = work.pairs(tries)
         told(f"at {price:g} a GiB: score {work.score:.5f}, {len(work.moved)} instances moved, {pairs} pairs")
-    wanted = work.moved
-    work.reset()
-    plan = plans.ordered(state, wanted, most=options.max_moves)
+    plan = _ordered(state, work, options)
     return Balance(before, scoring.components(state, where), plan)
+
+
+def _ordered(state: states.State, work: search.Search, options: Options) -> plans.Plan:
+    """The plan of what a search found; for what is possible at no time there is another look from where that leads."""
+    order = plans.Order(state)
+    order.add(work.back())
+    plan = order.run(options.max_moves)
+    for _ in range(options.mends):
+        if not plan.kept or len(plan.moves) == options.max_moves:
+            break
+        allowed = replace(options.allowed, kept=options.allowed.kept | {move.instance for move in plan.moves})
+        again = search.Search(state, work.where, allowed=allowed, ends=work.ends)
+        again.price, before = work.price, again.score
+        again.descend()
+        order.add(again.back())
+        mended = order.run(options.max_moves)
+        if scoring.score(state, work.where) > before:
+            again.back()
+            break
+        plan = mended
+    return plan
 
 
 def like_hbal(state: states.State, *, group: str | None = None, options: Options = Options()) -> Balance:

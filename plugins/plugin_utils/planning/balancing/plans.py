@@ -100,13 +100,14 @@ def ordered(state: State, wanted: Mapping[int, Place], *, most: int | None = Non
     `most`. One that is possible at no time stays where it is, and says why. With M moves it costs O(M log M) and, where
     moves wait for room, as many tries more as moves end at their nodes.
     """
-    changes = [_change(state, instance, path(state, instance, place)) for instance, place in wanted.items()]
-    return _Order(state, [change for change in changes if change.places]).run(most)
+    order = Order(state)
+    order.add(wanted)
+    return order.run(most)
 
 
 def followed(state: State, steps: Iterable[tuple[int, Place]]) -> Plan:
     """The plan of moves whose order is given, each possible after those before it; the state is moved along."""
-    order = _Order(state, ())
+    order = Order(state)
     for instance, place in steps:
         held = state.instances
         here = (int(held.primary[instance]), int(held.secondary[instance]))
@@ -203,21 +204,26 @@ def _change(state: State, instance: int, places: list[Place]) -> _Change:
     return _Change(instance, places, _steps(state, instance, places), frozenset(nodes - {NOWHERE}))
 
 
-class _Order:
-    """The changes that are left, by the time when their nodes are free."""
+class Order:
+    """The changes that are left, by the time when their nodes are free; more may be added to a plan that was made."""
 
-    def __init__(self, state: State, changes: Iterable[_Change]) -> None:
+    def __init__(self, state: State) -> None:
         self._state = state
         self._free_at: dict[int, float] = {}
         self._last: dict[int, Move] = {}
         self._queue: list[tuple[float, float, int, _Change]] = []
         self._stuck: list[tuple[_Change, str]] = []
         self.moves: list[Move] = []
-        for change in changes:
-            self._enqueue(change)
 
-    def run(self, most: int | None) -> Plan:
-        """Take change after change, as early as its nodes allow."""
+    def add(self, wanted: Mapping[int, Place]) -> None:
+        """Instances (index) are to get to these places; what was possible at no time before is given up for them."""
+        self._stuck = []
+        for instance, place in wanted.items():
+            if places := path(self._state, instance, place):
+                self._enqueue(_change(self._state, instance, places))
+
+    def run(self, most: int | None = None) -> Plan:
+        """Take change after change, as early as its nodes allow; of all plans so far together `most` at the most."""
         while self._queue and (most is None or len(self.moves) < most):
             start, _, _, change = heapq.heappop(self._queue)
             if self._start(change) > start:

@@ -80,9 +80,9 @@ class Search:
     ) -> None:
         self.price = 0.0
         self._state = state
-        self._where = where
+        self.where = where
         self._chance = np.random.default_rng(seed)
-        self._ends = ends
+        self.ends = ends
         self._least = max(LEAST_GAIN, ends.gain)
         self._candidates = candidates.of(state, where, allowed=allowed)
         self._first = (state.instances.primary.copy(), state.instances.secondary.copy())
@@ -99,14 +99,16 @@ class Search:
     @property
     def is_enough(self) -> bool:
         """Whether no more moves are looked for."""
-        reached = self._ends.moved is not None and len(self.moved) >= self._ends.moved
-        return reached or self.score <= self._ends.score
+        reached = self.ends.moved is not None and len(self.moved) >= self.ends.moved
+        return reached or self.score <= self.ends.score
 
-    def reset(self) -> None:
-        """Put every instance back where it was."""
-        for one in self.moved:
+    def back(self) -> dict[int, plans.Place]:
+        """Put every instance back where it was; returns what was found until then."""
+        found = self.moved
+        for one in found:
             self._state.move(one, primary=int(self._first[0][one]), secondary=int(self._first[1][one]))
-        self.score = scoring.score(self._state, self._where)
+        self.score = scoring.score(self._state, self.where)
+        return found
 
     def descend(self) -> None:
         """Take single moves until none gains any more; those of the best gain before others."""
@@ -146,7 +148,7 @@ class Search:
         if len(moves) > 1 and self._objective() > before - moves[0].gain:
             for undo in reversed(undone[1:]):
                 self._state.undo(undo)
-        self.score = scoring.score(self._state, self._where)
+        self.score = scoring.score(self._state, self.where)
 
     def pairs(self, tries: int) -> int:
         """Try pairs of moves, the second for what the first spoils; returns how many were taken."""
@@ -156,7 +158,7 @@ class Search:
                 break
             if self._take_pair():
                 taken += 1
-                self.score = scoring.score(self._state, self._where)
+                self.score = scoring.score(self._state, self.where)
         return taken
 
     def _take_pair(self) -> bool:
@@ -192,7 +194,7 @@ class Search:
     def _objective(self) -> float:
         held = self._state.instances
         paid = self._data(np.arange(len(held.names)), held.primary[:, None], held.secondary[:, None]).sum()
-        return scoring.score(self._state, self._where) + self.price * float(paid)
+        return scoring.score(self._state, self.where) + self.price * float(paid)
 
     def _best_of(self, rows: columns.Indices) -> Move:
         """The best move of these instances, whether it gains or not."""
@@ -201,7 +203,7 @@ class Search:
 
     def _best(self, rows: columns.Indices) -> _Best:
         """For each of these instances its best move, whether it gains or not; in an order of its own."""
-        now = scoring.score(self._state, self._where)
+        now = scoring.score(self._state, self.where)
         there, gains, numbers = [NOBODY], [NOTHING], [NOBODY]
         for block in self._candidates.blocks(rows, score=now):
             costs = self._costs(block)
@@ -228,11 +230,11 @@ class Search:
 
     def _at(self, best: _Best, place: int) -> Move:
         held, instance = self._state.instances, int(best.rows[place])
-        number, count = int(best.numbers[place]), len(self._where.online)
+        number, count = int(best.numbers[place]), len(self.where.online)
         here = (int(held.primary[instance]), int(held.secondary[instance]))
         if number == SWAP:
             return Move(float(best.gains[place]), instance, (here[1], here[0]))
-        target = int(self._where.online[number % count])
+        target = int(self.where.online[number % count])
         return Move(float(best.gains[place]), instance, actions.TO_TARGET[number // count].placed(*here, target))
 
     def _data(self, rows: columns.Indices, primary: columns.Indices, secondary: columns.Indices) -> columns.Numbers:

@@ -117,6 +117,23 @@ def test_an_evacuation_is_run_as_it_is_planned(roundsman: Run, running: stand_in
     ]
 
 
+def test_a_balance_leaves_nodes_with_incidents_alone_and_what_can_never_be_migrated(
+    roundsman: Run, running: stand_in.StandIn, tmp_path: Path
+) -> None:
+    crowd = "".join(f"instance{number} drbd 1024 10240 node2 node1\n" for number in range(3, 8))
+    node4 = "node4 16384 100000\nincident a1 node3 evacuate pending 100\n"
+    store.write(tree.Tree(tmp_path / "root").config, tables.read(TABLE + node4 + crowd))
+    words = ("balance", "--price", "0", "-o", "json")
+    free = json.loads(roundsman(*words)[1])["moves"]
+    assert free
+    assert all("node3" not in (move["primary"], move["secondary"]) for move in free)
+    assert running.asked("POST") == []
+    still = (TABLE + node4 + crowd).replace("node2 node1\n", "node2 node1 migratable=no\n")
+    store.write(tree.Tree(tmp_path / "root").config, tables.read(still))
+    moved = {move["instance"] for move in json.loads(roundsman(*words)[1])["moves"]}
+    assert moved <= {"instance2"}
+
+
 def test_what_cannot_leave_is_told_with_its_reason_and_is_status_1(
     roundsman: Run, running: stand_in.StandIn, tmp_path: Path
 ) -> None:
@@ -125,6 +142,12 @@ def test_what_cannot_leave_is_told_with_its_reason_and_is_status_1(
     assert status == 1
     assert "instance3 stays: disk template plain keeps its only copy on node2" in out
     assert [move.instance for move in _asked(running)[0].moves] == ["instance1", "instance2"]
+
+
+def test_where_nothing_has_to_move_nothing_is_run(roundsman: Run, running: stand_in.StandIn) -> None:
+    status, out, _ = roundsman("evacuate", "node3")
+    assert (status, out.splitlines()[0]) == (0, "Nothing has to move.")
+    assert _asked(running) == []
 
 
 def test_a_job_that_fails_is_told_and_is_status_1(roundsman: Run, running: stand_in.StandIn) -> None:

@@ -132,6 +132,27 @@ def test_an_evacuation_and_balancing_share_a_round_but_no_node(tmp_path: Path, m
     asyncio.run(scenario())
 
 
+def test_the_nodes_of_others_jobs_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        running, _ = twins.assemble(made(tmp_path), monkeypatch)
+        cluster = running.configuration.current
+        locks = {f"node/{cluster.node('node3').uuid}": "shared"}
+        (delay,) = await running.queue.submit(
+            [values.Job(0, (values.Opcode("test_delay", {"duration": 60.0, "locks": locks}, 0),))]
+        )
+        settings = dataclasses.replace(cluster.maintenance.settings, balance=True)
+        await running.configuration.commit(lambda _: [changes.SettingsStand(settings)])
+        while await running.rounds.step():
+            pass
+        assert running.rounds.preview().jobs == ()
+        assert [one.subject for one in running.rounds.preview().left_out] == ["node3"]
+        await running.queue.cancel(delay.id, kill=True)
+        await twins.settle(running)
+        assert len(running.queue.jobs) > 1
+
+    asyncio.run(scenario())
+
+
 def test_unstarted_balancing_is_given_up_when_a_node_is_to_be_evacuated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,6 +43,14 @@ def test_it_refuses_when_the_cluster_has_changed_since() -> None:
         made.jobs(changed, FACTS)
 
 
+def test_it_refuses_moves_that_no_planner_makes() -> None:
+    cluster = small_cluster.make()
+    cluster = clusters.with_node(cluster, dataclasses.replace(cluster.node("node10"), group="g2"))
+    made = _made(cluster, {"instance": "inst1", "action": "r:node10"})
+    with pytest.raises(errors.InvalidInput, match="inst1 would end in two groups"):
+        made.jobs(cluster, FACTS)
+
+
 @pytest.mark.parametrize("moves", ["f", [{"instance": "inst1"}], [{"instance": "inst1", "action": 5}]])
 def test_parameters_that_are_no_moves_are_refused(moves: Any) -> None:
     with pytest.raises(errors.InvalidInput, match="opcode run_plan: moves"):

@@ -23,7 +23,14 @@ def test_the_digest_is_the_same_whatever_the_order_and_the_bookkeeping() -> None
 
 @pytest.mark.parametrize(
     "changed",
-    [{"memory": 513}, {"primary_node": "n3", "secondary_nodes": ("n2",)}, {"admin_state": "down"}, {"tags": ()}],
+    [
+        {"memory": 513},
+        {"primary_node": "n3", "secondary_nodes": ("n2",)},
+        {"admin_state": "down"},
+        {"tags": ()},
+        {"disks": (clusters.Disk(10), clusters.Disk(21))},
+        {"hvparams": {"migratable": "no"}},
+    ],
 )
 def test_whatever_changes_an_instance_changes_the_digest(changed: dict[str, Any]) -> None:
     first = small_cluster.make()

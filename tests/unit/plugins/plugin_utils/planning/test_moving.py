@@ -144,3 +144,28 @@ def test_the_jobs_of_an_evacuation_as_moves_are_the_same_jobs_again(failover: bo
 def test_where_instances_end_is_told_by_name() -> None:
     moves = [moving.Move("instance1", "r:node3 f r:node4"), moving.Move("instance3", "f:node2")]
     assert moving.ends(tables.read(TABLE), moves) == (("node3", "node4"), ("node2",))
+
+
+@pytest.mark.parametrize(
+    ("action", "told"),
+    [
+        ("r:node5", "instance1 would end in two groups, on node1 and node5"),
+        ("r:node6", "instance1 would end on node6, which takes no instances"),
+        ("r:node7 f", "instance1 would end on node7, which takes no instances"),
+        ("f r:node3", ""),
+        ("r:node5 f r:node8", ""),
+    ],
+)
+def test_no_plan_puts_an_instance_where_no_planner_would(action: str, told: str) -> None:
+    more = "node5 9 9 group=b\nnode8 9 9 group=b\nnode6 9 9 drained\nnode7 9 9 offline\n"
+    cluster = tables.read(more + TABLE)
+    if told:
+        with pytest.raises(errors.InvalidInput, match=told):
+            moving.refuse_misplaced(cluster, [moving.Move("instance1", action)])
+    else:
+        moving.refuse_misplaced(cluster, [moving.Move("instance1", action)])
+
+
+def test_a_copy_that_stays_where_it_was_is_not_misplaced() -> None:
+    cluster = tables.read(TABLE.replace("node1 16384 100000", "node1 16384 100000 drained"))
+    moving.refuse_misplaced(cluster, [moving.Move("instance1", "f")])

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from tests import generated_clusters, thoroughness
 
+from .. import kinds
+
 if TYPE_CHECKING:
     from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model
 
@@ -63,6 +65,29 @@ def test_a_plan_keeps_every_limit_at_each_step_and_ends_at_the_score_it_promises
     assert oracle.total(found.after) <= oracle.total(found.before) + 1e-9
     for primary, secondary in after.placement().values():
         assert primary != secondary
+
+
+@pytest.mark.parametrize("seed", [1, 7, 13])
+def test_what_is_possible_at_no_time_is_made_up_for_by_other_moves(seed: int) -> None:
+    cluster = kinds.failing(generated_clusters.make(nodes=5, instances=55, seed=seed))
+    kept = balancing.balance(state.of(cluster), options=replace(FEW, mends=0))
+    searched = state.of(cluster)
+    mended = balancing.balance(searched, options=FEW)
+    assert kept.plan.kept
+    assert not mended.plan.kept
+    assert oracle.total(mended.after) < oracle.total(kept.after) / 5
+    assert _moved(cluster, mended.plan).placement() == searched.placement()
+    assert len({move.instance for move in mended.plan.moves}) == len(mended.plan.moves)
+
+
+@pytest.mark.parametrize(("nodes", "seed"), [(8, 2), (5, 8)])
+def test_another_look_that_makes_it_worse_is_forgotten(nodes: int, seed: int) -> None:
+    cluster = kinds.failing(generated_clusters.make(nodes=nodes, instances=100 if nodes == 8 else 55, seed=seed))
+    kept = balancing.balance(state.of(cluster), options=replace(FEW, mends=0))
+    searched = state.of(cluster)
+    mended = balancing.balance(searched, options=FEW)
+    assert oracle.total(mended.after) <= oracle.total(kept.after)
+    assert _moved(cluster, mended.plan).placement() == searched.placement()
 
 
 @pytest.mark.parametrize("kind", [balancing.balance, balancing.like_hbal])
