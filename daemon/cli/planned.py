@@ -72,8 +72,7 @@ class Source:
     @property
     def fixed(self) -> frozenset[str]:
         """The instances (names) that run and can never be migrated: only who asks for a failover moves them."""
-        found = self.cluster.instances.values()
-        return frozenset(one.name for one in found if one.is_up and one.hvparams.get("migratable") == "no")
+        return frozenset(one.name for one in self.cluster.instances.values() if one.is_bound)
 
     def command(self, *words: str) -> str:
         """The command that makes the same plan again."""

@@ -161,6 +161,11 @@ class Instance:
     def is_up(self) -> bool:
         return self.admin_state == "up"
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether it runs and can never migrate live: only a failover moves it."""
+        return self.is_up and self.hvparams.get("migratable") == "no"
+
 
 @dataclass(frozen=True)
 class Settings:

@@ -41,15 +41,13 @@ def of_nodes(
         NotFound: there is no such node.
     """
     leaving = tuple(dict.fromkeys(cluster.node(name).uuid for name in names))
-    drained = {uuid: dataclasses.replace(cluster.nodes[uuid], drained=True) for uuid in leaving}
-    seen = dataclasses.replace(cluster, nodes={**cluster.nodes, **drained})
-    room, waves = Room(seen), Waves(limit=cluster.maintenance.settings.moves_per_node)
+    room, waves = Room(cluster), Waves(limit=cluster.maintenance.settings.moves_per_node)
     jobs: list[work.Job] = []
     refusals: list[work.Refusal] = []
     lost: dict[str, None] = {}
     for uuid in leaving:
         plan = evacuation.plan(
-            seen,
+            cluster,
             uuid,
             failover=failover,
             avoid=rounds.no_targets(cluster),
@@ -57,6 +55,7 @@ def of_nodes(
             room=room,
             waves=waves,
             which=_meant(uuid, scope, leaving),
+            leaving=leaving,
         )
         jobs += [_trimmed(job) if scope is Scope.PRIMARY else job for job in plan.jobs]
         refusals += plan.refusals

@@ -35,6 +35,7 @@ def plan(
     after: tuple[str, ...] = (),
     incident: str | None = None,
     which: Callable[[clusters.Instance], bool] | None = None,
+    leaving: Collection[str] = (),
 ) -> EvacuationPlan:
     """Every instance leaves by one job or is refused; no job counts on room that another one frees.
 
@@ -42,12 +43,12 @@ def plan(
 
     `failover` forbids live migration; `avoid` are nodes that are no targets; `taken` are the instances (UUID) that
     another evacuation of the round moves, each with that evacuation in words; every job comes after `after`; `which`
-    says which instances are meant, by default all. `room` and `waves` are those of the round and are used up. Targets
-    are chosen instance by instance, by the score of the cluster after each (`prospects.py`); one choice costs
-    O(nodes² + instances).
+    says which instances are meant, by default all; `leaving` are the nodes that the same plan empties. `room` and
+    `waves` are those of the round and are used up. Targets are chosen instance by instance, by the score of the cluster
+    after each (`prospects.py`); one choice costs O(nodes² + instances).
     """
     node = cluster.node(node_uuid)
-    lookout = targets.Targets(cluster, room=room, avoid={*avoid, node.uuid})
+    lookout = targets.Targets(cluster, room=room, avoid={*avoid, node.uuid}, leaving=leaving)
     out = ways.Ways(cluster, node, failover=failover, lookout=lookout, room=room)
     n_plus_1 = survival.Survival(room)
     jobs: list[work.Job] = []

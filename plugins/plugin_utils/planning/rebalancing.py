@@ -118,7 +118,7 @@ def _jobs(asked: Question, searched: states.State, group: clusters.Group) -> tup
 
     cluster, settings = asked.cluster, asked.cluster.maintenance.settings
     without = frozenset(cluster.node_name(uuid) for uuid in asked.left_out)
-    kept = frozenset(cluster.instances[uuid].name for uuid in asked.instances)
+    kept = frozenset(one.name for one in cluster.instances.values() if one.is_bound or one.uuid in asked.instances)
     options = balancing.Options(
         most_pairs=MOST_PAIRS,
         halvings=HALVINGS,

@@ -144,7 +144,7 @@ class _Plan:
             return work.Refusal(one.name, reason, "", incident=None, permanent=True)
         primary = self._cluster.nodes[one.primary_node]
         if clusters.reachable(self._cluster, primary):
-            if one.is_up and not self._failover and one.hvparams.get("migratable") == "no":
+            if one.is_bound and not self._failover:
                 reason = "it runs and can never be migrated (migratable=no)"
                 return work.Refusal(one.name, reason, "--failover", incident=None, permanent=False)
             return None

@@ -24,6 +24,7 @@ Scores = Callable[[], Mapping[str, float]]
 class Obstacle(Enum):
     """Why a node takes no instance: the state it is in, and what it would have to be."""
 
+    LEAVING = ("left in the same plan", "kept out of the plan")
     INCIDENT = ("part of an incident", "free of its incident")
     INCAPABLE = ("not vm_capable", "made vm_capable")
     OFFLINE = ("offline", "back from offline")
@@ -75,17 +76,23 @@ class Lack:
 
 
 class Targets:
-    """The targets of one cluster for one plan; each choice looks once at each node of the group."""
+    """The targets of one cluster for one plan; each choice looks once at each node of the group.
 
-    def __init__(self, cluster: clusters.Cluster, *, room: Room, avoid: Collection[str]) -> None:
+    Nodes that incidents are about (`avoid`) and those that the plan empties (`leaving`) are none.
+    """
+
+    def __init__(
+        self, cluster: clusters.Cluster, *, room: Room, avoid: Collection[str], leaving: Collection[str] = ()
+    ) -> None:
         self._cluster = cluster
         self._room = room
-        self._avoid = frozenset(avoid)
+        self._avoid, self._leaving = frozenset(avoid), frozenset(leaving)
         self._open: dict[str, list[NodeRoom]] = {}
 
     def obstacle(self, node: clusters.Node) -> Obstacle | None:
         """The first reason why a node takes no instance at all, if there is one."""
         found = {
+            Obstacle.LEAVING: node.uuid in self._leaving,
             Obstacle.INCIDENT: node.uuid in self._avoid,
             Obstacle.INCAPABLE: not node.vm_capable,
             Obstacle.OFFLINE: node.offline,
@@ -112,7 +119,7 @@ class Targets:
             return prospects.scores(instance, Action.REPLACE_SECONDARY)
 
     def _prospects(self) -> Prospects:
-        self._room.prospects.close(self._avoid)
+        self._room.prospects.close(self._avoid | self._leaving)
         return self._room.prospects
 
     def best(

@@ -75,7 +75,7 @@ class Ways:
             return Obstruction(f"disk template {template} has no known way off {name}", permanent=True)
         if instance.primary_node != self._node.uuid:
             return self._of_copy(instance)
-        if self._move_kind(instance) == "migrate" and instance.hvparams.get("migratable") == "no":
+        if self._move_kind(instance) == "migrate" and instance.is_bound:
             return Obstruction(
                 "it runs and can never be migrated (migratable=no); fail it over by hand or stop it",
                 permanent=True,

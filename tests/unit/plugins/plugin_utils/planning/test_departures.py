@@ -34,6 +34,13 @@ def test_nodes_that_leave_together_are_no_targets_for_each_other() -> None:
         assert {"node1", "node2"}.isdisjoint(nodes)
 
 
+def test_a_refusal_says_that_another_node_of_the_plan_is_left_too() -> None:
+    two = TABLE.replace("node3 16384 100000", "node3 512 100000").replace("node4 16384 100000", "node4 512 100000")
+    plan = departures.of_nodes(tables.read(two), ["node1", "node2"])
+    (reason,) = [one.reason for one in plan.refusals if one.subject == "instance1"]
+    assert reason.startswith("its secondary node2 is left in the same plan, and no node has 1024 MiB free")
+
+
 def test_what_has_both_nodes_among_them_gets_two_others_by_one_job() -> None:
     plan = departures.of_nodes(tables.read(TABLE), ["node2", "node1"])
     moves = _moves(plan)

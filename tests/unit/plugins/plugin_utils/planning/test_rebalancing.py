@@ -134,6 +134,12 @@ def test_nothing_leaves_or_goes_to_a_node_that_takes_no_instances(flag: str, why
     assert rebalancing.answer(asked).jobs == ()
 
 
+def test_what_can_never_migrate_stays_where_it_runs() -> None:
+    bound = UNEVEN.replace("\n", " migratable=no\n")
+    assert answered(wanting(tables.read(NODES + UNEVEN), balance_disk_moves=True)).jobs
+    assert answered(wanting(tables.read(NODES + bound), balance_disk_moves=True)).jobs == ()
+
+
 def test_what_jobs_are_about_stays_where_it_is() -> None:
     cluster = wanting(generated(nodes=8, instances=60), balance_disk_moves=True)
     free = answered(cluster)
