@@ -43,9 +43,9 @@ class Balancer:
         asked = rounds.to_balance(cluster, plan, busy=self._busy(cluster))
         if asked is None:
             return plan, None
-        failed = self._failed(cluster)
-        if failed is not None:
-            return rounds.balanced(plan, asked, rebalancing.Answer(refusals=(failed,))), None
+        held = rounds.evacuation_before_balancing(cluster, plan) or self._failed(cluster)
+        if held is not None:
+            return rounds.balanced(plan, asked, rebalancing.Answer(refusals=(held,))), None
         if asked == self._asked:
             return rounds.balanced(plan, asked, self._answer), None
         return rounds.balanced(plan, asked, rebalancing.Answer()), asked

@@ -57,7 +57,7 @@ def given(name: str, value: Any) -> dict[str, Any]:
     Raises:
         InvalidInput: a name or a value is not accepted.
     """
-    found = {}
+    found: dict[str, Any] = {}
     for key, one in _object(name, value, BUILT_IN).items():
         place = f"{name}.{key}"
         if one == DEFAULT:

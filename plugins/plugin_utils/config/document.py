@@ -144,11 +144,12 @@ def _refuse_unreadable(cluster: clusters.Cluster) -> None:
 
 def _refuse_unplannable(cluster: clusters.Cluster) -> None:
     """Policies, limits and parameters that the planner calculates with: only what could have been set."""
-    for place, one in (
-        ("cluster", cluster.cluster),
-        *((f"nodegroups/{one.uuid}", one) for one in cluster.nodegroups.values()),
-        *((f"nodes/{one.uuid}", one) for one in cluster.nodes.values()),
-    ):
+    known: dict[str, clusters.Parameters | clusters.Group | clusters.Node] = {
+        "cluster": cluster.cluster,
+        **{f"nodegroups/{uuid}": one for uuid, one in cluster.nodegroups.items()},
+        **{f"nodes/{uuid}": one for uuid, one in cluster.nodes.items()},
+    }
+    for place, one in known.items():
         try:
             _accept(one)
         except errors.InvalidInput as error:

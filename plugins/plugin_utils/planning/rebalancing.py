@@ -103,13 +103,13 @@ def answer(asked: Question) -> Answer:
     from .score import state  # noqa: PLC0415 - NumPy, for those who need it
 
     try:
-        model = configured.model_of(asked.cluster)
-    except errors.InvalidInput as error:
-        refusal = work.Refusal(SUBJECT, str(error), "another disk template", incident=None, permanent=False)
+        searched = state.of(configured.model_of(asked.cluster))
+        groups = sorted(asked.cluster.nodegroups.values(), key=lambda one: clusters.natural(one.name))
+        return Answer(tuple(job for group in groups for job in _jobs(asked, searched, group)))
+    except errors.RoundsmanError as error:
+        # What cannot be balanced keeps no node from being evacuated.
+        refusal = work.Refusal(SUBJECT, str(error), "a change of that", incident=None, permanent=False)
         return Answer(refusals=(refusal,))
-    searched = state.of(model)
-    groups = sorted(asked.cluster.nodegroups.values(), key=lambda one: clusters.natural(one.name))
-    return Answer(tuple(job for group in groups for job in _jobs(asked, searched, group)))
 
 
 def _jobs(asked: Question, searched: states.State, group: clusters.Group) -> tuple[work.Job, ...]:

@@ -71,6 +71,22 @@ def to_balance(
     return rebalancing.question(cluster, busy={*busy, *named})
 
 
+def evacuation_before_balancing(cluster: clusters.Cluster, planned: RoundPlan) -> work.Refusal | None:
+    """While an evacuation waits to begin nothing is balanced: what room there is, is for it."""
+    begun = {job.incident for job in planned.jobs}
+    for one in in_order(cluster):
+        if one.evacuates and one.repair_status is incidents.RepairStatus.NOTED and one.uuid not in begun:
+            name = cluster.node_name(one.node)
+            return work.Refusal(
+                rebalancing.SUBJECT,
+                f"waits: the evacuation of {name} (incident {one.uuid}) has not begun",
+                f"the beginning of the evacuation of {name}, or the end of its incident",
+                incident=None,
+                permanent=False,
+            )
+    return None
+
+
 def balanced(planned: RoundPlan, asked: rebalancing.Question, answer: rebalancing.Answer) -> RoundPlan:
     """A round's plan with its last step, the answer to `to_balance`."""
     return dataclasses.replace(

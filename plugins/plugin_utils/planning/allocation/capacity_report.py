@@ -6,6 +6,7 @@ fit. A group counts by itself as if it were alone; the cluster is all groups tha
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import numpy as np
 from ....module_utils.domain import errors
 from ..models import model
 from ..score import state as states
-from . import capacity, newcomers
+from . import capacity, failures, newcomers, openings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,7 +89,7 @@ class Report:
 class Question:
     """The limits in force, from the least specific to the most: of the cluster, of groups by UUID, of this call.
 
-    accepts_existing: groups with a node that fails N+1 already count too.
+    accepts_existing: groups with a node that fails N+1 already count too; that node is not asked any more.
     """
 
     cluster: Limits = Limits()
@@ -129,7 +130,6 @@ class _Search:
         self._cluster, self._question = cluster, question
         self._state = states.of(cluster)
         self._limits = [self._complete(question.of_group(one.uuid), one.policy) for one in cluster.groups]
-        self._refusals = [self._refusal(number, group) for number, group in enumerate(cluster.groups)]
         self._found: dict[Any, Capacity] = {}
 
     def report(self, ctime: float) -> Report:
@@ -141,13 +141,17 @@ class _Search:
 
     def standard(self, most: int) -> int:
         """Like `_of_cluster`, without tiers."""
-        allowed = tuple(number for number, text in enumerate(self._refusals) if not text)
-        if not allowed:
-            return 0
         policy = self._cluster.policy
-        limits = self._complete(self._question.call.over(self._question.cluster), policy)
-        filling = self._filling(allowed, policy, limits.default_template or model.Template.DRBD)
-        return filling.standard(_size(policy.std), most=most)
+        template = self._template(self._question.call.over(self._question.cluster), policy)
+        allowed = self._allowed(template)
+        return self._filling(allowed, policy, template).standard(_size(policy.std), most=most) if allowed else 0
+
+    def _allowed(self, template: model.Template) -> tuple[int, ...]:
+        groups = enumerate(self._cluster.groups)
+        return tuple(number for number, group in groups if not self._refusal(number, group, template))
+
+    def _template(self, limits: Limits, policy: model.Policy) -> model.Template:
+        return self._complete(limits, policy).default_template or model.Template.DRBD
 
     def _complete(self, limits: Limits, policy: model.Policy) -> Limits:
         """Limits with what a policy says where nothing is set; the default template is the cluster's."""
@@ -164,19 +168,26 @@ class _Search:
 
     def _of_cluster(self) -> Capacity:
         """All groups that take instances, each under its own limits."""
-        allowed = tuple(number for number, text in enumerate(self._refusals) if not text)
+        policy, limits = self._cluster.policy, self._question.call.over(self._question.cluster)
+        allowed = self._allowed(self._template(limits, policy))
         if not allowed:
             return Capacity(refusal="no group takes new instances")
-        return self._capacity(allowed, self._cluster.policy, self._question.call.over(self._question.cluster))
+        return self._capacity(allowed, policy, limits)
 
     def _of_group(self, number: int) -> Capacity:
         """One group alone."""
-        if self._refusals[number]:
-            return Capacity(refusal=self._refusals[number])
         group = self._cluster.groups[number]
-        return self._capacity((number,), group.policy, self._question.of_group(group.uuid))
+        limits = self._question.of_group(group.uuid)
+        refusal = self._refusal(number, group, self._template(limits, group.policy))
+        return Capacity(refusal=refusal) if refusal else self._capacity((number,), group.policy, limits)
 
-    def _refusal(self, number: int, group: model.Group) -> str:
+    @functools.cached_property
+    def _fatal(self) -> list[int]:
+        """The nodes that could not fail as it is: what has one node only would have no room elsewhere."""
+        there, groups = openings.of(self._state), range(len(self._cluster.groups))
+        return failures.Failures(self._state, there, groups=groups).all_fatal(there)
+
+    def _refusal(self, number: int, group: model.Group, template: model.Template) -> str:
         if group.alloc_policy is model.AllocPolicy.UNALLOCABLE:
             return "it takes no new instances (unallocable)"
         nodes = self._state.nodes
@@ -184,12 +195,16 @@ class _Search:
         if short.any() and not self._question.accepts_existing:
             names = ", ".join(nodes.names[one] for one in np.flatnonzero(short))
             return f"N+1 fails already: too little memory is free on {names}"
-        return ""
+        if template.is_mirrored or self._question.accepts_existing:
+            return ""
+        fatal = [nodes.names[one] for one in self._fatal if nodes.group[one] == number]
+        text = f"N+1 fails already: what is on {', '.join(fatal)} would have no room elsewhere"
+        return text if fatal else ""
 
     def _capacity(self, allowed: tuple[int, ...], policy: model.Policy, limits: Limits) -> Capacity:
         key = (allowed, policy, limits)
         if key not in self._found:
-            template = self._complete(limits, policy).default_template or model.Template.DRBD
+            template = self._template(limits, policy)
             filling = self._filling(allowed, policy, template)
             tiers = [tier for size in _largest(policy, limits) for tier in filling.tiered(size)]
             standard = self._filling(allowed, policy, template).standard(_size(policy.std))
@@ -206,6 +221,7 @@ class _Search:
             policies=[_clipped(group.policy, one, is_set=self._question.of_group(group.uuid)) for group, one in groups],
             allowed=np.isin(nodes.group, allowed),
             spare=nodes.t_disk - np.floor(usage * nodes.t_disk),
+            may_fail=self._fatal if self._question.accepts_existing and not template.is_mirrored else (),
         )
 
 

@@ -16,6 +16,7 @@ class Kind(Enum):
     MEMORY = "memory"
     DISK = "disk"
     VCPUS = "vcpus"
+    FAILURE = "the failure of a node"
     TAGS = "exclusion tags"
     DISKS = "number of disks"
     SPINDLES = "spindles"
@@ -33,11 +34,11 @@ class Size:
 
 @dataclass(frozen=True)
 class Newcomer:
-    """A running instance that is nowhere yet.
+    """An instance that is nowhere yet.
 
     spindle_use: what it adds to a node's spindles where storage is shared; disks: their sizes in MiB, one disk of the
-    whole size without; reserves: whether its secondary keeps memory for it (auto_balance); tags: its exclusion tags;
-    desired: the locations it wants.
+    whole size without; reserves: whether its secondary keeps memory for it (auto_balance); runs: whether it takes
+    memory where it is; tags: its exclusion tags; desired: the locations it wants.
     """
 
     size: Size
@@ -45,6 +46,7 @@ class Newcomer:
     spindle_use: int = 1
     disks: tuple[int, ...] | None = None
     reserves: bool = True
+    runs: bool = True
     tags: tuple[str, ...] = ()
     desired: frozenset[str] = frozenset()
     load: Load = (1.0, 1.0, 1.0, 1.0)

@@ -28,7 +28,7 @@ class Openings:
     """The columns of the online nodes, a copy that changes with each instance taken in.
 
     failing: nodes that already have no more memory than what may start there; short: those that have less, and may get
-    less still; spare: disk (MiB) that stays free;
+    less still; spare: disk (MiB) that stays free; kept: memory (MiB) reserved for primaries on offline nodes;
     offline_all, offline_primaries: instances on offline nodes (both roles, primaries), which nothing here changes.
     """
 
@@ -40,6 +40,7 @@ class Openings:
     failing: columns.Flags
     short: columns.Flags
     spare: columns.Numbers
+    kept: columns.Numbers
     offline_all: float
     offline_primaries: float
 
@@ -53,25 +54,43 @@ class Openings:
                 self.nodes.real_tags = np.column_stack((self.nodes.real_tags, none))
 
     def take(self, newcomer: newcomers.Newcomer, *, primary: int, secondary: int = NOWHERE) -> None:
-        """Count a new instance on these nodes; -1 is no secondary."""
+        """Count an instance on these nodes; -1 is no node, or one that is offline."""
+        self._count(newcomer, primary, secondary, 1)
+
+    def give(self, newcomer: newcomers.Newcomer, *, primary: int, secondary: int = NOWHERE) -> None:
+        """Count an instance that was taken no more."""
+        self._count(newcomer, primary, secondary, -1)
+
+    def copy(self) -> Openings:
+        """The same once more, of which changes are its own."""
+        names = [one.name for one in fields(self.nodes) if one.name not in KEPT_WHOLE]
+        changing = {name: getattr(self.nodes, name).copy() for name in names[names.index("memory") :]}
+        own = {"tags": dict(self.tags), "failing": self.failing.copy()}
+        return replace(self, nodes=replace(self.nodes, **changing), **own)  # type: ignore[arg-type] # as their fields
+
+    def _count(self, newcomer: newcomers.Newcomer, primary: int, secondary: int, sign: int) -> None:
+        if primary != NOWHERE:
+            self._count_primary(newcomer, primary, sign)
+            self._count_disk(newcomer, primary, sign)
+        if secondary != NOWHERE:
+            self._count_disk(newcomer, secondary, sign)
+            self._count_copy(newcomer, primary, secondary, sign)
+
+    def _count_primary(self, newcomer: newcomers.Newcomer, node: int, sign: int) -> None:
         nodes, size = self.nodes, newcomer.size
         self.know(newcomer.tags)
-        nodes.memory[primary] -= size.memory
-        nodes.memory_expected[primary] -= size.memory
-        nodes.vcpus[primary] += size.vcpus
-        nodes.vcpus_expected[primary] += size.vcpus
-        nodes.load[:, primary] += newcomer.load
-        nodes.primaries[primary] += 1
+        nodes.memory[node] -= sign * size.memory * newcomer.runs
+        nodes.memory_expected[node] -= sign * size.memory
+        nodes.vcpus[node] += sign * size.vcpus
+        nodes.vcpus_expected[node] += sign * size.vcpus
+        for kind, load in enumerate(newcomer.load):
+            nodes.load[kind, node] += sign * load
+        nodes.primaries[node] += sign
         for tag in newcomer.tags:
-            nodes.tags[primary, self.tags[tag]] += 1
-            nodes.real_tags[primary, self.tags[tag]] += 1
+            nodes.tags[node, self.tags[tag]] += sign
+            nodes.real_tags[node, self.tags[tag]] += sign
         if newcomer.desired:
-            nodes.location_score[primary] += self.missed(newcomer)[primary]
-        self._take_disk(newcomer, primary)
-        if secondary != NOWHERE:
-            nodes.location_score[primary] += self.shared[primary, secondary]
-            self._take_disk(newcomer, secondary)
-            self._take_copy(newcomer, primary, secondary)
+            nodes.location_score[node] += sign * self.missed(newcomer)[node]
 
     def missed(self, newcomer: newcomers.Newcomer) -> columns.Numbers:
         """By node how many of the locations that an instance wants it is not in."""
@@ -79,25 +98,33 @@ class Openings:
         missed: columns.Numbers = len(newcomer.desired) - self.nodes.locations[:, known].sum(axis=1, dtype=float)
         return missed
 
-    def _take_disk(self, newcomer: newcomers.Newcomer, node: int) -> None:
+    def _count_disk(self, newcomer: newcomers.Newcomer, node: int, sign: int) -> None:
         if not newcomer.on_volumes:
             return
         nodes, size = self.nodes, newcomer.size
-        nodes.disk[node] -= size.disk
-        nodes.disk_expected[node] -= size.disk
+        nodes.disk[node] -= sign * size.disk
+        nodes.disk_expected[node] -= sign * size.disk
         if nodes.exclusive[node]:
-            nodes.free_spindles[node] -= size.spindles or 0
-            nodes.free_spindles_expected[node] -= size.spindles or 0
+            nodes.free_spindles[node] -= sign * (size.spindles or 0)
+            nodes.free_spindles_expected[node] -= sign * (size.spindles or 0)
         else:
-            nodes.spindles[node] += newcomer.spindle_use
-            nodes.spindles_expected[node] += newcomer.spindle_use
+            nodes.spindles[node] += sign * newcomer.spindle_use
+            nodes.spindles_expected[node] += sign * newcomer.spindle_use
 
-    def _take_copy(self, newcomer: newcomers.Newcomer, primary: int, node: int) -> None:
+    def _count_copy(self, newcomer: newcomers.Newcomer, primary: int, node: int, sign: int) -> None:
         nodes = self.nodes
-        nodes.secondaries[node] += 1
-        nodes.load[columns.DISK, node] += newcomer.load[columns.DISK]
-        nodes.peers[node, primary] += newcomer.size.memory * newcomer.reserves
-        nodes.reserved[node] = max(nodes.reserved[node], nodes.peers[node, primary])
+        nodes.secondaries[node] += sign
+        nodes.load[columns.DISK, node] += sign * newcomer.load[columns.DISK]
+        kept = newcomer.size.memory * newcomer.reserves
+        if primary == NOWHERE:
+            return
+        nodes.location_score[primary] += sign * self.shared[primary, node]
+        nodes.peers[node, primary] += sign * kept
+        nodes.reserved[node] = (
+            max(nodes.reserved[node], nodes.peers[node, primary])
+            if sign > 0
+            else max(self.kept[node], nodes.peers[node].max())
+        )
 
 
 def of(state: State) -> Openings:
@@ -114,6 +141,7 @@ def of(state: State) -> Openings:
         failing=(nodes.memory <= nodes.reserved)[online],
         short=(nodes.memory < nodes.reserved)[online],
         spare=np.zeros(len(online)),
+        kept=nodes.peers[np.ix_(online, np.flatnonzero(held))].max(axis=1, initial=0.0),
         offline_all=float((nodes.primaries + nodes.secondaries)[held].sum()),
         offline_primaries=float(nodes.primaries[held].sum()),
     )

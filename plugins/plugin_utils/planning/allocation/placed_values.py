@@ -66,7 +66,8 @@ class PlacedValues:
             for steps in (self.first, self.second):
                 steps[ROW["disk"]] = steps[ROW["disk_expected"]] = disk
                 steps[ROW["spindles"]] = steps[ROW["spindles_expected"]] = use
-        self.first[ROW["memory"]] = self.first[ROW["memory_expected"]] = -size.memory
+        self.first[ROW["memory"]] = -size.memory * newcomer.runs
+        self.first[ROW["memory_expected"]] = -size.memory
         self.first[ROW["vcpus"]] = self.first[ROW["vcpus_expected"]] = size.vcpus
         for name, load in zip(columns.LOADS, newcomer.load, strict=True):
             self.first[ROW[f"{name}_load"]] = load

@@ -13,6 +13,8 @@ import numpy as np
 from .newcomers import Kind, Size
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..models import model
     from .obstacles import Obstacles
 
@@ -45,18 +47,29 @@ def stretch(obstacles: Obstacles, size: Size, kind: Kind) -> Stretch:
     return Stretch(_with(size, kind, value - (first - 1) * unit), _with(size, kind, value - first * unit))
 
 
-def sufficient(obstacles: Obstacles, size: Size, kind: Kind) -> Size | None:
-    """The first size that has a place when one thing alone shrinks, None when other things bar all places."""
+def unit(size: Size, kind: Kind) -> Size | None:
+    """The size with one unit less of one thing, None if that cannot shrink."""
+    value = getattr(size, FIELDS[kind]) if kind in UNITS else None
+    return None if value is None or value < 2 * UNITS[kind] else _with(size, kind, value - UNITS[kind])
+
+
+def sufficient(
+    obstacles: Obstacles, size: Size, kind: Kind, *, survives: Callable[[Size], bool] | None = None
+) -> Size | None:
+    """The first size that has a place when one thing alone shrinks, None when other things bar all places.
+
+    `survives`: whether one of the places with room is good, too.
+    """
     if kind not in UNITS or not _worth_trying(obstacles, size, kind):
         return None
     found: Size | None = size
     while found is not None:
         places = obstacles.places(found)
-        if places:
+        if places and (survives is None or survives(found)):
             return found if getattr(found, FIELDS[kind]) >= 2 * UNITS[kind] else None
         if not obstacles.barred(found)[kind]:
             return None
-        found = stretch(obstacles, found, kind).beyond
+        found = unit(found, kind) if places else stretch(obstacles, found, kind).beyond
     return None
 
 

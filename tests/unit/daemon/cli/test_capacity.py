@@ -69,7 +69,7 @@ def test_the_limits_of_a_running_cluster_are_the_calls_then_the_groups_then_its_
     roundsman: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = small_cluster.make()
-    nodes = {uuid: dataclasses.replace(one, mtotal=65536, dtotal=200_000) for uuid, one in made.nodes.items()}
+    nodes = {uuid: dataclasses.replace(one, mtotal=8192, dtotal=30_000) for uuid, one in made.nodes.items()}
     own = dataclasses.replace(made.cluster, max_inst_spec=(4096, 10240, 2), max_cpu_ratio=2.0)
     limited = dataclasses.replace(made.nodegroups["g1"], max_inst_spec=(2048, 10240, 2), default_template="plain")
     groups = {**made.nodegroups, "g1": limited}

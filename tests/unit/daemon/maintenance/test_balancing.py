@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ansible_collections.roundsman.cluster.daemon.lab import world
 
 EVACUATE = '{"status":"evacuate","details":"psu 2"}'
+OK = '{"status":"Ok"}'
 ON = {"balance": True, "balance_disk_moves": True}
 UNEVEN = [("node2", "node3")] * 6
 
@@ -128,6 +129,23 @@ def test_an_evacuation_and_balancing_share_a_round_but_no_node(tmp_path: Path, m
         assert told["balancing"] == {"node3", "node4"}
         assert {"node1", "node2"} <= told["evacuating"] <= {"node1", "node2", "node5"}
         await twins.settle(running)
+
+    asyncio.run(scenario())
+
+
+def test_while_an_evacuation_waits_nothing_is_balanced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        one = made(tmp_path, balance=True)
+        running, _ = twins.assemble(one, monkeypatch)
+        twins.report(one, running, "node1", EVACUATE)
+        await twins.settle(running)
+        assert running.queue.jobs == {}
+        told = {refusal.subject: refusal.reason for refusal in running.rounds.preview().refusals}
+        assert told["node1"] == "node1 is the master: it waits for the master role to move"
+        assert told["balancing"].startswith("waits: the evacuation of node1 (incident ")
+        twins.report(one, running, "node1", OK)
+        await twins.settle(running)
+        assert running.queue.jobs
 
     asyncio.run(scenario())
 

@@ -10,21 +10,24 @@ import pytest
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import moving, rebalancing, rounds
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import as_cluster, configured
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.score import oracle
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests import generated_clusters
 
-from . import tables
+from . import kinds, tables
 
 if TYPE_CHECKING:
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model
 
 NODES = "".join(f"node{k} 16384 100000\n" for k in range(1, 7))
 UNEVEN = "".join(f"instance{k} drbd 1024 1000 node1 node2\n" for k in range(1, 7))
 
 
-def wanting(cluster: clusters.Cluster, **settings: Any) -> clusters.Cluster:
+def wanting(cluster: clusters.Cluster, **values: Any) -> clusters.Cluster:
     """The cluster with balancing turned on."""
-    wanted = replace(cluster.maintenance.settings, balance=True, **settings)
+    wanted = replace(cluster.maintenance.settings, balance=True, **values)
     return replace(cluster, maintenance=replace(cluster.maintenance, settings=wanted))
 
 
@@ -138,6 +141,20 @@ def test_what_can_never_migrate_stays_where_it_runs() -> None:
     bound = UNEVEN.replace("\n", " migratable=no\n")
     assert answered(wanting(tables.read(NODES + UNEVEN), balance_disk_moves=True)).jobs
     assert answered(wanting(tables.read(NODES + bound), balance_disk_moves=True)).jobs == ()
+
+
+@settings(deadline=None, max_examples=20)
+@given(kinds.clusters(), st.booleans())
+def test_clusters_of_all_kinds_are_balanced_where_something_may_go(made: model.Model, disks: bool) -> None:
+    cluster = wanting(as_cluster.of(made), balance_disk_moves=disks)
+    answer = answered(cluster)
+    assert answer.refusals == ()
+    assert touched(answer, cluster).isdisjoint(one.name for one in made.nodes if one.offline)
+    after = done(cluster, answer)
+    for uuid, one in after.instances.items():
+        assert len({cluster.nodes[node].group for node in (*one.nodes, *cluster.instances[uuid].nodes)}) == 1 or (
+            one.nodes == cluster.instances[uuid].nodes
+        )
 
 
 def test_what_jobs_are_about_stays_where_it_is() -> None:

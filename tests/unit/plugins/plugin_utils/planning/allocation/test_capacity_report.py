@@ -49,11 +49,11 @@ def test_the_seeds_keys_are_there_and_groups_count_alone() -> None:
     assert document["cluster"] == document["tiered"]
     tiers = document["tiered"]
     assert isinstance(tiers, list)
-    assert tiers[0] == [4000, 2048, 2, 6]
-    assert document["standard"] == 2 * 8 + 2 * 4
+    assert tiers[0] == [4000, 2048, 2, 2 + 1]
+    assert document["standard"] == 8 + 4
     one, other = _groups(document)["a"], _groups(document)["b"]
-    assert one["tspecs"] == [[4000, 2048, 2, 4], [160, 2048, 2, 2]]
-    assert other["standard"] == 8
+    assert one["tspecs"] == [[4000, 2048, 2, 2]]
+    assert other["standard"] == 4
     assert {name: one[name] for name in ("max_inst_spec", "default_template", "max_cpu_ratio", "max_disk_usage")} == {
         "max_inst_spec": [4000, 2048, 2],
         "default_template": "plain",
@@ -81,24 +81,24 @@ def test_each_limit_limits() -> None:
     def standard(limits: Limits) -> object:
         return _document(roomy, call=limits)["standard"]
 
-    assert standard(Limits()) == 2 * 19
+    assert standard(Limits()) == 19
     assert standard(Limits(max_disk_usage=0.5)) == 2 * 9
     assert standard(Limits(max_cpu_ratio=0.5)) == 2 * 3
     assert standard(Limits(default_template=DRBD)) == 19
-    assert _document(roomy, call=Limits(max_inst_spec=(2000, 1024, 1)))["tiered"] == [[2000, 1024, 1, 38]]
+    assert _document(roomy, call=Limits(max_inst_spec=(2000, 1024, 1)))["tiered"] == [[2000, 1024, 1, 19]]
 
 
 def test_a_groups_limit_counts_for_the_cluster_too() -> None:
     tight = {"b": Limits(max_cpu_ratio=0.25)}
-    assert _document(TWO_GROUPS, groups=tight)["standard"] == 2 * 8 + 2 * 1
+    assert _document(TWO_GROUPS, groups=tight)["standard"] == 8 + 2 * 1
     no_large = {"b": Limits(max_inst_spec=(900, 1024, 1))}
-    assert _document(TWO_GROUPS, groups=no_large)["standard"] == 2 * 8
+    assert _document(TWO_GROUPS, groups=no_large)["standard"] == 8
 
 
 def test_groups_that_take_nothing_say_why_and_do_not_count() -> None:
     closed = replace(TWO_GROUPS.groups[1], alloc_policy=model.AllocPolicy.UNALLOCABLE)
     document = _document(replace(TWO_GROUPS, groups=(TWO_GROUPS.groups[0], closed)))
-    assert document["standard"] == 16
+    assert document["standard"] == 8
     assert _groups(document)["b"]["refusal"] == "it takes no new instances (unallocable)"
     assert _groups(document)["b"]["tspecs"] == []
     failing = _cluster("node1 8192\nnode2 2048\nweb1 2000 node1 node2\nweb2 1500 node2 node1")
@@ -126,4 +126,36 @@ def test_a_policy_without_templates_needs_one_to_be_named() -> None:
     none = replace(TWO_GROUPS, policy=replace(POLICY, templates=()))
     with pytest.raises(errors.InvalidInput, match=r"^default_template: the cluster's policy allows no disk template"):
         _document(none)
-    assert _document(none, call=Limits(default_template=PLAIN))["standard"] == 24
+    assert _document(none, call=Limits(default_template=PLAIN))["standard"] == 8 + 4
+
+
+RBD = model.Template.RBD
+
+
+def test_what_has_one_node_only_is_placed_as_long_as_every_node_may_fail() -> None:
+    three = "node1 8192\nnode2 8192\nnode3 8192\n"
+    for template in (PLAIN, RBD):
+        there = _cluster(three)
+        allowed = replace(POLICY, templates=(template,))
+        there = replace(there, policy=allowed, groups=tuple(replace(one, policy=allowed) for one in there.groups))
+        assert _document(there, call=Limits(default_template=template))["standard"] == 2 * 8
+
+
+def test_a_group_in_which_a_node_could_not_fail_takes_no_single_ones_and_says_which() -> None:
+    made = _cluster("node1 8192\nnode2 8192\nnode3 8192\nweb1 7000 node1\nweb2 2000 node2\nweb3 2000 node3")
+    alone = tuple(replace(one, template=PLAIN, secondary="") for one in made.instances)
+    there = replace(made, instances=alone)
+    document = _document(there)
+    assert (document["cluster"], document["standard"]) == ([], 0)
+    assert _groups(document)["a"]["refusal"] == "N+1 fails already: what is on node1 would have no room elsewhere"
+    assert _document(there, call=Limits(default_template=DRBD))["standard"] != 0
+    assert _document(there, accepts_existing=True)["standard"] != 0
+
+
+def test_pairs_that_fail_over_take_the_room_that_single_ones_would_need() -> None:
+    pair = _cluster("node1 8192\nnode2 8192\nweb1 4000 node1 node2")
+    assert _document(pair)["standard"] == 4
+    assert _document(_cluster("node1 8192\nnode2 8192\nweb1 4000 node1 node2 down"))["standard"] == 8
+    offline = tuple(replace(one, offline=one.name == "node2") for one in pair.nodes)
+    found = _groups(_document(replace(pair, nodes=offline)))["a"]
+    assert found["refusal"] == "N+1 fails already: what is on node1 would have no room elsewhere"
