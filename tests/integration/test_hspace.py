@@ -23,7 +23,7 @@ from . import peers
 HTOOLS = "/usr/lib/ganeti/3.0/usr"
 DRBD, PLAIN, RBD = model.Template.DRBD, model.Template.PLAIN, model.Template.RBD
 STANDARD = model.Spec(4096, 2, 51200)
-SMALL, LARGE = model.Spec(8192, 4, 102400, 16, 8, 12), model.Spec(65536, 16, 1048576, 16, 8, 12)
+SMALL, LARGE = model.Spec(8192, 4, 102400, 16, 8, 12), model.Spec(32768, 16, 409600, 16, 8, 12)
 CLUSTERS = {
     "4 nodes": {"nodes": 4, "instances": 12},
     "12 nodes": {"nodes": 12, "instances": 60},
