@@ -143,7 +143,6 @@ def test_each_maximum_of_a_policy_begins_a_series_of_tiers(tmp_path: Path, templ
     assert _ours(cluster, default_template=template) == theirs
 
 
-@pytest.mark.slow
 def test_exclusive_storage_few_spindles_and_missing_memory_count_as_in_hspace(tmp_path: Path) -> None:
     made = _under(generated_clusters.make(nodes=5, instances=15, seed=11), FEW_SIZES)
     own = tuple(dataclasses.replace(one, exclusive_storage=True, free_spindles=30, spindles=40) for one in made.nodes)
