@@ -23,7 +23,7 @@ from . import peers
 HTOOLS = "/usr/lib/ganeti/3.0/usr"
 DRBD, PLAIN, RBD = model.Template.DRBD, model.Template.PLAIN, model.Template.RBD
 STANDARD = model.Spec(4096, 2, 51200)
-SMALL, LARGE = model.Spec(8192, 4, 102400, 16, 8, 12), model.Spec(65536, 16, 1048576, 16, 8, 12)
+SMALL, LARGE = model.Spec(8192, 4, 102400, 16, 8, 12), model.Spec(32768, 16, 409600, 16, 8, 12)
 CLUSTERS = {
     "4 nodes": {"nodes": 4, "instances": 12},
     "12 nodes": {"nodes": 12, "instances": 60},
@@ -143,7 +143,6 @@ def test_each_maximum_of_a_policy_begins_a_series_of_tiers(tmp_path: Path, templ
     assert _ours(cluster, default_template=template) == theirs
 
 
-@pytest.mark.slow
 def test_exclusive_storage_few_spindles_and_missing_memory_count_as_in_hspace(tmp_path: Path) -> None:
     made = _under(generated_clusters.make(nodes=5, instances=15, seed=11), FEW_SIZES)
     own = tuple(dataclasses.replace(one, exclusive_storage=True, free_spindles=30, spindles=40) for one in made.nodes)

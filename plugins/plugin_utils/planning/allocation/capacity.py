@@ -68,7 +68,8 @@ class Filling:
         if may_fail is not None and not newcomer.template.is_mirrored:
             groups = set(state.nodes.group[allowed].tolist())
             self._failures = failures.Failures(state, self.openings, groups=groups, but=may_fail)
-        self._surviving: dict[Size, bool] = {}
+        self._surviving: set[Size] = set()
+        self._hopeless: list[Size] = []
         self._obstacles = obstacles.Obstacles(
             self.openings, newcomer, policies=policies, primaries=here, secondaries=here
         )
@@ -86,6 +87,8 @@ class Filling:
         while following is not None:
             count, kinds = self._fill(following)
             if count:
+                self._surviving.clear()
+                self._hopeless.clear()
                 found.append(Tier(following, count))
                 since.clear()
             if self._failures is not None and self._obstacles.places(following):
@@ -125,7 +128,7 @@ class Filling:
 
     def _place_surviving(self, newcomer: Newcomer, known: failures.Failures, most: int | None) -> int:
         """Place instances as long as any node may fail: how many."""
-        if not self._place_one(newcomer, known, stays=False):
+        if not self._survives(known, newcomer.size):
             return 0
         count, steps = 0, [self._guess(newcomer.size), FEW]
         while steps and count != most:
@@ -151,9 +154,11 @@ class Filling:
         room = np.maximum(0.0, nodes.memory - nodes.reserved).sum()
         return max(MANY, int(room // size.memory) - len(nodes.memory))
 
-    def _place_one(self, newcomer: Newcomer, known: failures.Failures, *, stays: bool = True) -> bool:
+    def _place_one(
+        self, newcomer: Newcomer, known: failures.Failures, *, stays: bool = True, any_policy: bool = False
+    ) -> bool:
         """Find the best place after which any node may fail, and place an instance there if it `stays`."""
-        nodes = self._obstacles.places(newcomer.size).primaries
+        nodes = self._obstacles.places(newcomer.size, any_policy=any_policy).primaries
         if not len(nodes):
             return False
         scores = placed_scores.PlacedScores(self.openings, newcomer).singles(nodes)
@@ -173,21 +178,41 @@ class Filling:
         known.remove(int(self.openings.numbers[node]))
 
     def _survives(self, known: failures.Failures, size: Size) -> bool:
-        if size not in self._surviving:
-            newcomer = replace(self._newcomer, size=size)
-            self._surviving[size] = self._place_one(newcomer, known, stays=False)
-        return self._surviving[size]
+        """Whether there is a place for that size after which any node may fail; what is larger than a failure is one.
+
+        Least memory, and least of all, are looked at first: mostly nothing fits any more, and hundreds of sizes follow.
+        """
+        little = replace(size, memory=shrinking.UNITS[newcomers.Kind.MEMORY])
+        least = replace(little, disk=shrinking.UNITS[newcomers.Kind.DISK], vcpus=1)
+        for one in (least, little, size):
+            if any(_at_least(size, other) for other in self._hopeless):
+                return False
+            if one is not size and one in self._surviving:
+                continue
+            newcomer = replace(self._newcomer, size=one)
+            if self._place_one(newcomer, known, stays=False, any_policy=one is not size):
+                self._surviving.add(one)
+            elif one is size:
+                self._hopeless.append(one)
+                return False
+            else:
+                self._hopeless.append(one)
+        return True
 
     def _jump(self, since: list[tuple[Size, tuple[Kind, ...]]]) -> Size | None:
         """When nothing more can shrink: the first size that fits if one thing alone shrinks, the last tries first."""
-        self._surviving.clear()
         survives = None if self._failures is None else functools.partial(self._survives, self._failures)
+        hopeless: set[tuple[Size, Kind]] = set()
         for size, kinds in reversed(since):
             for kind in kinds:
-                found = shrinking.sufficient(self._obstacles, size, kind, survives=survives)
+                found = shrinking.sufficient(self._obstacles, size, kind, survives=survives, hopeless=hopeless)
                 if found is not None:
                     return found
         return None
+
+
+def _at_least(size: Size, other: Size) -> bool:
+    return size.memory >= other.memory and size.disk >= other.disk and size.vcpus >= other.vcpus
 
 
 def _ordered(barred: Mapping[Kind, int]) -> tuple[Kind, ...]:

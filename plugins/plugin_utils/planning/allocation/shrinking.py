@@ -54,16 +54,23 @@ def unit(size: Size, kind: Kind) -> Size | None:
 
 
 def sufficient(
-    obstacles: Obstacles, size: Size, kind: Kind, *, survives: Callable[[Size], bool] | None = None
+    obstacles: Obstacles,
+    size: Size,
+    kind: Kind,
+    *,
+    survives: Callable[[Size], bool] | None = None,
+    hopeless: set[tuple[Size, Kind]] | None = None,
 ) -> Size | None:
     """The first size that has a place when one thing alone shrinks, None when other things bar all places.
 
-    `survives`: whether one of the places with room is good, too.
+    `survives`: whether one of the places with room is good, too; `hopeless` are the sizes that led nowhere before.
     """
-    if kind not in UNITS or not _worth_trying(obstacles, size, kind):
+    hopeless = set() if hopeless is None else hopeless
+    if kind not in UNITS or (size, kind) in hopeless or not _worth_trying(obstacles, size, kind):
         return None
     found: Size | None = size
-    while found is not None:
+    while found is not None and (found, kind) not in hopeless:
+        hopeless.add((found, kind))
         places = obstacles.places(found)
         if places and (survives is None or survives(found)):
             return found if getattr(found, FIELDS[kind]) >= 2 * UNITS[kind] else None

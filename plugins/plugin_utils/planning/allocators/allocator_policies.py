@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..models import model
 from ..models.policies import KEYS
@@ -26,20 +26,5 @@ def read(one: Field) -> model.Policy:
     )
 
 
-def written(policy: model.Policy) -> dict[str, Any]:
-    """The object of a policy."""
-    return {
-        "std": _written(policy.std),
-        "minmax": [{"min": _written(least), "max": _written(most)} for least, most in policy.bounds],
-        "disk-templates": [template.value for template in policy.templates],
-        "vcpu-ratio": policy.vcpu_ratio,
-        "spindle-ratio": policy.spindle_ratio,
-    }
-
-
 def _spec(one: Field) -> model.Spec:
     return model.Spec(**{name: one.get(key).whole() for name, key in KEYS.items()})
-
-
-def _written(spec: model.Spec) -> dict[str, int]:
-    return {key: getattr(spec, name) for name, key in KEYS.items()}

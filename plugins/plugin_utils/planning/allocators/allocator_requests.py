@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ....module_utils.domain import errors
 from ..allocation import allocator
-from . import allocator_json, allocator_policies, json_fields
+from ..models import policies
+from . import allocator_json, json_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +53,7 @@ def write(found: model.Model, request: allocator.Request, *, cluster_name: str =
         "cluster_name": cluster_name,
         "cluster_tags": list(found.tags),
         "enabled_hypervisors": [HYPERVISOR],
-        "ipolicy": allocator_policies.written(found.policy),
+        "ipolicy": policies.written(found.policy),
         "nodegroups": {one.uuid: _group(one) for one in found.groups},
         "nodes": nodes,
         "instances": {one.name: _placed(one) for one in found.instances},
@@ -66,7 +67,7 @@ def _group(one: model.Group) -> dict[str, Any]:
         "name": one.name,
         "alloc_policy": one.alloc_policy.value,
         "networks": list(one.networks),
-        "ipolicy": allocator_policies.written(one.policy),
+        "ipolicy": policies.written(one.policy),
         "tags": list(one.tags),
     }
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ....module_utils.domain import cluster as clusters
 from .. import holdings
-from . import node_memory
+from . import node_memory, policies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ def of(found: model.Model) -> clusters.Cluster:
     }
     master = next((one.name for one in found.nodes if one.master), "")
     return clusters.Cluster(
-        cluster=clusters.Parameters(NAME, NAME, master, tags=found.tags),
+        cluster=clusters.Parameters(NAME, NAME, master, tags=found.tags, ipolicy=policies.written(found.policy)),
         nodegroups={one.uuid: _group(one) for one in found.groups},
         nodes=nodes,
         instances=instances,
@@ -41,7 +41,14 @@ def of(found: model.Model) -> clusters.Cluster:
 
 
 def _group(one: model.Group) -> clusters.Group:
-    return clusters.Group(one.uuid, one.name, alloc_policy=one.alloc_policy.value, tags=one.tags, networks=one.networks)
+    return clusters.Group(
+        one.uuid,
+        one.name,
+        alloc_policy=one.alloc_policy.value,
+        networks=one.networks,
+        ipolicy=policies.written(one.policy),
+        tags=one.tags,
+    )
 
 
 def _node(one: model.Node, *, free: int, memory: int, disk: int) -> clusters.Node:
@@ -54,6 +61,11 @@ def _node(one: model.Node, *, free: int, memory: int, disk: int) -> clusters.Nod
         dtotal=one.f_disk + disk,
         ctotal=int(one.pcpus),
         offline=not node_memory.takes_instances(one),
+        ndparams={
+            "exclusive_storage": one.exclusive_storage,
+            "spindle_count": one.spindles,
+            "cpu_speed": one.cpu_speed,
+        },
         tags=one.tags,
     )
 
@@ -65,7 +77,7 @@ def _instance(one: model.Instance) -> clusters.Instance:
         primary_node=one.primary,
         secondary_nodes=(one.secondary,) if one.secondary else (),
         disk_template=one.template.value,
-        disks=(clusters.Disk(one.disk),) if one.disk else (),
+        disks=(clusters.Disk(one.disk, one.spindles),) if one.disk else (),
         memory=one.memory,
         vcpus=one.vcpus,
         admin_state="up" if one.takes_memory else "down",

@@ -30,5 +30,20 @@ def of(policy: Mapping[str, Any]) -> model.Policy:
     )
 
 
+def written(policy: model.Policy) -> dict[str, Any]:
+    """The object of a policy."""
+    return {
+        "std": _written(policy.std),
+        "minmax": [{"min": _written(least), "max": _written(most)} for least, most in policy.bounds],
+        "disk-templates": [template.value for template in policy.templates],
+        "vcpu-ratio": policy.vcpu_ratio,
+        "spindle-ratio": policy.spindle_ratio,
+    }
+
+
 def _spec(sizes: Mapping[str, int]) -> model.Spec:
     return model.Spec(**{name: sizes[key] for name, key in KEYS.items()})
+
+
+def _written(spec: model.Spec) -> dict[str, int]:
+    return {key: getattr(spec, name) for name, key in KEYS.items()}

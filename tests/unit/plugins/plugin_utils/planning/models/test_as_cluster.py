@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import room
@@ -54,3 +56,14 @@ def test_flags_and_the_master_are_those_of_the_model() -> None:
     assert cluster.cluster.master_node == "node1"
     assert [clusters.reachable(cluster, one) for one in cluster.nodes.values()] == [True, False]
     assert not cluster.instances["web1"].is_up
+
+
+def test_policies_and_parameters_of_nodes_stay_what_they_were() -> None:
+    made = generated_clusters.make(nodes=4, instances=6, groups=2)
+    own = model.Policy(vcpu_ratio=2.0, spindle_ratio=8.0, templates=(model.Template.DRBD,))
+    groups = (made.groups[0], dataclasses.replace(made.groups[1], policy=own, networks=("prod",)))
+    nodes = tuple(dataclasses.replace(one, spindles=7, cpu_speed=1.5) for one in made.nodes)
+    again = configured.model_of(as_cluster.of(dataclasses.replace(made, groups=groups, nodes=nodes)))
+    assert again.policy == made.policy
+    assert [(one.policy, one.networks) for one in again.groups] == [(one.policy, one.networks) for one in groups]
+    assert {(one.spindles, one.cpu_speed) for one in again.nodes} == {(7, 1.5)}
