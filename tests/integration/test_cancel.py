@@ -68,6 +68,7 @@ def test_a_canceled_incident_lets_running_opcodes_finish_and_starts_nothing_new(
     assert one.wrong() == []
 
 
+@pytest.mark.slow
 def test_a_running_job_that_is_canceled_leaves_no_process_and_its_instance_is_looked_for(
     lab: Callable[..., labs.Running],
 ) -> None:

@@ -74,6 +74,7 @@ def world(lab: Callable[..., labs.Running]) -> labs.Running:
 UP = sorted(f"instance{number}" for number in range(2, 13))
 
 
+@pytest.mark.slow
 def test_all_goes_off_but_the_own_node_and_what_ran_runs_again(world: labs.Running) -> None:
     labs.drop(world, "r.json", labs.report(world, "node3", '{"status": "Ok"}'))
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from . import labs, states
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+@pytest.mark.slow
 def test_a_failover_starts_nothing_until_its_source_confirms_the_stop_or_reads_off(
     lab: Callable[..., labs.Running],
 ) -> None:

@@ -50,6 +50,7 @@ def client_library() -> None:
 
 
 @pytest.mark.usefixtures("client_library")
+@pytest.mark.slow
 def test_ganetis_own_client_lists_drains_tags_evacuates_and_waits(
     lab: Callable[..., labs.Running],
 ) -> None:

@@ -25,6 +25,7 @@ def _promised(plan: dict[str, list[dict[str, str]]]) -> dict[str, tuple[str, ...
     return {move["instance"]: (move["primary"], move["secondary"]) for move in plan["moves"]}
 
 
+@pytest.mark.slow
 def test_a_plan_puts_instances_where_it_promised_and_is_refused_when_the_cluster_has_changed_since(
     lab: Callable[..., labs.Running], tmp_path: Path
 ) -> None:

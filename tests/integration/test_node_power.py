@@ -79,6 +79,7 @@ def test_a_trial_sends_nothing_and_on_in_turns_serves_all(lab: Callable[..., lab
     assert (_records(one), _powers(one)) == (everything, everything)
 
 
+@pytest.mark.slow
 def test_whoever_runs_something_that_nobody_knows_of_keeps_its_power(lab: Callable[..., labs.Running]) -> None:
     one = lab(nodes=4, instances=2, pairs=PAIRS)
     fake.Driver(one.lab.node("node2").root, opcode="a stray").start("stray", {})
@@ -119,6 +120,7 @@ def test_health_is_read_at_the_bmcs_and_what_is_wrong_is_in_the_audit_log(
     assert (told["status"], _audit(one)) == ("success", [f"job {told['id']}: node3: fan 1 is WARNING"])
 
 
+@pytest.mark.slow
 def test_opted_out_nodes_are_left_out_of_listings_and_refused_by_name(lab: Callable[..., labs.Running]) -> None:
     one = lab(nodes=4, instances=0, pairs=(), edit=_by_program("!", "node3"))
     done = states.command(one, "node", "power", "status")

@@ -7,6 +7,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import reports, signing
 
 from . import labs, states
@@ -128,6 +129,7 @@ def _health(one: labs.Running) -> dict[str, Any]:
     return {node["name"]: node["health"] for node in one.get("/1/nodes")}
 
 
+@pytest.mark.slow
 def test_a_node_that_cannot_be_diagnosed_is_a_problem_and_never_taken_for_well(
     lab: Callable[..., labs.Running],
 ) -> None:

@@ -8,8 +8,10 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     reports,
     signing,
 )
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+
+from tests import thoroughness
 
 CLUSTER_KEY = b"0123456789abcdef0123456789abcdef01234567\n"
 NODE = "5c8f1c4e-6d54-4bd5-a25b-0f0c0f6f8a11"
@@ -60,7 +62,7 @@ MUTATIONS = st.one_of(
 )
 
 
-@settings(max_examples=10_000, deadline=None)
+@thoroughness.tried(2_000)
 @given(MUTATIONS, st.booleans())
 @example(VALID, False)
 def test_no_mutation_of_a_report_is_accepted_unless_it_says_the_same(data: bytes, accept_cluster_key: bool) -> None:

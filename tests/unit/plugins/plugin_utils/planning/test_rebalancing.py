@@ -65,7 +65,7 @@ def touched(answer: rebalancing.Answer, cluster: clusters.Cluster) -> set[str]:
 
 @pytest.mark.parametrize("threshold", [0.1, 0.5, 0.0])
 def test_every_step_gains_the_threshold_until_none_does(threshold: float) -> None:
-    cluster = wanting(generated(nodes=8, instances=60), balance_threshold=threshold, balance_disk_moves=True)
+    cluster = wanting(generated(nodes=6, instances=30), balance_threshold=threshold, balance_disk_moves=True)
     before = oracle.score(configured.model_of(cluster))
     steps = 0
     while (answer := answered(cluster)).jobs:
