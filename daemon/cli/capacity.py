@@ -43,11 +43,12 @@ def capacity(
     max_cpu_ratio: CpuRatio = None,
     max_disk_usage: DiskUsage = None,
     accept_existing: Existing = False,
-    form: output.Option = output.Format.TABLE,
+    form: planned.Output = planned.Format.TABLE,
 ) -> None:
     """Show how many instances still fit: in tiers of shrinking size, and of the standard size.
 
-    A limit of the command line stands over that of a node group, and that over the cluster's.
+    A limit of the command line stands over that of a node group, and that over the cluster's. There is nothing to run:
+    as commands it is comments.
     """
     # NumPy is loaded by those who need it only.
     from ...plugins.plugin_utils.planning.allocation import capacity_report as rules  # noqa: PLC0415
@@ -60,13 +61,14 @@ def capacity(
     else:
         question = rules.Question(call=call, accepts_existing=accept_existing)
     found = rules.compute(seen.model, question, ctime=time.time())
-    if form is output.Format.JSON:
+    if form is planned.Format.JSON:
         output.as_json(json.dumps(found.document()))
         return
-    _show("the whole cluster", found.cluster)
+    show = _comment if form is planned.Format.COMMANDS else _show
+    show("the whole cluster", found.cluster)
     names = {one.uuid: one.name for one in seen.model.groups}
     for uuid, (one, _limits) in found.groups.items():
-        _show(f"node group {names[uuid]}", one)
+        show(f"node group {names[uuid]}", one)
 
 
 def _show(title: str, found: rules.Capacity) -> None:
@@ -77,6 +79,13 @@ def _show(title: str, found: rules.Capacity) -> None:
     rows = [(tier.size.memory, tier.size.disk, tier.size.vcpus, tier.count) for tier in found.tiers]
     output.table(("MEMORY MIB", "DISK MIB", "VCPUS", "INSTANCES"), rows, empty="No instance fits, however small.")
     output.line(f"Of the standard size: {found.standard}")
+
+
+def _comment(title: str, found: rules.Capacity) -> None:
+    for tier in found.tiers:
+        size = f"{tier.size.memory} MiB of memory, {tier.size.disk} MiB of disk, {tier.size.vcpus} vcpus"
+        output.line(f"# {title}: {tier.count} of {size}")
+    output.line(f"# {title}: {found.refusal or f'{found.standard} of the standard size'}")
 
 
 def _spec(text: str | None) -> tuple[int, int, int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,8 @@ from . import completion, output, planned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from ...plugins.plugin_utils.planning.models import model
 
 Fail = Annotated[
     list[str] | None,
@@ -29,16 +32,19 @@ def n1(
     *,
     fail: Fail = None,
     text: planned.Text = None,
-    form: output.Option = output.Format.TABLE,
+    form: planned.Output = planned.Format.TABLE,
 ) -> None:
     """Show which failure of a single node loses instances, and what is missing; exit status 1 if any does.
 
-    With --fail it is what happens to each instance of the nodes that fail, and status 1 if any does not start again.
+    With --fail it is what happens to each instance of the nodes that fail, and status 1 if any does not start again;
+    as commands that is how they start again, where there is nothing to run it is a comment.
     """
     cluster = planned.cluster(ctx, text)
     found = (rules.what_if(cluster, failed=fail),) if fail else rules.not_survived(cluster)
-    if form is output.Format.JSON:
+    if form is planned.Format.JSON:
         output.as_json(json.dumps([_told(one) for one in found]))
+    elif form is planned.Format.COMMANDS:
+        _commands(cluster, found, is_asked=bool(fail), is_text=text is not None)
     elif fail:
         _what_if(found[0])
     else:
@@ -93,3 +99,21 @@ def _not_survived(found: Iterable[rules.Failure]) -> None:
 def _short(shortages: Iterable[rules.Shortage]) -> None:
     for one in shortages:
         output.alarm(f"{one.node} lacks {one.missing} MiB: {one.needed} MiB would start there, {one.free} MiB are free")
+
+
+def _commands(cluster: model.Model, found: Iterable[rules.Failure], *, is_asked: bool, is_text: bool) -> None:
+    pairs = {one.name for one in cluster.instances if one.template.is_mirrored}
+    for one in found:
+        output.line(f"# if {' and '.join(one.nodes)} {'fail' if len(one.nodes) > 1 else 'fails'}")
+        for each in one.outcomes if is_asked else one.lost:
+            if each.fate is rules.Fate.STARTS:
+                target = "" if each.instance in pairs else each.node
+                output.line(shlex.join(_failover(each.instance, target, is_text=is_text)))
+            else:
+                output.line(f"# {each.instance} {each.text}")
+
+
+def _failover(instance: str, target: str, *, is_text: bool) -> list[str]:
+    if is_text:
+        return ["gnt-instance", "failover", "-f", *(["-n", target] if target else []), instance]
+    return ["roundsman", "instance", "failover", instance, *(["--to", target] if target else [])]

@@ -43,6 +43,15 @@ def test_people_get_a_table_for_the_cluster_and_each_group(roundsman: Run, file:
     assert [int(word) for word in out.splitlines()[3].split()] == told["tiered"][0]
 
 
+def test_as_commands_there_is_nothing_to_run(roundsman: Run, file: Path) -> None:
+    small = ("--max-inst-spec", "1024,10240,1")
+    told = json.loads(roundsman("capacity", "--text", str(file), *small, "-o", "json")[1])
+    status, out, _err = roundsman("capacity", "--text", str(file), *small, "-o", "commands")
+    assert status == 0
+    assert all(line.startswith("# ") for line in out.splitlines())
+    assert f"# the whole cluster: {told['standard']} of the standard size" in out.splitlines()
+
+
 def test_limits_of_the_call_are_kept(roundsman: Run, file: Path) -> None:
     small = roundsman("capacity", "--text", str(file), "--max-inst-spec", "1024,10240,1", "-o", "json")[1]
     assert json.loads(small)["tiered"][0][:3] == [1024, 10240, 1]

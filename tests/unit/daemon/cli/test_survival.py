@@ -53,6 +53,19 @@ def test_what_a_failure_does_to_each_instance_is_shown(roundsman: Run, file: Pat
     assert err == "node-b lacks 513 MiB: 5120 MiB would start there, 4608 MiB are free\n"
 
 
+def test_as_commands_it_is_how_instances_start_again_and_a_comment_where_they_do_not(
+    roundsman: Run, file: Path
+) -> None:
+    _status, out, _err = roundsman("n1", "--text", str(file), "--fail", "node-a", "-o", "commands")
+    assert out.splitlines() == [
+        "# if node-a fails",
+        "gnt-instance failover -f large",
+        "# small has no room on node-b: 1024 MiB needed, 512 MiB free",
+    ]
+    _status, out, _err = roundsman("n1", "--text", str(file), "-o", "commands")
+    assert out.splitlines() == ["# if node-a fails", "# small has no room on node-b: 1024 MiB needed, 512 MiB free"]
+
+
 def test_a_failure_that_only_takes_copies_is_no_loss(roundsman: Run, file: Path) -> None:
     status, out, _err = roundsman("n1", "--text", str(file), "--fail", "node-b", "-o", "json")
     (told,) = json.loads(out)
