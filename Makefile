@@ -28,7 +28,7 @@ test: setup ## the default suite
 
 slowtest: setup ## minutes: labs that are killed, real peers; a Ganeti on a machine made for it and gone with it (root)
 	$(BIN)/python -m pytest -m slow
-	ROUNDSMAN_EXAMPLES=5 $(BIN)/python -m pytest -m thorough
+	ROUNDSMAN_EXAMPLES=8 $(BIN)/python -m pytest -m thorough
 
 molecule: setup ## the roles: on the simulated nodes of a lab, and on a machine with systemd (root, podman)
 	$(TOOLS) molecule test -s instance

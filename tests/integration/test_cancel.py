@@ -37,6 +37,7 @@ def _members(run: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_a_canceled_incident_lets_running_opcodes_finish_and_starts_nothing_new(
     lab: Callable[..., labs.Running],
 ) -> None:

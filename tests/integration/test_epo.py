@@ -170,6 +170,7 @@ def test_while_it_stands_the_daemon_starts_nothing_of_its_own(world: labs.Runnin
     assert world.wrong() == []
 
 
+@pytest.mark.slow
 def test_a_dry_run_and_a_wrong_code_change_nothing(world: labs.Running) -> None:
     before = world.cluster()
     assert epo(world, "--all", "--dry-run").returncode == 0

@@ -35,7 +35,7 @@ CLUSTERS = {
     "mixed": {"nodes": 5, "instances": 20, "shared": 0.2, "plain": 0.2, "seed": 8},
     "split": {"nodes": 6, "instances": 20, "groups": 3, "split": 4, "seed": 9},
 }
-TEMPLATES = (PLAIN, RBD)
+TEMPLATES = (PLAIN, pytest.param(RBD, marks=pytest.mark.slow))
 FEW_SIZES = model.Policy(
     std=model.Spec(8192, 4, 102400), bounds=((model.Spec(128, 1, 1024), model.Spec(32768, 8, 409600, 16, 8, 12)),)
 )

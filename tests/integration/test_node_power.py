@@ -154,6 +154,7 @@ def test_by_command_a_node_leaves_service_with_its_power_and_comes_back_with_its
     assert one.wrong() == []
 
 
+@pytest.mark.slow
 def test_verify_tells_what_is_wrong_and_mends_nothing(lab: Callable[..., labs.Running], tmp_path: Path) -> None:
     program = _program(tmp_path, '{"powered": true}')
     one = lab(nodes=4, instances=0, pairs=(), edit=_by_program(program, "node4", powered=False))

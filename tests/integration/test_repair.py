@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import daemon_client
 
 from . import labs, states
@@ -40,6 +41,7 @@ def test_what_a_node_says_reaches_its_repair_command_as_it_is_and_is_never_evalu
     assert one.wrong() == []
 
 
+@pytest.mark.slow
 def test_a_repair_command_that_fails_or_is_no_file_name_fails_the_incident(
     lab: Callable[..., labs.Running], tmp_path: Path
 ) -> None:

@@ -179,6 +179,7 @@ def test_each_run_has_its_own_numbers_temporary_folder_and_warnings(warm: warmin
     assert len(list((warm.folder / ".ansible/tmp").iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_two_runs_at_the_same_moment_do_not_see_each_other(warm: warming.Warm) -> None:
     command = warm.command(PLAY)
     together = [

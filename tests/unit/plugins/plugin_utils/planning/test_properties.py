@@ -12,7 +12,7 @@ from tests import thoroughness
 
 from . import tables, worlds
 
-FEW = thoroughness.tried(120)
+FEW = thoroughness.tried(60)
 NODE_FLAGS = ["", "", "", "", "", "drained", "offline", "oob", "unpowered", "incapable"]
 TEMPLATES = ["drbd", "drbd", "drbd", "sharedfile", "diskless", "plain"]
 
