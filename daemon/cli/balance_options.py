@@ -10,6 +10,7 @@ import typer
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils.planning.models import dynamic_load
+from . import planned
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -87,7 +88,7 @@ class Wanted:
         nodes = (replace(one, offline=one.offline or one.name in self.offline) for one in found.nodes)
         found = replace(found, nodes=tuple(nodes))
         if self.load is not None:
-            found = dynamic_load.loaded(found, _read(self.load))
+            found = dynamic_load.loaded(found, planned.parsed(self.load, self.load.read_text, dynamic_load.read))
         return dynamic_load.unloaded(found) if self.ignore_load else found
 
     def options(self, to: balancing.Options) -> balancing.Options:
@@ -127,12 +128,3 @@ def _known(names: Collection[str], there: Collection[str], kind: str) -> None:
     for name in names:
         if name not in there:
             raise errors.NotFound(f"there is no {kind} {name!r}")
-
-
-def _read(file: Path) -> dict[str, model.Load]:
-    try:
-        return dynamic_load.read(file.read_text())
-    except errors.InvalidInput as error:
-        raise errors.InvalidInput(f"{file}: {error}") from error
-    except UnicodeDecodeError as error:
-        raise errors.InvalidInput(f"{file}: it is no text: {error.reason} at byte {error.start}") from error

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import client, completion, jobs
+from . import client, completion, jobs, parameters
 
 Name = Annotated[
     str, typer.Argument(metavar="INSTANCE", help="The instance's name.", autocompletion=completion.instances)
@@ -20,7 +20,6 @@ To = Annotated[
         autocompletion=completion.nodes,
     ),
 ]
-Submit = Annotated[bool, typer.Option("--submit", help="Print the job's number and do not wait for its end.")]
 
 
 def install(app: typer.Typer) -> None:
@@ -30,17 +29,17 @@ def install(app: typer.Typer) -> None:
     app.command("replace-disks", epilog="Example: roundsman instance replace-disks instance3 --to node4")(replace_disks)
 
 
-def migrate(ctx: typer.Context, name: Name, *, to: To = "", submit: Submit = False) -> None:
+def migrate(ctx: typer.Context, name: Name, *, to: To = "", submit: parameters.Submit = False) -> None:
     """Move an instance to its second copy, or on shared storage to another node, while it runs."""
     _move(ctx, name, "migrate", to=to, submit=submit)
 
 
-def failover(ctx: typer.Context, name: Name, *, to: To = "", submit: Submit = False) -> None:
+def failover(ctx: typer.Context, name: Name, *, to: To = "", submit: parameters.Submit = False) -> None:
     """Stop an instance and start it on its second copy, or on shared storage on another node."""
     _move(ctx, name, "failover", to=to, submit=submit)
 
 
-def replace_disks(ctx: typer.Context, name: Name, *, to: To = "", submit: Submit = False) -> None:
+def replace_disks(ctx: typer.Context, name: Name, *, to: To = "", submit: parameters.Submit = False) -> None:
     """Give an instance a new second copy."""
     body = {"mode": "replace_new_secondary", **({"remote_node": to} if to else {})}
     with client.of(ctx) as daemon:

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -19,11 +19,13 @@ from ...plugins.plugin_utils.planning.models import as_cluster, configured, text
 from . import client
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ...plugins.module_utils.domain import cluster as clusters
     from ...plugins.plugin_utils.planning import work
     from ...plugins.plugin_utils.planning.models import model
+
+Parsed = TypeVar("Parsed")
 
 
 class Format(Enum):
@@ -146,12 +148,22 @@ def cluster(ctx: typer.Context, text: Path | None) -> model.Model:
     """
     if text is None:
         return configured.model_of(_running(ctx))
+    source = sys.stdin.read if text == STANDARD_INPUT else text.read_text
+    return parsed(text, source, text_format.read)
+
+
+def parsed(file: Path, text: Callable[[], str], read: Callable[[str], Parsed]) -> Parsed:
+    """What the text of a file says.
+
+    Raises:
+        InvalidInput: it is no text, or not what is to be read; with the file's name.
+    """
     try:
-        return text_format.read(sys.stdin.read() if text == STANDARD_INPUT else text.read_text())
+        return read(text())
     except errors.InvalidInput as error:
-        raise errors.InvalidInput(f"{text}: {error}") from error
+        raise errors.InvalidInput(f"{file}: {error}") from error
     except UnicodeDecodeError as error:
-        raise errors.InvalidInput(f"{text}: it is no text: {error.reason} at byte {error.start}") from error
+        raise errors.InvalidInput(f"{file}: it is no text: {error.reason} at byte {error.start}") from error
 
 
 def _running(ctx: typer.Context) -> clusters.Cluster:

@@ -151,7 +151,7 @@ def _table(found: plan_documents.Document, *, empty: str) -> None:
 
 
 def _commands(found: plan_documents.Document) -> Iterator[str]:
-    command = _of_ganeti if found.cluster == as_cluster.NAME else _of_ours
+    command = of_ganeti if found.cluster == as_cluster.NAME else of_ours
     there = list(zip(found.moves, found.jobs, strict=True))
     for number in range(len(found.waves)):
         yield f"# wave {number + 1} of {len(found.waves)}: these may run side by side"
@@ -164,14 +164,16 @@ def _commands(found: plan_documents.Document) -> Iterator[str]:
         yield f"# {kept.instance}: {kept.text}"
 
 
-def _of_ganeti(opcode: Mapping[str, str], *, is_pair: bool) -> list[str]:
+def of_ganeti(opcode: Mapping[str, str], *, is_pair: bool) -> list[str]:
+    """Ganeti's command for a step, with names for UUIDs; a pair needs no target."""
     kind, instance = opcode["kind"], opcode["instance"]
     if kind == moving.REPLACE:
         return ["gnt-instance", "replace-disks", "-n", opcode["new"], instance]
     return ["gnt-instance", kind, "-f", *([] if is_pair else ["-n", opcode["target"]]), instance]
 
 
-def _of_ours(opcode: Mapping[str, str], *, is_pair: bool) -> list[str]:
+def of_ours(opcode: Mapping[str, str], *, is_pair: bool) -> list[str]:
+    """Our command for a step, with names for UUIDs; a pair needs no target."""
     kind, instance = opcode["kind"], opcode["instance"]
     if kind == moving.REPLACE:
         return ["roundsman", "instance", "replace-disks", instance, "--to", opcode["new"]]

@@ -6,12 +6,9 @@ from typing import Annotated
 
 import typer
 
-from . import completion, planned, plans
+from . import completion, instance_moves, planned, plans
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.", autocompletion=completion.groups)]
-Instance = Annotated[
-    str, typer.Argument(metavar="INSTANCE", help="The instance's name.", autocompletion=completion.instances)
-]
 To = Annotated[
     list[str] | None,
     typer.Option(
@@ -54,7 +51,7 @@ def drain(
 
 def change_group(
     ctx: typer.Context,
-    name: Instance,
+    name: instance_moves.Name,
     *,
     to: To = None,
     primary: Primary = "",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...plugins.plugin_utils.planning.outages import n_plus_1 as rules
-from . import completion, output, planned
+from . import completion, output, planned, plans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -102,18 +102,13 @@ def _short(shortages: Iterable[rules.Shortage]) -> None:
 
 
 def _commands(cluster: model.Model, found: Iterable[rules.Failure], *, is_asked: bool, is_text: bool) -> None:
+    command = plans.of_ganeti if is_text else plans.of_ours
     pairs = {one.name for one in cluster.instances if one.template.is_mirrored}
     for one in found:
         output.line(f"# if {' and '.join(one.nodes)} {'fail' if len(one.nodes) > 1 else 'fails'}")
         for each in one.outcomes if is_asked else one.lost:
             if each.fate is rules.Fate.STARTS:
-                target = "" if each.instance in pairs else each.node
-                output.line(shlex.join(_failover(each.instance, target, is_text=is_text)))
+                step = {"kind": "failover", "instance": each.instance, "target": each.node}
+                output.line(shlex.join(command(step, is_pair=each.instance in pairs)))
             else:
                 output.line(f"# {each.instance} {each.text}")
-
-
-def _failover(instance: str, target: str, *, is_text: bool) -> list[str]:
-    if is_text:
-        return ["gnt-instance", "failover", "-f", *(["-n", target] if target else []), instance]
-    return ["roundsman", "instance", "failover", instance, *(["--to", target] if target else [])]

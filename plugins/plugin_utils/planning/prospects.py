@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...module_utils.domain import cluster as clusters
 
 TEMPLATES = frozenset(template.value for template in model.Template)
-PLACES = {**{action: place for place, action in enumerate(actions.TO_TARGET)}}
+PLACES = {action: place for place, action in enumerate(actions.TO_TARGET)}
 PLACES[Action.FAILOVER_TO_ANY] = PLACES[Action.REPLACE_PRIMARY]
 
 

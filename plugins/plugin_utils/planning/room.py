@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Mapping
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 class NodeRoom:
     """What one node has left (MiB).
 
-    `vcpus` are the virtual CPUs that its policy leaves, without limit where the node's CPUs are not known; `excluded`
+    `vcpus` are the virtual CPUs that its policy leaves; `excluded`
     are the exclusion tags of what runs or will run here. `reserved` is, for each other node, the memory that would
     start here if that node failed, `peak` the largest of them; `returned` is the memory that instances left here which
     keep a copy: no move may count on it, but they can start in it again. N+1 holds while `spare` >= `peak`. `rank` is
@@ -38,7 +37,7 @@ class NodeRoom:
     rank: int
     memory: int
     disk: int
-    vcpus: float = math.inf
+    vcpus: float
     excluded: set[str] = field(default_factory=set)
     instances: int = 0
     peak: int = 0
@@ -95,7 +94,7 @@ class Room:
                 rank=rank,
                 memory=node.f_mem,
                 disk=node.f_disk,
-                vcpus=ratios[node.group] * node.pcpus - node.os_vcpus if node.pcpus else math.inf,
+                vcpus=ratios[node.group] * node.pcpus - node.os_vcpus,
             )
             for rank, node in enumerate(frame.nodes)
         }

@@ -9,8 +9,6 @@ from .. import holdings
 from . import node_memory, policies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from . import model
 
 NAME = "text"
@@ -24,11 +22,10 @@ def of(found: model.Model) -> clusters.Cluster:
     is what is free. What neither runs nor should is down.
     """
     instances = {one.name: _instance(one) for one in found.instances}
-    disk = _disk(instances.values())
-    memory = _memory(instances.values())
+    held = holdings.Holdings(instances)
     free = node_memory.free(found)
     nodes = {
-        one.name: _node(one, free=free[one.name], memory=memory.get(one.name, 0), disk=disk.get(one.name, 0))
+        one.name: _node(one, free=free[one.name], memory=held.memory(one.name), disk=held.disk(one.name))
         for one in found.nodes
     }
     master = next((one.name for one in found.nodes if one.master), "")
@@ -85,18 +82,3 @@ def _instance(one: model.Instance) -> clusters.Instance:
         auto_balance=one.auto_balance,
         spindle_use=one.spindle_use,
     )
-
-
-def _memory(instances: Iterable[clusters.Instance]) -> Mapping[str, int]:
-    found: dict[str, int] = {}
-    for one in instances:
-        found[one.primary_node] = found.get(one.primary_node, 0) + holdings.memory_in_use(one)
-    return found
-
-
-def _disk(instances: Iterable[clusters.Instance]) -> Mapping[str, int]:
-    found: dict[str, int] = {}
-    for one in instances:
-        for node in one.nodes:
-            found[node] = found.get(node, 0) + holdings.disk_per_copy(one)
-    return found

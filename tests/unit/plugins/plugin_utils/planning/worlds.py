@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import holdings, room
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import holdings, moving, room
 
 if TYPE_CHECKING:
     import random
@@ -120,3 +120,18 @@ class World:
             secondaries = tuple(source if one == target else one for one in instance.secondary_nodes)
             moved = dataclasses.replace(instance, primary_node=target, secondary_nodes=secondaries)
         self.cluster = clusters.with_instance(self.cluster, moved)
+
+
+def run_as_promised(
+    cluster: clusters.Cluster, moves: Sequence[moving.Move], jobs: Sequence[work.Job], *, luck: random.Random
+) -> World:
+    """The world after the jobs of moves ran: each instance is where its move promised, all others as before."""
+    world = World(cluster)
+    world.run(jobs, luck=luck)
+    promised = dict(zip((move.instance for move in moves), moving.ends(cluster, moves), strict=True))
+    for one in world.cluster.instances.values():
+        there = tuple(cluster.node_name(uuid) for uuid in one.nodes)
+        assert there == promised.get(
+            one.name, tuple(cluster.node_name(uuid) for uuid in cluster.instances[one.uuid].nodes)
+        )
+    return world
