@@ -1,0 +1,46 @@
+"""How the data of two copies are related, by their generation identifiers (DRBD's rules for a connection)."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .drbd import Generation
+
+FRESH = 4
+"""The current identifier of a copy that never had data."""
+
+
+class Relation(Enum):
+    """Whose data are newer."""
+
+    EQUAL = "the data are the same"
+    OURS_NEWER = "ours were written since"
+    THEIRS_NEWER = "theirs were written since"
+    SPLIT = "both were written since"
+    UNRELATED = "they have no data in common"
+
+
+def relation(ours: Generation, theirs: Generation) -> Relation:
+    """The relation of two copies; a copy without data is older than any other."""
+    mine, other = _bare(ours.current), _bare(theirs.current)
+    if mine == other:
+        return Relation.EQUAL
+    if other in {0, FRESH}:
+        return Relation.OURS_NEWER
+    if mine in {0, FRESH}:
+        return Relation.THEIRS_NEWER
+    if other in _past(ours):
+        return Relation.OURS_NEWER
+    if mine in _past(theirs):
+        return Relation.THEIRS_NEWER
+    return Relation.SPLIT if _past(ours) & _past(theirs) else Relation.UNRELATED
+
+
+def _past(one: Generation) -> "set[int]":
+    return {_bare(each) for each in (one.bitmap, *one.history)} - {0}
+
+
+def _bare(identifier: int) -> int:
+    return identifier & ~1

@@ -1,0 +1,315 @@
+"""Which repair a DRBD resource needs, from what both of its nodes say: rules, of which the first that applies decides.
+
+The side of the instance is the node that is its primary on record. A copy is thrown away (`DESTRUCTIVE`) only while the
+other one is up to date; whatever is doubtful is refused with what a person must find out, and never guessed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import FrozenSet, List, Optional, Tuple, Union
+
+from .drbd import Connection, Disk, Role, Side, Volume
+from .drbd_generations import Relation, relation
+
+
+class Where(Enum):
+    """One of the two nodes, as the configuration has them."""
+
+    PRIMARY = "primary"
+    SECONDARY = "secondary"
+
+
+class Action(Enum):
+    """What is done to a resource on one node."""
+
+    UP = "bring the resource up"
+    ATTACH = "attach the disk again"
+    RESUME = "resume the resync"
+    CONNECT = "connect again"
+    INVALIDATE = "copy everything anew"
+    DISCARD = "discard what was written here, and connect"
+    REPLACE = "replace the secondary"
+
+
+DESTRUCTIVE = frozenset({Action.INVALIDATE, Action.DISCARD, Action.REPLACE})
+
+
+class Silence(Enum):
+    """Why a node says nothing of a resource."""
+
+    DOWN = "the resource is down there"
+    UNHEARD = "it could not be asked"
+
+
+Told = Union[Side, Silence]
+
+
+@dataclass(frozen=True)
+class Step:
+    """An action, and the node on which it is done."""
+
+    action: Action
+    where: Where
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A resource on both of its nodes; `failed` are the steps that were tried and did not help."""
+
+    primary: Told
+    secondary: Told
+    failed: FrozenSet[Step] = frozenset()
+
+    def at(self, where: Where) -> Told:
+        """What one of the nodes says."""
+        return self.primary if where is Where.PRIMARY else self.secondary
+
+
+class Kind(Enum):
+    """What a verdict means."""
+
+    HEALTHY = "healthy"
+    WAITING = "waiting"
+    REPAIR = "repair"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is wrong, the steps that mend it in their order, and for a refusal what would lift it."""
+
+    kind: Kind
+    reason: str = ""
+    steps: Tuple[Step, ...] = ()
+    unblock: str = ""
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """Both sides, where both have told, and their volumes in pairs."""
+
+    pair: Pair
+    primary: Side
+    secondary: Side
+    volumes: Tuple[Tuple[Volume, Volume], ...]
+
+    @property
+    def is_connected(self) -> bool:
+        return self.primary.connection is self.secondary.connection is Connection.CONNECTED
+
+    @property
+    def relations(self) -> Optional[List[Relation]]:
+        """How the data of the primary are related to those of the secondary, by volume; None if that is not known."""
+        found = []
+        for ours, theirs in self.volumes:
+            if ours.generation is None or theirs.generation is None:
+                return None
+            found.append(relation(ours.generation, theirs.generation))
+        return found
+
+
+def decide(pair: Pair) -> Verdict:
+    """The verdict on a resource.
+
+    Source: the decision table in `docs/decisions/drbd-repairs.md`; DRBD's own rules for connections.
+    """
+    silent = _silent(pair)
+    if silent is not None:
+        return silent
+    assert isinstance(pair.primary, Side)
+    assert isinstance(pair.secondary, Side)
+    there = {volume.number: volume for volume in pair.secondary.volumes}
+    if {volume.number for volume in pair.primary.volumes} != set(there):
+        return _refused("its nodes do not tell of the same volumes", "the same configuration on both nodes")
+    volumes = tuple((volume, there[volume.number]) for volume in pair.primary.volumes)
+    sides = _Sides(pair, pair.primary, pair.secondary, volumes)
+    for rule in (_roles, _disks, _paused, _copying, _established, _transient, _apart):
+        verdict = rule(sides)
+        if verdict is not None:
+            return verdict
+    return Verdict(Kind.HEALTHY)
+
+
+def _silent(pair: Pair) -> Optional[Verdict]:
+    for where in Where:
+        if pair.at(where) is Silence.UNHEARD:
+            return _refused(f"the {where.value} could not be asked", f"the {where.value} reachable again")
+    down = [where for where in Where if pair.at(where) is Silence.DOWN]
+    if len(down) > 1:
+        return _refused("the resource is down on both nodes", "the disks of the instance activated")
+    if not down:
+        return None
+    step, other = Step(Action.UP, down[0]), pair.at(_other(down[0]))
+    if step not in pair.failed:
+        return Verdict(Kind.REPAIR, f"the resource is down on the {down[0].value}", (step,))
+    if down[0] is Where.SECONDARY and isinstance(other, Side) and _is_good(other):
+        return _replaced("its secondary does not come up")
+    return _refused(
+        f"the resource does not come up on the {down[0].value}", "its disk and configuration there looked at"
+    )
+
+
+def _roles(sides: _Sides) -> Optional[Verdict]:
+    if sides.secondary.role is not Role.PRIMARY:
+        return None
+    if sides.primary.role is not Role.PRIMARY:
+        return _refused("it is primary on its secondary", "the record corrected, or the instance moved back")
+    if sides.is_connected:
+        return Verdict(Kind.WAITING, "both sides are primary: the instance migrates")
+    return _refused("both sides are primary, and apart", "the instance stopped on the node where it should not run")
+
+
+def _disks(sides: _Sides) -> Optional[Verdict]:
+    for ours, theirs in sides.volumes:
+        if ours.disk.is_gone and theirs.disk.is_gone:
+            return _refused("neither node has its disk", "a disk that can be attached")
+        if theirs.disk.is_gone:
+            return _lost_copy(sides, ours)
+        if ours.disk.is_gone:
+            return _lost_original(sides, theirs)
+    states = {volume.disk for both in sides.volumes for volume in both}
+    if states & {Disk.ATTACHING, Disk.NEGOTIATING}:
+        return Verdict(Kind.WAITING, "a disk is being attached")
+    return None
+
+
+def _lost_copy(sides: _Sides, ours: Volume) -> Verdict:
+    step = Step(Action.ATTACH, Where.SECONDARY)
+    if step not in sides.pair.failed:
+        return Verdict(Kind.REPAIR, "the secondary has lost its disk", (step,))
+    if ours.disk is Disk.UP_TO_DATE and _is_good(sides.primary):
+        return _replaced("the disk of the secondary cannot be attached")
+    return _refused("the secondary has lost its disk, and the primary is not up to date", "a disk that can be attached")
+
+
+def _lost_original(sides: _Sides, theirs: Volume) -> Verdict:
+    if not sides.is_connected or theirs.disk is not Disk.UP_TO_DATE:
+        return _refused(
+            "the primary has lost its disk, and the secondary is not known to have its data",
+            "the connection of the two, or a person who says which data count",
+        )
+    step = Step(Action.ATTACH, Where.PRIMARY)
+    if step not in sides.pair.failed:
+        return Verdict(Kind.REPAIR, "the primary has lost its disk, and works on the secondary's", (step,))
+    return _refused("the disk of the primary cannot be attached", "the instance migrated to its secondary")
+
+
+def _paused(sides: _Sides) -> Optional[Verdict]:
+    if not sides.is_connected:
+        return None
+    volumes = {Where.PRIMARY: sides.primary.volumes, Where.SECONDARY: sides.secondary.volumes}
+    steps = tuple(Step(Action.RESUME, where) for where in Where if any(one.paused_by_user for one in volumes[where]))
+    if not steps:
+        return None
+    if sides.pair.failed.issuperset(steps):
+        return _refused("its resync is paused, and resuming it does not help", "whoever paused it")
+    return Verdict(Kind.REPAIR, "its resync is paused", steps)
+
+
+def _copying(sides: _Sides) -> Optional[Verdict]:
+    for volume in (volume for both in sides.volumes for volume in both):
+        if sides.is_connected and (volume.replication.is_under_way or volume.replication.is_paused):
+            done = "" if volume.done is None else f", {volume.done:g} % done"
+            return Verdict(Kind.WAITING, f"its copies are made equal ({volume.replication.value}{done})")
+    return None
+
+
+def _established(sides: _Sides) -> Optional[Verdict]:
+    if not sides.is_connected:
+        return None
+    worst = {Where.PRIMARY: _worst(sides.primary), Where.SECONDARY: _worst(sides.secondary)}
+    bad = [where for where, disk in worst.items() if disk is not Disk.UP_TO_DATE]
+    if len(bad) > 1:
+        text = " and ".join(f"{disk.value} on the {where.value}" for where, disk in worst.items())
+        return _refused(f"neither side is up to date: {text}", "a person who says which data count")
+    if bad:
+        return _anew(sides, bad[0], worst[bad[0]])
+    if any(volume.out_of_sync for both in sides.volumes for volume in both):
+        return _refused("a comparison found that its copies differ", "a person who says which data count")
+    return None
+
+
+def _worst(side: Side) -> Disk:
+    """The state of the disk that is not up to date, if there is one."""
+    return next((volume.disk for volume in side.volumes if volume.disk is not Disk.UP_TO_DATE), Disk.UP_TO_DATE)
+
+
+def _anew(sides: _Sides, where: Where, disk: Disk) -> Verdict:
+    step = Step(Action.INVALIDATE, where)
+    text = f"the copy of the {where.value} is {disk.value}, and nothing mends it"
+    if step in sides.pair.failed:
+        return _refused(text, "a person who looks at its disk")
+    return Verdict(Kind.REPAIR, text, (step,))
+
+
+def _transient(sides: _Sides) -> Optional[Verdict]:
+    settled = {Connection.STANDALONE, Connection.CONNECTING, Connection.CONNECTED}
+    passing = {sides.primary.connection, sides.secondary.connection} - settled
+    if passing:
+        return Verdict(Kind.WAITING, f"the connection changes ({min(one.value for one in passing)})")
+    return None
+
+
+def _apart(sides: _Sides) -> Optional[Verdict]:
+    if sides.is_connected:
+        return None
+    connections = {Where.PRIMARY: sides.primary.connection, Where.SECONDARY: sides.secondary.connection}
+    alone = [where for where in Where if connections[where] is Connection.STANDALONE]
+    if not alone:
+        return _refused("its nodes do not reach each other", "the network between them")
+    doubt = _diverged(sides, sides.relations or [])
+    if doubt is not None:
+        return doubt
+    steps = tuple(Step(Action.CONNECT, where) for where in alone)
+    if sides.pair.failed.issuperset(steps):
+        return _refused("its nodes do not connect again", "DRBD's log on both nodes looked at")
+    return Verdict(Kind.REPAIR, f"the {' and the '.join(where.value for where in alone)} stands alone", steps)
+
+
+def _diverged(sides: _Sides, relations: List[Relation]) -> Optional[Verdict]:
+    """What cannot simply be connected again; what is not known DRBD finds out itself, and then stands alone again."""
+    if Relation.UNRELATED in relations:
+        return _refused("its copies have no data in common", "a person who says which data count")
+    if Relation.SPLIT in relations:
+        return _split(sides, relations)
+    if Relation.THEIRS_NEWER in relations and sides.primary.role is Role.PRIMARY:
+        return _refused(
+            "the instance runs on data that are older than those of its secondary",
+            "a person who says which data count",
+        )
+    return None
+
+
+def _split(sides: _Sides, relations: List[Relation]) -> Verdict:
+    """Split brain: the side without the instance gives way, if the other one runs it on good data."""
+    steps = (Step(Action.DISCARD, Where.SECONDARY), Step(Action.CONNECT, Where.PRIMARY))
+    runs = sides.primary.role is Role.PRIMARY and sides.secondary.role is Role.SECONDARY
+    newer = {Relation.THEIRS_NEWER, Relation.UNRELATED}.intersection(relations)
+    if not runs or newer or not _is_good(sides.primary):
+        return _refused(
+            "split brain: both copies were written since they parted, and no running instance says which one counts",
+            "a person who says which data count",
+        )
+    if sides.pair.failed.issuperset(steps):
+        return _refused("split brain, and its nodes do not connect again", "DRBD's log on both nodes looked at")
+    return Verdict(
+        Kind.REPAIR, "split brain: the instance runs on the primary, so what its secondary wrote goes", steps
+    )
+
+
+def _is_good(side: Side) -> bool:
+    return all(volume.disk is Disk.UP_TO_DATE for volume in side.volumes)
+
+
+def _replaced(reason: str) -> Verdict:
+    return Verdict(Kind.REPAIR, reason, (Step(Action.REPLACE, Where.SECONDARY),))
+
+
+def _refused(reason: str, unblock: str) -> Verdict:
+    return Verdict(Kind.REFUSED, reason, unblock=unblock)
+
+
+def _other(where: Where) -> Where:
+    return Where.SECONDARY if where is Where.PRIMARY else Where.PRIMARY

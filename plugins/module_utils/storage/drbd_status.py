@@ -1,0 +1,180 @@
+"""What DRBD prints about its resources: version 9's JSON, and version 8.4's text with /proc/drbd, which has no JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Type, TypeVar
+
+from ..domain import errors
+from ..domain.drbd import Connection, Disk, Generation, Replication, Role, Side, Volume
+
+Word = TypeVar("Word", Connection, Disk, Replication, Role)
+IDENTIFIERS = 4
+CRASHED_PRIMARY = 6
+"""The place of that flag among those that follow the identifiers."""
+OF_84 = {"WFConnection": Connection.CONNECTING, "WFReportParams": Connection.CONNECTING}
+MINOR = re.compile(
+    r"^ *(?P<minor>\d+): cs:(?P<state>\w+)"
+    r"(?: ro:(?P<role>\w+)/(?P<peer_role>\w+) ds:(?P<disk>\w+)/(?P<peer_disk>\w+) +(?P<rest>.*))?$"
+)
+PAUSED_BY_USER = "u"
+USER_FLAG = 3
+"""The place of the letter that says so among the flags of /proc/drbd."""
+
+
+def of_json(text: str) -> List[Side]:
+    """The resources of `drbdsetup status --json` (version 9).
+
+    Raises:
+        InvalidInput: the text is not that, or a resource has several peers.
+    """
+    try:
+        found = json.loads(text)
+        return [_resource(one) for one in found]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise errors.InvalidInput(f"drbdsetup's JSON is not as expected: {error!r}") from error
+
+
+def _resource(one: Mapping[str, Any]) -> Side:
+    name, connections = str(one["name"]), one.get("connections", [])
+    if len(connections) > 1:
+        raise errors.InvalidInput(f"{name} has {len(connections)} peers: only one is supported")
+    peer = connections[0] if connections else {}
+    volumes = {int(each["volume"]): each for each in peer.get("peer_devices", [])}
+    return Side(
+        resource=name,
+        role=_word(Role, one["role"]),
+        connection=_word(Connection, peer["connection-state"]) if peer else Connection.STANDALONE,
+        volumes=tuple(_volume(each, volumes.get(int(each["volume"]), {})) for each in one["devices"]),
+        peer_role=_word(Role, peer.get("peer-role", "Unknown")),
+    )
+
+
+def _volume(own: Mapping[str, Any], peer: Mapping[str, Any]) -> Volume:
+    replication = _word(Replication, peer.get("replication-state", "Off"))
+    return Volume(
+        number=int(own["volume"]),
+        disk=_word(Disk, own["disk-state"]),
+        peer_disk=_word(Disk, peer.get("peer-disk-state", "DUnknown")),
+        minor=int(own["minor"]),
+        replication=replication,
+        out_of_sync=int(peer["out-of-sync"]) if "out-of-sync" in peer else None,
+        done=float(peer["percent-in-sync"]) if "percent-in-sync" in peer and replication.is_under_way else None,
+        paused_by_user="user" in str(peer.get("resync-suspended", "no")),
+    )
+
+
+def of_text(status: str, proc: str) -> List[Side]:
+    """The resources of `drbdsetup status --verbose --statistics` and /proc/drbd (version 8.4).
+
+    The first tells which minors a resource has, the second how they stand: a side that stands alone does not tell of
+    its peer in the first.
+
+    Raises:
+        InvalidInput: a text is not that, or a minor is in one of them only.
+    """
+    minors = _minors(proc)
+    sides = []
+    for name, volumes, done in _resources(status):
+        known = {minor: minors[minor] for minor in volumes.values() if minor in minors}
+        if not volumes or len(known) != len(volumes):
+            raise errors.InvalidInput(f"{name}: /proc/drbd does not tell of all its minors")
+        first = next(iter(known.values()))
+        sides.append(
+            Side(
+                resource=name,
+                role=_word(Role, first["role"]),
+                connection=_connection(first["state"]),
+                volumes=tuple(_of_minor(number, minor, known[minor], done) for number, minor in volumes.items()),
+                peer_role=_word(Role, first["peer_role"]),
+            )
+        )
+    return sides
+
+
+def generation(text: str) -> Generation:
+    """The identifiers of one volume, as `get-gi` prints them: hexadecimal, then flags, with colons between.
+
+    Raises:
+        InvalidInput: the text is not that.
+    """
+    parts = text.strip().split(":")
+    flags = parts[IDENTIFIERS:]
+    if len(parts) < IDENTIFIERS or not all(flag in {"0", "1"} for flag in flags):
+        raise errors.InvalidInput(f"{text.strip()[:200]!r} are no generation identifiers")
+    try:
+        current, bitmap, *history = (int(part, 16) for part in parts[:IDENTIFIERS])
+    except ValueError as error:
+        raise errors.InvalidInput(f"{text.strip()[:200]!r} are no generation identifiers") from error
+    crashed = len(flags) > CRASHED_PRIMARY and flags[CRASHED_PRIMARY] == "1"
+    return Generation(current, bitmap, tuple(history), crashed)
+
+
+def _resources(status: str) -> List[Tuple[str, Dict[int, int], Dict[int, float]]]:
+    """Of each resource its name, the minors of its volumes, and how far their resyncs are."""
+    found: List[Tuple[str, Dict[int, int], Dict[int, float]]] = []
+    for line in filter(str.strip, status.splitlines()):
+        words = dict(word.split(":", 1) for word in line.split() if ":" in word)
+        if not line.startswith(" "):
+            found.append((line.split()[0], {}, {}))
+        elif not found:
+            raise errors.InvalidInput(f"drbdsetup's status begins with {line.strip()[:80]!r}, and not with a resource")
+        elif "volume" in words and "minor" in words:
+            found[-1][1][int(words["volume"])] = int(words["minor"])
+        elif "volume" in words and "done" in words:
+            found[-1][2][int(words["volume"])] = float(words["done"])
+    return found
+
+
+def _minors(proc: str) -> Dict[int, Dict[str, str]]:
+    """By minor what /proc/drbd says of it; one that is not configured is left out."""
+    found: Dict[int, Dict[str, str]] = {}
+    last: Optional[Dict[str, str]] = None
+    for line in proc.splitlines():
+        match = MINOR.match(line)
+        if match:
+            last = {key: value or "" for key, value in match.groupdict().items()}
+            if last["role"]:
+                found[int(last["minor"])] = last
+        elif last is not None:
+            last.update(word.split(":", 1) for word in line.split() if re.fullmatch(r"oos:\d+", word))
+    return found
+
+
+def _of_minor(number: int, minor: int, told: Mapping[str, str], done: Mapping[int, float]) -> Volume:
+    replication = _replication(told["state"])
+    flags = told["rest"].split()[-1] if told["rest"] else ""
+    return Volume(
+        number=number,
+        disk=_word(Disk, told["disk"]),
+        peer_disk=_word(Disk, told["peer_disk"]),
+        minor=minor,
+        replication=replication,
+        out_of_sync=int(told["oos"]) if "oos" in told else None,
+        done=done.get(number) if replication.is_under_way else None,
+        paused_by_user=flags[USER_FLAG : USER_FLAG + 1] == PAUSED_BY_USER,
+    )
+
+
+def _connection(state: str) -> Connection:
+    """8.4 has one word: a state of replication says that the sides are connected."""
+    if state in OF_84:
+        return OF_84[state]
+    if state in {one.value for one in Replication}:
+        return Connection.CONNECTED
+    return _word(Connection, state)
+
+
+def _replication(state: str) -> Replication:
+    if state == Connection.CONNECTED.value:
+        return Replication.ESTABLISHED
+    return Replication(state) if state in {one.value for one in Replication} else Replication.OFF
+
+
+def _word(kind: Type[Word], text: str) -> Word:
+    try:
+        return kind(text)
+    except ValueError:
+        known = ", ".join(one.value for one in kind)
+        raise errors.InvalidInput(f"DRBD says {text!r}, which is none of {known}") from None

@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import (
+    Connection,
+    Disk,
+    Generation,
+    Replication,
+    Role,
+    Side,
+    Volume,
+)
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_repairs import (
+    DESTRUCTIVE,
+    Action,
+    Kind,
+    Pair,
+    Silence,
+    Step,
+    Told,
+    Verdict,
+    Where,
+    decide,
+)
+
+CONNECTED, ALONE, CONNECTING = Connection.CONNECTED, Connection.STANDALONE, Connection.CONNECTING
+GOOD = Disk.UP_TO_DATE
+BASE = 0x10
+SAME = (Generation(BASE), Generation(BASE))
+OURS_NEWER = (Generation(0x20, BASE), Generation(BASE))
+THEIRS_NEWER = (Generation(BASE), Generation(0x30, BASE))
+SPLIT = (Generation(0x20, BASE), Generation(0x30, BASE))
+UNRELATED = (Generation(0x20), Generation(0x30))
+
+
+def _side(
+    disk: Disk = GOOD,
+    connection: Connection = CONNECTED,
+    *,
+    role: Role = Role.SECONDARY,
+    replication: Replication = Replication.ESTABLISHED,
+    generation: Generation | None = None,
+    **more: object,
+) -> Side:
+    replication = replication if connection is CONNECTED else Replication.OFF
+    volume = Volume(0, disk, replication=replication, generation=generation)
+    return Side("r0", role, connection, (dataclasses.replace(volume, **more),))  # type: ignore[arg-type] # passed on
+
+
+def _runs(disk: Disk = GOOD, connection: Connection = CONNECTED, **more: object) -> Side:
+    return _side(disk, connection, **{"role": Role.PRIMARY, **more})  # type: ignore[arg-type] # passed on
+
+
+def _decided(primary: Told, secondary: Told, *failed: Step) -> Verdict:
+    return decide(Pair(primary, secondary, frozenset(failed)))
+
+
+def _steps(verdict: Verdict) -> list[tuple[Action, str]]:
+    assert verdict.kind is Kind.REPAIR
+    return [(step.action, step.where.value) for step in verdict.steps]
+
+
+def test_two_good_connected_copies_are_healthy() -> None:
+    assert _decided(_runs(), _side()) == Verdict(Kind.HEALTHY)
+
+
+def test_nothing_is_decided_about_a_node_that_could_not_be_asked() -> None:
+    for pair in ((Silence.UNHEARD, _side()), (_runs(), Silence.UNHEARD), (Silence.UNHEARD, Silence.DOWN)):
+        assert _decided(*pair).kind is Kind.REFUSED
+
+
+def test_a_resource_that_is_down_on_one_node_is_brought_up_there() -> None:
+    assert _steps(_decided(_runs(connection=CONNECTING), Silence.DOWN)) == [(Action.UP, "secondary")]
+    assert _steps(_decided(Silence.DOWN, _side(connection=CONNECTING))) == [(Action.UP, "primary")]
+    assert _decided(Silence.DOWN, Silence.DOWN).kind is Kind.REFUSED
+
+
+def test_a_secondary_that_does_not_come_up_is_replaced_while_the_primary_is_good() -> None:
+    tried = Step(Action.UP, Where.SECONDARY)
+    assert _steps(_decided(_runs(connection=CONNECTING), Silence.DOWN, tried)) == [(Action.REPLACE, "secondary")]
+    assert _decided(_runs(Disk.INCONSISTENT, CONNECTING), Silence.DOWN, tried).kind is Kind.REFUSED
+    assert _decided(Silence.DOWN, _side(), Step(Action.UP, Where.PRIMARY)).kind is Kind.REFUSED
+
+
+def test_a_detached_disk_is_attached_again_on_its_node() -> None:
+    assert _steps(_decided(_runs(), _side(Disk.DISKLESS))) == [(Action.ATTACH, "secondary")]
+    assert _steps(_decided(_runs(Disk.FAILED), _side())) == [(Action.ATTACH, "primary")]
+
+
+def test_a_secondary_whose_disk_stays_away_is_replaced_and_a_primary_is_moved_by_a_person() -> None:
+    tried = Step(Action.ATTACH, Where.SECONDARY)
+    assert _steps(_decided(_runs(), _side(Disk.DISKLESS), tried)) == [(Action.REPLACE, "secondary")]
+    refused = _decided(_runs(Disk.DISKLESS), _side(), Step(Action.ATTACH, Where.PRIMARY))
+    assert (refused.kind, refused.unblock) == (Kind.REFUSED, "the instance migrated to its secondary")
+
+
+def test_a_primary_without_disk_and_connection_is_not_touched() -> None:
+    assert _decided(_runs(Disk.DISKLESS, CONNECTING), _side(connection=CONNECTING)).kind is Kind.REFUSED
+    assert _decided(_runs(Disk.DISKLESS), _side(Disk.DISKLESS)).kind is Kind.REFUSED
+
+
+def test_a_resync_that_somebody_paused_is_resumed_where_it_was_paused() -> None:
+    paused = _side(Disk.INCONSISTENT, replication=Replication.PAUSED_SYNC_T, paused_by_user=True)
+    assert _steps(_decided(_runs(replication=Replication.PAUSED_SYNC_S), paused)) == [(Action.RESUME, "secondary")]
+
+
+def test_a_resync_under_way_is_waited_for_and_its_progress_told() -> None:
+    verdict = _decided(
+        _runs(replication=Replication.SYNC_SOURCE, done=12.5),
+        _side(Disk.INCONSISTENT, replication=Replication.SYNC_TARGET),
+    )
+    assert (verdict.kind, verdict.reason) == (Kind.WAITING, "its copies are made equal (SyncSource, 12.5 % done)")
+
+
+def test_a_connected_copy_that_nothing_mends_is_copied_anew_from_the_good_one() -> None:
+    assert _steps(_decided(_runs(), _side(Disk.OUTDATED))) == [(Action.INVALIDATE, "secondary")]
+    assert _steps(_decided(_runs(Disk.INCONSISTENT), _side())) == [(Action.INVALIDATE, "primary")]
+    assert _decided(_runs(Disk.INCONSISTENT), _side(Disk.OUTDATED)).kind is Kind.REFUSED
+    assert _decided(_runs(), _side(Disk.OUTDATED), Step(Action.INVALIDATE, Where.SECONDARY)).kind is Kind.REFUSED
+
+
+def test_where_each_side_has_one_good_volume_nothing_is_copied_anew() -> None:
+    good, bad = Volume(0, GOOD, replication=Replication.ESTABLISHED), Volume(1, Disk.INCONSISTENT)
+    swapped = (dataclasses.replace(bad, number=0), dataclasses.replace(good, number=1))
+    primary = Side("r0", Role.PRIMARY, CONNECTED, (good, bad))
+    assert _decided(primary, Side("r0", Role.SECONDARY, CONNECTED, swapped)).kind is Kind.REFUSED
+
+
+def test_copies_that_a_comparison_found_different_are_for_a_person() -> None:
+    assert _decided(_runs(out_of_sync=4), _side()).kind is Kind.REFUSED
+
+
+def test_whoever_stands_alone_is_connected_again() -> None:
+    pair = [(ALONE, CONNECTING, ["primary"]), (CONNECTING, ALONE, ["secondary"]), (ALONE, ALONE, [*_names()])]
+    for ours, theirs, expected in pair:
+        for first, second in (SAME, OURS_NEWER, (None, None)):
+            verdict = _decided(_runs(connection=ours, generation=first), _side(connection=theirs, generation=second))
+            assert _steps(verdict) == [(Action.CONNECT, name) for name in expected]
+
+
+def _names() -> list[str]:
+    return [where.value for where in Where]
+
+
+def test_a_cut_cable_is_the_networks_to_mend() -> None:
+    verdict = _decided(_runs(connection=CONNECTING), _side(connection=CONNECTING))
+    assert (verdict.kind, verdict.unblock) == (Kind.REFUSED, "the network between them")
+
+
+def test_after_split_brain_the_side_without_the_instance_gives_way() -> None:
+    verdict = _decided(_runs(connection=ALONE, generation=SPLIT[0]), _side(connection=ALONE, generation=SPLIT[1]))
+    assert _steps(verdict) == [(Action.DISCARD, "secondary"), (Action.CONNECT, "primary")]
+
+
+@pytest.mark.parametrize(
+    "primary",
+    [
+        _side(connection=ALONE, generation=SPLIT[0]),
+        _runs(Disk.INCONSISTENT, ALONE, generation=SPLIT[0]),
+        _runs(Disk.CONSISTENT, ALONE, generation=SPLIT[0]),
+    ],
+)
+def test_split_brain_without_an_instance_on_good_data_is_for_a_person(primary: Side) -> None:
+    verdict = _decided(primary, _side(connection=ALONE, generation=SPLIT[1]))
+    assert (verdict.kind, verdict.unblock) == (Kind.REFUSED, "a person who says which data count")
+
+
+def test_an_instance_on_older_data_than_its_secondary_has_is_for_a_person() -> None:
+    newer = _side(connection=ALONE, generation=THEIRS_NEWER[1])
+    assert _decided(_runs(connection=ALONE, generation=THEIRS_NEWER[0]), newer).kind is Kind.REFUSED
+    assert _decided(_side(connection=ALONE, generation=THEIRS_NEWER[0]), newer).kind is Kind.REPAIR
+
+
+def test_unrelated_copies_are_never_connected() -> None:
+    pair = (_runs(connection=ALONE, generation=UNRELATED[0]), _side(connection=ALONE, generation=UNRELATED[1]))
+    assert _decided(*pair).kind is Kind.REFUSED
+
+
+def test_two_primaries_are_a_migration_while_connected_and_a_refusal_apart() -> None:
+    assert _decided(_runs(), _runs()).kind is Kind.WAITING
+    assert _decided(_runs(connection=ALONE), _runs(connection=ALONE)).kind is Kind.REFUSED
+    assert _decided(_side(), _runs()).kind is Kind.REFUSED
+
+
+ROLES = (Role.PRIMARY, Role.SECONDARY)
+DISKS = (GOOD, Disk.DISKLESS, Disk.INCONSISTENT, Disk.OUTDATED, Disk.CONSISTENT)
+CONNECTIONS = (CONNECTED, ALONE, CONNECTING, Connection.NETWORK_FAILURE)
+SIDES = [
+    _side(disk, connection, role=role, replication=replication)
+    for disk, connection, role in itertools.product(DISKS, CONNECTIONS, ROLES)
+    for replication in (Replication.ESTABLISHED, Replication.SYNC_TARGET)
+]
+FAILED = (frozenset(), frozenset(Step(action, where) for action in Action for where in Where))
+
+
+def _every_pair() -> list[Pair]:
+    found: list[Pair] = []
+    told: list[Told] = [*SIDES, *Silence]
+    relations = (SAME, OURS_NEWER, THEIRS_NEWER, SPLIT, UNRELATED, (None, None))
+    for ours, theirs, (first, second), failed in itertools.product(told, told, relations, FAILED):
+        found.append(Pair(_with(ours, first), _with(theirs, second), failed))
+    return found
+
+
+def _with(told: Told, generation: Generation | None) -> Told:
+    if isinstance(told, Silence):
+        return told
+    return dataclasses.replace(told, volumes=(dataclasses.replace(told.volumes[0], generation=generation),))
+
+
+def test_in_no_state_at_all_is_the_only_good_copy_thrown_away() -> None:
+    destroyed = 0
+    for pair in _every_pair():
+        verdict = decide(pair)
+        assert bool(verdict.steps) == (verdict.kind is Kind.REPAIR)
+        assert bool(verdict.unblock) == (verdict.kind is Kind.REFUSED)
+        for step in verdict.steps:
+            if step.action in DESTRUCTIVE:
+                kept = pair.secondary if step.where is Where.PRIMARY else pair.primary
+                assert isinstance(kept, Side)
+                assert kept.volumes[0].disk is GOOD
+                destroyed += 1
+            assert step not in pair.failed or verdict.steps == (Step(Action.REPLACE, Where.SECONDARY),)
+    assert destroyed > 0

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import (
+    Connection,
+    Disk,
+    Replication,
+    Role,
+)
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_status
+
+STATUS = """r0 role:Primary suspended:no
+    write-ordering:flush
+  volume:0 minor:0 disk:UpToDate
+      size:65496 read:3128 written:0 al-writes:8 bm-writes:0 upper-pending:0
+      lower-pending:0 al-suspended:no blocked:no
+  peer connection:Connected role:Secondary congested:yes
+    volume:0 replication:SyncSource peer-disk:Inconsistent done:1.56
+        resync-suspended:no
+        received:0 sent:2844 out-of-sync:64472 pending:2 unacked:2
+
+"""
+ALONE = """r0 role:Primary suspended:no
+    write-ordering:flush
+  volume:0 minor:0 disk:UpToDate
+      size:65496 read:3128 written:0 al-writes:8 bm-writes:0 upper-pending:0
+"""
+PROC = """version: 8.4.11 (api:1/proto:86-101)
+srcversion: F73C670A7EC572DB9CF3E5B
+ 0: cs:{} C r-----
+    ns:0 nr:0 dw:82337 dr:74399 al:10 bm:0 lo:0 pe:0 ua:0 ap:0 ep:1 wo:f oos:{}
+"""
+
+
+def test_version_84_tells_of_a_resync_and_how_far_it_is() -> None:
+    proc = PROC.format("SyncSource ro:Primary/Secondary ds:UpToDate/Inconsistent", 64472)
+    (side,) = drbd_status.of_text(STATUS, proc + "\t[>....................] sync'ed:  1.7% (64472/65496)K\n")
+    assert (side.resource, side.role, side.peer_role) == ("r0", Role.PRIMARY, Role.SECONDARY)
+    assert side.connection is Connection.CONNECTED
+    (volume,) = side.volumes
+    assert (volume.number, volume.minor, volume.disk, volume.peer_disk) == (0, 0, Disk.UP_TO_DATE, Disk.INCONSISTENT)
+    assert (volume.replication, volume.out_of_sync, volume.done) == (Replication.SYNC_SOURCE, 64472, 1.56)
+    assert not volume.paused_by_user
+
+
+def test_who_stands_alone_is_known_from_proc_though_status_has_no_peer() -> None:
+    proc = PROC.format("StandAlone ro:Primary/Unknown ds:UpToDate/DUnknown  ", 36).replace(" C r", "   r")
+    (side,) = drbd_status.of_text(ALONE, proc)
+    assert (side.connection, side.peer_role) == (Connection.STANDALONE, Role.UNKNOWN)
+    assert (side.volumes[0].peer_disk, side.volumes[0].replication) == (Disk.UNKNOWN, Replication.OFF)
+    assert side.volumes[0].out_of_sync == 36
+
+
+@pytest.mark.parametrize("state", ["WFConnection", "WFReportParams"])
+def test_who_waits_for_its_peer_is_connecting(state: str) -> None:
+    (side,) = drbd_status.of_text(ALONE, PROC.format(f"{state} ro:Primary/Unknown ds:UpToDate/DUnknown", 0))
+    assert side.connection is Connection.CONNECTING
+
+
+def test_a_resync_that_somebody_paused_is_told_apart() -> None:
+    proc = PROC.format("PausedSyncT ro:Secondary/Primary ds:Inconsistent/UpToDate", 65496).replace("r-----", "r--u--")
+    (side,) = drbd_status.of_text(ALONE, proc)
+    assert side.volumes[0].paused_by_user
+    assert side.volumes[0].replication.is_paused
+
+
+def test_a_minor_that_only_one_of_them_knows_is_an_error() -> None:
+    with pytest.raises(errors.InvalidInput, match="r0: /proc/drbd does not tell of all its minors"):
+        drbd_status.of_text(ALONE, " 0: cs:Unconfigured\n")
+    with pytest.raises(errors.InvalidInput, match="and not with a resource"):
+        drbd_status.of_text("  volume:0 minor:0 disk:UpToDate", "")
+
+
+def test_a_word_that_no_drbd_says_is_an_error_that_names_the_known_ones() -> None:
+    with pytest.raises(errors.InvalidInput, match="DRBD says 'Fine', which is none of Diskless, "):
+        drbd_status.of_text(ALONE, PROC.format("Connected ro:Primary/Secondary ds:Fine/UpToDate", 0))
+
+
+def test_without_resources_there_are_none() -> None:
+    assert drbd_status.of_text("", "version: 8.4.11\n") == []
+    assert drbd_status.of_json("[]") == []
+
+
+def _nine(**changed: object) -> str:
+    peer = {
+        "peer-node-id": 1,
+        "name": "node2",
+        "connection-state": "Connected",
+        "peer-role": "Secondary",
+        "peer_devices": [
+            {
+                "volume": 0,
+                "replication-state": "Established",
+                "peer-disk-state": "UpToDate",
+                "resync-suspended": "no",
+                "out-of-sync": 0,
+                "percent-in-sync": 100.0,
+            }
+        ],
+        **changed,
+    }
+    device = {"volume": 0, "minor": 1000, "disk-state": "UpToDate"}
+    return json.dumps([{"name": "r9", "role": "Primary", "devices": [device], "connections": [peer]}])
+
+
+def test_version_9_tells_the_same_in_json() -> None:
+    (side,) = drbd_status.of_json(_nine())
+    assert (side.resource, side.role, side.connection) == ("r9", Role.PRIMARY, Connection.CONNECTED)
+    assert (side.volumes[0].minor, side.volumes[0].replication) == (1000, Replication.ESTABLISHED)
+    assert (side.volumes[0].out_of_sync, side.volumes[0].done) == (0, None)
+    (side,) = drbd_status.of_json(_nine(**{"connection-state": "StandAlone", "peer_devices": []}))
+    assert (side.connection, side.volumes[0].peer_disk) == (Connection.STANDALONE, Disk.UNKNOWN)
+
+
+def test_json_that_is_not_drbds_is_an_error() -> None:
+    for text in ("{", "{}x", '[{"name": "r0"}]', "[1]", '[{"name": "r0", "role": "Primary", "devices": [{}]}]'):
+        with pytest.raises(errors.InvalidInput):
+            drbd_status.of_json(text)
+
+
+def test_several_peers_are_not_supported_and_that_is_said() -> None:
+    text = json.loads(_nine())
+    text[0]["connections"] *= 2
+    with pytest.raises(errors.InvalidInput, match="r9 has 2 peers: only one is supported"):
+        drbd_status.of_json(json.dumps(text))
+
+
+def test_generation_identifiers_are_read_with_the_flag_of_a_crashed_primary() -> None:
+    line = "B973DA07ACB97AA1:56405A77C745066F:6D4CDE33A1C1F033:6D4BDE33A1C1F033:1:1:1:0:0:0:1\n"
+    found = drbd_status.generation(line)
+    assert (found.current, found.bitmap) == (0xB973DA07ACB97AA1, 0x56405A77C745066F)
+    assert found.history == (0x6D4CDE33A1C1F033, 0x6D4BDE33A1C1F033)
+    assert found.crashed_primary
+    for text in ("", "1:2:3", "x:2:3:4", "1:2:3:4:yes"):
+        with pytest.raises(errors.InvalidInput, match="no generation identifiers"):
+            drbd_status.generation(text)
