@@ -37,7 +37,8 @@ class Parameters:
 
     `ipolicy` is what is set of the instance policy (`instance_policy.py`). The four fields below it are limits of new
     instances: memory and disk (MiB) and vcpus of the largest, their disk template, vcpus for each CPU, the share of a
-    node's disk that may be in use; None is not set. Source: seed 004, "tspec cluster parameters".
+    node's disk that may be in use; None is not set. Source: seed 004, "tspec cluster parameters". Disks are volumes of
+    the volume group `vg_name`, or files in the two folders; `primary_ip_version` is 4 or 6 (seed 004, "IPv6 support").
     """
 
     cluster_name: str
@@ -51,6 +52,11 @@ class Parameters:
     default_template: Optional[str] = None
     max_cpu_ratio: Optional[float] = None
     max_disk_usage: Optional[float] = None
+    vg_name: str = "roundsman"
+    file_storage_dir: str = "/var/lib/roundsman/disks"
+    shared_file_storage_dir: str = "/srv/roundsman/disks"
+    primary_ip_version: int = 4
+    default_iallocator: str = ""
     tags: tuple[str, ...] = ()
     serial_no: int = 1
     ctime: float = 0.0
@@ -113,17 +119,25 @@ class Node:
 
 @dataclass(frozen=True)
 class Disk:
-    """One disk of an instance; `size` in MiB, `spindles` what it has of a node's on exclusive storage."""
+    """One disk of an instance; `size` in MiB, `spindles` what it has of a node's on exclusive storage.
+
+    `name` is what an adopted disk is called on its nodes (a DRBD resource, a volume `vg/lv`, a path), "" for one that
+    Roundsman made and named. `minor` is the number of a DRBD device, one in the cluster; its port follows from it.
+    """
 
     size: int
     spindles: Optional[int] = None
+    name: str = ""
+    minor: Optional[int] = None
 
 
 @dataclass(frozen=True)
 class Nic:
-    """A network interface of an instance, and the name of its network, "" for none."""
+    """A network interface of an instance: its network's name, its address, the bridge it is on; "" for none."""
 
     network: str = ""
+    mac: str = ""
+    link: str = ""
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ def _minors(proc: str) -> Dict[int, Dict[str, str]]:
             if last["role"]:
                 found[int(last["minor"])] = last
         elif last is not None:
-            last.update(word.split(":", 1) for word in line.split() if re.fullmatch(r"oos:\d+", word))
+            last.update(dict(word.split(":", 1) for word in line.split() if re.fullmatch(r"oos:\d+", word)))
     return found
 
 

@@ -143,9 +143,9 @@ def not_empty(cluster: clusters.Cluster, node: str) -> str:
 
 
 def node_variables(cluster: clusters.Cluster, uuid: str) -> dict[str, str]:
-    """A node as plays see it."""
+    """A node as plays see it; `address` is the one that migrations and DRBD use."""
     node = cluster.node(uuid)
-    return {"uuid": uuid, "name": node.name}
+    return {"uuid": uuid, "name": node.name, "address": node.secondary_ip or node.primary_ip or node.name}
 
 
 def refuse_unreachable(cluster: clusters.Cluster, *nodes: str) -> None:

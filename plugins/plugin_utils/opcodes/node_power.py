@@ -189,7 +189,7 @@ class Health(_AtBmcs):
 def bmc_variables(cluster: clusters.Cluster, node: clusters.Node) -> dict[str, Any]:
     """A node with OOB as plays see it: what is on record of its power, and the driver or program of its BMC."""
     driver = clusters.parameter(cluster, node, "oob_program")
-    return {**contract.node_variables(cluster, node.uuid), "powered": node.powered, "driver": driver}
+    return {"uuid": node.uuid, "name": node.name, "powered": node.powered, "driver": driver}
 
 
 def master_objection(cluster: clusters.Cluster, node: clusters.Node, command: str) -> str:

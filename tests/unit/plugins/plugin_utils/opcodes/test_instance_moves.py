@@ -62,9 +62,9 @@ def test_what_has_left_the_cluster_is_refused(kind: Any, params: tuple[str, str,
 def test_a_migration_knows_its_instance_and_nodes() -> None:
     told = instance_moves.Migrate("i1", "n2", "n3").variables(CLUSTER)
     assert told["instance"]["name"] == "inst1"
-    assert told["instance"]["disks"] == [10, 20]
-    assert told["instance_source"] == {"uuid": "n2", "name": "node2"}
-    assert told["instance_target"] == {"uuid": "n3", "name": "node3"}
+    assert [disk["size"] for disk in told["instance"]["disks"]] == [10, 20]
+    assert told["instance_source"] == {"uuid": "n2", "name": "node2", "address": "node2"}
+    assert told["instance_target"] == {"uuid": "n3", "name": "node3", "address": "node3"}
     assert told["instance_secondaries"] == ["n2"]
 
 
