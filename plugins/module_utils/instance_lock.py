@@ -1,0 +1,65 @@
+"""One step at a time for each instance of a node: a killed play can leave its module at work on the node."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import time
+from typing import TYPE_CHECKING, Iterator
+
+from .domain import errors
+
+if TYPE_CHECKING:
+    import pathlib
+
+FOLDER = "run/roundsman/instances"
+TIME_LIMIT = 300.0
+"""How long a step waits for the one before it, in seconds: an interrupted one ends in it, save a long migration."""
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._ -]{0,249}")
+_PAUSES = (0.05, 1.0)
+_NOTE_LIMIT = 500
+
+
+@contextlib.contextmanager
+def held(name: str, root: pathlib.Path, *, opcode: str, time_limit: float = TIME_LIMIT) -> Iterator[None]:
+    """Hold the lock of an instance on the node with this root; it is free again when this process has ended.
+
+    The file stays, and tells who held it last.
+
+    Raises:
+        LockRefused: another step still holds it after `time_limit` seconds; the text says which.
+        InvalidInput: the name cannot be that of a file. StoreFailed: the file cannot be made.
+    """
+    if not _NAME.fullmatch(name):
+        raise errors.InvalidInput(f"{name!r} cannot be the name of an instance: it cannot be that of a file")
+    path = root / FOLDER / f"{name}.lock"
+    try:
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        descriptor = os.open(str(path), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise errors.StoreFailed(f"{path}: {error.strerror}") from error
+    try:
+        _wait(descriptor, name=name, deadline=time.monotonic() + time_limit)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"process {os.getpid()}, opcode {opcode}".encode()[:_NOTE_LIMIT], 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _wait(descriptor: int, *, name: str, deadline: float) -> None:
+    pause, longest = _PAUSES
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() + pause > deadline:
+                holder = os.pread(descriptor, _NOTE_LIMIT, 0).decode(errors="replace") or "another step"
+                raise errors.LockRefused(f"{name} is being worked on by {holder}: nothing was done") from error
+        else:
+            return
+        time.sleep(pause)
+        pause = min(pause * 1.5, longest)

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils import instance_lock
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOLDER = """
+import fcntl, sys
+file = open(sys.argv[1], "r+")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_second_step_is_told_who_is_at_work(tmp_path: Path) -> None:
+    with instance_lock.held("a", tmp_path, opcode="4/0"):
+        with (
+            pytest.raises(errors.LockRefused, match=f"^a is being worked on by process {os.getpid()}, opcode 4/0:"),
+            instance_lock.held("a", tmp_path, opcode="5/0", time_limit=0),
+        ):
+            pass
+        with instance_lock.held("b", tmp_path, opcode="5/0", time_limit=0):
+            pass
+    with instance_lock.held("a", tmp_path, opcode="by hand", time_limit=0):
+        pass
+
+
+def test_a_second_step_waits_until_the_first_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    waits = threading.Event()
+    monkeypatch.setattr("time.sleep", lambda _: waits.set())
+
+    def second() -> None:
+        with instance_lock.held("a", tmp_path, opcode="5/0"):
+            order.append("second")
+
+    with instance_lock.held("a", tmp_path, opcode="4/0"):
+        waiting = threading.Thread(target=second)
+        waiting.start()
+        assert waits.wait(30)
+        order.append("first")
+    waiting.join()
+    assert order == ["first", "second"]
+
+
+def test_a_step_that_is_killed_holds_nothing_any_more(tmp_path: Path) -> None:
+    with instance_lock.held("a", tmp_path, opcode="4/0"):
+        pass
+    path = tmp_path / instance_lock.FOLDER / "a.lock"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(errors.LockRefused), instance_lock.held("a", tmp_path, opcode="5/0", time_limit=0):
+            pass
+        other.kill()
+    with instance_lock.held("a", tmp_path, opcode="5/0", time_limit=0):
+        pass
+
+
+@pytest.mark.parametrize("name", ["../a", "a/b", "", ".", "a\n", "a" * 251])
+def test_a_name_that_is_no_file_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(errors.InvalidInput, match=re.escape(repr(name))), instance_lock.held(name, tmp_path, opcode=""):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "run").touch()
+    with (
+        pytest.raises(errors.StoreFailed, match=r"run/roundsman/instances/a\.lock: "),
+        instance_lock.held("a", tmp_path, opcode=""),
+    ):
+        pass
