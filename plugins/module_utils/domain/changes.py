@@ -44,10 +44,18 @@ class NodeRole:
 
 @dataclass(frozen=True)
 class NodePowered:
-    """The power state of record of a node."""
+    """The power state of record of a node; with power nobody's statement that it has none stands any more."""
 
     node: str
     powered: bool
+
+
+@dataclass(frozen=True)
+class NodeOffConfirmed:
+    """When a person stated that a node has no power (unix seconds); 0 takes that back."""
+
+    node: str
+    at: float
 
 
 @dataclass(frozen=True)
@@ -123,6 +131,7 @@ Change = Union[
     InstanceState,
     NodeRole,
     NodePowered,
+    NodeOffConfirmed,
     Tagged,
     IncidentStands,
     IncidentForgotten,
@@ -137,6 +146,8 @@ Change = Union[
     membership.GroupGone,
     membership.NodeStands,
     membership.NodeGone,
+    membership.InstanceStands,
+    membership.InstanceGone,
 ]
 
 
@@ -177,7 +188,13 @@ def _node_role(cluster: clusters.Cluster, change: NodeRole, now: float) -> clust
 
 
 def _node_powered(cluster: clusters.Cluster, change: NodePowered, now: float) -> clusters.Cluster:
-    return _put_node(cluster, _node(cluster, change.node), now, powered=change.powered)
+    node = _node(cluster, change.node)
+    stated = 0.0 if change.powered else node.off_confirmed
+    return _put_node(cluster, node, now, powered=change.powered, off_confirmed=stated)
+
+
+def _node_off_confirmed(cluster: clusters.Cluster, change: NodeOffConfirmed, now: float) -> clusters.Cluster:
+    return _put_node(cluster, _node(cluster, change.node), now, off_confirmed=change.at)
 
 
 def _tagged(cluster: clusters.Cluster, change: Tagged, now: float) -> clusters.Cluster:
@@ -295,6 +312,7 @@ _RULES: Mapping[type, Callable[[clusters.Cluster, object, float], clusters.Clust
     InstanceState: _instance_state,  # type: ignore[dict-item]
     NodeRole: _node_role,  # type: ignore[dict-item]
     NodePowered: _node_powered,  # type: ignore[dict-item]
+    NodeOffConfirmed: _node_off_confirmed,  # type: ignore[dict-item]
     Tagged: _tagged,  # type: ignore[dict-item]
     IncidentStands: _incident_stands,  # type: ignore[dict-item]
     IncidentForgotten: _incident_forgotten,  # type: ignore[dict-item]

@@ -13,8 +13,11 @@ from typing import Any, Mapping, Optional, Union
 from . import epo as epo_rules
 from . import errors, job_filters, natural_order
 from . import incidents as incident_rules
+from .maintenance_settings import Settings as Settings  # noqa: PLC0414 - a part of the cluster's value like the others
 
 VERSION = 2
+UNFINISHED = "roundsman:unfinished"
+"""The tag of an instance that is being made, or whose making broke off."""
 natural = natural_order.key
 
 
@@ -91,7 +94,8 @@ class Node:
     """A virtualization node.
 
     `mtotal`, `mnode`, `dtotal` are its memory, the memory it keeps for itself and its disk (MiB), `ctotal` its CPUs;
-    `powered` is the power state of record; `hostvars` are the Ansible variables with which it is reached.
+    `powered` is the power state of record; `off_confirmed` is when a person stated that it has no power, which its BMC
+    could not say (unix seconds, 0 is never); `hostvars` are the Ansible variables with which it is reached.
     """
 
     uuid: str
@@ -109,6 +113,7 @@ class Node:
     drained: bool = False
     offline: bool = False
     powered: bool = True
+    off_confirmed: float = 0.0
     ndparams: Mapping[str, NodeParameter] = field(default_factory=dict)
     hostvars: Mapping[str, str] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
@@ -176,35 +181,14 @@ class Instance:
         return self.admin_state == "up"
 
     @property
+    def is_unfinished(self) -> bool:
+        """Whether it has not come to the end of its making: its disks may not be there, its memory is kept for it."""
+        return UNFINISHED in self.tags
+
+    @property
     def is_bound(self) -> bool:
         """Whether it runs and can never migrate live: only a failover moves it."""
         return self.is_up and self.hvparams.get("migratable") == "no"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How the cluster is maintained; intervals in seconds, an interval of 0 turns its timer off.
-
-    A storm is when the nodes that ask for evacuation are at least `storm_minimum` and more than `storm_fraction` of
-    all; after an evacuation `capacity_reserve` instances of the standard size must still fit, 0 asks for none;
-    `moves_per_node` limits how many instances move to or from one node at the same time. With `balance` rounds balance
-    the nodes that nothing else touches, by steps that lower Ganeti's score by `balance_threshold` or more; copies of
-    disks go to other nodes only with `balance_disk_moves`. A `paused` text holds all rounds and says why.
-    """
-
-    diagnose_command: str = ""
-    diagnose_interval: float = 60.0
-    round_interval: float = 300.0
-    storm_fraction: float = 0.25
-    storm_minimum: int = 3
-    capacity_reserve: int = 0
-    moves_per_node: int = 4
-    power_off_evacuated: bool = False
-    balance: bool = False
-    balance_threshold: float = 0.1
-    balance_disk_moves: bool = False
-    accept_cluster_key: bool = False
-    paused: str = ""
 
 
 @dataclass(frozen=True)
@@ -305,8 +289,10 @@ def parameter(cluster: Cluster, node: Node, name: str) -> Optional[str]:
 
 
 def reachable(cluster: Cluster, node: Node) -> bool:
-    """Whether anything but its BMC may contact a node: not offline, and powered or without OOB."""
-    return not node.offline and (node.powered or parameter(cluster, node, "oob_program") is None)
+    """Whether anything but its BMC may contact a node: not offline, and powered, or without OOB and not stated off."""
+    if node.offline or node.off_confirmed:
+        return False
+    return node.powered or parameter(cluster, node, "oob_program") is None
 
 
 def touched(one: Object, *, now: float) -> dict[str, Union[int, float]]:

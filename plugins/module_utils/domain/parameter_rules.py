@@ -156,6 +156,8 @@ SETTINGS: Mapping[str, Rule] = {
     "balance_threshold": number(0, _MOST, whole=False),
     "balance_disk_moves": flag,
     "accept_cluster_key": flag,
+    "dead_after": number(0, 10**6, whole=True),
+    "dead_node_policy": one_of("none", "failover", "fence"),
     "paused": text(r"[^\x00-\x1f]{0,500}", "one line of text"),
 }
 GROUP: Mapping[str, Rule] = {

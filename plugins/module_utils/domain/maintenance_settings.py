@@ -1,0 +1,36 @@
+"""How a cluster is maintained: the settings that people choose, which `parameter_rules.py` checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the cluster is maintained; intervals in seconds, an interval of 0 turns its timer off.
+
+    A storm is when the nodes that ask for evacuation are at least `storm_minimum` and more than `storm_fraction` of
+    all; after an evacuation `capacity_reserve` instances of the standard size must still fit, 0 asks for none;
+    `moves_per_node` limits how many instances move to or from one node at the same time. With `balance` rounds balance
+    the nodes that nothing else touches, by steps that lower Ganeti's score by `balance_threshold` or more; copies of
+    disks go to other nodes only with `balance_disk_moves`. A `paused` text holds all rounds and says why.
+
+    A node whose agent misses `dead_after` polls in a row may be dead; 0 never asks. `dead_node_policy` says what then:
+    `none` only tells it, `failover` starts its instances elsewhere once its BMC reads off, `fence` powers it off first.
+    """
+
+    diagnose_command: str = ""
+    diagnose_interval: float = 60.0
+    round_interval: float = 300.0
+    storm_fraction: float = 0.25
+    storm_minimum: int = 3
+    capacity_reserve: int = 0
+    moves_per_node: int = 4
+    power_off_evacuated: bool = False
+    balance: bool = False
+    balance_threshold: float = 0.1
+    balance_disk_moves: bool = False
+    accept_cluster_key: bool = False
+    dead_after: int = 0
+    dead_node_policy: str = "none"
+    paused: str = ""
