@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from ...plugins.module_utils.domain import changes, errors, parameters, tree
+from ...plugins.module_utils.domain import changes, errors, joining, parameters, tree
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils.config import store
 from . import client, emergency, output, verification, wording
@@ -90,7 +90,7 @@ def made(name: str, nodes: list[str], *, now: float) -> clusters.Cluster:
     stated = parameters.cluster_modify(cluster, {"cluster_name": name})
     for one in nodes:
         named, _, address = one.partition(":")
-        added = parameters.node_add(cluster, str(uuid.uuid4()), {"name": named, "primary_ip": address})
+        added = joining.add(cluster, str(uuid.uuid4()), {"name": named, "primary_ip": address})
         cluster = changes.apply_all(cluster, [*stated, *added], now=now)
         stated = []
     master = next(one for one in cluster.nodes.values() if one.name == nodes[0].partition(":")[0])

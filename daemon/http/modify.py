@@ -10,7 +10,7 @@ from fastapi import Body
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import errors, parameters
+from ...plugins.module_utils.domain import errors, joining, parameter_rules, parameters
 from ..jobs import values
 from . import asking, submissions
 from .answers import Json
@@ -76,9 +76,7 @@ def _nodes(routes: APIRouter, service: Service) -> None:
     @routes.post("/nodes", response_model=int)
     async def add_node(body: Fields, asked: asking.Parameters) -> Response:
         fields = flat(body)
-        one = values.Opcode("node_add", {"uuid": str(uuid.uuid4()), "fields": fields})
-        parameters.node_add(service.configuration.current, one.params["uuid"], fields)
-        return await _submitted(service, asked, "node add", one)
+        return await _submitted(service, asked, "node add", _node_add(service.configuration.current, fields))
 
     @routes.post("/nodes/{name}/modify", response_model=int)
     async def modify(name: str, body: Fields, asked: asking.Parameters) -> Response:
@@ -88,9 +86,20 @@ def _nodes(routes: APIRouter, service: Service) -> None:
     @routes.delete("/nodes/{name}", response_model=int)
     async def remove(name: str, asked: asking.Parameters) -> Response:
         cluster = service.configuration.current
-        parameters.node_remove(cluster, name)
+        joining.remove(cluster, name)
         one = values.Opcode("node_remove", {"node": cluster.node(name).uuid})
         return await _submitted(service, asked, "node remove", one)
+
+
+def _node_add(cluster: clusters.Cluster, fields: dict[str, Any]) -> values.Opcode:
+    readd = parameter_rules.flag("readd", fields.pop("readd", False))
+    if readd:
+        one = cluster.node(str(fields.get("name", ""))).uuid
+        joining.again(cluster, one, fields)
+    else:
+        one = str(uuid.uuid4())
+        joining.add(cluster, one, fields)
+    return values.Opcode("node_add", {"uuid": one, "fields": fields, **({"readd": True} if readd else {})})
 
 
 def node_opcodes(service: Service, name: str, fields: dict[str, Any], *, force: bool) -> list[values.Opcode]:

@@ -147,6 +147,7 @@ Change = Union[
     membership.NodeStands,
     membership.NodeGone,
     membership.InstanceStands,
+    membership.InstanceMade,
     membership.InstanceGone,
 ]
 

@@ -1,4 +1,4 @@
-"""What belongs to a cluster: the changes of parameters, groups and nodes as wholes, and the rules that apply them.
+"""What belongs to a cluster: parameters, groups, nodes and instances changed as wholes, and the rules of that.
 
 `changes.apply` is the one way in.
 """
@@ -48,6 +48,27 @@ class NodeGone:
     uuid: str
 
 
+@dataclass(frozen=True)
+class InstanceStands:
+    """An instance has exactly this value."""
+
+    instance: clusters.Instance
+
+
+@dataclass(frozen=True)
+class InstanceMade:
+    """An instance has come to the end of its making: its disks are there."""
+
+    instance: str
+
+
+@dataclass(frozen=True)
+class InstanceGone:
+    """An instance is no more."""
+
+    instance: str
+
+
 def _parameters_stand(cluster: clusters.Cluster, change: ParametersStand, now: float) -> clusters.Cluster:
     stands = _stands(cluster.cluster, change.parameters, now)
     return cluster if stands is cluster.cluster else dataclasses.replace(cluster, cluster=stands)
@@ -87,6 +108,38 @@ def _node_gone(cluster: clusters.Cluster, change: NodeGone, _now: float) -> clus
     return dataclasses.replace(cluster, nodes=left)
 
 
+def _instance_stands(cluster: clusters.Cluster, change: InstanceStands, now: float) -> clusters.Cluster:
+    wanted = change.instance
+    for uuid in wanted.nodes:
+        if uuid not in cluster.nodes:
+            raise errors.NotFound(f"there is no node with the UUID {uuid!r}")
+    known = cluster.instances.get(wanted.uuid)
+    if known is None or known.name != wanted.name:
+        _refuse_doubled(cluster, wanted)
+    stands = _stands(known, wanted, now)
+    return cluster if stands is known else clusters.with_instance(cluster, stands)
+
+
+def _refuse_doubled(cluster: clusters.Cluster, wanted: clusters.Instance) -> None:
+    if any(one.name == wanted.name and one.uuid != wanted.uuid for one in cluster.instances.values()):
+        raise errors.InvalidInput(f"there is an instance {wanted.name!r} already")
+
+
+def _instance_made(cluster: clusters.Cluster, change: InstanceMade, now: float) -> clusters.Cluster:
+    if change.instance not in cluster.instances:
+        raise errors.NotFound(f"there is no instance with the UUID {change.instance!r}")
+    one = cluster.instances[change.instance]
+    tags = tuple(tag for tag in one.tags if tag != clusters.UNFINISHED)
+    return _instance_stands(cluster, InstanceStands(dataclasses.replace(one, tags=tags)), now)
+
+
+def _instance_gone(cluster: clusters.Cluster, change: InstanceGone, _now: float) -> clusters.Cluster:
+    if change.instance not in cluster.instances:
+        return cluster
+    left = {uuid: one for uuid, one in cluster.instances.items() if uuid != change.instance}
+    return dataclasses.replace(cluster, instances=left)
+
+
 def _stands(known: Any, wanted: Any, now: float) -> Any:
     """The wanted value, dated; the known one when it says the same."""
     if known is None:
@@ -103,4 +156,7 @@ RULES: Mapping[type, Callable[[clusters.Cluster, Any, float], clusters.Cluster]]
     GroupGone: _group_gone,
     NodeStands: _node_stands,
     NodeGone: _node_gone,
+    InstanceStands: _instance_stands,
+    InstanceMade: _instance_made,
+    InstanceGone: _instance_gone,
 }

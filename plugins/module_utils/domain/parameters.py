@@ -1,4 +1,4 @@
-"""What may be set of a cluster, a group and a node, checked, and the changes that setting it means.
+"""What may be set of a cluster, a group and a node, given, and the changes that setting it means.
 
 `oob_program` is the absolute path of a helper program, the name of a built-in driver, `!` (or nothing) to opt out, or
 `default` to inherit again (seed 001). Field names are Ganeti's where it has the field.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Mapping
 
-from . import changes, errors, instance_policy, membership, parameter_rules, roles
+from . import addresses, changes, errors, instance_policy, membership, parameter_rules, roles
 from . import cluster as clusters
 
 Fields = Mapping[str, Any]
@@ -21,12 +21,12 @@ def cluster_modify(cluster: clusters.Cluster, fields: Fields) -> list[changes.Ch
     Raises:
         InvalidInput: a field is unknown, or its value is not accepted; the text says which are.
     """
-    checked = _checked(fields, {**parameter_rules.CLUSTER, **parameter_rules.SETTINGS})
-    own = {name: value for name, value in checked.items() if name in parameter_rules.CLUSTER}
-    settings = {name: value for name, value in checked.items() if name in parameter_rules.SETTINGS}
+    given = checked(fields, {**parameter_rules.CLUSTER, **parameter_rules.SETTINGS})
+    own = {name: value for name, value in given.items() if name in parameter_rules.CLUSTER}
+    settings = {name: value for name, value in given.items() if name in parameter_rules.SETTINGS}
     stated: list[changes.Change] = []
     if own:
-        stands_own = _with(cluster.cluster, own)
+        stands_own = changed(cluster.cluster, own)
         instance_policy.check(stands_own.ipolicy)
         stated.append(membership.ParametersStand(stands_own))
     if settings:
@@ -42,9 +42,9 @@ def group_modify(cluster: clusters.Cluster, name: str, fields: Fields) -> list[c
         NotFound, InvalidInput: as `cluster_modify`; a name is taken already.
     """
     group = cluster.group(name)
-    checked = _checked(fields, parameter_rules.GROUP)
-    _refuse_taken(checked.get("name", group.name), cluster.nodegroups, but=group.uuid, kind="node group")
-    return [_group_stands(cluster, group, checked)]
+    given = checked(fields, parameter_rules.GROUP)
+    refuse_taken(given.get("name", group.name), cluster.nodegroups, but=group.uuid, kind="node group")
+    return [_group_stands(cluster, group, given)]
 
 
 def group_add(cluster: clusters.Cluster, uuid: str, fields: Fields) -> list[changes.Change]:
@@ -53,9 +53,9 @@ def group_add(cluster: clusters.Cluster, uuid: str, fields: Fields) -> list[chan
     Raises:
         InvalidInput: as `group_modify`.
     """
-    checked = _checked({"name": None, **fields}, parameter_rules.GROUP)
-    _refuse_taken(checked["name"], cluster.nodegroups, but=uuid, kind="node group")
-    return [_group_stands(cluster, clusters.Group(uuid, checked["name"]), checked)]
+    given = checked({"name": None, **fields}, parameter_rules.GROUP)
+    refuse_taken(given["name"], cluster.nodegroups, but=uuid, kind="node group")
+    return [_group_stands(cluster, clusters.Group(uuid, given["name"]), given)]
 
 
 def group_remove(cluster: clusters.Cluster, name: str) -> list[changes.Change]:
@@ -84,17 +84,17 @@ def node_modify(cluster: clusters.Cluster, name: str, fields: Fields) -> list[ch
             stays vm_capable, and `powered` needs OOB, and for off a node that is offline.
     """
     node = cluster.node(name)
-    checked = _checked(fields, {**parameter_rules.NODE, "powered": parameter_rules.flag})
-    _refuse_taken(checked.get("name", node.name), cluster.nodes, but=node.uuid, kind="node")
-    if "group" in checked:
-        checked["group"] = _other_group(cluster, node, checked["group"])
-    stands = _with(node, checked)
-    holds = [one.name for one in (*cluster.primaries(node.uuid), *cluster.secondaries(node.uuid))]
-    if not stands.vm_capable and holds:
-        raise errors.Refused(f"{node.name} holds {', '.join(holds)}: it stays vm_capable")
+    given = checked(fields, {**parameter_rules.NODE, "powered": parameter_rules.flag})
+    refuse_taken(given.get("name", node.name), cluster.nodes, but=node.uuid, kind="node")
+    if "group" in given:
+        given["group"] = _other_group(cluster, node, given["group"])
+    stands = changed(node, given)
+    refuse_without_instances(cluster, stands)
+    if "primary_ip" in given or "secondary_ip" in given:
+        addresses.check(cluster, stands)
     if not stands.master_capable and node.uuid == cluster.cluster.master_node:
         raise errors.Refused(f"{node.name} is the master: it stays master_capable")
-    if "powered" in checked:
+    if "powered" in given:
         _refuse_powered(clusters.with_node(cluster, stands), stands)
     stated: list[changes.Change] = []
     if not stands.master_capable and node.master_candidate:
@@ -103,45 +103,21 @@ def node_modify(cluster: clusters.Cluster, name: str, fields: Fields) -> list[ch
     return [*stated, membership.NodeStands(stands)]
 
 
-def node_add(cluster: clusters.Cluster, uuid: str, fields: Fields) -> list[changes.Change]:
-    """The changes that add a node; it becomes a candidate while the pool is short.
+def checked(fields: Fields, rules: Mapping[str, parameter_rules.Rule]) -> dict[str, Any]:
+    """The values that fields have by their rules.
 
     Raises:
-        NotFound, InvalidInput: as `node_modify`.
+        InvalidInput: there is no rule for one, or its value is not accepted.
     """
-    checked = _checked({"name": None, **fields}, parameter_rules.NODE)
-    _refuse_taken(checked["name"], cluster.nodes, but=uuid, kind="node")
-    group = cluster.group(checked.pop("group")) if "group" in checked else _only_group(cluster)
-    node = _with(clusters.Node(uuid, checked["name"], group.uuid), checked)
-    candidate = node.master_capable and roles.is_short_of_candidates(cluster)
-    return [membership.NodeStands(dataclasses.replace(node, master_candidate=candidate))]
-
-
-def node_remove(cluster: clusters.Cluster, name: str) -> list[changes.Change]:
-    """The changes that take a node out of the cluster.
-
-    Raises:
-        NotFound: there is none. Refused: it is the master, or it holds instances.
-    """
-    node = cluster.node(name)
-    if node.uuid == cluster.cluster.master_node:
-        raise errors.Refused(f"{node.name} is the master: move the master role to another node first")
-    holds = [one.name for one in (*cluster.primaries(node.uuid), *cluster.secondaries(node.uuid))]
-    if holds:
-        raise errors.Refused(f"{node.name} holds {', '.join(holds)}: evacuate it first")
-    promoted = roles.promotions(cluster, without=node.uuid) if node.master_candidate else []
-    return [*promoted, membership.NodeGone(node.uuid)]
-
-
-def _checked(fields: Fields, rules: Mapping[str, parameter_rules.Rule]) -> dict[str, Any]:
     for name in fields:
         if name not in rules:
             raise errors.InvalidInput(f"there is no parameter {name!r} here: use one of {', '.join(sorted(rules))}")
     return {name: rules[name](name, value) for name, value in fields.items()}
 
 
-def _with(one: Any, checked: Mapping[str, Any]) -> Any:
-    fields = dict(checked)
+def changed(one: Any, wanted: Mapping[str, Any]) -> Any:
+    """A cluster's own entry, a group or a node with other values; parameters of nodes are among them by their names."""
+    fields = dict(wanted)
     given = {name: fields.pop(name) for name in parameter_rules.NDPARAMS if name in fields}
     if given:
         stands = {**one.ndparams, **given}
@@ -151,15 +127,27 @@ def _with(one: Any, checked: Mapping[str, Any]) -> Any:
     return dataclasses.replace(one, **fields)
 
 
-def _group_stands(cluster: clusters.Cluster, group: clusters.Group, checked: Mapping[str, Any]) -> changes.Change:
-    stands = _with(group, checked)
+def _group_stands(cluster: clusters.Cluster, group: clusters.Group, given: Mapping[str, Any]) -> changes.Change:
+    stands = changed(group, given)
     instance_policy.check(stands.ipolicy, over=cluster.cluster.ipolicy)
     return membership.GroupStands(stands)
 
 
-def _refuse_taken(name: str, known: Mapping[str, Any], *, but: str, kind: str) -> None:
+def refuse_taken(name: str, known: Mapping[str, Any], *, but: str, kind: str) -> None:
+    """Refuse a name that another object of its kind has, as name or UUID."""
     if any(name in {uuid, one.name} for uuid, one in known.items() if uuid != but):
         raise errors.InvalidInput(f"name: there is a {kind} {name!r} already")
+
+
+def refuse_without_instances(cluster: clusters.Cluster, node: clusters.Node) -> None:
+    """Refuse a node that shall take no instances, and has some.
+
+    Raises:
+        Refused: the text names them.
+    """
+    holds = [one.name for one in (*cluster.primaries(node.uuid), *cluster.secondaries(node.uuid))]
+    if not node.vm_capable and holds:
+        raise errors.Refused(f"{node.name} holds {', '.join(holds)}: it stays vm_capable")
 
 
 def _refuse_powered(cluster: clusters.Cluster, node: clusters.Node) -> None:
@@ -178,10 +166,3 @@ def _other_group(cluster: clusters.Cluster, node: clusters.Node, name: str) -> s
     if group.uuid != node.group and split:
         raise errors.Refused(f"{node.name} holds {', '.join(sorted(split))}: only an empty node changes its group")
     return group.uuid
-
-
-def _only_group(cluster: clusters.Cluster) -> clusters.Group:
-    if len(cluster.nodegroups) > 1:
-        names = ", ".join(sorted(one.name for one in cluster.nodegroups.values()))
-        raise errors.InvalidInput(f"group: there are several, say which: {names}")
-    return next(iter(cluster.nodegroups.values()))

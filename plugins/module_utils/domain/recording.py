@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 from typing import Mapping
 
-from . import changes, errors
+from . import changes, errors, membership
 
 WHOLE = "cluster/BGL"
 """The lock of who changes the cluster as a whole."""
+OF_INSTANCES = (changes.InstanceNodes, changes.InstanceState, membership.InstanceGone, membership.InstanceMade)
 RECORDABLE: Mapping[str, type] = {
     "epo_gone": changes.EpoGone,
     "epo_stands": changes.EpoStands,
+    "instance_gone": membership.InstanceGone,
+    "instance_made": membership.InstanceMade,
     "instance_nodes": changes.InstanceNodes,
     "instance_state": changes.InstanceState,
     "node_powered": changes.NodePowered,
@@ -59,7 +62,7 @@ def _check(change: str, name: str, value: object, wanted: str) -> None:
 
 def lock_of(change: changes.Change) -> str:
     """The lock that whoever records a change must hold."""
-    if isinstance(change, (changes.InstanceNodes, changes.InstanceState)):
+    if isinstance(change, OF_INSTANCES):
         return f"instance/{change.instance}"
     if isinstance(change, (changes.NodePowered, changes.NodeRole)):
         return f"node/{change.node}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotati
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...module_utils.domain import changes, modifications, parameters
+from ...module_utils.domain import changes, joining, modifications, parameters
 from . import contract
 
 if TYPE_CHECKING:
@@ -92,17 +92,20 @@ class GroupRemove(_Modification):
 
 @dataclass(frozen=True)
 class NodeAdd(_Modification):
-    """Add a node."""
+    """Add a node; with `readd` one that is there joins again under its own UUID."""
 
     kind: ClassVar[str] = "node_add"
     uuid: str
     fields: Mapping[str, Any] = field(default_factory=dict)
+    readd: bool = False
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return {f"node/{self.uuid}": contract.EXCLUSIVE}
 
     def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[changes.Change]:  # noqa: ARG002 - the port's signature
-        return parameters.node_add(cluster, self.uuid, self.fields)
+        if self.readd:
+            return joining.again(cluster, self.uuid, self.fields)
+        return joining.add(cluster, self.uuid, self.fields)
 
 
 @dataclass(frozen=True)
@@ -131,4 +134,4 @@ class NodeRemove(_Modification):
         return {f"node/{self.node}": contract.EXCLUSIVE}
 
     def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[changes.Change]:  # noqa: ARG002 - the port's signature
-        return parameters.node_remove(cluster, self.node)
+        return joining.remove(cluster, self.node)

@@ -3,7 +3,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, modifications, parameters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    changes,
+    joining,
+    modifications,
+    parameters,
+)
 
 from tests.unit import small_cluster
 
@@ -35,7 +40,7 @@ def test_for_programs_there_are_the_names_of_fields_and_their_new_values() -> No
         ({"mtotal": 4096, "master_capable": False}, ["master_capable: true → false"]),
         ({"mtotal": 8192, "ctotal": 4}, ["mtotal: 4096 → 8192", "ctotal: 0 → 4"]),
         ({"oob_program": "ipmi"}, ["ndparams.oob_program: /bin/oob → ipmi"]),
-        ({"secondary_ip": "192.0.2.9"}, ['secondary_ip: "" → 192.0.2.9']),
+        ({"primary_ip": "192.0.2.9"}, ['primary_ip: "" → 192.0.2.9']),
         ({"hostvars": {"ansible_host": "a\nb"}}, ['hostvars.ansible_host: unset → "a\\nb"']),
         ({"hostvars": {"ansible_password": "x"}}, ["hostvars.ansible_password: unset → hidden"]),
         ({"vm_capable": True}, ["nothing to change"]),
@@ -58,7 +63,7 @@ def test_an_entry_that_is_taken_away_is_unset_and_a_secret_is_told_in_neither_va
 
 def test_another_object_than_the_one_asked_about_is_named() -> None:
     moved = after([changes.InstanceNodes("i1", "n1", ("n3",))])
-    found = after(parameters.node_remove(moved, "node2"), moved)
+    found = after(joining.remove(moved, "node2"), moved)
     assert modifications.lines(moved, found, about="n2") == ["node3: master_candidate: false → true"]
 
 
@@ -79,7 +84,7 @@ def test_an_object_that_comes_or_goes_is_no_difference_but_not_nothing() -> None
 
 def test_a_group_is_told_by_its_name() -> None:
     found = after(parameters.group_add(CLUSTER, "g9", {"name": "rack9"}))
-    found = after(parameters.node_add(found, "n99", {"name": "node99", "group": "rack9"}), found)
+    found = after(joining.add(found, "n99", {"name": "node99", "group": "rack9"}), found)
     (group,) = (one.name for one in CLUSTER.nodegroups.values() if one.uuid == CLUSTER.node("node1").group)
     moved = after(parameters.node_modify(found, "node99", {"group": group}), found)
     assert modifications.lines(found, moved, about="n99") == [f"group: rack9 → {group}"]

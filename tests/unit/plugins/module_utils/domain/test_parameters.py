@@ -5,7 +5,13 @@ import itertools
 from typing import Any, Callable
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, parameters, roles
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    changes,
+    errors,
+    joining,
+    parameters,
+    roles,
+)
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -89,9 +95,9 @@ def test_a_group_is_added_renamed_and_removed() -> None:
         (lambda: parameters.group_modify(CLUSTER, "other", {"alloc_policy": "never"}), "alloc_policy: 'never' is none"),
         (lambda: parameters.group_modify(CLUSTER, "none", {}), "there is no node group 'none'"),
         (lambda: parameters.group_remove(CLUSTER, "rack one"), "node group rack one has nodes: node1, node2, node3"),
-        (lambda: parameters.node_add(CLUSTER, "n9", {"name": "node1"}), "name: there is a node 'node1' already"),
-        (lambda: parameters.node_add(CLUSTER, "n9", {"name": "a/b"}), "name: 'a/b' is not a name"),
-        (lambda: parameters.node_add(CLUSTER, "n9", {"name": "node9"}), "group: there are several, say which: "),
+        (lambda: joining.add(CLUSTER, "n9", {"name": "node1"}), "name: there is a node 'node1' already"),
+        (lambda: joining.add(CLUSTER, "n9", {"name": "a/b"}), "name: 'a/b' is not a name"),
+        (lambda: joining.add(CLUSTER, "n9", {"name": "node9"}), "group: there are several, say which: "),
         (lambda: parameters.node_modify(CLUSTER, "node3", {"primary_ip": "1.2.3"}), "primary_ip: '1.2.3' is no IP"),
         (lambda: parameters.node_modify(CLUSTER, "node3", {"hostvars": {"a": 1}}), "hostvars: "),
         (lambda: parameters.node_modify(CLUSTER, "node2", {"vm_capable": False}), "node2 holds inst1: it stays"),
@@ -109,11 +115,11 @@ def test_a_group_is_added_renamed_and_removed() -> None:
         (lambda: parameters.node_modify(CLUSTER, "node3", {"powered": False}), "node3 is not offline"),
         (lambda: parameters.node_modify(CLUSTER, "node3", {"powered": "off"}), "powered: 'off' is neither true nor"),
         (
-            lambda: parameters.node_add(CLUSTER, "n9", {"name": "node9", "group": "other", "powered": False}),
+            lambda: joining.add(CLUSTER, "n9", {"name": "node9", "group": "other", "powered": False}),
             "there is no parameter 'powered' here",
         ),
-        (lambda: parameters.node_remove(CLUSTER, "node1"), "node1 is the master: move the master role"),
-        (lambda: parameters.node_remove(CLUSTER, "node3"), "node3 holds inst1: evacuate it first"),
+        (lambda: joining.remove(CLUSTER, "node1"), "node1 is the master: move the master role"),
+        (lambda: joining.remove(CLUSTER, "node3"), "node3 holds inst1: evacuate it first"),
     ],
 )
 def test_what_a_group_or_node_cannot_be_is_refused(act: Callable[[], Any], named: str) -> None:
@@ -144,19 +150,19 @@ def test_a_candidate_that_may_not_be_master_any_more_hands_its_place_on() -> Non
 
 
 def test_a_new_node_is_a_candidate_while_the_pool_is_short() -> None:
-    fields = {"name": "node4", "group": "other", "primary_ip": "2001:db8::4", "hostvars": {"ansible_user": "ops"}}
+    fields = {"name": "node4", "group": "other", "primary_ip": "192.0.2.4", "hostvars": {"ansible_user": "ops"}}
     for pool, is_candidate in ((2, False), (3, True)):
         cluster = small_cluster.make(pool=pool)
-        found = after(parameters.node_add(cluster, "n4", fields), cluster).node("node4")
-        assert (found.group, found.primary_ip, found.master_candidate) == ("g2", "2001:db8::4", is_candidate)
+        found = after(joining.add(cluster, "n4", fields), cluster).node("node4")
+        assert (found.group, found.primary_ip, found.master_candidate) == ("g2", "192.0.2.4", is_candidate)
         assert (found.serial_no, found.ctime, found.mtime) == (1, 99.0, 99.0)
 
 
 def test_an_empty_node_leaves_and_another_takes_its_place_in_the_pool() -> None:
-    found = after(parameters.node_remove(CLUSTER, "node10"))
+    found = after(joining.remove(CLUSTER, "node10"))
     assert "n10" not in found.nodes
     moved = after([changes.InstanceNodes("i1", "n1", ("n3",))])
-    found = after(parameters.node_remove(moved, "node2"), moved)
+    found = after(joining.remove(moved, "node2"), moved)
     assert [one.name for one in found.nodes.values() if one.master_candidate] == ["node1", "node3"]
 
 
@@ -185,8 +191,8 @@ def test_whatever_is_done_the_cluster_stays_one(steps: list[tuple[str, str, dict
     cluster, numbers = CLUSTER, itertools.count()
     acts: dict[str, Callable[[str, dict[str, Any]], list[changes.Change]]] = {
         "modify": lambda name, fields: parameters.node_modify(cluster, name, fields),
-        "add": lambda name, fields: parameters.node_add(cluster, f"x{next(numbers)}", {"name": name, **fields}),
-        "remove": lambda name, _: parameters.node_remove(cluster, name),
+        "add": lambda name, fields: joining.add(cluster, f"x{next(numbers)}", {"name": name, **fields}),
+        "remove": lambda name, _: joining.remove(cluster, name),
         "drain": lambda name, _: roles.change(cluster, cluster.node(name), drained=True),
         "offline": lambda name, _: roles.change(cluster, cluster.node(name), offline=True),
     }

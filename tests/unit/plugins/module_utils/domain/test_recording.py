@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, recording
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, membership, recording
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
 RECORDED: list[changes.Change] = [
@@ -11,6 +11,8 @@ RECORDED: list[changes.Change] = [
     changes.InstanceState("i1", "down"),
     changes.NodeRole("n3", drained=True, offline=False, master_candidate=False),
     changes.NodePowered("n3", powered=False),
+    membership.InstanceMade("i1"),
+    membership.InstanceGone("i1"),
 ]
 OTHERS: list[changes.Change] = [
     changes.Tagged("cluster", "", "new", present=True),
@@ -34,7 +36,8 @@ def test_a_play_records_nothing_else(change: changes.Change) -> None:
 
 
 def test_whoever_records_holds_the_object() -> None:
-    assert [recording.lock_of(one) for one in RECORDED] == ["instance/i1", "instance/i1", "node/n3", "node/n3"]
+    instance, node = "instance/i1", "node/n3"
+    assert [recording.lock_of(one) for one in RECORDED] == [instance, instance, node, node, instance, instance]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,90 @@
+"""The addresses of nodes: the family of primary ones is the cluster's, secondary ones are IPv4 (seed 004, "IPv6").
+
+A node with no secondary address, or with its primary one as such, is single-homed; all nodes are as the master is.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any, Iterable
+
+from . import cluster as clusters
+from . import errors
+
+VERSIONS = (4, 6)
+
+
+def version(name: str, value: Any) -> int:
+    """The version of the nodes' primary addresses.
+
+    Raises:
+        InvalidInput: it is neither 4 nor 6.
+    """
+    if isinstance(value, bool) or value not in VERSIONS:
+        raise errors.InvalidInput(f"{name}: {value!r} is none of 4, 6")
+    return int(value)
+
+
+def bracketed(address: str) -> str:
+    """A host as it stands in a URL: an IPv6 address is in brackets, a name or an IPv4 address is as it is."""
+    return f"[{address}]" if ":" in address and not address.startswith("[") else address
+
+
+def check(cluster: clusters.Cluster, node: clusters.Node) -> None:
+    """Refuse addresses of a node that do not fit its cluster, of which it may be a member already.
+
+    Raises:
+        InvalidInput: one is not of its family, is missing, or another node has it; or the node has one more or one
+            less than the master.
+    """
+    _check_families(cluster.cluster.primary_ip_version, node)
+    others = [one for one in cluster.nodes.values() if one.uuid != node.uuid]
+    own = _addresses([node])
+    for one in others:
+        shared = sorted(own & _addresses([one]))
+        if shared:
+            raise errors.InvalidInput(f"{shared[0]} is an address of {one.name} already")
+    master = cluster.nodes.get(cluster.cluster.master_node)
+    if master is None or master.uuid == node.uuid or is_single_homed(master) is is_single_homed(node):
+        return
+    if is_single_homed(master):
+        raise errors.InvalidInput(
+            f"secondary_ip: the master {master.name} has no secondary address, so {node.name} can have none: "
+            f"give the master one first, with `roundsman node modify {master.name} secondary_ip=...`"
+        )
+    raise errors.InvalidInput(f"secondary_ip: the master {master.name} has a secondary address, and {node.name} none")
+
+
+def is_single_homed(node: clusters.Node) -> bool:
+    """Whether all of a node's traffic uses one address."""
+    return node.secondary_ip in {"", node.primary_ip}
+
+
+def replicating(node: clusters.Node) -> str:
+    """Where other nodes reach a node for migrations and copies of disks: its secondary address, else its primary."""
+    return node.secondary_ip or node.primary_ip or node.name
+
+
+def _check_families(primary_version: int, node: clusters.Node) -> None:
+    if node.primary_ip and _version_of(node.primary_ip) != primary_version:
+        raise errors.InvalidInput(
+            f"primary_ip: {node.primary_ip!r} is no IPv{primary_version} address, as the nodes of this cluster have"
+        )
+    if node.secondary_ip and _version_of(node.secondary_ip) != VERSIONS[0]:
+        raise errors.InvalidInput(f"secondary_ip: {node.secondary_ip!r} is no IPv4 address")
+    if primary_version == VERSIONS[1] and not (node.primary_ip and node.secondary_ip):
+        missing = "secondary_ip" if node.primary_ip else "primary_ip"
+        raise errors.InvalidInput(
+            f"{missing}: where primary addresses are IPv6, a node has such a one and an IPv4 address as secondary: "
+            f"{node.name} has no {missing}"
+        )
+
+
+def _version_of(address: str) -> int:
+    return ipaddress.ip_address(address).version
+
+
+def _addresses(nodes: Iterable[clusters.Node]) -> set[str]:
+    # Loopback addresses are those of simulated nodes, each of which has its own way to be reached.
+    given = {address for one in nodes for address in (one.primary_ip, one.secondary_ip) if address}
+    return {address for address in given if not ipaddress.ip_address(address).is_loopback}
