@@ -14,7 +14,7 @@ from . import whitelist
 from .domain import errors, json_values
 
 _SIZE_LIMIT = 65536
-_WRITABLE_BY_OTHERS = 0o002
+WRITABLE_BY_OTHERS = 0o002
 _OPEN_TO_OTHERS = 0o027
 _Object = Dict[str, json_values.Value]
 
@@ -59,7 +59,7 @@ def load(environment: Mapping[str, str]) -> Settings:
     root = pathlib.Path(environment.get("ROUNDSMAN_ROOT") or "/")
     path = root / "etc/roundsman/node.json"
     try:
-        value = json_values.parse(_content(path, forbidden=_WRITABLE_BY_OTHERS).decode())
+        value = json_values.parse(content(path, forbidden=WRITABLE_BY_OTHERS).decode())
     except (UnicodeDecodeError, errors.InvalidInput) as e:
         raise errors.InvalidInput("{}: {}".format(path, e)) from e
     if not isinstance(value, dict):
@@ -80,13 +80,17 @@ def key(settings: Settings) -> bytes:
     Raises: errors.StoreFailed if it is missing, empty or open to others.
     """
     path = settings.root / "var/lib/roundsman/node.key"
-    content = _content(path, forbidden=_OPEN_TO_OTHERS)
-    if not content:
+    found = content(path, forbidden=_OPEN_TO_OTHERS)
+    if not found:
         raise errors.StoreFailed("{}: the key is empty".format(path))
-    return content
+    return found
 
 
-def _content(path: pathlib.Path, *, forbidden: int) -> bytes:
+def content(path: pathlib.Path, *, forbidden: int) -> bytes:
+    """Read a small file of settings that has none of the mode bits `forbidden`.
+
+    Raises: errors.StoreFailed if it cannot be read, is no regular file, too large, or has such a bit.
+    """
     try:
         # Without blocking: a pipe in the file's place must not hold the node up.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -96,12 +100,12 @@ def _content(path: pathlib.Path, *, forbidden: int) -> bytes:
             mode = stat.S_IMODE(found.st_mode)
             if mode & forbidden:
                 raise errors.StoreFailed("{}: mode {:04o} is too permissive".format(path, mode))
-            content = file.read(_SIZE_LIMIT + 1)
+            read = file.read(_SIZE_LIMIT + 1)
     except OSError as e:
         raise errors.StoreFailed("{}: {}".format(path, e.strerror)) from e
-    if len(content) > _SIZE_LIMIT:
+    if len(read) > _SIZE_LIMIT:
         raise errors.StoreFailed("{}: larger than {} bytes".format(path, _SIZE_LIMIT))
-    return content
+    return read
 
 
 def _text(settings: _Object, *, field: str, default: str, path: pathlib.Path) -> str:

@@ -80,26 +80,8 @@ from typing import Any, Dict
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils import node_settings, whitelist
-from ..module_utils.domain import diagnosis, errors, reports
-
-
-def observe(settings: node_settings.Settings, *, command: str) -> reports.Outcome:
-    """Run the diagnose command; whatever keeps it from a diagnosis is a problem, and never `Ok`."""
-    if not command:
-        return diagnosis.OK
-    try:
-        done = whitelist.execute(
-            settings.diagnose_commands,
-            command,
-            owner=settings.owner,
-            lock_path=settings.diagnose_lock,
-            stdin=b"",
-            time_limit=settings.diagnose_time_limit,
-        )
-    except (errors.CommandRefused, errors.CommandFailed) as e:
-        return reports.problem(e.reason, text=str(e))
-    return reports.outcome(returncode=done.returncode, stdout=done.stdout, stderr=done.stderr)
+from ..module_utils import node_diagnosis, node_settings
+from ..module_utils.domain import errors, reports
 
 
 def main() -> None:
@@ -107,7 +89,7 @@ def main() -> None:
     try:
         settings = node_settings.load(os.environ)
         key = node_settings.key(settings)
-        said = observe(settings, command=module.params["command"])
+        said = node_diagnosis.observe(settings, command=module.params["command"])
         sealed = reports.seal(said, node_uuid=settings.node, timestamp_ns=time.time_ns(), key=key)
     except errors.RoundsmanError as e:
         module.fail_json(msg=str(e))

@@ -60,6 +60,15 @@ ALSO = {
     ("daemon.lab.checker", "plugins.module_utils.hypervisor.fake"),
     ("daemon.lab.checker", "plugins.module_utils.storage.simulated"),
     ("daemon.lab.world", "plugins.module_utils.hypervisor.fake"),
+    # the agent says of its node what the modules say of it
+    ("plugins.module_utils.monitoring.agent", "plugins.module_utils.node_settings"),
+    ("plugins.module_utils.monitoring.agent_settings", "plugins.module_utils.node_settings"),
+    ("plugins.module_utils.monitoring.collecting", "plugins.module_utils.node_settings"),
+    ("plugins.module_utils.monitoring.observing", "plugins.module_utils.node_settings"),
+    ("plugins.module_utils.monitoring.publishing", "plugins.module_utils.node_settings"),
+    ("plugins.module_utils.monitoring.collectors.diagnose", "plugins.module_utils.node_diagnosis"),
+    ("plugins.module_utils.monitoring.collectors.drbd", "plugins.module_utils.storage.drbd_status"),
+    ("plugins.module_utils.monitoring.collectors.inst_status", "plugins.module_utils.hypervisor.drivers"),
     # the power drivers as a program of its own
     *(("daemon.oob_program", f"plugins.module_utils.oob.{name}") for name in ("drivers", "request")),
     # the simulated BMCs speak the wire that the driver speaks

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import re
 from typing import Callable, Collection, Dict, Optional, Tuple, Union
 
-from . import diagnosis, errors, json_values, signing
+from . import collected, diagnosis, errors, json_values, signing
 
 LIMIT = 1024 * 1024
 TEXT_LIMIT = 500
 
 Reason = signing.Reason
+Problem = collected.Problem
 
 _OTHER_NODES_LIMIT = 64 * 1024
 _FRESH_NS = signing.FRESH_SECONDS * 10**9
-_TIMESTAMP = re.compile("[1-9][0-9]{0,19}")
 _CLUSTER_FORM_DIGITS = 40
 _Object = Dict[str, json_values.Value]
-
-
-@dataclasses.dataclass(frozen=True)
-class Problem:
-    """Why a node could not be diagnosed; it is neither health nor an incident."""
-
-    reason: str
-    text: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,20 +89,9 @@ def message(*, node_uuid: str, timestamp_ns: int, data: Optional[str], problem: 
 
     Raises: errors.InvalidInput for both or none.
     """
-    head = {
-        "name": "diagnose",
-        "version": "B",
-        "format_version": 1,
-        "timestamp": timestamp_ns,
-        "category": "node",
-        "kind": 1,
-        "node": node_uuid,
-    }
-    if problem is not None and data is None:
-        return json.dumps(dict(head, problem=dataclasses.asdict(problem)))
-    if data is not None and problem is None:
-        return json.dumps(head)[:-1] + ', "data": ' + data + "}"
-    raise errors.InvalidInput("a report holds either data or a problem")
+    return collected.message(
+        collected.DIAGNOSE, node_uuid=node_uuid, timestamp_ns=timestamp_ns, data=data, problem=problem
+    )
 
 
 def accept(
@@ -196,33 +175,12 @@ def _check_other_nodes(sealed: signing.Envelope, *, size: int, cluster_key: byte
 
 
 def _report(content: _Object, *, node: str) -> Report:
-    for field, expected in (("name", "diagnose"), ("category", "node")):
-        if content.get(field) != expected:
-            raise signing.rejected(Reason.MALFORMED, text="{} is not {}".format(field, expected))
-    for field in ("format_version", "kind"):
-        if content.get(field) != json_values.Number("1"):
-            raise signing.rejected(Reason.MALFORMED, text="{} is not 1".format(field))
-    if ("data" in content) == ("problem" in content):
-        raise signing.rejected(Reason.MALFORMED, text="the message holds not either data or a problem")
-    timestamp = _timestamp(content.get("timestamp"))
+    collected.check_subject(content, collected.DIAGNOSE)
+    timestamp = collected.timestamp_of(content)
     if "problem" in content:
-        return Report(node, timestamp, diagnosis=None, problem=_problem(content["problem"]))
+        return Report(node, timestamp, diagnosis=None, problem=collected.problem_of(content["problem"]))
     try:
         said = diagnosis.read(content["data"])
     except errors.InvalidInput as e:
         raise signing.rejected(Reason.MALFORMED, text=str(e)) from e
     return Report(node, timestamp, diagnosis=said, problem=None)
-
-
-def _timestamp(value: json_values.Value) -> int:
-    if not isinstance(value, json_values.Number) or not _TIMESTAMP.fullmatch(value.token):
-        raise signing.rejected(Reason.MALFORMED, text="the timestamp is no count of nanoseconds")
-    return int(value.token)
-
-
-def _problem(value: json_values.Value) -> Problem:
-    if isinstance(value, dict):
-        reason, text = value.get("reason"), value.get("text")
-        if isinstance(reason, str) and isinstance(text, str) and reason:
-            return Problem(reason, text)
-    raise signing.rejected(Reason.MALFORMED, text="the problem is not a reason and a text")

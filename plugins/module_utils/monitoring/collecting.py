@@ -1,0 +1,120 @@
+"""Each collector in a thread of its own, at its own interval: one that hangs holds up only itself."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Callable, Dict
+
+from ..domain import collected, errors, reports
+from . import registry
+
+if TYPE_CHECKING:
+    from .. import node_settings
+    from . import observing, publishing
+
+LOG = logging.getLogger("roundsman-agent")
+PATIENCE = 90.0
+"""Seconds beyond the interval, and the limit of diagnose commands, after which a collector is said to hang."""
+
+
+class _Collecting:
+    """One collector at work."""
+
+    def __init__(
+        self,
+        subject: collected.Subject,
+        *,
+        look: Callable[[], observing.Surroundings],
+        published: publishing.Reports,
+    ) -> None:
+        self._subject = subject
+        self._look = look
+        self._published = published
+        self._collect = registry.COLLECTORS[subject]()
+        self._awake = threading.Event()
+        self._stopped = False
+        self.began = time.monotonic()
+        self.is_busy = False
+        self.hangs = False
+        # No thread that hangs keeps the agent from ending.
+        threading.Thread(target=self._run, name=subject.name, daemon=True).start()
+
+    def wake(self) -> None:
+        self._awake.set()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._awake.set()
+
+    def _run(self) -> None:
+        while not self._stopped:
+            self._awake.clear()
+            began = time.monotonic()
+            where = self._look()
+            self.began, self.is_busy = began, True
+            said = self._said(where)
+            self.is_busy = self.hangs = False
+            if not self._stopped:
+                publish(self._published, self._subject, said, node=where.node)
+            self._awake.wait(max(0.0, began + self._interval() - time.monotonic()))
+
+    def _interval(self) -> float:
+        # One that was turned off meanwhile is stopped at once.
+        return self._look().settings.intervals[self._subject.name] or PATIENCE
+
+    def _said(self, where: observing.Surroundings) -> observing.Said:
+        try:
+            return self._collect(where)
+        except (errors.CommandFailed, errors.CommandRefused) as e:
+            return reports.problem(e.reason, text=str(e))
+        except errors.RoundsmanError as e:
+            return reports.problem("failed", text=str(e))
+        except Exception as e:  # whatever a collector stumbles over is told in its report
+            LOG.exception("the collector %s failed", self._subject.name)
+            return reports.problem("broken", text=repr(e))
+
+
+class Collectors:
+    """All collectors that are turned on."""
+
+    def __init__(self, look: Callable[[], observing.Surroundings], published: publishing.Reports) -> None:
+        self._look = look
+        self._published = published
+        self._at_work: Dict[collected.Subject, _Collecting] = {}
+
+    def follow(self) -> None:
+        """Begin and end collectors as the settings say, and have those that go on look at once.
+
+        Raises: errors.StoreFailed if it cannot be told which there are.
+        """
+        intervals = self._look().settings.intervals
+        wanted = {one for one in registry.COLLECTORS if intervals[one.name]}
+        for one in set(self._at_work) - wanted:
+            self._at_work.pop(one).stop()
+        self._published.list(wanted)
+        for known in self._at_work.values():
+            known.wake()
+        for subject in wanted - set(self._at_work):
+            self._at_work[subject] = _Collecting(subject, look=self._look, published=self._published)
+
+    def name_hanging(self) -> None:
+        """Let the report of a collector that hangs say so."""
+        where, now = self._look(), time.monotonic()
+        for subject, one in self._at_work.items():
+            limit = where.settings.intervals[subject.name] + where.node.diagnose_time_limit + PATIENCE
+            if one.is_busy and not one.hangs and now - one.began > limit:
+                one.hangs = True
+                text = "the collector has not ended for {:.0f} s".format(now - one.began)
+                publish(self._published, subject, collected.Problem("hanging", text), node=where.node)
+
+
+def publish(
+    published: publishing.Reports, subject: collected.Subject, said: observing.Said, *, node: node_settings.Settings
+) -> None:
+    """Publish a report; without a key or room there is none, which the log says."""
+    try:
+        published.publish(subject, said, node=node)
+    except errors.RoundsmanError as e:
+        LOG.error("no report of %s: %s", subject.name, e)  # noqa: TRY400 - foreseen: the text says all

@@ -1,0 +1,76 @@
+"""How the node's DRBD resources stand, from `drbdsetup` and `/proc/drbd`."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Sequence, Tuple
+
+from ...domain import drbd
+from ...storage import drbd_status
+from .. import observing
+
+_JSON = ("drbdsetup", "status", "--json")
+_TEXT = ("drbdsetup", "status", "--verbose", "--statistics")
+_CODES = {
+    drbd.Connection.CONNECTED: observing.OK,
+    drbd.Connection.STANDALONE: observing.BAD,
+    drbd.Connection.DISCONNECTING: observing.BAD,
+    drbd.Connection.TEAR_DOWN: observing.BAD,
+}
+"""As in Ganeti; any other state of a connection may pass by itself."""
+
+
+def make() -> observing.Collect:
+    """The collector; it keeps nothing."""
+    return collect
+
+
+def collect(where: observing.Surroundings) -> observing.Said:
+    """All resources; a node without the kernel's module has none.
+
+    Raises: errors.RoundsmanError if DRBD does not tell.
+    """
+    table = where.root / "proc/drbd"
+    sides = _sides(observing.text_of(table)) if table.exists() else []
+    return report(sides)
+
+
+def report(sides: Sequence[drbd.Side]) -> str:
+    """The worst state of the resources, each one that is not well in a line, and all of them."""
+    judged = [_judged(one) for one in sides]
+    code = max((code for code, _ in judged), default=observing.OK)
+    return observing.status(code, [text for _, text in judged if text], [_told(one) for one in sides])
+
+
+def _sides(table: str) -> List[drbd.Side]:
+    if table.startswith("version: 8"):
+        return drbd_status.of_text(observing.output(_TEXT), table)
+    return drbd_status.of_json(observing.output(_JSON))
+
+
+def _judged(side: drbd.Side) -> Tuple[int, str]:
+    gone = [str(one.number) for one in side.volumes if one.disk.is_gone]
+    if gone:
+        return observing.BAD, "{}: no disk behind volume {}".format(side.resource, ", ".join(gone))
+    code = _CODES.get(side.connection, observing.TEMPORARILY_BAD)
+    return code, "" if code == observing.OK else "{}: {}".format(side.resource, side.connection.value)
+
+
+def _told(side: drbd.Side) -> Dict[str, Any]:
+    return {
+        "resource": side.resource,
+        "role": side.role.value,
+        "peerRole": side.peer_role.value,
+        "connectionState": side.connection.value,
+        "volumes": [
+            {
+                "volume": one.number,
+                "minor": one.minor,
+                "diskState": one.disk.value,
+                "peerDiskState": one.peer_disk.value,
+                "replicationState": one.replication.value,
+                "outOfSync": one.out_of_sync,
+                "done": one.done,
+            }
+            for one in side.volumes
+        ],
+    }

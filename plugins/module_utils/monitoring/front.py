@@ -1,0 +1,150 @@
+"""The part of the agent that faces the network: it hands out files that another process has signed, and knows no key.
+
+Every connection is for one request and has a deadline, so that nobody holds the agent by being slow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import pathlib
+import signal
+import socket
+import sys
+from collections import Counter
+from typing import Optional, Sequence, Tuple
+
+from . import publishing, requests
+
+LOG = logging.getLogger("roundsman-agent")
+MOST = 128
+MOST_OF_ONE = 16
+REQUEST_SECONDS = 5.0
+ANSWER_SECONDS = 20.0
+_TITLES = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    408: "Request Timeout",
+    431: "Request Header Fields Too Large",
+}
+_NO_REPORT = b"Unable to produce a report for the requested resource"
+_NOTHING = b"Resource not found"
+Answer = Tuple[int, bytes]
+
+
+class Front:
+    """Answers from a folder of reports."""
+
+    def __init__(
+        self, folder: pathlib.Path, *, request_seconds: float = REQUEST_SECONDS, answer_seconds: float = ANSWER_SECONDS
+    ) -> None:
+        self._folder = folder
+        self._request_seconds = request_seconds
+        self._answer_seconds = answer_seconds
+        self._open: "Counter[str]" = Counter()
+
+    def answer(self, path: str) -> Answer:
+        """The status and body for a path, as Ganeti's monitoring agent gives them."""
+        if path == "/":
+            return 200, b"[1]"
+        if path in {"/1", "/1/"}:
+            return 200, b"null"
+        if path == "/1/list/collectors":
+            listed = self._read(publishing.LIST)
+            return (200, listed) if listed is not None else (404, _NOTHING)
+        if path == "/1/report/all":
+            return 200, b"[" + b",".join(self._all()) + b"]"
+        name = requests.report_file(path)
+        found = self._read(name) if name else None
+        if found is not None:
+            return 200, found
+        return 404, _NO_REPORT if path.startswith("/1/report/") else _NOTHING
+
+    async def serve(self, connection: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the one request of a connection, or break it off at its deadline."""
+        peer = writer.get_extra_info("peername")
+        address = str(peer[0]) if isinstance(peer, tuple) else ""
+        if sum(self._open.values()) >= MOST or self._open[address] >= MOST_OF_ONE:
+            writer.transport.abort()
+            return
+        self._open[address] += 1
+        try:
+            await self._serve(connection, writer)
+        except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError):
+            LOG.debug("a connection of %s came to nothing", address)
+        finally:
+            # Not closed gently: that waits for a client which does not read.
+            writer.transport.abort()
+            self._open[address] -= 1
+            self._open += Counter()  # forgets who has none
+
+    async def _serve(self, connection: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        has_body = True
+        # What is on its way is waited for to the last byte.
+        writer.transport.set_write_buffer_limits(high=0)
+        try:
+            head = await asyncio.wait_for(connection.readuntil(b"\r\n\r\n"), self._request_seconds)
+            asked = requests.parse(head)
+            has_body = asked.has_body
+            status, body = self.answer(asked.path)
+        except requests.BadRequest as e:
+            status, body = e.status, _TITLES[e.status].encode()
+        except asyncio.LimitOverrunError:
+            status, body = 431, _TITLES[431].encode()
+        except asyncio.TimeoutError:
+            status, body = 408, _TITLES[408].encode()
+        writer.write(_head(status, body) + (body if has_body else b""))
+        await asyncio.wait_for(writer.drain(), self._answer_seconds)
+
+    def _read(self, name: str) -> Optional[bytes]:
+        try:
+            return (self._folder / name).read_bytes()
+        except OSError:
+            return None
+
+    def _all(self) -> Sequence[bytes]:
+        listed = json.loads(self._read(publishing.LIST) or b"[]")
+        found = (self._read("{}/{}".format(folder, name)) for name, folder, _kind in listed)
+        return [one for one in found if one is not None]
+
+
+def _head(status: int, body: bytes) -> bytes:
+    kind = "application/json" if status == 200 else "text/plain"  # noqa: PLR2004 - success
+    lines = [
+        "HTTP/1.1 {} {}".format(status, _TITLES[status]),
+        "Content-Type: " + kind,
+        "Content-Length: {}".format(len(body)),
+        "Cache-Control: no-store",
+        "Connection: close",
+        *(["Allow: GET, HEAD"] if status == 405 else []),  # noqa: PLR2004 - a method that changes something
+    ]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+async def run(folder: pathlib.Path, listeners: Sequence[socket.socket], *, parent: int) -> None:
+    """Serve until SIGTERM, or until the other end of the descriptor `parent` is closed: its process is gone."""
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    loop.add_reader(parent, stopping.set)
+    front = Front(folder)
+    servers = [
+        await asyncio.start_server(front.serve, sock=one, limit=requests.HEAD_LIMIT, backlog=MOST) for one in listeners
+    ]
+    await stopping.wait()
+    for server in servers:
+        server.close()
+
+
+def main(words: Sequence[str]) -> None:
+    """Run as a process of its own, with a folder, the parent's descriptor and those of the listening sockets."""
+    folder, parent, *listeners = words
+    try:
+        sockets = [socket.socket(fileno=int(one)) for one in listeners]
+        asyncio.run(run(pathlib.Path(folder), sockets, parent=int(parent)))
+    except OSError as e:
+        sys.exit("roundsman-agent: {}".format(e))

@@ -1,0 +1,82 @@
+"""Reports as files: signed by the part of the agent that has the key, read by the part that faces the network."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import time
+from typing import TYPE_CHECKING, Callable, Iterable
+
+from .. import node_settings
+from ..domain import collected, errors, reports, signing
+
+if TYPE_CHECKING:
+    import pathlib
+
+    from . import observing
+
+LIST = "collectors.json"
+
+
+class Reports:
+    """A folder with the last report of each collector, `CATEGORY/NAME`, and the list of them; files are whole."""
+
+    def __init__(self, folder: pathlib.Path, *, clock: Callable[[], int] = time.time_ns) -> None:
+        self._folder = folder
+        self._clock = clock
+
+    def begin(self) -> None:
+        """Have an empty folder that anybody may read: what an earlier agent has left is no news.
+
+        Raises: errors.StoreFailed.
+        """
+        try:
+            self._folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            for path in self._folder.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        except OSError as e:
+            raise errors.StoreFailed("{}: {}".format(e.filename or self._folder, e.strerror)) from e
+
+    def list(self, subjects: Iterable[collected.Subject]) -> None:
+        """Say which collectors there are; the reports of others are gone.
+
+        Raises: errors.StoreFailed.
+        """
+        known = sorted(subjects, key=lambda one: (one.folder, one.name))
+        self._write(LIST, json.dumps([[one.name, one.folder, one.kind] for one in known]))
+        for one in set(collected.ALL) - set(known):
+            with contextlib.suppress(OSError):
+                (self._folder / one.folder / one.name).unlink()
+
+    def publish(self, subject: collected.Subject, said: observing.Said, *, node: node_settings.Settings) -> None:
+        """Sign what a collector says and let it be read; what is too large to be accepted is a problem instead.
+
+        Raises: errors.StoreFailed if there is no key, or no room.
+        """
+        sealed = self._sealed(subject, said, node=node)
+        if len(sealed) > reports.LIMIT:
+            text = "the signed report is larger than {} bytes".format(reports.LIMIT)
+            sealed = self._sealed(subject, collected.Problem("oversized", text), node=node)
+        self._write("{}/{}".format(subject.folder, subject.name), sealed)
+
+    def _sealed(self, subject: collected.Subject, said: observing.Said, *, node: node_settings.Settings) -> str:
+        now = self._clock()
+        problem = said if isinstance(said, collected.Problem) else None
+        data = said if isinstance(said, str) else None
+        text = collected.message(subject, node_uuid=node.node, timestamp_ns=now, data=data, problem=problem)
+        return signing.sign(text, key=node_settings.key(node), now=now // 10**9)
+
+    def _write(self, name: str, text: str) -> None:
+        path = self._folder / name
+        made = path.with_name(".{}.new".format(path.name))
+        try:
+            path.parent.mkdir(mode=0o755, exist_ok=True)
+            descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            with os.fdopen(descriptor, "wb") as file:
+                os.fchmod(descriptor, 0o644)
+                file.write(text.encode())
+            made.replace(path)
+        except OSError as e:
+            raise errors.StoreFailed("{}: {}".format(path, e.strerror)) from e

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import front, listening
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+GET = b"GET / HTTP/1.1\r\nHost: node1\r\n\r\n"
+
+
+@contextlib.asynccontextmanager
+async def serving(folder: Path, **seconds: float) -> AsyncIterator[int]:
+    ((_, listener),) = listening.sockets(["127.0.0.1"], 0, known={}).items()
+    server = await asyncio.start_server(
+        front.Front(folder, **seconds).serve, sock=listener, limit=front.requests.HEAD_LIMIT
+    )
+    async with server:
+        yield listener.getsockname()[1]
+
+
+async def answer(port: int, data: bytes, *, address: str = "127.0.0.1") -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
+    writer.write(data)
+    try:
+        return await asyncio.wait_for(reader.read(), 20)
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+def test_who_never_says_what_is_wanted_is_sent_away(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path, request_seconds=0.05) as port:
+            assert (await answer(port, b"GET / HT")).startswith(b"HTTP/1.1 408 ")
+
+    asyncio.run(scenario())
+
+
+def test_a_request_without_an_end_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as port:
+            assert (await answer(port, b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 20_000))[:13] in {b"HTTP/1.1 431 ", b""}
+            assert (await answer(port, GET)).endswith(b"[1]")
+
+    asyncio.run(scenario())
+
+
+def test_who_does_not_read_the_answer_is_left(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        (tmp_path / "node").mkdir()
+        (tmp_path / "node/diagnose").write_bytes(b"x" * 64 * 1024 * 1024)
+        async with serving(tmp_path, answer_seconds=0.1) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+            writer.write(b"GET /1/report/node/diagnose HTTP/1.1\r\n\r\n")
+            await reader.readexactly(1)
+            while asyncio.all_tasks() - {asyncio.current_task()}:  # that of the connection
+                await asyncio.sleep(0.01)
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                await asyncio.wait_for(reader.readexactly(64 * 1024 * 1024), 20)
+            writer.close()
+
+    asyncio.run(scenario())
+
+
+def test_one_address_cannot_take_all_connections(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as port, contextlib.AsyncExitStack() as held:
+            for _ in range(front.MOST_OF_ONE):
+                _reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                held.callback(writer.close)
+            assert await answer(port, GET) == b""
+            assert (await answer(port, GET, address="127.0.0.9")).endswith(b"[1]")
+
+    asyncio.run(scenario())
+
+
+def test_all_connections_together_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front, "MOST", 1)
+
+    async def scenario() -> None:
+        async with serving(tmp_path) as port, contextlib.AsyncExitStack() as held:
+            _reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            held.callback(writer.close)
+            assert await answer(port, GET, address="127.0.0.9") == b""
+
+    asyncio.run(scenario())
+
+
+def test_a_place_that_was_given_back_can_be_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front, "MOST", 1)
+
+    async def scenario() -> None:
+        async with serving(tmp_path) as port:
+            for _ in range(5):
+                assert (await answer(port, GET)).endswith(b"[1]")
+
+    asyncio.run(scenario())
