@@ -68,6 +68,7 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
     service.rounds.resume()
     work: list[asyncio.Task[Any]] = [loop.create_task(server.serve(sockets=[listener])) for server, listener in servers]
     work += [loop.create_task(service.rounds.run()), loop.create_task(service.poll.run())]
+    work.append(loop.create_task(service.dead.run()))
     if service.warm is not None:
         work.append(loop.create_task(service.warm.run()))
     stop: asyncio.Task[Any] = loop.create_task(stopping.wait())

@@ -13,6 +13,7 @@ from .jobs.process import Processes, inherited
 from .jobs.queue import Queue
 from .jobs.store import Store
 from .locks.desk import Desk
+from .maintenance.dead_nodes import DeadNodes
 from .maintenance.history import History
 from .maintenance.polling import Poll
 from .maintenance.reports import Intake
@@ -36,6 +37,7 @@ class Service:
     history: History
     rounds: Rounds
     poll: Poll
+    dead: DeadNodes
     news: News
     warm: Keeper | None
 
@@ -55,6 +57,10 @@ def assemble(
         news.tell()
         queue.look()
 
+    def ended() -> None:
+        rounds.wake()
+        dead.wake()
+
     replicated = replication.Replication(replication.NoReplica())
     configuration = Configuration(where, clock=clock, on_change=changed, replicated=replicated)
     desk = Desk(where.locks, clock=clock)
@@ -70,10 +76,11 @@ def assemble(
         archive_after=archive_after,
         archive_keep=archive_keep,
         on_change=news.tell,
-        on_end=lambda: rounds.wake(),  # noqa: PLW0108 - bound below
+        on_end=ended,
     )
     history = History(where.rounds)
-    rounds = Rounds(configuration, queue, intake, history, clock=clock)
+    dead = DeadNodes(configuration, queue, lambda: ({}, 0), clock=clock, on_change=ended)
+    rounds = Rounds(configuration, queue, intake, history, clock=clock, dead=dead.observed)
     poll = Poll(configuration, processes, folder=where.lib, environment=environment)
     warm = Keeper(where, environment={**inherited(), **environment}) if is_warm else None
-    return Service(where, configuration, desk, queue, intake, history, rounds, poll, news, warm)
+    return Service(where, configuration, desk, queue, intake, history, rounds, poll, dead, news, warm)

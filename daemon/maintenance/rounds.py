@@ -9,15 +9,16 @@ import logging
 import uuid
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import changes, errors, incidents, lifecycle
+from ...plugins.module_utils.domain import changes, dead_nodes, errors, incidents, lifecycle
 from ...plugins.plugin_utils.planning import rounds
 from ..jobs import planned, values
 from . import balancing
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from ...plugins.module_utils.domain import cluster as clusters
+    from ...plugins.module_utils.domain import diagnosis
     from ..configuration import Configuration
     from ..jobs.queue import Queue
     from .history import History
@@ -37,7 +38,9 @@ class Rounds:
         history: History,
         *,
         clock: Callable[[], float],
+        dead: Callable[[clusters.Cluster], Mapping[str, diagnosis.Diagnosis]] = lambda _: {},
     ) -> None:
+        self._dead = dead
         self._configuration = configuration
         self._queue = queue
         self._intake = intake
@@ -141,9 +144,11 @@ class Rounds:
         outcomes = {job: _outcome(self._queue.jobs[job]) for job in wanted if job in self._queue.jobs}
         # A round whose jobs are not in the queue yet has not failed: `resume` is about to submit them.
         outcomes |= {job: lifecycle.JobOutcome(None) for job in cluster.maintenance.jobs if job not in outcomes}
-        return lifecycle.reconcile(
+        heard = {node: one.accepted for node, one in self._intake.diagnosed.items()}
+        returned = [changes.NodeOffConfirmed(node, 0.0) for node in dead_nodes.returned(cluster, heard)]
+        return returned + lifecycle.reconcile(
             cluster,
-            observed=self._intake.observed(),
+            observed={**self._intake.observed(), **self._dead(cluster)},
             jobs=outcomes,
             now=self._clock(),
             new_uuid=lambda: str(uuid.uuid4()),

@@ -157,5 +157,6 @@ def refuse_unreachable(cluster: clusters.Cluster, *nodes: str) -> None:
     for uuid in nodes:
         node = cluster.node(uuid)
         if not clusters.reachable(cluster, node):
-            why = "offline" if node.offline else "recorded as powered off"
+            stated = "stated to be off (`roundsman node confirm-off --undo` takes that back)"
+            why = "offline" if node.offline else stated if node.off_confirmed else "recorded as powered off"
             raise errors.Refused(f"{node.name} is {why}: it is not contacted")

@@ -91,6 +91,7 @@ class Failover(_Move):
         return super().variables(cluster) | {
             "instance_source_reachable": clusters.reachable(cluster, source),
             "instance_source_oob": clusters.parameter(cluster, source, "oob_program") or "",
+            "instance_source_stated_off": source.off_confirmed > 0,
         }
 
 

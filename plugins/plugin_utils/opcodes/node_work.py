@@ -125,3 +125,41 @@ class NodeRole:
         if self.offline and running and not self.force:
             raise errors.Refused(f"{node.name} still runs {', '.join(running)}: evacuate it first, or use --force")
         return roles.change(cluster, node, drained=self.drained, offline=self.offline)
+
+
+@dataclass(frozen=True)
+class NodeConfirmOff:
+    """Take a person's word that a node has no power, where no BMC can say it; with `undo` it is taken back.
+
+    A node that has reported Ok within the last minute is not off.
+    """
+
+    kind: ClassVar[str] = "node_confirm_off"
+    node: str
+    undo: bool = False
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        return {f"node/{self.node}": contract.EXCLUSIVE}
+
+    def moot(self, cluster: clusters.Cluster) -> str:
+        node = cluster.node(self.node)
+        if bool(node.off_confirmed) is not self.undo:
+            return f"{node.name} is {'not stated to be off' if self.undo else 'stated to be off already'}"
+        return ""
+
+    def told(self, before: clusters.Cluster, stated: list[changes.Change]) -> list[str]:
+        after = changes.apply_all(before, stated, now=before.mtime)
+        return modifications.lines(before, after, about=self.node)
+
+    def changes(self, cluster: clusters.Cluster, facts: contract.Facts, *, since: float) -> list[changes.Change]:
+        node = cluster.node(self.node)
+        if self.undo:
+            return [changes.NodeOffConfirmed(node.uuid, 0.0)]
+        if node.uuid == cluster.cluster.master_node:
+            raise errors.Refused(f"{node.name} is the master, which runs this: it is not off")
+        if facts.reported_ok_since(self.node, since - _JUST_NOW):
+            raise errors.Refused(f"{node.name} has just reported Ok: it is not off")
+        return [changes.NodeOffConfirmed(node.uuid, since)]
+
+
+_JUST_NOW = 60.0

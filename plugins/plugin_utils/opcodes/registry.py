@@ -11,6 +11,7 @@ import pydantic
 from ...module_utils.domain import errors
 from . import (
     cluster_verify,
+    instance_making,
     instance_moves,
     instance_runs,
     node_evacuation,
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 _KINDS: dict[str, Any] = {
     one.kind: one
     for one in (
+        instance_making.InstanceReserve,
+        instance_making.InstanceCreate,
+        instance_making.InstanceRemove,
+        instance_making.InstanceModify,
         instance_moves.Migrate,
         instance_moves.Failover,
         instance_moves.ReplaceDisks,
@@ -44,6 +49,7 @@ _KINDS: dict[str, Any] = {
         node_power.Health,
         node_work.Diagnose,
         node_work.NodeRole,
+        node_work.NodeConfirmOff,
         node_evacuation.NodeEvacuate,
         node_evacuation.NodeMigrate,
         plan_run.RunPlan,

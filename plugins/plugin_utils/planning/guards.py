@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Collection, Mapping
 
+from ...module_utils.domain import dead_nodes, instance_policy
 from ...module_utils.domain import incidents as incident_rules
-from ...module_utils.domain import instance_policy
 from . import work
 
 if TYPE_CHECKING:
@@ -47,6 +47,15 @@ def storm(cluster: clusters.Cluster, incident: incidents.Incident) -> work.Refus
         reason=f"storm: {len(asking)} of {total} nodes ask for evacuation; the fault may be elsewhere",
         unblock=f"at most {allowed} nodes asking: cancel incidents, or raise storm_fraction or storm_minimum",
     )
+
+
+def unconfirmed(cluster: clusters.Cluster, incident: incidents.Incident) -> work.Refusal | None:
+    """Nothing of a node that only fell silent is moved before its power is known to be off: fencing before failover."""
+    if not dead_nodes.is_of_a_dead_node(incident) or dead_nodes.is_off(cluster.nodes[incident.node]):
+        return None
+    node = cluster.nodes[incident.node]
+    reason = "its agent does not answer, and nobody has confirmed that it is off: it may run its instances"
+    return _refusal(cluster, incident, reason=reason, unblock=dead_nodes.to_confirm(node))
 
 
 def at_work(

@@ -180,7 +180,8 @@ class _Draft:
             self._complete(incident)
             return
         held = (
-            guards.storm(self._cluster, incident)
+            guards.unconfirmed(self._cluster, incident)
+            or guards.storm(self._cluster, incident)
             or guards.at_work(self._cluster, incident, unfinished=self._at_work)
             or guards.capacity(self._cluster, incident, begun=self._begun(), avoid=self._avoid)
         )

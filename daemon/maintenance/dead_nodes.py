@@ -1,0 +1,202 @@
+"""Silent nodes: their BMCs are asked, or told to power them off, by jobs; a node known to be off is an incident."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...plugins.module_utils.domain import changes, dead_nodes, errors, incidents, power
+from ...plugins.module_utils.domain import cluster as clusters
+from ..jobs import settling, values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ...plugins.module_utils.domain import diagnosis
+    from ..configuration import Configuration
+    from ..jobs.queue import Queue
+
+LOG = logging.getLogger(__name__)
+SOURCE = "gnt:daemon:maintd"
+ASKED_AGAIN = 300.0
+"""Seconds after which a BMC that did not say off is asked again."""
+PRIORITY = -10
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a node's BMC said, and when (unix seconds)."""
+
+    state: power.State
+    at: float
+
+
+class DeadNodes:
+    """What is known of silent nodes, and the jobs about them; `step` is called after every poll and every job's end.
+
+    `silences` gives the nodes (UUIDs) whose agents do not answer, and how many nodes answered the last poll.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        queue: Queue,
+        silences: Callable[[], tuple[Mapping[str, dead_nodes.Silence], int]],
+        *,
+        clock: Callable[[], float],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._configuration = configuration
+        self._queue = queue
+        self._silences = silences
+        self._clock = clock
+        self._on_change = on_change
+        self._kept: dict[str, dead_nodes.Silence] = {}
+        self._reads: dict[str, Read] = {}
+        self._asking: dict[str, int] = {}
+        self._fencing: dict[str, int] = {}
+        self._fenced: dict[str, float] = {}
+        self._awake = asyncio.Event()
+        self.verdicts: dict[str, dead_nodes.Verdict] = {}
+
+    def wake(self) -> None:
+        """A poll or a job has ended: look again."""
+        self._awake.set()
+
+    async def run(self) -> None:
+        """Work for ever; a step that fails is logged and tried again at the next event."""
+        while True:
+            self._awake.clear()
+            try:
+                await self.step()
+            except (errors.RoundsmanError, OSError):
+                LOG.exception("silent nodes could not be looked after; it is tried again")
+            await self._awake.wait()
+
+    async def step(self) -> None:
+        """Judge every silent node, and do the next thing about each."""
+        cluster = self._configuration.current
+        self._read_jobs()
+        silent, answering = self._silent(cluster)
+        self.verdicts = {node: self._judged(cluster, node, silent, answering) for node in silent}
+        if cluster.maintenance.epo is not None or cluster.maintenance.settings.paused:
+            return
+        for node, verdict in self.verdicts.items():
+            if verdict.step is dead_nodes.Step.ASK:
+                await self._ask(cluster.nodes[node])
+            elif verdict.step is dead_nodes.Step.FENCE:
+                await self._fence(cluster.nodes[node])
+            elif verdict.step is dead_nodes.Step.FAIL_OVER:
+                await self._fail_over(node)
+
+    def observed(self, cluster: clusters.Cluster) -> Mapping[str, diagnosis.Diagnosis]:
+        """The diagnoses that stand for those of dead nodes."""
+        silent, _ = self._silent(cluster)
+        return dead_nodes.observed(cluster, silent)
+
+    def _silent(self, cluster: clusters.Cluster) -> tuple[dict[str, dead_nodes.Silence], int]:
+        """The silent nodes; one that lost its power meanwhile is not polled any more, and is silent all the same."""
+        silences, answering = self._silences()
+        off = {one: told for one, told in self._kept.items() if one in cluster.nodes and _is_off(cluster, one)}
+        self._kept = {
+            one: told
+            for one, told in {**off, **silences}.items()
+            if one in cluster.nodes and not cluster.nodes[one].offline
+        }
+        return dict(self._kept), answering
+
+    def _judged(
+        self, cluster: clusters.Cluster, node: str, silent: Mapping[str, dead_nodes.Silence], answering: int
+    ) -> dead_nodes.Verdict:
+        read = self._reads.get(node)
+        if read is not None and (read.at < silent[node].since or self._is_old(read)):
+            read = None
+        return dead_nodes.judge(
+            cluster,
+            cluster.nodes[node],
+            silence=silent[node],
+            silences=silent,
+            answering=answering,
+            reads=read.state if read is not None else None,
+        )
+
+    def _is_old(self, read: Read) -> bool:
+        return read.state is not power.State.OFF and self._clock() - read.at > ASKED_AGAIN
+
+    async def _ask(self, node: clusters.Node) -> None:
+        if node.uuid not in self._asking:
+            opcode = values.Opcode("power", {"node": node.uuid, "command": "status"}, PRIORITY)
+            self._asking[node.uuid] = await self._submit(node, opcode, f"{node.name} does not answer: is it off?")
+
+    async def _fence(self, node: clusters.Node) -> None:
+        now = self._clock()
+        if node.uuid in self._fencing or now - self._fenced.get(node.uuid, 0.0) < ASKED_AGAIN:
+            return
+        self._fenced[node.uuid] = now
+        # Noted first: should this process end now, the node that is off is known to be dead.
+        await self._note(node.uuid, powered=None)
+        opcode = values.Opcode("power", {"node": node.uuid, "command": "off", "force": True}, PRIORITY)
+        self._fencing[node.uuid] = await self._submit(node, opcode, f"{node.name} does not answer: it is fenced")
+
+    async def _fail_over(self, node: str) -> None:
+        before = self._configuration.current
+        await self._note(node, powered=False)
+        if self._configuration.current is not before:
+            self._on_change()
+
+    async def _note(self, node: str, *, powered: bool | None) -> None:
+        now = self._clock()
+
+        def noted(cluster: clusters.Cluster) -> list[changes.Change]:
+            if node not in cluster.nodes:
+                return []
+            one = cluster.nodes[node]
+            report = dead_nodes.report(one)
+            known = (entry for entry in cluster.maintenance.incidents if entry.node == node)
+            stated: list[changes.Change] = []
+            if not any(incidents.holds(entry, report) for entry in known):
+                stands = incidents.note(report, node=node, uuid=str(uuid.uuid4()), now=now)
+                stated.append(changes.IncidentStands(stands))
+                LOG.warning("node %s is dead: %s", one.name, self.verdicts[node].reason)
+            if powered is not None and clusters.parameter(cluster, one, "oob_program") is not None:
+                stated.append(changes.NodePowered(node, powered))
+            return stated
+
+        await self._configuration.commit(noted)
+
+    async def _submit(self, node: clusters.Node, opcode: values.Opcode, text: str) -> int:
+        now = self._clock()
+        job = values.Job(
+            id=0,
+            opcodes=(opcode,),
+            reason=(values.Reason(SOURCE, text, int(now * 1e9)),),
+            received=now,
+            names={node.uuid: node.name},
+        )
+        (submitted,) = await self._queue.submit([job])
+        return submitted.id
+
+    def _read_jobs(self) -> None:
+        for kept in (self._asking, self._fencing):
+            for node, number in list(kept.items()):
+                job = self._queue.jobs.get(number)
+                if job is not None and not job.is_final:
+                    continue
+                del kept[node]
+                self._reads[node] = Read(self._state(job), self._clock())
+
+    def _state(self, job: values.Job | None) -> power.State:
+        """What the BMC said in a job's end; a job that tells nothing is a BMC that tells nothing."""
+        if job is None:
+            return power.State.UNKNOWN
+        result = settling.value(self._queue.folder_of(job) / job.opcodes[0].run)
+        if not isinstance(result, list) or len(result) != 1:
+            return power.State.UNKNOWN
+        return power.parse_outcome(result[0]).after
+
+
+def _is_off(cluster: clusters.Cluster, node: str) -> bool:
+    return dead_nodes.is_off(cluster.nodes[node])

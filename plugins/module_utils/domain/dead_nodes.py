@@ -1,0 +1,169 @@
+"""Nodes that do not answer: what is concluded from silence, and only with the word of a BMC, or of a person.
+
+Silence alone moves nothing. Instances start elsewhere only when the power of their node is known to be off: fencing
+before failover (DESIGN, "Maintenance"; seed 001, "Emergency Power Off" for what a BMC's word is worth).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import List, Mapping, Optional
+
+from . import cluster as clusters
+from . import diagnosis, errors, incidents, json_values, power
+
+KIND = "dead-node"
+POLICIES = ("none", "failover", "fence")
+
+
+@dataclass(frozen=True)
+class Silence:
+    """How often in a row a node's agent has not answered, and when it did so for the first time (unix seconds)."""
+
+    misses: int
+    since: float
+
+
+class Step(Enum):
+    """What is to be done next about a silent node."""
+
+    WAIT = "wait"
+    ASK = "ask its BMC"
+    FENCE = "power it off"
+    FAIL_OVER = "start its instances elsewhere"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The next step, why, and for one that waits what would lift that; empty texts when there is nothing to tell."""
+
+    step: Step
+    reason: str = ""
+    unblock: str = ""
+
+
+def judge(
+    cluster: clusters.Cluster,
+    node: clusters.Node,
+    *,
+    silence: Silence,
+    silences: Mapping[str, Silence],
+    answering: int,
+    reads: Optional[power.State] = None,
+) -> Verdict:
+    """What to do about a node that does not answer.
+
+    `silences` holds every silent node (UUIDs), `answering` is how many nodes answered the last poll; `reads` is what
+    the node's BMC said since it fell silent, None when it was not asked yet. Rules, of which the first that applies
+    decides; each that waits says what would lift it.
+    """
+    least = cluster.maintenance.settings.dead_after
+    if not least or silence.misses < least:
+        return Verdict(Step.WAIT)
+    told = f"its agent has not answered {silence.misses} times"
+    if not answering:
+        return Verdict(Step.WAIT, f"{told}, and no agent answers: the fault may be here", "an agent that answers")
+    if node.uuid == cluster.cluster.master_node:
+        return Verdict(Step.WAIT, f"{told}, and it is the master", "the master role on another node")
+    if is_off(node):
+        return _off(cluster, node, f"{told}, and it is off")
+    if clusters.parameter(cluster, node, "oob_program") is None:
+        return Verdict(Step.WAIT, f"{told}, and it has no BMC that could say whether it is off", to_confirm(node))
+    return _by_its_bmc(cluster, node, told, reads=reads, silences=silences)
+
+
+def _by_its_bmc(
+    cluster: clusters.Cluster,
+    node: clusters.Node,
+    told: str,
+    *,
+    reads: Optional[power.State],
+    silences: Mapping[str, Silence],
+) -> Verdict:
+    if reads is None:
+        return Verdict(Step.ASK, told)
+    if reads is power.State.OFF:
+        return _off(cluster, node, f"{told}, and its BMC says that it is off")
+    if reads is power.State.ON:
+        told = f"{told}, and its BMC says that it is on: it may run its instances"
+        return _on(cluster, node, told, silences=silences)
+    told = f"{told}, and its BMC does not answer either: it may run its instances"
+    return Verdict(Step.WAIT, told, to_confirm(node))
+
+
+def _off(cluster: clusters.Cluster, node: clusters.Node, told: str) -> Verdict:
+    if cluster.maintenance.settings.dead_node_policy == "none":
+        cure = f"`roundsman evacuate {node.name} --failover`, or dead_node_policy=failover"
+        return Verdict(Step.WAIT, told, cure)
+    return Verdict(Step.FAIL_OVER, told)
+
+
+def _on(cluster: clusters.Cluster, node: clusters.Node, told: str, *, silences: Mapping[str, Silence]) -> Verdict:
+    if cluster.maintenance.settings.dead_node_policy != "fence":
+        cure = f"its agent mended, or its power off: `roundsman node power off {node.name} --force`"
+        return Verdict(Step.WAIT, told, cure)
+    held = storm(cluster, silences)
+    if held:
+        return Verdict(Step.WAIT, f"{told}; {held}", "fewer silent nodes, or a higher storm_fraction or storm_minimum")
+    return Verdict(Step.FENCE, told)
+
+
+def storm(cluster: clusters.Cluster, silences: Mapping[str, Silence]) -> str:
+    """Why so many silent nodes are no reason to power any of them off, or ''; the limits are those of evacuations."""
+    settings = cluster.maintenance.settings
+    nodes = {uuid for uuid, node in cluster.nodes.items() if node.vm_capable and not node.offline}
+    silent = {uuid for uuid, one in silences.items() if uuid in nodes and one.misses >= settings.dead_after}
+    asking = {one.node for one in cluster.maintenance.incidents if one.is_open and one.evacuates} & nodes
+    count = len(silent | asking)
+    if count >= settings.storm_minimum and count > settings.storm_fraction * len(nodes):
+        return f"storm: {count} of {len(nodes)} nodes are silent or ask for evacuation, so the fault may be elsewhere"
+    return ""
+
+
+def to_confirm(node: clusters.Node) -> str:
+    """What a person must see and say of a node of which no BMC tells."""
+    return (
+        f"a person who sees that {node.name} is off, keeps it so, and says it: `roundsman node confirm-off {node.name}`"
+    )
+
+
+def report(node: clusters.Node) -> diagnosis.Diagnosis:
+    """What stands for the report of a dead node: the same text each time, so that it is one incident."""
+    text = json.dumps(
+        {"status": diagnosis.Status.EVACUATE_FAILOVER.value, "details": {"kind": KIND, "node": node.name}}
+    )
+    return diagnosis.parse(text)
+
+
+def is_of_a_dead_node(incident: incidents.Incident) -> bool:
+    """Whether an incident was noted for silence, and not for what the node said."""
+    try:
+        value = json_values.parse(incident.original)
+    except errors.InvalidInput:
+        return False
+    details = value.get("details") if isinstance(value, dict) else None
+    return isinstance(details, dict) and details.get("kind") == KIND and set(details) == {"kind", "node"}
+
+
+def observed(cluster: clusters.Cluster, silences: Mapping[str, Silence]) -> Mapping[str, diagnosis.Diagnosis]:
+    """The nodes (UUIDs) that are still dead: noted so before, and off, or silent as before."""
+    found = {}
+    for one in cluster.maintenance.incidents:
+        node = cluster.nodes.get(one.node)
+        if node is not None and is_of_a_dead_node(one) and (is_off(node) or node.uuid in silences):
+            found[node.uuid] = report(node)
+    return found
+
+
+def is_off(node: clusters.Node) -> bool:
+    """Whether a node is known to be off: its BMC said so when it was recorded, or a person did."""
+    return not node.powered or node.off_confirmed > 0
+
+
+def returned(cluster: clusters.Cluster, heard: Mapping[str, float]) -> List[str]:
+    """The nodes (UUIDs) that a person stated to be off and that have reported since (unix seconds of their reports)."""
+    return [
+        uuid for uuid, node in cluster.nodes.items() if node.off_confirmed and heard.get(uuid, 0.0) > node.off_confirmed
+    ]

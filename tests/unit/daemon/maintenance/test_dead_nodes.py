@@ -1,0 +1,249 @@
+"""Silent nodes in a whole service whose opcodes are a twin's: what is asked, what is noted, and what moves when."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.maintenance import dead_nodes as silent_nodes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, dead_nodes, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+
+from tests.unit.daemon import twins
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ansible_collections.roundsman.cluster.daemon import service
+    from ansible_collections.roundsman.cluster.daemon.lab import world
+
+
+@pytest.fixture(name="lab")
+def fixture_lab(tmp_path: Path) -> world.Lab:
+    """Six nodes, six instances; a node is asked about after three misses."""
+    return twins.lab(tmp_path, nodes=6, instances=6, dead_after=3, dead_node_policy="failover")
+
+
+def outcome(name: str, state: power.State, command: power.Command = power.Command.STATUS) -> dict[str, Any]:
+    """What the play of a power command leaves for one node."""
+    confirmed = state is not power.State.UNKNOWN
+    return power.Outcome(name, command, state, state, False, confirmed, 1, 0.1).as_dict()
+
+
+class Nodes:
+    """A service with silent nodes; `silent` are their names, and how often they did not answer."""
+
+    def __init__(self, lab: world.Lab, monkeypatch: pytest.MonkeyPatch, **outcomes: str) -> None:
+        self.service, self.twin = twins.assemble(lab, monkeypatch, outcomes=outcomes)
+        self.silent: dict[str, int] = {}
+        self.answering = 5
+        self.now = 1000.0
+        monkeypatch.setattr(self.service.dead, "_silences", self._silences)
+        monkeypatch.setattr(self.service.dead, "_clock", lambda: self.now)
+
+    def _silences(self) -> tuple[dict[str, dead_nodes.Silence], int]:
+        found = {self.node(name).uuid: dead_nodes.Silence(misses, 500.0) for name, misses in self.silent.items()}
+        return found, self.answering
+
+    def node(self, name: str) -> clusters.Node:
+        return self.service.configuration.current.node(name)
+
+    def bmc(self, name: str, state: power.State) -> None:
+        """What the next power command says."""
+        self.twin.values["power"] = [outcome(name, state)]
+
+    async def settle(self) -> None:
+        """Work until nothing more is to be done."""
+        running: service.Service = self.service
+        before = None
+        while before is not running.configuration.current or running.queue.unfinished(running.queue.jobs):
+            before = running.configuration.current
+            await running.dead.step()
+            await twins.settle(running)
+            await running.dead.step()
+            await twins.settle(running)
+
+    def verdict(self, name: str) -> dead_nodes.Verdict:
+        return self.service.dead.verdicts[self.node(name).uuid]
+
+    def primaries(self, name: str) -> list[str]:
+        return [one.name for one in self.service.configuration.current.primaries(self.node(name).uuid)]
+
+    @property
+    def kinds(self) -> list[str]:
+        return [one.split()[0] for one in self.twin.ran]
+
+
+def test_a_node_that_missed_a_few_polls_is_left_alone(lab: world.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        nodes.silent["node3"] = 2
+        await nodes.settle()
+        assert nodes.twin.ran == []
+        assert nodes.service.configuration.current.maintenance.incidents == ()
+
+    asyncio.run(scenario())
+
+
+def test_a_dead_node_is_emptied_by_failover_and_leaves_service_once_its_bmc_says_off(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        held = nodes.primaries("node3")
+        assert held
+        nodes.silent["node3"] = 3
+        nodes.bmc("node3", power.State.OFF)
+        await nodes.settle()
+        assert nodes.kinds[0] == "power", "its BMC is asked before anything else"
+        assert nodes.primaries("node3") == []
+        assert "migrate" not in nodes.kinds
+        assert nodes.kinds.count("failover") == len(held)
+        node = nodes.node("node3")
+        assert (node.offline, node.powered) == (True, False)
+        (one,) = nodes.service.configuration.current.maintenance.incidents
+        assert one.repair_status.value == "completed"
+        assert one.tag in node.tags
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("state", [power.State.UNKNOWN, power.State.ON])
+def test_nothing_is_started_while_the_bmc_does_not_say_off(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, state: power.State
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        held = nodes.primaries("node3")
+        nodes.silent["node3"] = 3
+        nodes.bmc("node3", state)
+        await nodes.settle()
+        nodes.silent["node3"] = 50
+        await nodes.settle()
+        assert nodes.kinds == ["power"], "asked once, and not at every poll"
+        assert nodes.primaries("node3") == held
+        assert nodes.service.configuration.current.maintenance.incidents == ()
+        assert nodes.verdict("node3").unblock
+
+    asyncio.run(scenario())
+
+
+def test_a_bmc_that_did_not_say_off_is_asked_again_later(lab: world.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        nodes.silent["node3"] = 3
+        nodes.bmc("node3", power.State.UNKNOWN)
+        await nodes.settle()
+        nodes.now += silent_nodes.ASKED_AGAIN + 1
+        nodes.bmc("node3", power.State.OFF)
+        await nodes.settle()
+        assert nodes.primaries("node3") == []
+
+    asyncio.run(scenario())
+
+
+def test_what_the_bmc_said_before_this_silence_does_not_count(lab: world.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        nodes.silent["node3"] = 3
+        nodes.now = 400.0
+        nodes.bmc("node3", power.State.OFF)
+        await nodes.service.dead.step()
+        await twins.jobs_end(nodes.service)
+        await nodes.service.dead.step()
+        assert nodes.service.configuration.current.maintenance.incidents == ()
+
+    asyncio.run(scenario())
+
+
+def test_with_the_policy_fence_a_node_that_is_on_is_powered_off_first(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        settings = dataclasses.replace(
+            nodes.service.configuration.current.maintenance.settings, dead_node_policy="fence"
+        )
+        await nodes.service.configuration.commit(lambda _: [changes.SettingsStand(settings)])
+        nodes.silent["node3"] = 3
+        nodes.bmc("node3", power.State.ON)
+        await nodes.settle()
+        assert nodes.kinds[:2] == ["power", "power"]
+        commands = [job.opcodes[0].params.get("command") for job in nodes.service.queue.jobs.values()]
+        assert commands[:2] == ["status", "off"]
+        assert nodes.primaries("node3") == []
+        assert not nodes.node("node3").powered
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_is_not_powered_off_keeps_its_instances_and_is_not_fenced_at_every_poll(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch, power="success error")
+        settings = dataclasses.replace(
+            nodes.service.configuration.current.maintenance.settings, dead_node_policy="fence"
+        )
+        await nodes.service.configuration.commit(lambda _: [changes.SettingsStand(settings)])
+        held = nodes.primaries("node3")
+        nodes.silent["node3"] = 3
+        nodes.bmc("node3", power.State.ON)
+        await nodes.settle()
+        await nodes.settle()
+        assert nodes.kinds == ["power", "power"]
+        assert nodes.primaries("node3") == held
+        (refusal,) = nodes.service.rounds.preview().refusals
+        assert "nobody has confirmed that it is off" in refusal.reason
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_answers_again_before_it_is_known_to_be_off_is_forgotten(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        nodes.silent["node3"] = 3
+        nodes.bmc("node3", power.State.ON)
+        await nodes.settle()
+        nodes.silent.clear()
+        await nodes.settle()
+        assert nodes.service.dead.verdicts == {}
+        assert nodes.service.configuration.current.maintenance.incidents == ()
+
+    asyncio.run(scenario())
+
+
+def test_what_a_person_confirms_moves_the_instances_of_a_node_whose_bmc_is_silent(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        nodes.silent["node3"] = 3
+        nodes.bmc("node3", power.State.UNKNOWN)
+        await nodes.settle()
+        stated = changes.NodeOffConfirmed(nodes.node("node3").uuid, nodes.now)
+        await nodes.service.configuration.commit(lambda _: [stated])
+        nodes.silent.clear()
+        await nodes.settle()
+        assert nodes.primaries("node3") == []
+
+    asyncio.run(scenario())
+
+
+def test_while_maintenance_is_paused_silent_nodes_are_only_judged(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        settings = dataclasses.replace(nodes.service.configuration.current.maintenance.settings, paused="tea")
+        await nodes.service.configuration.commit(lambda _: [changes.SettingsStand(settings)])
+        nodes.silent["node3"] = 3
+        await nodes.settle()
+        assert nodes.twin.ran == []
+        assert nodes.verdict("node3").step is dead_nodes.Step.ASK
+
+    asyncio.run(scenario())

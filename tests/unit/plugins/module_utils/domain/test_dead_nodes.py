@@ -1,0 +1,163 @@
+"""Silence alone moves nothing; a node is dead when its power is known to be off."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import dead_nodes, diagnosis, incidents, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.dead_nodes import Silence, Step
+
+LONG = Silence(misses=5, since=100.0)
+
+
+def cluster_of(count: int = 6, *, policy: str = "failover", oob: str = "ipmi") -> clusters.Cluster:
+    """Nodes n1 to n<count>, of which n1 is the master; five misses in a row are too many."""
+    nodes = {
+        f"n{one}": clusters.Node(f"n{one}", f"node{one}", "g", ndparams={"oob_program": oob})
+        for one in range(1, count + 1)
+    }
+    settings = clusters.Settings(dead_after=5, dead_node_policy=policy)
+    return clusters.Cluster(
+        clusters.Parameters("c", "c", "n1"),
+        nodegroups={"g": clusters.Group("g", "default")},
+        nodes=nodes,
+        maintenance=clusters.Maintenance(settings=settings),
+    )
+
+
+def judged(
+    cluster: clusters.Cluster,
+    *,
+    silence: Silence = LONG,
+    reads: power.State | None = None,
+    others: tuple[str, ...] = (),
+    answering: int = 5,
+    node: str = "n2",
+) -> dead_nodes.Verdict:
+    silences = {node: silence, **dict.fromkeys(others, LONG)}
+    return dead_nodes.judge(
+        cluster, cluster.nodes[node], silence=silence, silences=silences, answering=answering, reads=reads
+    )
+
+
+def with_node(cluster: clusters.Cluster, **fields: object) -> clusters.Cluster:
+    return clusters.with_node(cluster, dataclasses.replace(cluster.nodes["n2"], **fields))  # type: ignore[arg-type]
+
+
+def test_a_few_misses_mean_nothing() -> None:
+    assert judged(cluster_of(), silence=Silence(4, 100.0)) == dead_nodes.Verdict(Step.WAIT)
+
+
+def test_where_nobody_asks_for_it_silence_means_nothing() -> None:
+    cluster = cluster_of()
+    settings = dataclasses.replace(cluster.maintenance.settings, dead_after=0)
+    quiet = dataclasses.replace(cluster, maintenance=dataclasses.replace(cluster.maintenance, settings=settings))
+    assert judged(quiet, silence=Silence(10**6, 0.0)) == dead_nodes.Verdict(Step.WAIT)
+
+
+def test_the_bmc_of_a_silent_node_is_asked_first() -> None:
+    assert judged(cluster_of()).step is Step.ASK
+
+
+def test_instances_start_elsewhere_once_the_bmc_says_off() -> None:
+    assert judged(cluster_of(), reads=power.State.OFF).step is Step.FAIL_OVER
+
+
+def test_a_silent_bmc_stops_everything_and_says_what_a_person_must_confirm() -> None:
+    verdict = judged(cluster_of(), reads=power.State.UNKNOWN)
+    assert verdict.step is Step.WAIT
+    assert "its BMC does not answer either" in verdict.reason
+    assert "roundsman node confirm-off node2" in verdict.unblock
+
+
+def test_a_node_without_a_bmc_waits_for_a_person() -> None:
+    verdict = judged(cluster_of(oob="!"))
+    assert verdict.step is Step.WAIT
+    assert "confirm-off" in verdict.unblock
+
+
+def test_what_a_person_has_confirmed_is_as_good_as_a_bmc() -> None:
+    assert judged(with_node(cluster_of(oob="!"), off_confirmed=200.0)).step is Step.FAIL_OVER
+
+
+@pytest.mark.parametrize(("policy", "step"), [("none", Step.WAIT), ("failover", Step.WAIT), ("fence", Step.FENCE)])
+def test_a_node_that_is_on_is_powered_off_only_where_the_policy_says_so(policy: str, step: Step) -> None:
+    verdict = judged(cluster_of(policy=policy), reads=power.State.ON)
+    assert verdict.step is step
+    assert "it may run its instances" in verdict.reason
+
+
+def test_without_a_policy_a_node_that_is_off_is_only_told() -> None:
+    verdict = judged(cluster_of(policy="none"), reads=power.State.OFF)
+    assert verdict.step is Step.WAIT
+    assert "roundsman evacuate node2 --failover" in verdict.unblock
+
+
+def test_when_nobody_answers_the_fault_is_here() -> None:
+    verdict = judged(cluster_of(policy="fence"), reads=power.State.ON, others=("n3",), answering=0)
+    assert verdict.step is Step.WAIT
+    assert "the fault may be here" in verdict.reason
+
+
+def test_in_a_storm_no_node_is_powered_off_for_its_silence() -> None:
+    cluster = cluster_of(policy="fence")
+    assert judged(cluster, reads=power.State.ON, others=("n3",)).step is Step.FENCE
+    verdict = judged(cluster, reads=power.State.ON, others=("n3", "n4"))
+    assert verdict.step is Step.WAIT
+    assert "storm: 3 of 6" in verdict.reason
+
+
+def test_the_master_is_never_taken_for_dead() -> None:
+    assert judged(cluster_of(policy="fence"), node="n1", reads=power.State.OFF).step is Step.WAIT
+
+
+def test_nothing_is_moved_or_powered_off_unless_the_power_is_known_whatever_else_is_true() -> None:
+    for policy, oob, reads, powered, confirmed, answering, others in itertools.product(
+        dead_nodes.POLICIES,
+        ("ipmi", "!"),
+        (None, *power.State),
+        (True, False),
+        (0.0, 9.0),
+        (0, 5),
+        ((), ("n3",), ("n3", "n4")),
+    ):
+        cluster = with_node(cluster_of(policy=policy, oob=oob), powered=powered, off_confirmed=confirmed)
+        step = judged(cluster, reads=reads, answering=answering, others=others).step
+        is_off = not powered or confirmed or (reads is power.State.OFF and oob == "ipmi")
+        assert step is not Step.FAIL_OVER or (is_off and policy != "none")
+        assert step is not Step.FENCE or (
+            policy == "fence" and reads is power.State.ON and answering and len(others) < 2
+        )
+
+
+def test_the_report_of_a_dead_node_is_always_the_same_and_asks_for_failover() -> None:
+    node = cluster_of().nodes["n2"]
+    assert dead_nodes.report(node).canonical == dead_nodes.report(node).canonical
+    assert dead_nodes.report(node).status is diagnosis.Status.EVACUATE_FAILOVER
+
+
+def noted(cluster: clusters.Cluster, original: diagnosis.Diagnosis) -> clusters.Cluster:
+    one = incidents.note(original, node="n2", uuid="i", now=1.0)
+    return dataclasses.replace(cluster, maintenance=dataclasses.replace(cluster.maintenance, incidents=(one,)))
+
+
+def test_a_dead_node_is_observed_while_it_is_off_or_silent() -> None:
+    cluster = noted(cluster_of(), dead_nodes.report(cluster_of().nodes["n2"]))
+    assert dead_nodes.observed(cluster, {}) == {}
+    assert set(dead_nodes.observed(cluster, {"n2": LONG})) == {"n2"}
+    assert set(dead_nodes.observed(with_node(cluster, powered=False), {})) == {"n2"}
+
+
+def test_what_a_node_says_of_itself_is_not_taken_for_its_silence() -> None:
+    said = diagnosis.parse('{"status": "evacuate-failover", "details": {"kind": "dead-node"}}')
+    assert not dead_nodes.is_of_a_dead_node(noted(cluster_of(), said).maintenance.incidents[0])
+
+
+def test_a_node_that_reports_after_it_was_stated_off_has_returned() -> None:
+    cluster = with_node(cluster_of(), off_confirmed=100.0)
+    assert dead_nodes.returned(cluster, {"n2": 99.0}) == []
+    assert dead_nodes.returned(cluster, {"n2": 101.0}) == ["n2"]
+    assert dead_nodes.returned(cluster_of(), {"n2": 101.0}) == []
