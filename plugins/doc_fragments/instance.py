@@ -15,7 +15,7 @@ options:
   hypervisor:
     description: The hypervisor that runs it.
     type: str
-    choices: [fake]
+    choices: [fake, kvm]
     required: true
   opcode:
     description: Who asks, written beside every event in the node's journal.

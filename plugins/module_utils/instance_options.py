@@ -8,7 +8,7 @@ from typing import Any, Dict
 
 SPEC: Dict[str, Any] = {
     "instance": {"type": "str", "required": True},
-    "hypervisor": {"type": "str", "required": True, "choices": ["fake"]},
+    "hypervisor": {"type": "str", "required": True, "choices": ["fake", "kvm"]},
     "opcode": {"type": "str", "default": "by hand"},
 }
 

@@ -16,7 +16,7 @@ options:
   hypervisor:
     description: The hypervisor to ask.
     type: str
-    choices: [fake]
+    choices: [fake, kvm]
     required: true
   interrupted:
     description: The instance on which a step was interrupted; what it left half done is put in order first.
@@ -46,7 +46,7 @@ running:
   type: list
   elements: str
 copies:
-  description: The names of the instances that keep a copy of their disks on this node.
+  description: The names of the instances that keep a replicated copy of their disks on this node.
   returned: success
   type: list
   elements: str
@@ -69,7 +69,7 @@ def main() -> None:
         if module.params["interrupted"] and not module.check_mode:
             driver.recover(module.params["interrupted"])
         running = driver.running()
-        copies = templates.get("drbd", root, hypervisor=hypervisor, opcode="").names()
+        copies = templates.replicated(root, hypervisor=hypervisor)
     except errors.RoundsmanError as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=False, running=running, copies=copies)

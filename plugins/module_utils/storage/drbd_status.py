@@ -77,8 +77,11 @@ def of_text(status: str, proc: str) -> List[Side]:
     minors = _minors(proc)
     sides = []
     for name, volumes, done in _resources(status):
+        if not volumes:
+            # Whoever brought it up was killed before it had a disk: it is as good as down.
+            continue
         known = {minor: minors[minor] for minor in volumes.values() if minor in minors}
-        if not volumes or len(known) != len(volumes):
+        if len(known) != len(volumes):
             raise errors.InvalidInput(f"{name}: /proc/drbd does not tell of all its minors")
         first = next(iter(known.values()))
         sides.append(
@@ -114,7 +117,7 @@ def generation(text: str) -> Generation:
 def _resources(status: str) -> List[Tuple[str, Dict[int, int], Dict[int, float]]]:
     """Of each resource its name, the minors of its volumes, and how far their resyncs are."""
     found: List[Tuple[str, Dict[int, int], Dict[int, float]]] = []
-    for line in filter(str.strip, status.splitlines()):
+    for line in (line for line in status.splitlines() if line.strip() and not line.startswith("#")):
         words = dict(word.split(":", 1) for word in line.split() if ":" in word)
         if not line.startswith(" "):
             found.append((line.split()[0], {}, {}))

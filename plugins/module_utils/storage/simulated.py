@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Sequence
 
 from ..domain import errors
 from ..hypervisor import fake
+from .disks import Copy, State, Step
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from .disks import Disks
 
 DISKS = "var/lib/roundsman/fake/disks"
 
@@ -28,6 +31,10 @@ class Copies:
         """The instances that keep a copy here."""
         folder = self._root / DISKS
         return sorted(path.stem for path in folder.glob("*.json")) if folder.is_dir() else []
+
+    def path(self, name: str, number: int) -> str:
+        """What stands for the device of a disk."""
+        return f"{self._root / DISKS / name}.json#{number}"
 
     def create(self, name: str, sizes: Sequence[int]) -> bool:
         """Make a copy with disks of these sizes (MiB); returns whether there was none."""
@@ -54,3 +61,29 @@ class Copies:
         path.unlink()
         fake.append(self._root, {"instance": name, "opcode": self._opcode, "event": "copy removed"})
         return True
+
+
+class Template:
+    """The simulated disks of one instance: a copy is present or absent, and is never anything else."""
+
+    def __init__(self, disks: Disks, *, root: Path, opcode: str) -> None:
+        self._disks = disks
+        self._all = Copies(root, opcode=opcode)
+
+    def steps(self, wanted: State) -> list[Step]:
+        """As `Storage.steps`."""
+        name, is_there = self._disks.instance, self._disks.instance in self._all.names()
+        sizes = [disk.size for disk in self._disks.disks]
+        if wanted is State.PRESENT and not is_there:
+            return [Step(f"make a copy of {name}", lambda: self._all.create(name, sizes))]
+        if wanted is State.ABSENT and is_there:
+            return [Step(f"remove the copy of {name}", lambda: self._all.remove(name))]
+        return []
+
+    def copies(self) -> list[Copy]:
+        """As `Storage.copies`."""
+        is_there = self._disks.instance in self._all.names()
+        return [
+            Copy(self._all.path(self._disks.instance, number), disk.size if is_there else None)
+            for number, disk in enumerate(self._disks.disks)
+        ]

@@ -2,31 +2,80 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, Sequence
+import os
+import time
+from typing import TYPE_CHECKING, List, Optional
 
 from ..domain import errors
-from . import simulated
+from . import diskless, drbd, drbd_node, drbd_resource, file, plain, programs, sharedfile, simulated
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .disks import Copy, Disks, Step, Storage
 
-class Storage(Protocol):
-    """What every disk template can do with the copies on its own node."""
-
-    def names(self) -> list[str]: ...
-
-    def create(self, name: str, sizes: Sequence[int]) -> bool: ...
-
-    def remove(self, name: str) -> bool: ...
+NAMES = ("diskless", "drbd", "file", "plain", "sharedfile")
+PAUSE = 1.0
 
 
-def get(template: str, root: Path, *, hypervisor: str, opcode: str) -> Storage:
-    """The storage of an instance on the node with this root; instances of `fake` have simulated disks.
+def get(
+    template: str,
+    disks: Disks,
+    *,
+    root: Path,
+    hypervisor: str,
+    opcode: str = "",
+    runner: Optional[programs.Runner] = None,
+) -> Storage:
+    """The storage of an instance's disks on the node with this root; instances of `fake` have simulated disks.
 
     Raises:
         InvalidInput: there is no such disk template.
     """
     if hypervisor == "fake":
-        return simulated.Copies(root, opcode=opcode)
-    raise errors.InvalidInput(f"there is no disk template {template!r} for {hypervisor}")
+        return simulated.Template(disks, root=root, opcode=opcode)
+    run = runner or programs.Programs()
+    if template == "diskless":
+        return diskless.Template()
+    if template == "file":
+        return file.Template(disks)
+    if template == "sharedfile":
+        return sharedfile.Template(disks)
+    if template == "plain":
+        return plain.Template(disks, runner=run)
+    if template == "drbd":
+        node = drbd_node.DrbdNode(run)
+        return drbd.Template(disks, runner=run, root=root, node=node, nodename=os.uname().nodename)
+    raise errors.InvalidInput(f"there is no disk template {template!r}: use one of {', '.join(NAMES)}")
+
+
+def replicated(root: Path, *, hypervisor: str) -> List[str]:
+    """The instances that keep a replicated copy on the node with this root: those whose disks Roundsman made."""
+    if hypervisor == "fake":
+        return simulated.Copies(root, opcode="").names()
+    folder = root / drbd_resource.FOLDER
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    return sorted({match.group("instance") for match in map(drbd_resource.FILE.fullmatch, names) if match})
+
+
+def until_synced(storage: Storage, *, time_limit: float) -> List[Copy]:
+    """The disks once their copies are equal, or as they are when so many seconds are over.
+
+    Raises:
+        Failed: they will not become equal by waiting.
+    """
+    deadline = time.monotonic() + time_limit
+    while True:
+        copies = storage.copies()
+        if all(one.is_synced for one in copies) or time.monotonic() > deadline:
+            return copies
+        trouble = next((one for one in copies if one.trouble and not one.is_synced), None)
+        if trouble is not None:
+            raise errors.Failed(f"{trouble.path} {trouble.trouble}: {trouble.text}")
+        time.sleep(PAUSE)
+
+
+def done(steps: List[Step]) -> None:
+    """Do steps, one after the other."""
+    for step in steps:
+        step.act()

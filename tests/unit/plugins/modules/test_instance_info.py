@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.modules import disk_replica, instance_info
+from ansible_collections.roundsman.cluster.plugins.modules import instance_disks, instance_info
 
 if TYPE_CHECKING:
     from tests.unit.plugins.modules.called import Node
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def test_what_runs_and_what_has_a_copy_is_told(node: Node, check: bool) -> None:
     node.start("b")
     for name in ("b", "a"):
-        node.call(disk_replica, instance=name, state="present", sizes=[1])
+        node.call(instance_disks, instance=name, state="present", disks=[{"size": 1}])
     told = node.call(instance_info, check=check)
     assert (told["changed"], told["running"], told["copies"]) == (False, ["b"], ["a", "b"])
 

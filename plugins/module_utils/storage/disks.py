@@ -1,0 +1,136 @@
+"""What a disk template is asked and answers: whose disks they are, what they shall be on this node, what they are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Tuple
+
+from ..domain import errors
+
+UUID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
+
+
+class State(Enum):
+    """What the disks of an instance shall be on this node."""
+
+    PRESENT = "present"
+    ACTIVE = "active"
+    SHARED = "shared"
+    STANDBY = "standby"
+    ABSENT = "absent"
+    INFO = "info"
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A disk that is asked for; `size` in MiB, `name` that of an adopted one, `minor` the number of a DRBD device."""
+
+    size: int
+    name: str = ""
+    minor: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class End:
+    """A node of a replicated disk; `node_id` is DRBD 9's number of it."""
+
+    name: str
+    address: str
+    node_id: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Disks:
+    """The disks of an instance; those without a name are called after its UUID."""
+
+    instance: str
+    uuid: str
+    disks: Tuple[Disk, ...]
+    vg: str = ""
+    file_dir: str = ""
+    here: Optional[End] = None
+    peer: Optional[End] = None
+    secret: str = ""
+
+    def own_name(self, number: int, kind: str) -> str:
+        """What Roundsman calls a disk that it made: `<uuid>.disk<N>`, or `.meta<N>`.
+
+        Raises:
+            InvalidInput: the instance's UUID cannot be part of a name.
+        """
+        if not UUID.fullmatch(self.uuid):
+            raise errors.InvalidInput(f"{self.instance}: {self.uuid!r} is no UUID, after which its disks are named")
+        return f"{self.uuid}.{kind}{number}"
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One disk as it is on this node: its path, its size in MiB (None: it is not there), and how equal the copies are.
+
+    `trouble` is what keeps a copy that is not equal from ever becoming so.
+    """
+
+    path: str
+    size: Optional[float] = None
+    is_synced: bool = True
+    progress: float = 100.0
+    text: str = ""
+    trouble: str = ""
+    node_id: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something to do, said before it is done."""
+
+    text: str
+    act: Callable[[], object]
+
+
+class Storage(Protocol):
+    """What every disk template can do with the disks of one instance on its own node."""
+
+    def steps(self, wanted: State) -> List[Step]:
+        """What makes the disks what they shall be; nothing if they are.
+
+        Raises:
+            Refused: a rule is against it; nothing was done.
+        """
+
+    def copies(self) -> List[Copy]:
+        """The disks as they are."""
+
+
+def of_options(given: Mapping[str, Any]) -> Disks:
+    """The disks that the options of a module describe."""
+    return Disks(
+        instance=given["instance"],
+        uuid=given["uuid"],
+        disks=tuple(Disk(one["size"], one.get("name") or "", one.get("minor")) for one in given["disks"]),
+        vg=given["vg"],
+        file_dir=given["file_dir"],
+        here=_end(given["here"]),
+        peer=_end(given["peer"]),
+        secret=given["secret"],
+    )
+
+
+def as_result(copies: List[Copy]) -> Dict[str, Any]:
+    """What a module returns of the disks."""
+    return {
+        "present": all(one.size is not None for one in copies),
+        "devices": [one.path for one in copies],
+        "disks": [
+            {"path": one.path, "size": one.size, "synced": one.is_synced, "progress": one.progress, "text": one.text}
+            for one in copies
+        ],
+        "synced": all(one.is_synced for one in copies),
+        "progress": min((one.progress for one in copies), default=100.0),
+        "node_id": next((one.node_id for one in copies if one.node_id is not None), None),
+    }
+
+
+def _end(given: Optional[Mapping[str, Any]]) -> Optional[End]:
+    return None if given is None else End(given["name"], given["address"], given.get("node_id"))

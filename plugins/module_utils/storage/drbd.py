@@ -1,0 +1,241 @@
+"""The disk template `drbd`: a resource for each disk, on a volume for its data and a volume for its metadata.
+
+What is done to a resource on this node follows from what it is asked to be and from how it stands. Its file is put in
+place after its metadata are made: where there is a file, the metadata are never made anew. Nothing here decides which
+of two copies counts; that is for `domain/drbd_repairs.py` and for people.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Dict, FrozenSet, List, NamedTuple, Optional
+
+from ..domain import errors
+from ..domain.drbd import Connection, Disk, Role, Side
+from . import drbd_progress, drbd_resource, drbd_roles
+from .disks import Copy, Disks, State, Step
+from .drbd_node import DrbdNode, is_together
+from .volumes import Volume, Volumes
+
+if TYPE_CHECKING:
+    import pathlib
+
+    from . import disks as asked
+    from .programs import Runner
+
+NINE = 9
+
+
+class _One(NamedTuple):
+    """A disk that is asked for, and the names of what it is made of; an adopted one has volumes of its own."""
+
+    disk: asked.Disk
+    resource: str
+    data: str
+    metadata: str
+    file: pathlib.Path
+
+    @property
+    def is_ours(self) -> bool:
+        return not self.disk.name
+
+
+class _Look(NamedTuple):
+    """How this node is."""
+
+    sides: Dict[str, Side]
+    volumes: Dict[str, Volume]
+    two: FrozenSet[str]
+
+
+class Template:
+    """The replicated disks of an instance, on the node with this root that calls itself `nodename`."""
+
+    def __init__(self, disks: Disks, *, runner: Runner, root: pathlib.Path, node: DrbdNode, nodename: str) -> None:
+        self._disks = disks
+        self._runner = runner
+        self._root = root
+        self._node = node
+        self._nodename = nodename
+        self._volumes = Volumes(runner)
+        self._roles = drbd_roles.Roles(runner, node)
+
+    def steps(self, wanted: State) -> List[Step]:
+        """As `Storage.steps`."""
+        if wanted is State.INFO:
+            return []
+        look = self._look()
+        return [step for one in self._named() for step in self._of(one, wanted, look)]
+
+    def copies(self) -> List[Copy]:
+        """As `Storage.copies`; a resource that is down has no copy that is equal."""
+        sides = {side.resource: side for side in self._node.sides()}
+        volumes = self._volumes.found()
+        return [copy for one in self._named() for copy in self._copies(one, sides.get(one.resource), volumes)]
+
+    def _of(self, one: _One, wanted: State, look: _Look) -> List[Step]:
+        side, may_be_two = look.sides.get(one.resource), one.resource in look.two
+        if wanted is State.ABSENT:
+            return self._gone(one, side, look)
+        if wanted is State.STANDBY:
+            return self._roles.standby(side, may_be_two=may_be_two)
+        made = self._made(one, wanted, look) if one.is_ours else []
+        steps = [*made, *self._connected(one, side, is_new=self._is_unwritten(one, look))]
+        if wanted is State.PRESENT:
+            return steps
+        return [*steps, *self._roles.primary(one.resource, side, wanted, may_be_two=may_be_two)]
+
+    def _made(self, one: _One, wanted: State, look: _Look) -> List[Step]:
+        """The volumes and their metadata; what is missing is made only for a copy that shall be present."""
+        steps = []
+        for name, size in ((one.data, one.disk.size), (one.metadata, drbd_resource.metadata_size(one.disk.size))):
+            volume = look.volumes.get(name)
+            if volume is None:
+                steps.append(self._volumes.create(name, size))
+            elif not volume.is_active:
+                steps.append(self._volumes.activate(name))
+        if not self._is_unmade(one, look):
+            return steps
+        if wanted is not State.PRESENT:
+            raise errors.Refused(f"{self._disks.instance} has no whole copy {one.resource} on this node")
+        if one.resource in look.sides:
+            raise errors.Refused(f"{one.resource} is up without its volumes or its file: a person must look at it")
+        if one.file.exists():
+            steps.insert(0, Step(f"remove {one.file}, whose volumes are gone", one.file.unlink))
+        return [*steps, Step(f"make the metadata of {one.resource}", lambda: self._create_metadata(one))]
+
+    def _is_unmade(self, one: _One, look: _Look) -> bool:
+        return not ({one.data, one.metadata} <= set(look.volumes) and one.file.exists())
+
+    def _is_unwritten(self, one: _One, look: _Look) -> bool:
+        """Whether the file is not what it shall be; without a peer it stays as it is."""
+        if not one.is_ours or (self._disks.peer is None and not self._is_unmade(one, look)):
+            return False
+        return self._is_unmade(one, look) or self._resource(one).text() != _text_of(one.file)
+
+    def _connected(self, one: _One, side: Optional[Side], *, is_new: bool) -> List[Step]:
+        """Up, with the peer that it shall have.
+
+        What stands alone is connected: where the copies have parted, DRBD refuses that itself.
+        """
+        steps: List[Step] = []
+        if is_new:
+            text = self._resource(one).text()
+            if side is not None:
+                self._refuse_worthless(one, side)
+                if side.connection is not Connection.STANDALONE:
+                    steps.append(self._drbdadm("disconnect", one.resource))
+            peer = self._disks.peer.name if self._disks.peer else ""
+            steps.append(Step(f"write {one.file} with {peer} as peer", lambda: _replace(one.file, text)))
+        if is_new or side is None or side.connection is Connection.STANDALONE:
+            steps.append(self._drbdadm("adjust", one.resource))
+        return steps
+
+    def _refuse_worthless(self, one: _One, side: Side) -> None:
+        """The old peer is let go only by a copy that has all data, or by one that never had any."""
+        if all(volume.disk is Disk.UP_TO_DATE for volume in side.volumes) or self._roles.is_fresh(side):
+            return
+        states = ", ".join(volume.disk.value for volume in side.volumes)
+        raise errors.Refused(f"{one.resource} is {states} on this node: it keeps its peer until it is up to date")
+
+    def _gone(self, one: _One, side: Optional[Side], look: _Look) -> List[Step]:
+        steps: List[Step] = []
+        if side is not None:
+            if side.role is Role.PRIMARY:
+                raise errors.Refused(f"{one.resource} is primary on this node, where its instance may run")
+            if is_together(side) and any(
+                volume.disk is Disk.UP_TO_DATE and volume.peer_disk is not Disk.UP_TO_DATE for volume in side.volumes
+            ):
+                raise errors.Refused(f"{one.resource} is up to date on this node, and not on its peer: it is kept")
+            steps.append(Step(f"take {one.resource} down", lambda: self._runner.run("drbdsetup", "down", one.resource)))
+        if one.is_ours:
+            # The file goes first: without it, what is left is no copy any more.
+            steps += [Step(f"remove {one.file}", one.file.unlink)] if one.file.exists() else []
+            steps += [self._volumes.remove(name) for name in (one.data, one.metadata) if name in look.volumes]
+        return steps
+
+    def _copies(self, one: _One, side: Optional[Side], volumes: Dict[str, Volume]) -> List[Copy]:
+        found = volumes.get(one.data) if one.is_ours else None
+        size = None if found is None else found.size
+        ids = drbd_resource.written_ids(_text_of(one.file)) if one.is_ours else []
+        node_id = ids[0] if ids else None
+        if side is None:
+            path = f"/dev/drbd{one.disk.minor}" if one.disk.minor is not None else f"/dev/drbd/by-res/{one.resource}/0"
+            down = "is down on this node"
+            return [Copy(path, size, is_synced=False, progress=0.0, text=down, trouble=down, node_id=node_id)]
+        return [
+            Copy(
+                f"/dev/drbd{volume.minor}",
+                size if one.is_ours else one.disk.size,
+                is_synced=drbd_progress.is_synced(side, volume),
+                progress=drbd_progress.percent(side, volume, size or one.disk.size),
+                text=f"{side.role.value}, {side.connection.value}, {volume.disk.value}/{volume.peer_disk.value}",
+                trouble=drbd_progress.trouble(side, volume),
+                node_id=node_id,
+            )
+            for volume in side.volumes
+        ]
+
+    def _look(self) -> _Look:
+        self._node.load()
+        sides = {side.resource: side for side in self._node.sides() if side.volumes}
+        return _Look(sides, self._volumes.found(), self._node.allowing_two())
+
+    def _named(self) -> List[_One]:
+        disks, found = self._disks, []
+        for number, disk in enumerate(disks.disks):
+            name = disk.name or drbd_resource.name(disks.instance, disks.uuid, number)
+            data, metadata = (f"{disks.vg}/{disks.own_name(number, kind)}" for kind in ("disk", "meta"))
+            file = self._root / drbd_resource.FOLDER / f"roundsman-{name}.res"
+            found.append(_One(disk, name, data, metadata, file))
+        return found
+
+    def _resource(self, one: _One) -> drbd_resource.Resource:
+        here, peer = self._disks.here, self._disks.peer
+        if here is None or peer is None or one.disk.minor is None:
+            raise errors.InvalidInput(f"{one.resource}: a replicated disk needs `here`, `peer` and its minor")
+        is_nine = self._node.load() >= NINE
+        return drbd_resource.Resource(
+            name=one.resource,
+            instance=self._disks.instance,
+            minor=one.disk.minor,
+            data=f"/dev/{one.data}",
+            metadata=f"/dev/{one.metadata}",
+            nodename=self._nodename,
+            here=here,
+            peer=peer,
+            secret=self._disks.secret,
+            node_ids=drbd_resource.node_ids(here, peer, written=_text_of(one.file)) if is_nine else None,
+        )
+
+    def _create_metadata(self, one: _One) -> None:
+        """With a file of its own, which goes: the resource's is put in place when its metadata are whole."""
+        made = one.file.with_name(one.file.name + ".metadata")
+        try:
+            _replace(made, "global { usage-count no; }\n" + self._resource(one).text())
+            self._runner.run("drbdadm", "--config-file", str(made), "create-md", "--force", one.resource)
+        finally:
+            if made.exists():
+                made.unlink()
+
+    def _drbdadm(self, verb: str, resource: str) -> Step:
+        return Step(f"{verb} {resource}", lambda: self._runner.run("drbdadm", verb, resource))
+
+
+def _text_of(file: pathlib.Path) -> str:
+    return file.read_text() if file.exists() else ""
+
+
+def _replace(file: pathlib.Path, text: str) -> None:
+    """Write a file that only root can read, whole or not at all."""
+    made = file.with_name(file.name + ".new")
+    try:
+        file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        descriptor = os.open(str(made), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        made.replace(file)
+    except OSError as error:
+        raise errors.StoreFailed(f"{file}: {error.strerror}") from error

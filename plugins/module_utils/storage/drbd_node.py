@@ -1,0 +1,94 @@
+"""DRBD as it is on this node: its version, and what its resources say of themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+from typing import TYPE_CHECKING, FrozenSet, List, Optional
+
+from ..domain import errors
+from ..domain.drbd import Connection, Generation, Side, Volume
+from . import drbd_status
+
+if TYPE_CHECKING:
+    from .programs import Runner
+
+PROC = pathlib.Path("/proc/drbd")
+NO_JSON = 8
+
+
+class DrbdNode:
+    """Reads DRBD on this node."""
+
+    def __init__(self, runner: Runner, *, proc: pathlib.Path = PROC) -> None:
+        self._runner = runner
+        self._proc = proc
+
+    def version(self) -> Optional[int]:
+        """The major version of the module in the kernel; None while there is none."""
+        match = re.match(r"version: (\d+)\.", self._told())
+        return int(match.group(1)) if match else None
+
+    def load(self) -> int:
+        """Put the module into the kernel if it is not there; returns its major version.
+
+        Raises:
+            Failed: this node has no DRBD.
+        """
+        if self.version() is None:
+            self._runner.run("modprobe", "drbd")
+        version = self.version()
+        if version is None:
+            raise errors.Failed(f"the kernel has no DRBD: {self._proc} does not tell its version")
+        return version
+
+    def sides(self) -> List[Side]:
+        """What every resource that is up says of itself.
+
+        Raises:
+            InvalidInput: it cannot be read.
+        """
+        version = self.version()
+        if version is None:
+            return []
+        if version > NO_JSON:
+            return drbd_status.of_json(self._runner.run("drbdsetup", "status", "--json"))
+        status = self._runner.run("drbdsetup", "status", "--verbose", "--statistics")
+        return drbd_status.of_text(status, self._told())
+
+    def side(self, resource: str) -> Optional[Side]:
+        """What one resource says of itself; None while it is down."""
+        return next((side for side in self.sides() if side.resource == resource), None)
+
+    def with_generations(self, side: Side) -> Side:
+        """The same with the generation identifiers of its volumes, where they can be read."""
+        volumes = [dataclasses.replace(one, generation=self.generation(side, one)) for one in side.volumes]
+        return dataclasses.replace(side, volumes=tuple(volumes))
+
+    def generation(self, side: Side, volume: Volume) -> Optional[Generation]:
+        """The generation identifiers of a volume; None if they cannot be read, as where the disk is gone."""
+        try:
+            return drbd_status.generation(self._runner.run("drbdadm", "get-gi", f"{side.resource}/{volume.number}"))
+        except errors.RoundsmanError:
+            return None
+
+    def allowing_two(self) -> FrozenSet[str]:
+        """The resources that may have two primaries just now."""
+        if self.version() is None:
+            return frozenset()
+        shown = self._runner.run("drbdsetup", "show")
+        resources = re.split(r"^resource ", shown, flags=re.MULTILINE)[1:]
+        allowed = [one for one in resources if re.search(r"allow-two-primaries\s+yes", one)]
+        return frozenset(one.split(maxsplit=1)[0].strip('"') for one in allowed)
+
+    def _told(self) -> str:
+        try:
+            return self._proc.read_text()
+        except FileNotFoundError:
+            return ""
+
+
+def is_together(side: Side) -> bool:
+    """Whether a side has its peer."""
+    return side.connection is Connection.CONNECTED

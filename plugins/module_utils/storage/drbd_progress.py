@@ -1,0 +1,47 @@
+"""How equal the copies of a DRBD disk are, and what keeps them from becoming so."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from ..domain.drbd import Connection, Disk, Replication, Side, Volume
+from .drbd_node import is_together
+
+FULL = 100.0
+KIB_PER_MIB = 1024
+_BAD = {Disk.INCONSISTENT, Disk.OUTDATED}
+
+
+def is_synced(side: Side, volume: Volume) -> bool:
+    """Whether both copies are up to date and connected."""
+    return (
+        is_together(side)
+        and volume.replication is Replication.ESTABLISHED
+        and volume.disk is volume.peer_disk is Disk.UP_TO_DATE
+    )
+
+
+def percent(side: Side, volume: Volume, size: Optional[float]) -> float:
+    """How much of a disk of so many MiB is equal on both nodes, in percent."""
+    if is_synced(side, volume):
+        return FULL
+    if volume.done is not None:
+        return volume.done
+    if not volume.replication.is_under_way or not size or volume.out_of_sync is None:
+        return 0.0
+    return round(max(0.0, FULL - FULL * volume.out_of_sync / (size * KIB_PER_MIB)), 2)
+
+
+def trouble(side: Side, volume: Volume) -> str:
+    """Why the copies will not become equal by waiting, or ''."""
+    together = is_together(side)
+    reasons = {
+        "stands alone: its peer or it refused the connection": side.connection is Connection.STANDALONE,
+        "has no disk on this node": volume.disk.is_gone,
+        "has no disk on its peer": together and volume.peer_disk.is_gone,
+        "has its resync paused": volume.paused_by_user,
+        "is up to date on neither node": (
+            together and volume.replication is Replication.ESTABLISHED and {volume.disk, volume.peer_disk} <= _BAD
+        ),
+    }
+    return next((text for text, is_so in reasons.items() if is_so), "")

@@ -1,0 +1,119 @@
+"""The DRBD resource of a disk that Roundsman made: its name, its file, the size of its metadata."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, List, Optional, Tuple
+
+from ..domain import errors
+
+if TYPE_CHECKING:
+    from .disks import End
+
+FOLDER = "etc/drbd.d"
+FIRST_PORT = 11000
+LAST_MINOR = 65535 - FIRST_PORT
+FILE = re.compile(r"roundsman-(?P<instance>.+)-disk\d+\.res")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_SECRET = re.compile(r"[A-Za-z0-9+/=._-]{0,63}")
+_MIB_PER_UNIT, _UNIT_SECTORS, _FIXED_SECTORS, _SECTORS_PER_MIB = 128, 8, 72, 2048
+NO_AUTOMATICS = "after-sb-0pri disconnect; after-sb-1pri disconnect; after-sb-2pri disconnect;"
+
+
+def name(instance: str, uuid: str, number: int) -> str:
+    """What the resource of a disk is called: after the instance, or after its UUID where DRBD cannot take the name."""
+    return f"{instance if _NAME.fullmatch(instance) else uuid}-disk{number}"
+
+
+def metadata_size(size: int) -> int:
+    """The MiB of external metadata for a disk of so many MiB and one peer.
+
+    A bit for each 4 KiB, which are 8 sectors for every 128 MiB begun, and 72 sectors beside them (DRBD's user guide,
+    "Estimating metadata size").
+    """
+    units = -(-size // _MIB_PER_UNIT)
+    return -(-(units * _UNIT_SECTORS + _FIXED_SECTORS) // _SECTORS_PER_MIB)
+
+
+@dataclass(frozen=True)
+class Resource:
+    """What the file of a resource says; `nodename` is what this node calls itself, `data` and `metadata` are paths.
+
+    `node_ids` are those of this node and its peer, for version 9 only.
+    """
+
+    name: str
+    instance: str
+    minor: int
+    data: str
+    metadata: str
+    nodename: str
+    here: End
+    peer: End
+    secret: str = ""
+    node_ids: Optional[Tuple[int, int]] = None
+
+    def text(self) -> str:
+        """The file: no automatic recovery, and never two primaries, which are allowed at run time only.
+
+        Raises:
+            InvalidInput: a value would be taken for something else in the file.
+        """
+        if not 0 <= self.minor <= LAST_MINOR:
+            raise errors.InvalidInput(f"{self.name}: {self.minor} is no minor from 0 to {LAST_MINOR}")
+        if not _SECRET.fullmatch(self.secret):
+            raise errors.InvalidInput(f"{self.name}: the secret must have at most 63 letters and digits")
+        if self.peer.name == self.nodename:
+            raise errors.InvalidInput(f"{self.name}: {self.nodename} cannot be its own peer")
+        secret = f' cram-hmac-alg sha256; shared-secret "{self.secret}";' if self.secret else ""
+        ids = self.node_ids or (None, None)
+        return (
+            f"# Written by Roundsman for {self.instance}, and again when its nodes change.\n"
+            f'resource "{self.name}" {{\n'
+            f"  net {{ protocol C;{secret} {NO_AUTOMATICS} }}\n"
+            "  disk { on-io-error detach; }\n"
+            f"{self._on(self.nodename, self.here, ids[0])}{self._on(self.peer.name, self.peer, ids[1])}}}\n"
+        )
+
+    def _on(self, nodename: str, end: End, node_id: Optional[int]) -> str:
+        if not _WORD.fullmatch(nodename):
+            raise errors.InvalidInput(f"{self.name}: {nodename!r} cannot be the name of a node of DRBD")
+        return (
+            f"  on {nodename} {{\n"
+            f"    device /dev/drbd{self.minor} minor {self.minor};\n"
+            f"    disk {self.data};\n"
+            f"    meta-disk {self.metadata};\n"
+            f"    address {_address(end.address)}:{FIRST_PORT + self.minor};\n"
+            f"{'' if node_id is None else f'    node-id {node_id};' + chr(10)}  }}\n"
+        )
+
+
+def written_ids(written: str) -> List[int]:
+    """The numbers of version 9 that the text of a file has, this node's first."""
+    return [int(each) for each in re.findall(r"node-id (\d+);", written)]
+
+
+def node_ids(here: End, peer: End, *, written: str) -> Tuple[int, int]:
+    """The numbers that version 9 gives this node and its peer.
+
+    Those of the file as it was `written` stay, so that a new peer takes the place of the old one; then those that are
+    given; then the lower address is 0.
+    """
+    found = written_ids(written)
+    pair = (0, 1) if here.address < peer.address else (1, 0)
+    if len(found) == len(pair):
+        pair = (found[0], found[1])
+    elif here.node_id is not None or peer.node_id is not None:
+        mine = here.node_id if here.node_id is not None else int(not peer.node_id)
+        pair = (mine, peer.node_id if peer.node_id is not None else int(not mine))
+    return pair
+
+
+def _address(text: str) -> str:
+    if re.fullmatch(r"[0-9.]+", text):
+        return f"ipv4 {text}"
+    if re.fullmatch(r"[0-9a-fA-F:.]+", text):
+        return f"ipv6 [{text}]"
+    raise errors.InvalidInput(f"{text!r} is no IP address, and DRBD takes nothing else")

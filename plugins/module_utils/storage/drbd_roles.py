@@ -1,0 +1,109 @@
+"""Who may write: this side of a DRBD resource becomes primary or secondary, and rarely both sides are primary."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, List, Optional
+
+from ..domain import errors
+from ..domain.drbd import Disk, Replication, Role, Side
+from ..domain.drbd_generations import FRESH
+from .disks import State, Step
+from .drbd_node import is_together
+
+if TYPE_CHECKING:
+    from .drbd_node import DrbdNode
+    from .programs import Runner
+
+PATIENCE = 20.0
+"""How long a side that does not know yet whether its data are good waits for its peer, in seconds."""
+IN_USE = 10.0
+"""How long a device may still be held open after its user has ended, in seconds: whoever looks at new devices does."""
+PAUSE = 0.5
+
+
+class Roles:
+    """Changes the roles of resources on this node."""
+
+    def __init__(self, runner: Runner, node: DrbdNode) -> None:
+        self._runner = runner
+        self._node = node
+
+    def primary(self, resource: str, side: Optional[Side], wanted: State, *, may_be_two: bool) -> List[Step]:
+        """The steps to primary; `SHARED` allows two of them, on equal copies, until another state is asked for.
+
+        Raises:
+            Refused: a second primary would work on other data.
+        """
+        is_primary = side is not None and side.role is Role.PRIMARY
+        steps = [] if is_primary else [Step(f"make {resource} primary", lambda: self._promote(resource))]
+        if wanted is State.SHARED:
+            if side is None or not _is_equal(side):
+                raise errors.Refused(f"{resource} is not up to date on both of its nodes: only one may be primary")
+            return steps if may_be_two else [self._two(resource, "yes"), *steps]
+        return [*steps, self._two(resource, "no")] if may_be_two else steps
+
+    def standby(self, side: Optional[Side], *, may_be_two: bool) -> List[Step]:
+        """The steps to secondary; what is down may not run already."""
+        if side is None:
+            return []
+        name = side.resource
+        steps = [Step(f"make {name} secondary", lambda: self._demote(name))] if side.role is Role.PRIMARY else []
+        return [*steps, self._two(name, "no")] if may_be_two else steps
+
+    def is_fresh(self, side: Side) -> bool:
+        """Whether this copy never had data."""
+        read = self._node.with_generations(side)
+        return all(
+            one.disk is Disk.INCONSISTENT and one.generation is not None and one.generation.current & ~1 == FRESH
+            for one in read.volumes
+        )
+
+    def _two(self, resource: str, answer: str) -> Step:
+        # At run time only: a node that boots again never has it.
+        option = f"--allow-two-primaries={answer}"
+        text = f"{'allow' if answer == 'yes' else 'no longer allow'} two primaries of {resource}"
+        return Step(text, lambda: self._runner.run("drbdadm", "net-options", option, resource))
+
+    def _promote(self, resource: str) -> None:
+        side = self._known(resource)
+        # Both sides are new: any of them may be the first, and the other one is made equal to it.
+        is_first = side is not None and _is_new_pair(side) and self.is_fresh(side)
+        self._runner.run("drbdadm", "primary", *(["--force"] if is_first else []), resource)
+
+    def _known(self, resource: str) -> Optional[Side]:
+        """The side, once it is known what its data are worth."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            side = self._node.side(resource)
+            is_known = side is not None and (is_together(side) or _is_good(side))
+            if is_known or time.monotonic() > deadline:
+                return side
+            time.sleep(PAUSE)
+
+    def _demote(self, resource: str) -> None:
+        deadline = time.monotonic() + IN_USE
+        while True:
+            try:
+                self._runner.run("drbdadm", "secondary", resource)
+            except errors.Failed as error:
+                if "held open" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(PAUSE)
+            else:
+                return
+
+
+def _is_good(side: Side) -> bool:
+    return all(volume.disk is Disk.UP_TO_DATE for volume in side.volumes)
+
+
+def _is_equal(side: Side) -> bool:
+    return is_together(side) and _is_good(side) and all(one.peer_disk is Disk.UP_TO_DATE for one in side.volumes)
+
+
+def _is_new_pair(side: Side) -> bool:
+    return is_together(side) and all(
+        one.disk is one.peer_disk is Disk.INCONSISTENT and one.replication is Replication.ESTABLISHED
+        for one in side.volumes
+    )

@@ -1,0 +1,70 @@
+"""Running a program of this node: a list and no shell, plain English, a limit, and a failure told in its last line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+from typing import Protocol, Tuple
+
+from ..domain import errors
+
+TIME_LIMIT = 120.0
+_FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_TEXT_LIMIT = 400
+
+
+class Runner(Protocol):
+    """What runs programs."""
+
+    def run(self, *command: str, time_limit: float = TIME_LIMIT, accepted: Tuple[int, ...] = (0,)) -> str:
+        """Run a program, and give its standard output.
+
+        Raises:
+            Failed: it is not there, is not done after `time_limit` seconds, or ends with a status not `accepted`.
+        """
+
+
+class Programs:
+    """Runs the programs of this node, each in a session of its own that ends with it."""
+
+    def run(self, *command: str, time_limit: float = TIME_LIMIT, accepted: Tuple[int, ...] = (0,)) -> str:
+        """As `Runner.run`."""
+        shown = " ".join(command[:3])
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={"PATH": _FOLDERS, "LC_ALL": "C"},
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise errors.Failed(f"{command[0]} does not start: {error.strerror}") from error
+        with process:
+            try:
+                stdout, stderr = process.communicate(timeout=time_limit)
+            except subprocess.TimeoutExpired as error:
+                raise errors.Failed(f"{shown} is not done after {time_limit:g} s") from error
+            finally:
+                if process.poll() is None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
+        if process.returncode not in accepted:
+            raise errors.Failed(f"{shown}: {_said(stderr, stdout) or f'status {process.returncode}'}")
+        return stdout.decode(errors="replace")
+
+
+def _said(*outputs: bytes) -> str:
+    """The last line of the first output that has one; of DRBD's tools what the kernel said, and not who ran whom."""
+    for output in outputs:
+        lines = [line.strip() for line in output.decode(errors="replace").splitlines() if line.strip()]
+        lines = [line for line in lines if not line.startswith(("Command '", "additional info"))]
+        failures = [number for number, line in enumerate(lines) if re.search(r"(Failure|failed): \(", line)]
+        if lines:
+            return (" ".join(lines[failures[-1] :]) if failures else lines[-1])[:_TEXT_LIMIT]
+    return ""

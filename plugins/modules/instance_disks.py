@@ -1,0 +1,249 @@
+# Copyright: the Roundsman founders
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module that makes an instance's disks on a node what they shall be there."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: instance_disks
+short_description: Make, activate, share and remove the disks of an instance on this node
+version_added: 0.1.0
+description:
+  - Makes the disks of an instance on the node that the task is run on what they shall be there, and says how they are.
+  - Of every other node it knows nothing; the locks and the order of the steps take care of that.
+  - A disk without a name is made and removed by Roundsman. A disk with a name was adopted; it is used, and neither
+    made nor removed, and the nodes of a DRBD resource that was adopted are not changed.
+  - To give a replicated disk a new secondary, make it C(present) on the new node with the primary as I(peer), make it
+    C(active) (or C(present)) on the primary with the new node as I(peer), wait there for the copies to be equal with
+    I(state=info) and I(wait_synced), and only then make it C(absent) on the old node.
+  - To replace the disks of the secondary by others on the same node, make them C(absent) there and then C(present).
+    To make all disks anew, C(absent) on the secondary, C(absent) on the primary, C(present) on both, C(active).
+  - For the fake hypervisor of the lab only C(present) and C(absent) do anything.
+options:
+  state:
+    description:
+      - C(present), there is a copy here. For DRBD its volumes, its metadata and its file, up and connecting to I(peer).
+        A node that is primary stays so.
+      - C(active), the instance may run here. The volume is active; DRBD is primary here and may not be on two nodes.
+        The first primary of a new pair starts the first copying to the other one, which is done in full, so that later
+        comparisons of the two have a meaning.
+      - C(shared), the instance may run here and on the other node, for the time of a live migration. For DRBD both
+        copies must be up to date; it is said on the source first. Volumes and files of one node cannot be shared.
+      - C(standby), the instance may not run here. The volume is not active; DRBD is secondary.
+      - C(absent), there is no copy here. A copy in use is kept, and so is one that is up to date while its connected
+        peer is not.
+      - C(info), nothing is changed.
+      - With C(present), C(active) and C(shared) a DRBD disk whose I(peer) is another than before gets the new one,
+        while the instance runs on; the old peer is let go only by a copy that is up to date.
+    type: str
+    choices: [present, active, shared, standby, absent, info]
+    required: true
+  uuid:
+    description: UUID of the instance, after which its disks are named; needed for all but the fake hypervisor.
+    type: str
+    default: ""
+  disk_template:
+    description: The disk template of the instance, C(diskless), C(drbd), C(file), C(plain) or C(sharedfile).
+    type: str
+    default: drbd
+  disks:
+    description: Its disks, in their order.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      size:
+        description: Its size in MiB.
+        type: int
+        required: true
+      name:
+        description: The DRBD resource, the C(group/volume) or the path of an adopted disk.
+        type: str
+        default: ""
+      minor:
+        description: The minor of its DRBD device; its port is 11000 more.
+        type: int
+  vg:
+    description: The volume group in which volumes are made.
+    type: str
+    default: roundsman
+  file_dir:
+    description: The folder in which files are made.
+    type: str
+    default: /var/lib/roundsman/disks
+  here:
+    description: This node, as DRBD reaches it.
+    type: dict
+    suboptions: &end
+      name:
+        description: The name of the node.
+        type: str
+        required: true
+      address:
+        description: Its address for replication, an IP address.
+        type: str
+        required: true
+      node_id:
+        description:
+          - The number of the node in this resource, for DRBD 9 only. A new node has to be told that of the primary,
+            which RV(node_id) says there, in I(peer).
+        type: int
+      uuid:
+        description: Not used; a node can be given as plays know it.
+        type: str
+  peer:
+    description: The other node of a DRBD disk; without it the peer stays as it is.
+    type: dict
+    suboptions: *end
+  secret:
+    description: The shared secret with which DRBD's nodes know each other; at most 63 letters and digits.
+    type: str
+    default: ""
+  wait_synced:
+    description:
+      - How many seconds to wait for the copies to be equal. When they are over, the module says RV(synced=false) and
+        does not fail, so that a task can go on with C(until), and each of its attempts shows the progress.
+      - It fails at once if the copies will not become equal by waiting.
+    type: int
+    default: 0
+extends_documentation_fragment: roundsman.cluster.instance
+attributes:
+  check_mode:
+    description: Says which steps would be done.
+    support: full
+  diff_mode:
+    description: Shows the steps.
+    support: full
+author:
+  - The Roundsman founders (@roundsman)
+"""
+
+EXAMPLES = r"""
+- name: Make a copy on the new secondary
+  roundsman.cluster.instance_disks:
+    instance: web1
+    uuid: 5f0c5d2e-6a0e-4d86-8f0e-0f9d1e3f7a11
+    hypervisor: kvm
+    disk_template: drbd
+    disks: [{size: 10240, minor: 3}]
+    here: {name: node4, address: 192.0.2.4}
+    peer: {name: node1, address: 192.0.2.1}
+    secret: "{{ drbd_secret }}"
+    state: present
+  delegate_to: node4
+
+- name: Wait until the copies are equal, a minute at a time
+  roundsman.cluster.instance_disks:
+    instance: web1
+    uuid: 5f0c5d2e-6a0e-4d86-8f0e-0f9d1e3f7a11
+    hypervisor: kvm
+    disk_template: drbd
+    disks: [{size: 10240, minor: 3}]
+    state: info
+    wait_synced: 60
+  register: copies
+  until: copies.synced
+  retries: 1440
+  delay: 0
+"""
+
+RETURN = r"""
+present:
+  description: Whether all disks are on this node now.
+  returned: success
+  type: bool
+devices:
+  description: The paths of the disks, in their order.
+  returned: success
+  type: list
+  elements: str
+disks:
+  description: >-
+    Each disk with its C(path), C(size) (MiB, null if it is not there), C(synced), C(progress) and C(text), how it is.
+  returned: success
+  type: list
+  elements: dict
+synced:
+  description: Whether both copies of every disk are up to date and connected; always true where there is one copy.
+  returned: success
+  type: bool
+progress:
+  description: How much of the disk that is the least equal is equal on both nodes, in percent.
+  returned: success
+  type: float
+node_id:
+  description: The number of this node in its resources, for DRBD 9.
+  returned: success
+  type: int
+steps:
+  description: What was done, or would be in check mode.
+  returned: success
+  type: list
+  elements: str
+"""
+
+import contextlib
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils import instance_lock, instance_options
+from ..module_utils.domain import errors
+from ..module_utils.storage import disks, templates
+
+END = {
+    "name": {"type": "str", "required": True},
+    "address": {"type": "str", "required": True},
+    "node_id": {"type": "int"},
+    "uuid": {"type": "str"},
+}
+DISK = {
+    "size": {"type": "int", "required": True},
+    "name": {"type": "str", "default": ""},
+    "minor": {"type": "int"},
+}
+SPEC = {
+    **instance_options.SPEC,
+    "state": {"type": "str", "required": True, "choices": [one.value for one in disks.State]},
+    "uuid": {"type": "str", "default": ""},
+    "disk_template": {"type": "str", "default": "drbd"},
+    "disks": {"type": "list", "elements": "dict", "default": [], "options": DISK},
+    "vg": {"type": "str", "default": "roundsman"},
+    "file_dir": {"type": "str", "default": "/var/lib/roundsman/disks"},
+    "here": {"type": "dict", "options": END},
+    "peer": {"type": "dict", "options": END},
+    "secret": {"type": "str", "default": "", "no_log": True},
+    "wait_synced": {"type": "int", "default": 0},
+}
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
+    given, root = module.params, instance_options.root()
+    wanted = disks.State(given["state"])
+    is_read = module.check_mode or wanted is disks.State.INFO
+    lock = instance_lock.held(given["instance"], root, opcode=given["opcode"])
+    try:
+        storage = templates.get(
+            given["disk_template"],
+            disks.of_options(given),
+            root=root,
+            hypervisor=given["hypervisor"],
+            opcode=given["opcode"],
+        )
+        with contextlib.nullcontext() if is_read else lock:
+            steps = storage.steps(wanted)
+            if not module.check_mode:
+                templates.done(steps)
+        limit = 0 if module.check_mode else given["wait_synced"]
+        copies = templates.until_synced(storage, time_limit=limit) if limit else storage.copies()
+    except errors.RoundsmanError as error:
+        module.fail_json(msg=str(error))
+    texts = [step.text for step in steps]
+    diff = {"prepared": "".join(f"{text}\n" for text in texts)}
+    module.exit_json(changed=bool(steps), steps=texts, diff=diff, **disks.as_result(copies))
+
+
+if __name__ == "__main__":
+    main()
