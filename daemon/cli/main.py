@@ -20,7 +20,9 @@ from . import (
     group,
     incident,
     instance,
+    instance_making,
     instance_moves,
+    instance_runs,
     jobs,
     lab,
     locks,
@@ -79,6 +81,8 @@ app.command(epilog="Example: roundsman capacity --max-inst-spec 32768,1048576,8"
 app.command(epilog="Example: roundsman rolling --text cluster.data")(rolling.rolling)
 app.command(epilog="Example: roundsman n1 --fail node3")(survival.n1)
 group.app.command(epilog="Example: roundsman group drain rack1 --to rack2,rack3 --plan")(regrouping.drain)
+instance_making.install(instance.app)
+instance_runs.install(instance.app)
 instance_moves.install(instance.app)
 instance.app.command(epilog="Example: roundsman instance change-group instance3 --to rack2")(regrouping.change_group)
 for name, noun in (

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ..service import Service
 
 API_VERSION = 2
-FEATURES = ("node-migrate-reqv1", "node-evac-res1")
-"""What Ganeti's client asks for before it sends a body: that of a node's migration, and that of its evacuation."""
+FEATURES = ("node-migrate-reqv1", "node-evac-res1", "instance-create-reqv1")
+"""What Ganeti's client asks for before it sends a body: a node's migration, its evacuation, and a new instance."""
 
 
 class Pause(bodies.Body):

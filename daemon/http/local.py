@@ -14,6 +14,7 @@ from . import (
     filters,
     groups,
     incidents,
+    instance_making,
     instances,
     job_log,
     jobs,
@@ -47,6 +48,7 @@ def router(service: Service) -> APIRouter:
     nodes.add(routes, service, snapshots)
     node_power.add(routes, service)
     instances.add(routes, service, snapshots)
+    instance_making.add(routes, service)
     groups.add(routes, snapshots)
     tags.add(routes, service)
     jobs.add(routes, service)

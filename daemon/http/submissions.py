@@ -12,7 +12,7 @@ from ..jobs import values
 from . import asking
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..service import Service
 
@@ -115,10 +115,12 @@ async def submit(
     priority: int = 0,
     reason: Sequence[tuple[str, str]] = (),
     dry_run: bool = False,
+    names: Mapping[str, str] | None = None,
 ) -> values.Job:
     """Have the queue take a new job of these opcodes, all of one priority; jobs that come together share one write.
 
-    `reason` are the sources and texts of its trail; without one the kinds of the opcodes are told as the user's.
+    `names` are those of objects (UUIDs) that the job makes; `reason` are the sources and texts of its trail; without
+    one the kinds of the opcodes are told as the user's.
 
     Raises:
         InvalidInput: an opcode is unknown, its parameters are wrong, or it cannot be tried without being done.
@@ -127,6 +129,7 @@ async def submit(
     values.check_submittable(priority)
     steps = [dataclasses.replace(one, priority=priority, dry_run=dry_run) for one in opcodes]
     job = _job(service, steps, trail=reason or [(asking.USER, ", ".join(one.kind for one in opcodes))])
+    job = dataclasses.replace(job, names={**job.names, **(names or {})})
     return (await service.queue.submit([job]))[0]
 
 

@@ -186,6 +186,11 @@ class Instance:
         return UNFINISHED in self.tags
 
     @property
+    def takes_memory(self) -> bool:
+        """Whether memory of its primary is its own: it is up, or will be as soon as it is made."""
+        return self.is_up or self.is_unfinished
+
+    @property
     def is_bound(self) -> bool:
         """Whether it runs and can never migrate live: only a failover moves it."""
         return self.is_up and self.hvparams.get("migratable") == "no"

@@ -50,7 +50,7 @@ def _pairs(before: clusters.Cluster, after: clusters.Cluster) -> Iterator[Tuple[
         (before.cluster, after.cluster),
         (before.maintenance.settings, after.maintenance.settings),
     ]
-    for kind in ("nodegroups", "nodes"):
+    for kind in ("nodegroups", "nodes", "instances"):
         old, new = getattr(before, kind), getattr(after, kind)
         pairs += [(old[uuid], one) for uuid, one in new.items() if uuid in old]
     return ((one, other) for one, other in pairs if one is not other and one != other)

@@ -136,7 +136,8 @@ def _group_stands(cluster: clusters.Cluster, group: clusters.Group, given: Mappi
 def refuse_taken(name: str, known: Mapping[str, Any], *, but: str, kind: str) -> None:
     """Refuse a name that another object of its kind has, as name or UUID."""
     if any(name in {uuid, one.name} for uuid, one in known.items() if uuid != but):
-        raise errors.InvalidInput(f"name: there is a {kind} {name!r} already")
+        article = "an" if kind[0] in "aeiou" else "a"
+        raise errors.InvalidInput(f"name: there is {article} {kind} {name!r} already")
 
 
 def refuse_without_instances(cluster: clusters.Cluster, node: clusters.Node) -> None:

@@ -100,5 +100,15 @@ class Tree:
         return self.etc / "bmc.json"
 
     @property
+    def allocators(self) -> Path:
+        """External allocators, by their names."""
+        return self.etc / "iallocators"
+
+    @property
+    def os_playbooks(self) -> Path:
+        """Playbooks that install an operating system, `NAME.yml` each."""
+        return self.etc / "os"
+
+    @property
     def daemon_settings(self) -> Path:
         return self.etc / "roundsmand.json"

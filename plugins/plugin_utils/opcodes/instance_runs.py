@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ...module_utils.domain import errors
 from . import contract
 from .instance_facts import instance_variables
 
@@ -48,6 +49,15 @@ class Startup(_AtPrimary):
     """Start an instance on its primary."""
 
     kind: ClassVar[str] = "startup"
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        one = cluster.instance(self.instance)
+        if one.is_unfinished:
+            raise errors.Refused(
+                f"{one.name} is unfinished, its disks may be missing: ask for it again as it was asked for, with "
+                f"`roundsman instance add`, or remove it with `roundsman instance remove {one.name}`"
+            )
+        return super().variables(cluster)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,20 @@ def refuse_without_disk(cluster: clusters.Cluster, instance: clusters.Instance, 
     _refuse(node, instance, needed=needed, free=node.dtotal - used, what="disk")
 
 
+def refuse_growth(cluster: clusters.Cluster, before: clusters.Instance, after: clusters.Instance) -> None:
+    """An instance that is up gets more memory only where that is free, too: it takes it when it starts again.
+
+    Raises:
+        Refused: it is not; the text has the numbers.
+    """
+    more = holdings.memory_in_use(after) - holdings.memory_in_use(before)
+    if more > 0:
+        node, used = cluster.node(after.primary_node), holdings.Holdings(cluster.instances).memory(after.primary_node)
+        free = max(0, node.mtotal - node.mnode - used)
+        if more > free:
+            raise errors.Refused(f"{node.name} has {free} MiB of memory free, and {after.name} would need {more} more")
+
+
 def _refuse(node: clusters.Node, instance: clusters.Instance, *, needed: int, free: int, what: str) -> None:
     if needed > max(0, free):
         raise errors.Refused(f"{node.name} has {max(0, free)} MiB of {what} free, and {instance.name} needs {needed}")

@@ -14,8 +14,8 @@ ON_NODE = frozenset({"drbd", "plain", "file"})
 
 
 def memory_in_use(instance: clusters.Instance) -> int:
-    """The memory (MiB) that an instance takes on its primary: none while it is down."""
-    return instance.memory if instance.is_up else 0
+    """The memory (MiB) that an instance takes on its primary: none while it is down, unless it is being made."""
+    return instance.memory if instance.takes_memory else 0
 
 
 def disk_per_copy(instance: clusters.Instance) -> int:
@@ -45,7 +45,7 @@ class Holdings:
 
     def memory(self, node: str) -> int:
         """The memory (MiB) of the instances that shall run on this node."""
-        return sum(one.memory for one in self._primaries.get(node, []) if one.is_up)
+        return sum(map(memory_in_use, self._primaries.get(node, [])))
 
     def disk(self, node: str) -> int:
         """The disk (MiB) that all copies on this node take."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 TAGGING = {"tags_set": "tag", "tags_del": "untag"}
 SETTING = {"cluster_modify": "modify", "group_modify": "modify", "node_modify": "modify"}
+SETTING["instance_modify"] = "modify"
 SETTING |= {"group_add": "add", "node_add": "add", "group_remove": "remove", "node_remove": "remove"}
 AT_BMCS = frozenset({"power", "health"})
 NAMED = 3
@@ -30,11 +31,16 @@ def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
         "run_plan": "run the plan of `{command}`",
         "node_migrate": "migrate the primaries of {node}",
         "cluster_verify": "verify the cluster",
+        "instance_reserve": "find a place for {name}",
+        "instance_create": "make {instance}",
+        "instance_remove": "remove {instance}",
         "startup": "start {instance}",
         "shutdown": "stop {instance}",
     }
     if kind == "node_role":
         return _role(told)
+    if kind == "instance_reserve":
+        told["name"] = told.get("fields", {}).get("name", "")
     if kind in AT_BMCS:
         return _at_bmcs(kind, told, names)
     if kind in TAGGING:

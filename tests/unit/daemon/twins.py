@@ -10,18 +10,31 @@ from ansible_collections.roundsman.cluster.daemon import service
 from ansible_collections.roundsman.cluster.daemon.jobs import driving, values
 from ansible_collections.roundsman.cluster.daemon.lab import building, world
 from ansible_collections.roundsman.cluster.daemon.locks import desk
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, recording, reports, signing, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    changes,
+    membership,
+    recording,
+    reports,
+    signing,
+    tree,
+)
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     import pytest
     from ansible_collections.roundsman.cluster.daemon.jobs import process
 
 LIMIT = 20.0
+RECORDED: dict[str, Callable[[str], changes.Change]] = {
+    "instance_create": membership.InstanceMade,
+    "instance_remove": membership.InstanceGone,
+    "startup": lambda uuid: changes.InstanceState(uuid, "up"),
+    "shutdown": lambda uuid: changes.InstanceState(uuid, "down"),
+}
 
 
 class Processes:
@@ -98,6 +111,8 @@ def _recorded(spec: process.Spec) -> list[changes.Change]:
     if kind == "replace_disks":
         primary, new = told["instance_primary"]["uuid"], told["instance_new"]["uuid"]
         return [changes.InstanceNodes(told["instance"]["uuid"], primary, (new,))]
+    if kind in RECORDED:
+        return [RECORDED[kind](told["instance"]["uuid"])]
     if kind == "power" and told["node_power"] in {"on", "off"}:
         return [changes.NodePowered(one["uuid"], powered=told["node_power"] == "on") for one in told["node_targets"]]
     return []

@@ -35,7 +35,7 @@ def model_of(cluster: clusters.Cluster) -> model.Model:
     return model.Model(
         groups=tuple(_group(cluster, one) for one in cluster.nodegroups.values()),
         nodes=tuple(_node(cluster, one, held) for one in nodes),
-        instances=tuple(_instance(one, names) for one in instances),
+        instances=tuple(instance_of(one, names) for one in instances),
         tags=cluster.cluster.tags,
         policy=policies.of(instance_policy.filled(cluster.cluster.ipolicy)),
     )
@@ -75,14 +75,15 @@ def _node(cluster: clusters.Cluster, node: clusters.Node, held: holdings.Holding
     )
 
 
-def _instance(one: clusters.Instance, names: Mapping[str, str]) -> model.Instance:
+def instance_of(one: clusters.Instance, names: Mapping[str, str]) -> model.Instance:
+    """An instance as it is planned with; `names` are those of nodes, by their UUIDs."""
     spindles = [disk.spindles for disk in one.disks if disk.spindles is not None]
     return model.Instance(
         name=one.name,
         memory=one.memory,
         disk=one.disk_size,
         vcpus=one.vcpus,
-        status=RUNNING if one.is_up else DOWN,
+        status=RUNNING if one.takes_memory else DOWN,
         auto_balance=one.auto_balance,
         primary=names[one.primary_node],
         secondary=names[one.secondary_nodes[0]] if one.secondary_nodes else "",

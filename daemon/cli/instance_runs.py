@@ -1,0 +1,76 @@
+"""`roundsman instance start`, `stop` and `console`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from ...plugins.module_utils.domain import errors
+from . import client, completion, jobs, output, parameters, questions
+
+Name = Annotated[
+    str, typer.Argument(metavar="INSTANCE", help="The instance's name.", autocompletion=completion.instances)
+]
+
+
+def install(app: typer.Typer) -> None:
+    """Give the instances the commands that start and stop them, and show their consoles."""
+    app.command(epilog="Example: roundsman instance start web1")(start)
+    app.command(epilog="Example: roundsman instance stop web1")(stop)
+    app.command(epilog="Example: roundsman instance console web1 --show-command")(console)
+
+
+def start(ctx: typer.Context, name: Name, *, submit: parameters.Submit = False) -> None:
+    """Start an instance on its primary; one that runs already goes on."""
+    with client.of(ctx) as daemon:
+        jobs.submitted(daemon, daemon.put("2", "instances", name, "startup", body={}), submit=submit)
+
+
+def stop(
+    ctx: typer.Context,
+    name: Name,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    submit: parameters.Submit = False,
+) -> None:
+    """Stop an instance: it is asked to shut down, and ended when it has not within its `shutdown_timeout`."""
+    questions.confirm(f"Stop {name}?", yes=yes)
+    with client.of(ctx) as daemon:
+        jobs.submitted(daemon, daemon.put("2", "instances", name, "shutdown", body={}), submit=submit)
+
+
+def console(
+    ctx: typer.Context,
+    name: Name,
+    *,
+    show_command: Annotated[
+        bool, typer.Option("--show-command", help="Only print the command that would be run.")
+    ] = False,
+    form: output.Option = output.Format.TABLE,
+) -> None:
+    """Open the serial console of an instance, through SSH to its node; Ctrl+] leaves it."""
+    with client.of(ctx) as daemon:
+        text = daemon.text("2", "instances", name, "console")
+    if form is output.Format.JSON:
+        output.as_json(text)
+        return
+    told = json.loads(text)
+    if told["kind"] != "ssh":
+        raise errors.Refused(str(told["message"]))
+    command = _command(told)
+    if show_command:
+        output.line(shlex.join(command))
+        return
+    sys.stdout.flush()
+    os.execvp(command[0], command)  # noqa: S606 - the terminal is the console's from here on
+
+
+def _command(told: dict[str, Any]) -> list[str]:
+    port = ["-p", str(told["port"])] if told["port"] else []
+    user = ["-l", told["user"]] if told["user"] else []
+    return ["ssh", "-t", *port, *user, "--", told["host"], shlex.join(told["command"])]

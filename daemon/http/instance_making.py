@@ -1,0 +1,250 @@
+"""Instances made, changed and removed, as Ganeti's remote API has it, and the console of one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import secrets
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import pydantic
+from fastapi import Query
+from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
+
+from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain import errors, instance_making
+from ...plugins.plugin_utils import placing
+from ..jobs import values
+from . import asking, bodies, submissions
+from .answers import Json
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from ..service import Service
+
+BACKEND = {"memory": "memory", "maxmem": "memory", "vcpus": "vcpus", "auto_balance": "auto_balance"}
+BACKEND["spindle_use"] = "spindle_use"
+"""What Ganeti calls the backend's parameters, and our fields; there is one memory here."""
+AUTO = frozenset({"", "auto", "generate"})
+ALIKE = ("disk_template", "memory", "vcpus", "hypervisor")
+
+
+class Create(bodies.JobBody):
+    """A new instance; sizes in MiB. Without nodes an allocator chooses them."""
+
+    version: Literal[1] = pydantic.Field(default=1, alias="__version__")
+    mode: Literal["create"] = "create"
+    name: str = ""
+    instance_name: str = ""
+    disk_template: str
+    disks: list[dict[str, Any]] = pydantic.Field(default=[], description="Objects with a `size`.")
+    nics: list[dict[str, Any]] = pydantic.Field(default=[], description="Objects with `network`, `mac`, `link`.")
+    beparams: dict[str, Any] = pydantic.Field(default={})
+    hvparams: dict[str, Any] = pydantic.Field(default={})
+    hypervisor: str | None = None
+    pnode: str | None = None
+    snode: str | None = None
+    iallocator: str | None = pydantic.Field(default=None, description="A program in `etc/roundsman/iallocators`.")
+    group_name: str | None = None
+    tags: list[str] = pydantic.Field(default=[])
+    start: bool = True
+    os: str | None = pydantic.Field(default=None, description="A playbook in `etc/roundsman/os`, without its `.yml`.")
+    os_type: str | None = None
+    os_playbook: str | None = pydantic.Field(default=None, description="A path; for local administrators only.")
+    no_install: bool = False
+    ip_check: Literal[False] = False
+    name_check: Literal[False] = False
+    wait_for_sync: bool = True
+
+
+class Modify(bodies.JobBody):
+    """Other parameters; an hvparam that is `default` is as if never given."""
+
+    beparams: dict[str, Any] = pydantic.Field(default={})
+    hvparams: dict[str, Any] = pydantic.Field(default={})
+
+
+class Remove(bodies.JobBody):
+    """What Ganeti's clients say."""
+
+    ignore_failures: bool = False
+    shutdown_timeout: float | None = pydantic.Field(default=None, description="The hypervisor's parameter decides.")
+
+
+Ignore = Annotated[bool, Query(description="Leave what is on nodes that are not contacted, its primary among them.")]
+
+
+def add(routes: APIRouter, service: Service) -> None:
+    """The resources that make, change and remove instances."""
+    _make(routes, service)
+    _change(routes, service)
+
+    @routes.get("/instances/{name}/console", response_model=dict[str, Any])
+    async def console(name: str) -> Response:
+        return Json(_console(service.configuration.current, name))
+
+
+def _make(routes: APIRouter, service: Service) -> None:
+    @routes.post("/instances", response_model=int)
+    async def create(body: Create, asked: asking.Parameters) -> Response:
+        cluster = service.configuration.current
+        fields = _fields(cluster, body)
+        playbook = _os_playbook(service, body, asked)
+        known = next((one for one in cluster.instances.values() if one.name == fields["name"]), None)
+        if known is not None and known.is_unfinished:
+            _refuse_unlike(known, instance_making.draft(cluster, known.uuid, _without_macs(fields)))
+            opcodes, named = [_rest(known.uuid, playbook)], known.uuid
+        else:
+            named = str(uuid.uuid4())
+            nodes = await asyncio.to_thread(_place, service, body, instance_making.draft(cluster, named, fields))
+            reserve = values.Opcode("instance_reserve", {"instance": named, "nodes": nodes, "fields": fields})
+            opcodes = [reserve] if asked.dry_run else [reserve, _rest(named, playbook)]
+        if body.start and not asked.dry_run:
+            opcodes.append(values.Opcode("startup", {"instance": named}))
+        job = await submissions.submit(
+            service,
+            opcodes,
+            priority=body.priority,
+            reason=asked.because("instance add"),
+            dry_run=asked.dry_run,
+            names={named: fields["name"]},
+        )
+        return Json(job.id)
+
+
+def _change(routes: APIRouter, service: Service) -> None:
+    @routes.put("/instances/{name}/modify", response_model=int)
+    async def modify(name: str, body: Modify, asked: asking.Parameters) -> Response:
+        cluster = service.configuration.current
+        one, fields = cluster.instance(name), _backend(body.beparams)
+        if body.hvparams:
+            fields["hvparams"] = {key: None if text == "default" else text for key, text in body.hvparams.items()}
+        if not fields:
+            raise errors.InvalidInput("Please pass at least one modification")
+        instance_making.modify(cluster, one.uuid, fields)
+        opcodes = [values.Opcode("instance_modify", {"instance": one.uuid, "fields": fields})]
+        reason = asked.because("instance modify")
+        job = await submissions.submit(service, opcodes, priority=body.priority, reason=reason, dry_run=asked.dry_run)
+        return Json(job.id)
+
+    @routes.delete("/instances/{name}", response_model=int)
+    async def remove(
+        name: str, asked: asking.Parameters, body: Remove | None = None, *, ignore_failures: Ignore = False
+    ) -> Response:
+        body = body or Remove()
+        one = service.configuration.current.instance(name)
+        params: dict[str, Any] = {"instance": one.uuid}
+        if ignore_failures or body.ignore_failures:
+            params["ignore_failures"] = True
+        job = await submissions.submit(
+            service,
+            [values.Opcode("instance_remove", params)],
+            priority=body.priority,
+            reason=asked.because("instance remove"),
+            dry_run=asked.dry_run,
+        )
+        return Json(job.id)
+
+
+def _fields(cluster: clusters.Cluster, body: Create) -> dict[str, Any]:
+    """The fields of a new instance, each of its interfaces with an address."""
+    sizes = [one.get("size") if set(one) == {"size"} else one for one in body.disks]
+    fields: dict[str, Any] = {
+        "name": body.name or body.instance_name,
+        "disk_template": body.disk_template,
+        "disks": sizes,
+        "nics": [{**one, "mac": _mac() if one.get("mac", "") in AUTO else one["mac"]} for one in body.nics],
+        "hypervisor": body.hypervisor or instance_making.usual_hypervisor(cluster),
+        "hvparams": body.hvparams,
+        "tags": body.tags,
+        **_backend(body.beparams),
+    }
+    return fields
+
+
+def _backend(given: dict[str, Any]) -> dict[str, Any]:
+    unknown = sorted(set(given) - {*BACKEND, "minmem"})
+    if unknown:
+        raise errors.InvalidInput(f"beparams: there is no {unknown[0]!r}: use one of {', '.join(BACKEND)}")
+    return {BACKEND[name]: value for name, value in given.items() if name in BACKEND}
+
+
+def _mac() -> str:
+    return "52:54:00:" + ":".join(f"{byte:02x}" for byte in secrets.token_bytes(3))
+
+
+def _without_macs(fields: dict[str, Any]) -> dict[str, Any]:
+    return {**fields, "nics": []}
+
+
+def _refuse_unlike(known: clusters.Instance, asked: clusters.Instance) -> None:
+    """What is tried again is the same instance as the one that is unfinished."""
+    differ = [name for name in ALIKE if getattr(known, name) != getattr(asked, name)]
+    if [disk.size for disk in known.disks] != [disk.size for disk in asked.disks]:
+        differ.append("disks")
+    if differ:
+        raise errors.Refused(
+            f"{known.name} is there, unfinished, with another {', '.join(differ)}: ask for the same again, or remove "
+            f"it first with `roundsman instance remove {known.name}`"
+        )
+
+
+def _place(service: Service, body: Create, draft: clusters.Instance) -> list[str]:
+    cluster = service.configuration.current
+    if body.snode and not body.pnode:
+        raise errors.InvalidInput("snode: name the pnode, too")
+    nodes = tuple(cluster.node(name).uuid for name in (body.pnode, body.snode) if name)
+    group = cluster.group(body.group_name).name if body.group_name else ""
+    by = placing.chosen(cluster, body.iallocator or "", folder=service.where.allocators)
+    return placing.place(cluster, draft, placing.Wish(group, nodes), by=by)
+
+
+def _os_playbook(service: Service, body: Create, asked: asking.Asked) -> str:
+    """The playbook that installs the operating system, or ''.
+
+    Raises:
+        InvalidInput: there is no such playbook. Refused: a path is named by somebody who is not on this machine.
+    """
+    name = body.os or body.os_type or ""
+    if body.no_install or not (name or body.os_playbook):
+        return ""
+    if body.os_playbook and any(source == asking.CLIENT for source, _ in asked.trail):
+        raise errors.Refused(
+            f"os_playbook: a path is for local administrators: name one in {service.where.os_playbooks}"
+        )
+    if not body.os_playbook and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9+._-]{0,99}", name):
+        raise errors.InvalidInput(f"os: {name!r} is no name of a playbook in {service.where.os_playbooks}")
+    path = Path(body.os_playbook) if body.os_playbook else service.where.os_playbooks / f"{name}.yml"
+    if any(mark in str(path) for mark in instance_making.TEMPLATE_MARKS) or not path.is_absolute():
+        raise errors.InvalidInput(f"os_playbook: {str(path)!r} is no absolute path")
+    if not (path.is_file() and os.access(path, os.R_OK)):
+        raise errors.InvalidInput(f"os: there is no playbook {path} that the daemon may read")
+    return str(path)
+
+
+def _rest(instance: str, playbook: str) -> values.Opcode:
+    return values.Opcode("instance_create", {"instance": instance, **({"os_playbook": playbook} if playbook else {})})
+
+
+def _console(cluster: clusters.Cluster, name: str) -> dict[str, Any]:
+    """How its console is reached, as Ganeti tells it."""
+    one = cluster.instance(name)
+    if not one.is_up:
+        raise errors.Refused(f"{one.name} does not run: start it with `roundsman instance start {one.name}`")
+    node = cluster.node(one.primary_node)
+    told: dict[str, Any] = {"instance": one.name, "kind": "ssh", "message": None, "display": None}
+    user = node.hostvars.get("ansible_user")
+    virsh = ["virsh", "--connect", "qemu:///system", "console", one.name]
+    told |= {
+        "host": node.hostvars.get("ansible_host") or node.primary_ip or node.name,
+        "port": int(port) if (port := node.hostvars.get("ansible_port", "")).isdigit() else None,
+        "user": user,
+        "command": virsh if user in {None, "root"} else ["sudo", *virsh],
+    }
+    if one.hypervisor == "fake":
+        told |= {"kind": "msg", "message": f"{one.name} is simulated: it has no console"}
+    return told

@@ -1,0 +1,177 @@
+"""What may be set of an instance, checked, and the changes that make one or give one other parameters.
+
+Memory and sizes of disks are in MiB. An instance that is made is down and unfinished until its disks are there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
+
+from . import changes, errors, membership, parameter_rules, parameters
+from . import cluster as clusters
+from . import hvparams as hypervisor_rules
+
+if TYPE_CHECKING:
+    from .parameter_rules import Rule
+
+TEMPLATES = ("drbd", "plain", "file", "sharedfile", "diskless")
+"""The disk templates of which Roundsman makes disks itself."""
+HYPERVISORS = ("kvm", "fake")
+MOST_DISKS, MOST_NICS, MOST = 16, 8, 2**53
+TEMPLATE_MARKS = ("{{", "{%", "{#")
+NIC_FIELDS = ("network", "mac", "link")
+
+
+def name(field: str, value: Any) -> str:
+    """The name of an instance, which is a name of files, of DRBD resources and of domains, too."""
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", value):
+        raise errors.InvalidInput(f"{field}: {value!r} is no name of an instance: use letters, digits and . _ -")
+    return value
+
+
+def hvparams(field: str, value: Any) -> dict[str, str]:
+    """Parameters of the hypervisor: texts by name; None as text is to be as if never given.
+
+    What Ansible would take for a template is refused, because plays get these texts as they are.
+    """
+    if not isinstance(value, dict):
+        raise errors.InvalidInput(f"{field}: {value!r} is no map of names to texts")
+    for key, text in value.items():
+        if not isinstance(key, str) or not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", key):
+            raise errors.InvalidInput(f"{field}: {key!r} is no name of a parameter")
+        if text is not None and not isinstance(text, str):
+            raise errors.InvalidInput(f"{field}.{key}: {text!r} is no text")
+        if text and any(mark in text for mark in TEMPLATE_MARKS):
+            raise errors.InvalidInput(f"{field}.{key}: it looks like a template of Ansible: it has one of {{{{ {{% {{#")
+    return dict(value)
+
+
+def sizes(field: str, value: Any) -> tuple[int, ...]:
+    """The sizes of disks."""
+    if not isinstance(value, (list, tuple)) or len(value) > MOST_DISKS:
+        raise errors.InvalidInput(f"{field}: {value!r} is no list of at most {MOST_DISKS} sizes in MiB")
+    return tuple(_COUNT(field, one) for one in value)
+
+
+def nics(field: str, value: Any) -> tuple[clusters.Nic, ...]:
+    """Network interfaces, each an object with `network`, `mac` and `link` or some of them."""
+    if not isinstance(value, (list, tuple)) or len(value) > MOST_NICS:
+        raise errors.InvalidInput(f"{field}: {value!r} is no list of at most {MOST_NICS} network interfaces")
+    return tuple(_nic(f"{field}/{index}", one) for index, one in enumerate(value))
+
+
+def tags(field: str, value: Any) -> tuple[str, ...]:
+    """Tags, each once."""
+    if not isinstance(value, (list, tuple)):
+        raise errors.InvalidInput(f"{field}: {value!r} is no list of tags")
+    for one in value:
+        changes.check_tag(str(one))
+    return tuple(dict.fromkeys(str(one) for one in value))
+
+
+_COUNT = parameter_rules.number(1, MOST, whole=True)
+_LINK = parameter_rules.text(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,62}|", "the name of a bridge")
+_NETWORK = parameter_rules.text(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,252}|", "the name of a network")
+_MAC = parameter_rules.text(r"([0-9a-f]{2}(:[0-9a-f]{2}){5})?", "a MAC address, as in 52:54:00:12:34:56")
+CHANGEABLE: Mapping[str, Rule] = {
+    "memory": _COUNT,
+    "vcpus": _COUNT,
+    "auto_balance": parameter_rules.flag,
+    "spindle_use": parameter_rules.number(0, 10**6, whole=True),
+    "hvparams": hvparams,
+}
+"""What may be changed of an instance; memory, vcpus and hvparams take effect when it starts the next time."""
+GIVEN: Mapping[str, Rule] = {
+    "name": name,
+    "disk_template": parameter_rules.one_of(*TEMPLATES),
+    "disks": sizes,
+    "nics": nics,
+    "hypervisor": parameter_rules.one_of(*HYPERVISORS),
+    "tags": tags,
+    **CHANGEABLE,
+}
+"""What is given of a new instance."""
+
+
+def draft(cluster: clusters.Cluster, uuid: str, fields: Mapping[str, Any]) -> clusters.Instance:
+    """A new instance that has no nodes yet; its disks have no minors.
+
+    Raises:
+        InvalidInput: a value is missing or not accepted, or the name or an address of an interface is taken.
+    """
+    required: dict[str, Any] = {"name": None, "disk_template": None, "memory": None}
+    given = parameters.checked({**required, "disks": (), **fields}, GIVEN)
+    parameters.refuse_taken(given["name"], cluster.instances, but=uuid, kind="instance")
+    template = given["disk_template"]
+    if bool(given["disks"]) is (template == "diskless"):
+        raise errors.InvalidInput(
+            f"disks: an instance has {'none' if given['disks'] else 'some'} when it is {template}"
+        )
+    known = {nic.mac: one.name for one in cluster.instances.values() for nic in one.nics if nic.mac}
+    for nic in given.get("nics", ()):
+        if nic.mac in known:
+            raise errors.InvalidInput(f"nics: {known[nic.mac]} has the address {nic.mac} already")
+    given["disks"] = tuple(clusters.Disk(size) for size in given["disks"])
+    given["tags"] = tuple(dict.fromkeys([*given.get("tags", ()), clusters.UNFINISHED]))
+    given.setdefault("hypervisor", usual_hypervisor(cluster))
+    given["hvparams"] = {key: text for key, text in given.get("hvparams", {}).items() if text is not None}
+    hypervisor_rules.check(given["hypervisor"], given["hvparams"])
+    return clusters.Instance(uuid, primary_node="", admin_state="down", **given)
+
+
+def reserve(cluster: clusters.Cluster, one: clusters.Instance, nodes: Sequence[str]) -> list[changes.Change]:
+    """The change that gives a draft its nodes (UUIDs, the primary first) and its DRBD devices their minors.
+
+    Raises:
+        InvalidInput: it has another number of nodes than its disk template.
+    """
+    wanted = 2 if one.disk_template == "drbd" else 1
+    if len(set(nodes)) != wanted or len(nodes) != wanted:
+        raise errors.InvalidInput(f"nodes: an instance with the disk template {one.disk_template} has {wanted}")
+    placed = dataclasses.replace(one, primary_node=nodes[0], secondary_nodes=tuple(nodes[1:]))
+    if one.disk_template == "drbd":
+        free = free_minors(cluster, len(one.disks))
+        disks = tuple(dataclasses.replace(disk, minor=free[index]) for index, disk in enumerate(one.disks))
+        placed = dataclasses.replace(placed, disks=disks)
+    return [membership.InstanceStands(placed)]
+
+
+def modify(cluster: clusters.Cluster, known: str, fields: Mapping[str, Any]) -> list[changes.Change]:
+    """The change that gives an instance other parameters; an hvparam that is None is as if never given.
+
+    Raises:
+        NotFound: there is no such instance. InvalidInput: a value is not accepted.
+    """
+    one = cluster.instance(known)
+    given = parameters.checked(fields, CHANGEABLE)
+    if "hvparams" in given:
+        asked = {key: text for key, text in given["hvparams"].items() if text is not None}
+        hypervisor_rules.check(one.hypervisor, asked)
+        stands = {**one.hvparams, **given["hvparams"]}
+        given["hvparams"] = {key: text for key, text in stands.items() if text is not None}
+    return [membership.InstanceStands(dataclasses.replace(one, **given))]
+
+
+def usual_hypervisor(cluster: clusters.Cluster) -> str:
+    """The hypervisor of a new instance for which none is named: that of all others, else kvm."""
+    found = {one.hypervisor for one in cluster.instances.values()}
+    return found.pop() if len(found) == 1 else HYPERVISORS[0]
+
+
+def free_minors(cluster: clusters.Cluster, count: int) -> list[int]:
+    """The lowest numbers that no DRBD device of the cluster has."""
+    taken = {disk.minor for one in cluster.instances.values() for disk in one.disks if disk.minor is not None}
+    return [minor for minor in range(len(taken) + count) if minor not in taken][:count]
+
+
+def _nic(place: str, value: Any) -> clusters.Nic:
+    if not isinstance(value, dict) or set(value) - set(NIC_FIELDS):
+        raise errors.InvalidInput(f"{place}: {value!r} is no object with some of {', '.join(NIC_FIELDS)}")
+    mac = value.get("mac") or ""
+    return clusters.Nic(
+        _NETWORK(f"{place}/network", value.get("network") or ""),
+        _MAC(f"{place}/mac", mac.lower() if isinstance(mac, str) else mac),
+        _LINK(f"{place}/link", value.get("link") or ""),
+    )

@@ -1,0 +1,180 @@
+"""Opcodes that make an instance, change it and take it away.
+
+Making is a job of several: it is reserved inside the daemon, with its nodes and its minors, as unfinished; its disks
+are made, and its operating system by a playbook of the user; then it starts. What breaks off is tried again or removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotations at run time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ...module_utils.domain import changes, errors, instance_making, membership, modifications
+from ...module_utils.domain import cluster as clusters
+from .. import ansible_runs
+from . import contract, room_now
+from .instance_facts import instance_variables
+
+if TYPE_CHECKING:
+    from ...module_utils.domain.changes import Change
+    from ...module_utils.domain.locks import Mode
+
+NO_OS = ansible_runs.PLAYBOOKS / "os" / "none.yml"
+
+
+@dataclass(frozen=True)
+class InstanceReserve:
+    """Put a new instance on record, unfinished, at nodes (UUIDs, the primary first) that were chosen for it."""
+
+    kind: ClassVar[str] = "instance_reserve"
+    instance: str
+    nodes: tuple[str, ...]
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        nodes = {f"node/{uuid}": contract.SHARED for uuid in self.nodes}
+        return {f"instance/{self.instance}": contract.EXCLUSIVE, **nodes}
+
+    def moot(self, _cluster: clusters.Cluster) -> str:
+        return ""
+
+    def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[Change]:  # noqa: ARG002 - the port's signature
+        known = cluster.instances.get(self.instance)
+        if known is not None:
+            # The daemon ended after it had done this.
+            return [membership.InstanceStands(known)]
+        draft = instance_making.draft(cluster, self.instance, self.fields)
+        contract.refuse_unreachable(cluster, *self.nodes)
+        for uuid in self.nodes:
+            _refuse_unfit(cluster.node(uuid))
+            room_now.refuse_without_disk(cluster, draft, target=uuid)
+        room_now.refuse_without_memory(cluster, draft, target=self.nodes[0])
+        return instance_making.reserve(cluster, draft, self.nodes)
+
+    def result(self, before: clusters.Cluster, _stated: list[Change]) -> list[str]:
+        """The names of its nodes, as Ganeti tells it."""
+        return [before.node_name(uuid) for uuid in self.nodes]
+
+    def told(self, before: clusters.Cluster, _stated: list[Change]) -> list[str]:
+        return [f"{self.fields['name']} goes to {' and '.join(map(before.node_name, self.nodes))}"]
+
+
+@dataclass(frozen=True)
+class InstanceCreate:
+    """Make the disks of an instance that is on record, and have a playbook install its operating system."""
+
+    kind: ClassVar[str] = "instance_create"
+    time_limit: ClassVar[int] = 86400
+    instance: str
+    os_playbook: str = ""
+
+    def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
+        return _all_of_it(cluster.instance(self.instance))
+
+    def moot(self, cluster: clusters.Cluster) -> str:
+        one = cluster.instance(self.instance)
+        return "" if one.is_unfinished else f"the disks of {one.name} are there already"
+
+    def hosts(self, cluster: clusters.Cluster) -> list[str]:
+        return list(cluster.instance(self.instance).nodes)
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        one = cluster.instance(self.instance)
+        contract.refuse_unreachable(cluster, *one.nodes)
+        return {
+            "instance": instance_variables(cluster, one),
+            "instance_members": [contract.node_variables(cluster, uuid) for uuid in one.nodes],
+            "instance_os": bool(self.os_playbook),
+            "instance_os_playbook": self.os_playbook or str(NO_OS),
+        }
+
+    def files(self) -> dict[str, str]:
+        return {}
+
+    def about(self) -> tuple[str, ...]:
+        # It does not run yet: there is nothing to look for.
+        return ()
+
+
+@dataclass(frozen=True)
+class InstanceRemove:
+    """Stop an instance, remove its disks, and take it from the record.
+
+    With `ignore_failures` what is on nodes that are not contacted is left there, even if one of them is its primary.
+    """
+
+    kind: ClassVar[str] = "instance_remove"
+    time_limit: ClassVar[int] = 3600
+    instance: str
+    ignore_failures: bool = False
+
+    def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
+        return _all_of_it(cluster.instance(self.instance))
+
+    def moot(self, _cluster: clusters.Cluster) -> str:
+        return ""
+
+    def hosts(self, cluster: clusters.Cluster) -> list[str]:
+        return list(cluster.instance(self.instance).nodes)
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        one = cluster.instance(self.instance)
+        if not self.ignore_failures:
+            contract.refuse_unreachable(cluster, one.primary_node)
+        there = [uuid for uuid in one.nodes if clusters.reachable(cluster, cluster.node(uuid))]
+        return {
+            "instance": instance_variables(cluster, one),
+            "instance_members": [contract.node_variables(cluster, uuid) for uuid in there],
+            "instance_unasked": [cluster.node_name(uuid) for uuid in one.nodes if uuid not in there],
+            "instance_primary": contract.node_variables(cluster, one.primary_node),
+            "instance_primary_asked": one.primary_node in there,
+        }
+
+    def files(self) -> dict[str, str]:
+        return {}
+
+    def about(self) -> tuple[str, ...]:
+        return (self.instance,)
+
+
+@dataclass(frozen=True)
+class InstanceModify:
+    """Give an instance other parameters; memory, vcpus and hvparams take effect when it starts the next time."""
+
+    kind: ClassVar[str] = "instance_modify"
+    instance: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        return {f"instance/{self.instance}": contract.EXCLUSIVE}
+
+    def moot(self, _cluster: clusters.Cluster) -> str:
+        return ""
+
+    def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[Change]:  # noqa: ARG002 - the port's signature
+        stated = instance_making.modify(cluster, self.instance, self.fields)
+        stands = changes.apply_all(cluster, stated, now=cluster.mtime).instance(self.instance)
+        room_now.refuse_growth(cluster, cluster.instance(self.instance), stands)
+        return stated
+
+    def result(self, before: clusters.Cluster, stated: list[Change]) -> list[list[Any]]:
+        return [list(pair) for pair in modifications.differences(before, _after(before, stated))]
+
+    def told(self, before: clusters.Cluster, stated: list[Change]) -> list[str]:
+        return modifications.lines(before, _after(before, stated), about=self.instance)
+
+
+def _after(before: clusters.Cluster, stated: list[Change]) -> clusters.Cluster:
+    return changes.apply_all(before, stated, now=before.mtime)
+
+
+def _all_of_it(one: clusters.Instance) -> dict[str, Mode]:
+    nodes = {f"node/{uuid}": contract.SHARED for uuid in one.nodes}
+    return {f"instance/{one.uuid}": contract.EXCLUSIVE, **nodes}
+
+
+def _refuse_unfit(node: clusters.Node) -> None:
+    if node.drained or not node.vm_capable:
+        why = "is drained" if node.drained else "takes no instances (vm_capable)"
+        raise errors.Refused(f"{node.name} {why}")
