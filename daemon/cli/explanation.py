@@ -16,6 +16,7 @@ def sentences(told: dict[str, Any], *, now: float) -> list[str]:
     """Word the daemon's explanation of a node, the operator's next step last; `now` in unix seconds."""
     return [
         *_state(told["node"], epo=told["epo"], now=now),
+        *_silent(told["silent"]),
         *(line for one in told["incidents"] for line in _incident(one, told, now=now)),
         *(_refusal(one) for one in told["refusals"]),
         *_planned(told["planned"]),
@@ -26,6 +27,8 @@ def sentences(told: dict[str, Any], *, now: float) -> list[str]:
 def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> Iterator[str]:
     name = node["name"]
     power = {True: "its power is on", False: "its power is off", None: "it has no BMC"}[node["powered"]]
+    if node["off_confirmed"]:
+        power = f"a person stated {wording.age(node['off_confirmed'], now=now)} ago that it is off"
     yield f"{name}, in group {node['group']}, is {_role(node['role'])}; {power}."
     if node["problem"] is not None:
         text = f": {node['problem']['text']}" if node["problem"]["text"] else ""
@@ -45,6 +48,15 @@ def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> I
     yield f"{held}; it keeps copies of {copies}." if copies else f"{held}."
     if epo is not None:
         yield from _epo(node["name"], epo)
+
+
+def _silent(verdict: dict[str, Any] | None) -> Iterator[str]:
+    if verdict is None:
+        return
+    text = verdict["reason"]
+    yield f"{text[:1].upper()}{text[1:]}; next: {verdict['step']}."
+    if verdict["unblock"]:
+        yield f"What would unblock it: {verdict['unblock']}."
 
 
 def _epo(name: str, epo: dict[str, Any]) -> Iterator[str]:
@@ -92,7 +104,8 @@ def _planned(planned: list[dict[str, Any]]) -> Iterator[str]:
 
 def _next(told: dict[str, Any]) -> list[str]:
     epo = ["Return from the emergency power off: `roundsman cluster epo --on`"] if told["epo"] else []
-    steps = list(dict.fromkeys([*epo, *_for_incidents(told), *_for_node(told)]))
+    silent = [f"See to it: {told['silent']['unblock']}"] if told["silent"] and told["silent"]["unblock"] else []
+    steps = list(dict.fromkeys([*epo, *silent, *_for_incidents(told), *_for_node(told)]))
     if not steps:
         return ["There is nothing for you to do."]
     return ["What you do next:", *(f"  {step}" for step in steps)]

@@ -9,11 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from ...plugins.module_utils.domain import errors
-from . import client, completion, jobs, node_power, output, parameters, questions, wording
+from . import client, completion, jobs, node_confirm, node_power, output, parameters, questions, wording
 
 app = typer.Typer(help="Nodes: their roles and their power.", no_args_is_help=True)
 app.add_typer(node_power.power, name="power")
 app.command(epilog="Example: roundsman node health node3")(node_power.health)
+app.command(epilog="Example: roundsman node confirm-off node3")(node_confirm.confirm_off)
 
 Name = Annotated[str, typer.Argument(metavar="NODE", help="The node's name.", autocompletion=completion.nodes)]
 Names = Annotated[

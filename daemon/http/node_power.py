@@ -8,7 +8,7 @@ import pydantic
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
 from ...plugins.module_utils.domain import cluster as clusters
-from ..jobs import values  # noqa: TC001 - a closure's annotation
+from ..jobs import values
 from ..maintenance import views
 from . import asking, bodies, submissions
 from .answers import Json
@@ -47,9 +47,10 @@ class HealthOfMany(bodies.JobBody):
 
 
 def add(routes: APIRouter, service: Service) -> None:
-    """`/nodes/NAME/power` and `/nodes/NAME/health` of one node, `/power` and `/health` of many."""
+    """`/nodes/NAME/power` and `/nodes/NAME/health` of one node, `/power` and `/health` of many; a person's word."""
     _power(routes, service)
     _health(routes, service)
+    _confirm(routes, service)
 
 
 def _power(routes: APIRouter, service: Service) -> None:
@@ -95,6 +96,16 @@ def _health(routes: APIRouter, service: Service) -> None:
     async def health_of_many(body: HealthOfMany, asked: asking.Parameters) -> Response:
         opcodes = submissions.health(service.configuration.current, body.nodes)
         return await _submitted(service, opcodes, "node health", priority=body.priority, asked=asked)
+
+
+def _confirm(routes: APIRouter, service: Service) -> None:
+    @routes.put("/nodes/{name}/confirm-off", response_model=int)
+    async def confirm_off(name: str, asked: asking.Parameters, *, undo: bool = False) -> Response:
+        """A person states that a node has no power, which its BMC cannot say; `undo` takes that back."""
+        node = service.configuration.current.node(name)
+        opcode = values.Opcode("node_confirm_off", {"node": node.uuid, "undo": undo})
+        reason = asked.because(f"node confirm-off{' --undo' if undo else ''}")
+        return Json((await submissions.submit(service, [opcode], reason=reason, dry_run=asked.dry_run)).id)
 
 
 async def _submitted(

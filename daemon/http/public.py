@@ -73,7 +73,12 @@ def _objects(routes: APIRouter, service: Service) -> None:
     async def explain(node: str) -> Response:
         cluster = service.configuration.current
         told = views.explain(
-            cluster, node, intake=service.intake, queue=service.queue, preview=service.rounds.preview()
+            cluster,
+            node,
+            intake=service.intake,
+            queue=service.queue,
+            preview=service.rounds.preview(),
+            silent=service.dead.verdicts,
         )
         return Json(told)
 

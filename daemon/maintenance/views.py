@@ -15,7 +15,7 @@ from ...plugins.plugin_utils.planning.holdings import Holdings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...plugins.module_utils.domain import incidents
+    from ...plugins.module_utils.domain import dead_nodes, incidents
     from ...plugins.plugin_utils.planning import work
     from ...plugins.plugin_utils.planning.rounds import RoundPlan
     from ..jobs import values
@@ -93,6 +93,7 @@ def _node(
         "drained": one.drained,
         "offline": one.offline,
         "powered": one.powered if has_oob else None,
+        "off_confirmed": one.off_confirmed or None,
         "health": health if problem is None else problem.reason,
         "problem": dataclasses.asdict(problem) if problem is not None else None,
         "unreachable": intake.unreachable.get(one.name),
@@ -204,16 +205,24 @@ def _diagnosis(received: Received | None) -> dict[str, Any] | None:
 
 
 def explain(
-    cluster: clusters.Cluster, name: str, *, intake: Intake, queue: Queue, preview: RoundPlan
+    cluster: clusters.Cluster,
+    name: str,
+    *,
+    intake: Intake,
+    queue: Queue,
+    preview: RoundPlan,
+    silent: Mapping[str, dead_nodes.Verdict] | None = None,
 ) -> dict[str, Any]:
-    """Everything there is to know of why a node is as it is, and what would move it on."""
+    """Everything there is to know of why a node is as it is, and what would move it on; `silent` has verdicts."""
     one = cluster.node(name)
+    verdict = (silent or {}).get(one.uuid)
     mine = [entry for entry in cluster.maintenance.incidents if entry.node == one.uuid]
     ids = {entry.uuid for entry in mine}
     told = {job_id for entry in mine for job_id in entry.jobs}
     return {
         "node": node(cluster, one, intake),
         "epo": _epo(cluster, one),
+        "silent": dataclasses.asdict(verdict) if verdict is not None and verdict.reason else None,
         "incidents": [incident(cluster, entry) for entry in mine],
         "jobs": [job(queue.jobs[job_id]) for job_id in sorted(told) if job_id in queue.jobs],
         "refusals": [

@@ -110,3 +110,18 @@ def test_during_an_emergency_power_off_its_return_is_the_next_step_and_nothing_i
     assert "It is the primary of instance7 and instance8" in said
     assert "Here is to return: node1 and instance7." in said
     assert said.endswith(f"What you do next:\n  Return from the emergency power off: {command}")
+
+
+def test_a_silent_node_says_what_a_person_must_confirm() -> None:
+    cure = "a person who sees that node1 is off, and says it: `roundsman node confirm-off node1`"
+    value = told("node1") | {"silent": {"step": "wait", "reason": "its BMC is silent too", "unblock": cure}}
+    said = text(value)
+    assert "Its BMC is silent too; next: wait." in said
+    assert said.count("roundsman node confirm-off node1") == 2
+    assert "There is nothing for you to do" not in said
+
+
+def test_what_a_person_stated_is_told_as_that() -> None:
+    value = told("node1")
+    value["node"]["off_confirmed"] = 80.0
+    assert "a person stated 2 min ago that it is off" in text(value)
