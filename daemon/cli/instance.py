@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from ...plugins.module_utils.domain import cluster as clusters
 from . import client, completion, output, wording
 
 app = typer.Typer(help="Instances: what runs on the nodes.", no_args_is_help=True)
@@ -26,7 +27,7 @@ def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> N
             one["name"],
             one["primary"],
             " ".join(one["secondaries"]),
-            one["admin_state"],
+            _state(one),
             one["disk_template"],
             wording.mebibytes(one["memory"]),
         )
@@ -51,11 +52,26 @@ def info(ctx: typer.Context, name: Name, *, form: output.Option = output.Format.
             ("UUID", one["uuid"]),
             ("Primary", one["primary"]),
             ("Secondaries", " ".join(one["secondaries"])),
-            ("State", one["admin_state"]),
+            ("State", _state(one)),
             ("Hypervisor", one["hypervisor"]),
             ("Disks", f"{one['disk_template']}, {wording.mebibytes(one['disk'])}"),
+            *((f"Disk {index}", _disk(disk)) for index, disk in enumerate(one["disks"])),
+            *((f"Interface {index}", _nic(nic)) for index, nic in enumerate(one["nics"])),
             ("Memory", wording.mebibytes(one["memory"])),
             ("CPUs", one["vcpus"]),
             ("Tags", " ".join(one["tags"])),
         ]
     )
+
+
+def _state(one: dict[str, Any]) -> str:
+    return "unfinished" if clusters.UNFINISHED in one["tags"] else str(one["admin_state"])
+
+
+def _disk(one: dict[str, Any]) -> str:
+    minor = "" if one["minor"] is None else f", /dev/drbd{one['minor']}"
+    return wording.mebibytes(one["size"]) + minor + (f", {one['name']}" if one["name"] else "")
+
+
+def _nic(one: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in one.items() if value)

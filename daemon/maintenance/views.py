@@ -123,6 +123,8 @@ def instances(cluster: clusters.Cluster) -> list[dict[str, Any]]:
             "memory": one.memory,
             "disk": one.disk_size,
             "vcpus": one.vcpus,
+            "disks": [{"size": disk.size, "minor": disk.minor, "name": disk.name} for disk in one.disks],
+            "nics": [dataclasses.asdict(nic) for nic in one.nics],
             "tags": list(one.tags),
         }
         for one in _by_name(cluster.instances)

@@ -8,8 +8,14 @@ short_description: The nodes of a Roundsman cluster
 version_added: 0.1.0
 description:
   - Reads the configuration of the cluster on this controller; the name of the file must end in C(roundsman.yml).
-  - Nodes are in the groups C(roundsman_nodes), C(group_NAME) and C(role_ROLE).
-  - Nodes that may be contacted are in the group C(reachable) too.
+  - Nodes are in the groups C(roundsman_nodes), C(group_NAME) of their node group and C(role_ROLE), with a role of
+    C(master), C(candidate), C(drained), C(offline) and C(regular).
+  - By their state they are in the groups C(drained), C(offline), C(powered_off) (on record) and C(reachable), those
+    that may be contacted.
+  - Each has its host variables of the configuration, and C(ansible_host) is its primary address. Beside them there are
+    C(roundsman_node_uuid), C(roundsman_group), C(roundsman_role), C(roundsman_tags), C(roundsman_primary_address),
+    C(roundsman_oob_program), and C(roundsman_migration_address) and C(roundsman_drbd_address), which are its secondary
+    address where it has one, else its primary one.
 options:
   plugin:
     description: The name of this plugin.
@@ -19,6 +25,8 @@ options:
     description: The root of the controller's files; a path that is not absolute starts at the inventory file.
     type: str
     default: /
+extends_documentation_fragment:
+  - ansible.builtin.constructed
 author:
   - The Roundsman founders (@roundsman)
 """
@@ -26,19 +34,27 @@ author:
 EXAMPLES = r"""
 plugin: roundsman.cluster.cluster
 root: /
+
+# Groups rack_a, rack_b, ... of the tags rack:a, rack:b, and a group of all nodes that a person has to look at.
+# plugin: roundsman.cluster.cluster
+# keyed_groups:
+#   - key: roundsman_tags | select('match', 'rack:') | map('replace', ':', '_') | list
+#     separator: ""
+# groups:
+#   to_repair: roundsman_tags | select('match', 'maintd:repairready') | list | length > 0
 """
 
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleParserError
-from ansible.plugins.inventory import BaseInventoryPlugin
+from ansible.plugins.inventory import BaseInventoryPlugin, Constructable
 
 from ..module_utils.domain import errors, tree
 from ..plugin_utils.config import hosts, store
 
 
-class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # Ansible ships no types
+class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]  # Ansible ships no types
     """Hosts are the nodes by name; `localhost` is the controller."""
 
     NAME = "roundsman.cluster.cluster"
@@ -63,5 +79,13 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # Ansible shi
             for group in hosts.group_names(cluster, node):
                 inventory.add_group(group)
                 inventory.add_host(node.name, group=group)
-            for key, told in hosts.variables(cluster, node).items():
-                inventory.set_variable(node.name, key, told)
+            told = hosts.variables(cluster, node)
+            for key, value in told.items():
+                inventory.set_variable(node.name, key, value)
+            self._construct(node.name, told)
+
+    def _construct(self, name: str, told: dict[str, object]) -> None:
+        strict = self.get_option("strict")
+        self._set_composite_vars(self.get_option("compose"), told, name, strict=strict)
+        self._add_host_to_composed_groups(self.get_option("groups"), told, name, strict=strict)
+        self._add_host_to_keyed_groups(self.get_option("keyed_groups"), told, name, strict=strict)

@@ -6,6 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from ...module_utils.domain import addresses
 from ...module_utils.domain import cluster as clusters
 
 if TYPE_CHECKING:
@@ -18,23 +19,43 @@ def controller() -> dict[str, str]:
 
 
 def variables(cluster: clusters.Cluster, node: clusters.Node) -> dict[str, object]:
-    """The Ansible variables of a node's host."""
+    """The Ansible variables of a node's host; its own host variables win.
+
+    Migrations and copies of disks go to `roundsman_migration_address` and `roundsman_drbd_address`: the secondary
+    address of a node where it has one, else its primary one.
+    """
+    replicating = addresses.replicating(node)
     return {
         "ansible_host": node.primary_ip or node.name,
         "roundsman_node_uuid": node.uuid,
+        "roundsman_group": cluster.nodegroups[node.group].name,
+        "roundsman_role": clusters.role(cluster, node).value,
+        "roundsman_tags": list(node.tags),
+        "roundsman_primary_address": node.primary_ip or node.name,
+        "roundsman_migration_address": replicating,
+        "roundsman_drbd_address": replicating,
         "roundsman_oob_program": clusters.parameter(cluster, node, "oob_program") or "",
         **node.hostvars,
     }
 
 
 def group_names(cluster: clusters.Cluster, node: clusters.Node) -> list[str]:
-    """The inventory groups of a node: its node group, its role, and `reachable` when it may be contacted."""
-    found = [
+    """The inventory groups of a node: its node group, its role, and its states.
+
+    The states are `drained`, `offline`, `powered_off` (on record) and `reachable`, when it may be contacted.
+    """
+    states = {
+        "drained": node.drained,
+        "offline": node.offline,
+        "powered_off": not node.powered,
+        "reachable": clusters.reachable(cluster, node),
+    }
+    return [
         "roundsman_nodes",
         "group_" + _word(cluster.nodegroups[node.group].name),
         "role_" + clusters.role(cluster, node).value,
+        *(name for name, is_so in states.items() if is_so),
     ]
-    return [*found, "reachable"] if clusters.reachable(cluster, node) else found
 
 
 def run_inventory(cluster: clusters.Cluster, nodes: Iterable[str], *, root: str) -> bytes:

@@ -63,6 +63,8 @@ def test_nodes_are_in_the_groups_of_their_roles_with_their_variables(lab: world.
     assert hosts(told, "role_offline") == ["node3"]
     assert hosts(told, "role_drained") == ["node4"]
     assert hosts(told, "reachable") == ["node1", "node4"]
+    assert hosts(told, "powered_off") == ["node2"]
+    assert (hosts(told, "offline"), hosts(told, "drained")) == (["node3"], ["node4"])
     variables = {key: plain(one) for key, one in told["_meta"]["hostvars"]["node2"].items()}
     assert variables["roundsman_lab_root"] == str(lab.node("node2").root)
     assert variables["roundsman_root"] == str(lab.controller)
@@ -76,3 +78,22 @@ def test_a_damaged_configuration_is_told_of(lab: world.Lab) -> None:
     done = listed(lab)
     assert done.returncode != 0
     assert "is damaged" in " ".join(done.stderr.split())
+
+
+def test_groups_and_variables_are_made_of_what_is_known_of_a_node(lab: world.Lab) -> None:
+    inventory = lab.folder / "inventory/roundsman.yml"
+    inventory.write_text(
+        inventory.read_text()
+        + """
+keyed_groups:
+  - {key: roundsman_role, prefix: is}
+groups:
+  even: inventory_hostname is not defined or roundsman_node_uuid is defined
+compose:
+  address_again: roundsman_primary_address
+"""
+    )
+    told = json.loads(listed(lab).stdout)
+    assert hosts(told, "is_master") == ["node1"]
+    assert hosts(told, "even") == ["node1", "node2", "node3", "node4"]
+    assert plain(told["_meta"]["hostvars"]["node2"]["address_again"]) == "127.0.0.1"

@@ -28,7 +28,26 @@ def test_a_node_is_in_the_groups_of_its_group_its_role_and_whether_it_is_reachab
         "reachable",
     ]
     offline = dataclasses.replace(CLUSTER.nodes["n3"], offline=True)
-    assert hosts.group_names(CLUSTER, offline) == ["roundsman_nodes", "group_rack_one", "role_offline"]
+    assert hosts.group_names(CLUSTER, offline) == ["roundsman_nodes", "group_rack_one", "role_offline", "offline"]
+    drained = dataclasses.replace(CLUSTER.nodes["n3"], drained=True, powered=False)
+    assert hosts.group_names(CLUSTER, drained)[2:] == ["role_drained", "drained", "powered_off"]
+
+
+def test_migrations_and_copies_use_the_secondary_address_of_a_node() -> None:
+    node = dataclasses.replace(CLUSTER.nodes["n1"], secondary_ip="10.0.0.1")
+    for one, expected in ((CLUSTER.nodes["n1"], "192.0.2.1"), (CLUSTER.nodes["n2"], "node2"), (node, "10.0.0.1")):
+        told = hosts.variables(CLUSTER, one)
+        assert (told["roundsman_migration_address"], told["roundsman_drbd_address"]) == (expected, expected)
+    assert hosts.variables(CLUSTER, node)["ansible_host"] == "192.0.2.1"
+
+
+def test_a_host_tells_what_it_is_to_the_cluster() -> None:
+    told = hosts.variables(CLUSTER, CLUSTER.nodes["n2"])
+    assert (told["roundsman_group"], told["roundsman_role"], told["roundsman_tags"]) == (
+        "rack one",
+        "candidate",
+        ["rack:1"],
+    )
 
 
 def test_a_run_knows_only_its_own_hosts_and_discovers_no_interpreter() -> None:
