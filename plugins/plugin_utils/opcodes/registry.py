@@ -11,6 +11,7 @@ import pydantic
 from ...module_utils.domain import errors
 from . import (
     cluster_verify,
+    disk_repair,
     instance_making,
     instance_moves,
     instance_runs,
@@ -42,8 +43,14 @@ _KINDS: dict[str, Any] = {
         instance_moves.Migrate,
         instance_moves.Failover,
         instance_moves.ReplaceDisks,
+        disk_repair.RepairDisks,
         instance_runs.Startup,
         instance_runs.Shutdown,
+        instance_disks.ActivateDisks,
+        instance_disks.DeactivateDisks,
+        instance_disks.VerifyDisks,
+        instance_disks.RecreateDisks,
+        instance_disks.Reinstall,
         node_work.RepairCommand,
         node_power.Power,
         node_power.Health,

@@ -1,0 +1,44 @@
+"""The action `drbd_verdicts`: decides which repairs the disks of an instance need; nothing is contacted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+from ..module_utils.domain import errors
+from ..module_utils.domain.drbd_repairs import Where
+from ..plugin_utils import disk_repairs
+
+_SPEC = {
+    "instance": {"type": "dict", "required": True},
+    "primary": {"type": "dict", "required": True},
+    "secondary": {"type": "dict", "required": True},
+    "nodes": {"type": "dict", "required": True},
+    "tried": {"type": "list", "elements": "dict", "default": []},
+}
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+    """Judge what `drbd_info` answered on the `primary` and the `secondary` of an instance, whose names are `nodes`.
+
+    The steps in `tried` were done already.
+    """
+
+    _requires_connection = False
+    _VALID_ARGS = frozenset(_SPEC)
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
+        nodes = {where: str(options["nodes"][where.value]) for where in Where}
+        try:
+            judged = disk_repairs.judge(
+                disk_repairs.resources(options["instance"]),
+                primary=options["primary"],
+                secondary=options["secondary"],
+                tried=options["tried"],
+            )
+        except errors.RoundsmanError as error:
+            return {**result, "failed": True, "msg": str(error)}
+        return {**result, "changed": False, **disk_repairs.as_result(judged, nodes)}

@@ -1,0 +1,38 @@
+"""The action `repair_instance`: holds an instance whose disks are repaired by hand, and says what its steps need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+from ..module_utils.domain import errors
+from ..plugin_utils import holding
+from ..plugin_utils.config import store
+from ..plugin_utils.opcodes import disk_repair
+
+_SPEC = {"name": {"type": "str", "required": True}, "time_limit": {"type": "float", "default": 300}}
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+    """Hold the instance of a name and its nodes until the play ends; in check mode nothing is held."""
+
+    _requires_connection = False
+    _VALID_ARGS = frozenset(_SPEC)
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
+        play = holding.current(task_vars)
+        try:
+            cluster = store.read(play.where.config)
+            opcode = disk_repair.RepairDisks(cluster.instance(options["name"]).uuid)
+            if not self._task.check_mode:
+                holding.hold(play, opcode.wants(cluster), time_limit=options["time_limit"])
+                cluster = store.read(play.where.config)
+            if text := opcode.moot(cluster):
+                raise errors.Refused(text)
+            variables = opcode.variables(cluster)
+        except errors.RoundsmanError as error:
+            return {**result, "failed": True, "msg": str(error)}
+        return {**result, "changed": False, "variables": variables}

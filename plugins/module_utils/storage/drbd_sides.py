@@ -1,0 +1,79 @@
+"""What a node tells of its DRBD resources, as it goes from the node to whoever decides: JSON objects and back."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional
+
+from ..domain import errors
+from ..domain.drbd import Connection, Disk, Generation, Replication, Role, Side, Volume
+
+
+def encode(side: Side) -> Dict[str, Any]:
+    """A side as a JSON object; identifiers are hexadecimal texts, which no reader of JSON rounds."""
+    return {
+        "resource": side.resource,
+        "role": side.role.value,
+        "connection": side.connection.value,
+        "peer_role": side.peer_role.value,
+        "volumes": [_volume(one) for one in side.volumes],
+    }
+
+
+def decode(told: Mapping[str, Any]) -> Side:
+    """The side that `encode` made this of.
+
+    Raises:
+        InvalidInput: it is not such an object.
+    """
+    try:
+        return Side(
+            resource=str(told["resource"]),
+            role=Role(told["role"]),
+            connection=Connection(told["connection"]),
+            volumes=tuple(_of_volume(one) for one in told["volumes"]),
+            peer_role=Role(told["peer_role"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise errors.InvalidInput(f"this is no side of a DRBD resource: {error!r}") from error
+
+
+def _volume(one: Volume) -> Dict[str, Any]:
+    return {
+        "number": one.number,
+        "minor": one.minor,
+        "disk": one.disk.value,
+        "peer_disk": one.peer_disk.value,
+        "replication": one.replication.value,
+        "out_of_sync": one.out_of_sync,
+        "done": one.done,
+        "paused_by_user": one.paused_by_user,
+        "generation": _generation(one.generation),
+    }
+
+
+def _of_volume(told: Mapping[str, Any]) -> Volume:
+    return Volume(
+        number=told["number"],
+        disk=Disk(told["disk"]),
+        peer_disk=Disk(told["peer_disk"]),
+        minor=told["minor"],
+        replication=Replication(told["replication"]),
+        out_of_sync=told["out_of_sync"],
+        done=told["done"],
+        paused_by_user=told["paused_by_user"],
+        generation=_of_generation(told["generation"]),
+    )
+
+
+def _generation(one: Optional[Generation]) -> Optional[Dict[str, Any]]:
+    if one is None:
+        return None
+    identifiers: List[int] = [one.current, one.bitmap, *one.history]
+    return {"identifiers": [f"{each:016x}" for each in identifiers], "crashed_primary": one.crashed_primary}
+
+
+def _of_generation(told: Optional[Mapping[str, Any]]) -> Optional[Generation]:
+    if told is None:
+        return None
+    current, bitmap, *history = (int(each, 16) for each in told["identifiers"])
+    return Generation(current, bitmap, tuple(history), bool(told["crashed_primary"]))

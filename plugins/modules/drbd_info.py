@@ -1,0 +1,84 @@
+# Copyright: the Roundsman founders
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module that tells how the DRBD resources of a node are."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: drbd_info
+short_description: Tell how the DRBD resources of this node are
+version_added: 0.1.0
+description:
+  - Reads what DRBD says of its resources, in the JSON of version 9, or in text and C(/proc/drbd) of version 8.4.
+  - For a resource without its peer it reads the generation identifiers too, from which it is known whose data are newer.
+options:
+  resources:
+    description: The resources to tell of; all of them if the list is empty.
+    type: list
+    elements: str
+    default: []
+  settle:
+    description:
+      - How many seconds to wait for connections that are being made, as after a repair. A node may wait for its peer
+        for ever.
+    type: int
+    default: 0
+attributes:
+  check_mode:
+    description: Reads in check mode too.
+    support: full
+  diff_mode:
+    description: Has no differences to show.
+    support: none
+author:
+  - The Roundsman founders (@roundsman)
+"""
+
+EXAMPLES = r"""
+- name: See how the resources are
+  roundsman.cluster.drbd_info:
+  register: drbd
+"""
+
+RETURN = r"""
+version:
+  description: The major version of DRBD in the kernel; null if there is none.
+  returned: success
+  type: int
+sides:
+  description: >-
+    The resources that are up, each with its C(resource), C(role), C(connection), C(peer_role) and C(volumes); a volume
+    has its C(number), C(minor), C(disk), C(peer_disk), C(replication), C(out_of_sync) (KiB), C(done) (percent),
+    C(paused_by_user) and C(generation). The words are those of version 9.
+  returned: success
+  type: list
+  elements: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.domain import errors
+from ..module_utils.storage import drbd_node, drbd_repairing, drbd_sides, programs
+
+
+def main() -> None:
+    spec = {
+        "resources": {"type": "list", "elements": "str", "default": []},
+        "settle": {"type": "int", "default": 0},
+    }
+    module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
+    wanted = module.params["resources"]
+    node = drbd_node.DrbdNode(programs.Programs())
+    try:
+        sides = drbd_repairing.settled(node, wanted, time_limit=module.params["settle"])
+        told = [drbd_repairing.parted(node, one) or one for one in sides if not wanted or one.resource in wanted]
+        version = node.version()
+    except errors.RoundsmanError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=False, version=version, sides=[drbd_sides.encode(one) for one in told])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+# Copyright: the Roundsman founders
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module that does one step of a repair to a DRBD resource of a node."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: drbd_repair
+short_description: Do one step of a repair to a DRBD resource on this node
+version_added: 0.1.0
+description:
+  - Does one step to a resource, if this node still is as the step supposes. Which steps it needs is decided from
+    what both of its nodes say, by the action M(roundsman.cluster.drbd_verdicts); the role C(repair) does the whole.
+  - A step that would throw away a copy is refused while the other one is not known to be good.
+options:
+  instance:
+    description: Name of the instance whose disk it is; only one step at a time works on an instance.
+    type: str
+    required: true
+  resource:
+    description: Name of the resource.
+    type: str
+    required: true
+  action:
+    description:
+      - C(up) brings the resource up, C(attach) attaches the disks that are gone, C(resume) resumes a resync that was
+        paused here, C(connect) connects a node that stands alone.
+      - C(invalidate) copies everything anew from the peer, which must be connected and up to date.
+      - C(discard) connects, and discards what was written here since the nodes parted; refused on a primary.
+    type: str
+    choices: [up, attach, resume, connect, invalidate, discard]
+    required: true
+  opcode:
+    description: Who asks.
+    type: str
+    default: by hand
+attributes:
+  check_mode:
+    description: Says which commands would be run.
+    support: full
+  diff_mode:
+    description: Shows the commands.
+    support: full
+author:
+  - The Roundsman founders (@roundsman)
+"""
+
+EXAMPLES = r"""
+- name: Attach the disk again
+  roundsman.cluster.drbd_repair:
+    instance: web1
+    resource: web1-disk0
+    action: attach
+"""
+
+RETURN = r"""
+steps:
+  description: The commands that were run, or would be in check mode.
+  returned: success
+  type: list
+  elements: str
+"""
+
+import contextlib
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils import instance_lock, instance_options
+from ..module_utils.domain import drbd_repairs, errors
+from ..module_utils.storage import drbd_node, drbd_repairing, programs, templates
+
+ACTIONS = {one.name.lower(): one for one in drbd_repairs.Action if one is not drbd_repairs.Action.REPLACE}
+
+
+def main() -> None:
+    spec = {
+        "instance": {"type": "str", "required": True},
+        "resource": {"type": "str", "required": True},
+        "action": {"type": "str", "required": True, "choices": list(ACTIONS)},
+        "opcode": {"type": "str", "default": "by hand"},
+    }
+    module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
+    given, runner = module.params, programs.Programs()
+    repairs = drbd_repairing.Repairs(runner, drbd_node.DrbdNode(runner))
+    lock = instance_lock.held(given["instance"], instance_options.root(), opcode=given["opcode"])
+    try:
+        with contextlib.nullcontext() if module.check_mode else lock:
+            steps = repairs.steps(ACTIONS[given["action"]], given["resource"])
+            if not module.check_mode:
+                templates.done(steps)
+    except errors.RoundsmanError as error:
+        module.fail_json(msg=str(error))
+    texts = [step.text for step in steps]
+    module.exit_json(changed=bool(steps), steps=texts, diff={"prepared": "".join(f"{text}\n" for text in texts)})
+
+
+if __name__ == "__main__":
+    main()

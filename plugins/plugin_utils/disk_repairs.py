@@ -1,0 +1,102 @@
+"""What the disks of an instance need, from what both of its nodes told: verdicts as plays show and follow them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..module_utils.domain import drbd_repairs, errors
+from ..module_utils.domain.drbd_repairs import Action, Kind, Pair, Silence, Step, Verdict, Where
+from ..module_utils.storage import drbd_resource, drbd_sides
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A resource and its verdict."""
+
+    resource: str
+    verdict: Verdict
+
+    @property
+    def text(self) -> str:
+        """The verdict in a line."""
+        found = self.verdict
+        parts = [f"{self.resource}: {found.kind.value}"]
+        parts += [found.reason] if found.reason else []
+        parts += [f"{step.action.value} on the {step.where.value}" for step in found.steps]
+        return ", ".join(parts) + (f"; needed: {found.unblock}" if found.unblock else "")
+
+    @property
+    def is_replacement(self) -> bool:
+        """Whether nothing less than another secondary mends it."""
+        return any(step.action is Action.REPLACE for step in self.verdict.steps)
+
+
+def resources(instance: Mapping[str, Any]) -> list[str]:
+    """The DRBD resources of an instance as plays know it."""
+    return [
+        disk["name"] or drbd_resource.name(instance["name"], instance["uuid"], number)
+        for number, disk in enumerate(instance["disks"])
+    ]
+
+
+def judge(
+    names: Sequence[str],
+    *,
+    primary: Mapping[str, Any],
+    secondary: Mapping[str, Any],
+    tried: Sequence[Mapping[str, str]],
+) -> list[Judged]:
+    """The verdict on each resource, from what the module `drbd_info` answered on its two nodes.
+
+    An answer without sides is that of a node that could not be asked. `tried` are the steps that were done already:
+    one that is needed again did not help.
+
+    Raises:
+        InvalidInput: an answer is not that of `drbd_info`, or a step is none.
+    """
+    found = []
+    for name in names:
+        failed = frozenset(_step(one) for one in tried if one["resource"] == name)
+        pair = Pair(_told(name, primary), _told(name, secondary), failed)
+        found.append(Judged(name, drbd_repairs.decide(pair)))
+    return found
+
+
+def as_result(judged: Sequence[Judged], nodes: Mapping[Where, str]) -> dict[str, Any]:
+    """What a play gets: a line for each resource, the steps to do on which nodes, and what is left to people."""
+    steps = [
+        {
+            "resource": one.resource,
+            "action": step.action.name.lower(),
+            "where": step.where.value,
+            "node": nodes[step.where],
+        }
+        for one in judged
+        if one.verdict.kind is Kind.REPAIR and not one.is_replacement
+        for step in one.verdict.steps
+    ]
+    return {
+        "lines": [one.text for one in judged],
+        "steps": steps,
+        "refused": [one.text for one in judged if one.verdict.kind is Kind.REFUSED],
+        "replaced": [one.text for one in judged if one.is_replacement],
+        "waiting": [one.text for one in judged if one.verdict.kind is Kind.WAITING],
+    }
+
+
+def _told(name: str, answer: Mapping[str, Any]) -> drbd_repairs.Told:
+    if "sides" not in answer:
+        return Silence.UNHEARD
+    sides = [drbd_sides.decode(one) for one in answer["sides"]]
+    return next((one for one in sides if one.resource == name and one.volumes), Silence.DOWN)
+
+
+def _step(told: Mapping[str, str]) -> Step:
+    try:
+        return Step(Action[told["action"].upper()], Where(told["where"]))
+    except (KeyError, ValueError) as error:
+        raise errors.InvalidInput(f"this is no step of a repair: {error}") from error
