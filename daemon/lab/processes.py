@@ -43,7 +43,7 @@ def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
 def start_bmcs(lab: world.Lab) -> None:
     """Start the BMC simulators, unless they run."""
     if not is_running(lab, "bmcs"):
-        _start(lab, "bmcs", f"{PACKAGE}.lab.bmcs", [str(lab.folder)], environment={})
+        start(lab, "bmcs", f"{PACKAGE}.lab.bmcs", [str(lab.folder)], environment={})
 
 
 def start_daemon(lab: world.Lab, *, environment: Mapping[str, str] | None = None) -> None:
@@ -53,13 +53,42 @@ def start_daemon(lab: world.Lab, *, environment: Mapping[str, str] | None = None
         Failed: it ended before it served; the text is its last line.
     """
     if not is_running(lab, "daemon"):
-        _start(
+        start(
             lab,
             "daemon",
             PACKAGE,
             ["--root", str(lab.controller), "--ready-fd"],
             environment=environment or {},
         )
+
+
+def start(lab: world.Lab, name: str, module: str, arguments: list[str], *, environment: Mapping[str, str]) -> None:
+    """Start a module as a process of the lab; its last argument is a descriptor to say `ready` on.
+
+    Raises:
+        Failed: it ended before it said so; the text is its last line.
+    """
+    ready, tell = os.pipe()
+    log = tree.Tree(lab.controller).log / f"{name}.log"
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments, str(tell)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=(tell,),
+            start_new_session=True,
+            cwd="/",
+            env={**os.environ, **environment},
+        )
+    os.close(tell)
+    remember(lab, name, child.pid)
+    with os.fdopen(ready, "rb") as stream:
+        if stream.readline() != b"ready\n":
+            # Its end of the pipe closes a moment before it is gone.
+            child.wait()
+            last = log.read_text(errors="replace").strip().splitlines()[-1:]
+            raise errors.Failed(f"{name} did not start: {' '.join(last) or 'it said nothing'} (log: {log})")
 
 
 def stop(lab: world.Lab, name: str, *, number: int = signal.SIGTERM) -> None:
@@ -94,35 +123,12 @@ def is_running(lab: world.Lab, name: str) -> bool:
     return _known(lab, name) is not None
 
 
-def _start(lab: world.Lab, name: str, module: str, arguments: list[str], *, environment: Mapping[str, str]) -> None:
-    ready, tell = os.pipe()
-    log = tree.Tree(lab.controller).log / f"{name}.log"
-    with log.open("ab") as output:
-        child = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments, str(tell)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            pass_fds=(tell,),
-            start_new_session=True,
-            cwd="/",
-            env={**os.environ, **environment},
-        )
-    os.close(tell)
-    _remember(lab, name, child.pid)
-    with os.fdopen(ready, "rb") as stream:
-        if stream.readline() != b"ready\n":
-            # Its end of the pipe closes a moment before it is gone.
-            child.wait()
-            last = log.read_text(errors="replace").strip().splitlines()[-1:]
-            raise errors.Failed(f"{name} did not start: {' '.join(last) or 'it said nothing'} (log: {log})")
-
-
 def _file(lab: world.Lab, name: str) -> Path:
     return lab.folder / f"{name}.pid"
 
 
-def _remember(lab: world.Lab, name: str, pid: int) -> None:
+def remember(lab: world.Lab, name: str, pid: int) -> None:
+    """Know a process of the lab from now on by this name."""
     _file(lab, name).write_text(json.dumps({"pid": pid, "started": _started(pid)}))
 
 

@@ -1,0 +1,120 @@
+"""Real nodes for tests: hosts of instances as containers, or as guests of QEMU.
+
+Exit codes: 0 done, 1 failed, 2 refused, 3 this machine lacks what it takes, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+
+from . import beds, building, containers
+
+FAILED, REFUSED, MISSING, INTERRUPTED = 1, 2, 3, 130
+
+
+def main() -> int:
+    """Do what the command line says."""
+    options = _options()
+    bed = beds.Bed(options.dir.resolve())
+    # Ended by a signal as by Ctrl-C: what was started is ended too.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    try:
+        return int(options.act(bed, options) or 0)
+    except beds.Missing as error:
+        print(error, file=sys.stderr)
+        return MISSING
+    except errors.Refused as error:
+        print(error, file=sys.stderr)
+        return REFUSED
+    except errors.Failed as error:
+        print(error, file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        print("interrupted: nothing of it is left running", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _up(bed: beds.Bed, options: argparse.Namespace) -> None:
+    with bed.locked():
+        building.up_containers(bed, tell=_tell)
+    _inventory(bed, options)
+
+
+def _down(bed: beds.Bed, _: argparse.Namespace) -> None:
+    if bed.folder.exists():
+        with bed.locked():
+            building.down(bed)
+
+
+def _status(bed: beds.Bed, _: argparse.Namespace) -> int:
+    record = bed.record()
+    if not record:
+        print(f"nothing is up in {bed.folder}")
+        return FAILED
+    on = containers.running(bed)
+    for name, node in record["nodes"].items():
+        print(f"{name}\t{node['address']}\t{'on' if name in on else 'off'}\tBMC {node['bmc']}:{record['bmc']['port']}")
+    return 0
+
+
+def _ssh(bed: beds.Bed, options: argparse.Namespace) -> NoReturn:
+    command = bed.command(options.node, *options.command)
+    os.execvp(command[0], command)
+
+
+def _say(bed: beds.Bed, options: argparse.Namespace) -> None:
+    bed.say(options.node, json.loads(options.diagnosis))
+
+
+def _inventory(bed: beds.Bed, _: argparse.Namespace) -> None:
+    print(f"inventory: {bed.inventory}")
+    print(f"controller: {bed.controller} (roundsmand --root {bed.controller})")
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.testbed",
+        description="Real nodes for tests, on this machine.",
+        epilog="example: python -m tests.testbed up containers && python -m tests.testbed ssh node1 virsh list",
+    )
+    parser.add_argument("--dir", type=Path, default=Path(".testbed"), help="the folder of the bed (default: .testbed)")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    up = commands.add_parser("up", help="start three containers with libvirt")
+    up.add_argument("kind", choices=["containers"])
+    up.set_defaults(act=_up)
+    for name, act, text in (
+        ("down", _down, "end them and remove their files"),
+        ("status", _status, "show the nodes, their addresses and their power"),
+        ("inventory", _inventory, "show where the inventory and the controller's files are"),
+    ):
+        commands.add_parser(name, help=text).set_defaults(act=act)
+    ssh = commands.add_parser("ssh", help="run a command on a node, or a shell")
+    ssh.add_argument("node")
+    ssh.add_argument("command", nargs=argparse.REMAINDER)
+    ssh.set_defaults(act=_ssh)
+    say = commands.add_parser("say", help="have a node's diagnose command print this JSON from now on")
+    say.add_argument("node")
+    say.add_argument("diagnosis")
+    say.set_defaults(act=_say)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

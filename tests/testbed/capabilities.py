@@ -1,0 +1,55 @@
+"""What a bed takes of its machine, looked for before anything is started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from . import beds
+
+SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin"
+"""Where Debian puts programs for administrators; the search path of other users lacks it."""
+PACKAGES = {
+    "podman": "podman netavark aardvark-dns",
+    "runc": "runc",
+    "debootstrap": "debootstrap",
+    "ssh": "openssh-client",
+    "ssh-keygen": "openssh-client",
+    "ip": "iproute2",
+    "qemu-system-x86_64": "qemu-system-x86",
+    "qemu-img": "qemu-utils",
+    "mkfs.ext4": "e2fsprogs",
+    "lz4": "lz4",
+    "busybox": "busybox-static",
+    "dpkg-deb": "dpkg",
+}
+IMAGE = ("podman", "runc", "debootstrap", "ssh", "ssh-keygen")
+GUESTS = (*IMAGE, "ip", "qemu-system-x86_64", "qemu-img", "mkfs.ext4", "lz4", "busybox", "dpkg-deb")
+
+
+def look_for(programs: tuple[str, ...]) -> None:
+    """See that these programs are here, and that root asks.
+
+    Raises:
+        Missing: they are not; the text names all of it, and what to do.
+    """
+    lacks = [] if os.geteuid() == 0 else ["it takes root, for networks and file systems of its own: use sudo"]
+    path = f"{os.environ.get('PATH', os.defpath)}:{SYSTEM}"
+    absent = [name for name in programs if shutil.which(name, path=path) is None]
+    if absent:
+        packages = " ".join(dict.fromkeys(PACKAGES[name] for name in absent))
+        lacks.append(f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} missing: apt-get install {packages}")
+    if lacks:
+        raise beds.Missing("this machine cannot make such a test bed: " + "; ".join(lacks))
+    os.environ["PATH"] = path
+
+
+def look_for_taps() -> None:
+    """See that network devices of programs can be made.
+
+    Raises:
+        Missing: the kernel has none.
+    """
+    if not Path("/dev/net/tun").exists():
+        raise beds.Missing("this machine cannot make guests: /dev/net/tun is missing: modprobe tun, or another machine")
