@@ -33,6 +33,7 @@ slowtest: setup ## minutes: labs that are killed, real peers; a Ganeti on a mach
 molecule: setup ## the roles: on the simulated nodes of a lab, and on a machine with systemd (root, podman)
 	$(TOOLS) molecule test -s instance
 	$(TOOLS) molecule test -s controller
+	$(TOOLS) molecule test -s node_agent
 
 check: setup ## linters and types
 	$(BIN)/ruff check .

@@ -143,13 +143,24 @@ def main(words: Optional[Sequence[str]] = None) -> None:
         return
     parser = argparse.ArgumentParser(prog="roundsman-agent", description="Tells how this node is, over signed HTTP.")
     parser.add_argument("--user", default="", help="who answers over the network, where this runs as root")
+    parser.add_argument("--check", metavar="FILE", help="only say whether these settings can be used")
     options = parser.parse_args(given)
+    if options.check is not None:
+        _check(pathlib.Path(options.check))
+        return
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     try:
         Agent(dict(os.environ), user=options.user).run(stopping)
     except (errors.RoundsmanError, OSError) as e:
+        sys.exit("roundsman-agent: {}".format(e))
+
+
+def _check(path: pathlib.Path) -> None:
+    try:
+        agent_settings.read(path)
+    except errors.RoundsmanError as e:
         sys.exit("roundsman-agent: {}".format(e))
 
 
