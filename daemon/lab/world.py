@@ -49,7 +49,7 @@ class LabNode:
         if not on:
             hypervisor = fake.Driver(self.root, opcode="power off")
             for name in hypervisor.running():
-                hypervisor.stop(name)
+                hypervisor.stop(name, time_limit=0)
 
     def cut(self, *, is_cut: bool) -> None:
         """Cut or mend the node's link; what runs there runs on."""

@@ -11,6 +11,20 @@ SPEC: Dict[str, Any] = {
     "hypervisor": {"type": "str", "required": True, "choices": ["fake", "kvm"]},
     "opcode": {"type": "str", "default": "by hand"},
 }
+FACTS: Dict[str, Any] = {
+    "uuid": {"type": "str", "default": ""},
+    "memory": {"type": "int", "default": 0},
+    "vcpus": {"type": "int", "default": 1},
+    "devices": {"type": "list", "elements": "path", "default": []},
+    "nics": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {"mac": {"type": "str", "default": ""}, "link": {"type": "str", "default": ""}},
+    },
+    "hvparams": {"type": "dict", "default": {}},
+}
+"""What a hypervisor needs to know of an instance that it starts."""
 
 
 def root() -> pathlib.Path:

@@ -19,9 +19,16 @@ options:
     choices: [fake, kvm]
     required: true
   interrupted:
-    description: The instance on which a step was interrupted; what it left half done is put in order first.
+    description:
+      - The instance on which a step was interrupted; what it left half done is put in order first.
+      - For V(kvm) a migration that goes on is awaited, or aborted at its limit. What it left on the other node is
+        ended only if the instance surely runs here; what is doubtful is left as it is and said in RV(recovered).
     type: str
     default: ""
+  load_seconds:
+    description: Measure for so many seconds how many CPUs each instance uses; 0 does not.
+    type: float
+    default: 0
 attributes:
   check_mode:
     description: Reads in check mode too.
@@ -36,7 +43,12 @@ author:
 EXAMPLES = r"""
 - name: See what runs here
   roundsman.cluster.instance_info:
-    hypervisor: fake
+    hypervisor: kvm
+
+- name: See where an instance runs after a play was killed
+  roundsman.cluster.instance_info:
+    hypervisor: kvm
+    interrupted: web1
 """
 
 RETURN = r"""
@@ -50,29 +62,64 @@ copies:
   returned: success
   type: list
   elements: str
+states:
+  description: >-
+    Of every instance that is here how it is, in plain words: C(running), or why it does not run, such as
+    C(paused after an I/O error of a disk) or C(crashed); C(in migration) is one that is half made here, or about to go.
+  returned: success
+  type: dict
+facts:
+  description: >-
+    Of every instance that is here its C(memory) (MiB), C(vcpus), the CPU time that it has used (C(cpu_seconds)), and
+    with O(load_seconds) its C(load), the number of CPUs that it uses.
+  returned: success
+  type: dict
+migrations:
+  description: The migrations from here that go on, or whose end is not known, with their C(progress).
+  returned: success
+  type: dict
+recovered:
+  description: What became of the step on the interrupted instance; empty if there is nothing to say.
+  returned: success
+  type: str
 """
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils import instance_options
+from ..module_utils import instance_lock, instance_options
 from ..module_utils.domain import errors
-from ..module_utils.hypervisor import drivers
+from ..module_utils.hypervisor import drivers, loads
 from ..module_utils.storage import templates
 
 
 def main() -> None:
-    spec = {"hypervisor": instance_options.SPEC["hypervisor"], "interrupted": {"type": "str", "default": ""}}
+    spec = {
+        "hypervisor": instance_options.SPEC["hypervisor"],
+        "interrupted": {"type": "str", "default": ""},
+        "load_seconds": {"type": "float", "default": 0},
+    }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
-    root, hypervisor = instance_options.root(), module.params["hypervisor"]
+    root, given, recovered = instance_options.root(), module.params, ""
+    name = given["interrupted"]
     try:
-        driver = drivers.get(hypervisor, root, opcode="")
-        if module.params["interrupted"] and not module.check_mode:
-            driver.recover(module.params["interrupted"])
-        running = driver.running()
-        copies = templates.replicated(root, hypervisor=hypervisor)
+        driver = drivers.get(given["hypervisor"], root, opcode="")
+        if name and not module.check_mode:
+            with instance_lock.held(name, root, opcode="recovery"):
+                recovered = driver.recover(name)
+        facts = loads.measured(driver, seconds=given["load_seconds"])
+        states, migrations = driver.states(), driver.migrations()
+        copies = templates.replicated(root, hypervisor=given["hypervisor"])
     except errors.RoundsmanError as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=False, running=running, copies=copies)
+    module.exit_json(
+        changed=False,
+        running=sorted(one for one, state in states.items() if state == drivers.RUNNING),
+        states=states,
+        facts=facts,
+        migrations=migrations,
+        recovered=recovered,
+        copies=copies,
+    )
 
 
 if __name__ == "__main__":

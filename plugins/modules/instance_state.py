@@ -13,12 +13,19 @@ version_added: 0.1.0
 description:
   - Makes an instance run, or not run, on the node that the task is run on.
   - It does not know where else the instance may run; the locks and the order of the steps take care of that.
+  - A stop is soft at first, and hard once I(hvparams.shutdown_timeout) seconds (120 unless set) are over. An instance
+    that is halted, by an I/O error of a disk for example, is stopped hard at once.
+  - An instance that is here and halted is not started; the task fails and says how it is.
 options:
   state:
     description: What the instance shall be.
     type: str
     choices: [started, stopped]
     required: true
+  uuid:
+    description: Its UUID; needed to start an instance of V(kvm).
+    type: str
+    default: ""
   memory:
     description: Its memory in MiB.
     type: int
@@ -27,24 +34,61 @@ options:
     description: Its virtual CPUs.
     type: int
     default: 1
+  devices:
+    description: The paths of its disks on this node, in their order.
+    type: list
+    elements: path
+    default: []
+  nics:
+    description: Its network interfaces, in their order.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      mac:
+        description: Its address; empty lets the hypervisor choose one.
+        type: str
+        default: ""
+      link:
+        description: The bridge that it is on.
+        type: str
+        default: ""
+  hvparams:
+    description: The hypervisor parameters of the instance, texts by name.
+    type: dict
+    default: {}
+  time_limit:
+    description: How long a soft stop may take, in seconds; it goes before I(hvparams.shutdown_timeout).
+    type: float
 extends_documentation_fragment: roundsman.cluster.instance
 attributes:
   check_mode:
     description: Says whether the instance would be started or stopped.
     support: full
   diff_mode:
-    description: Has no differences to show.
-    support: none
+    description: Shows how the instance is before and after.
+    support: full
 author:
   - The Roundsman founders (@roundsman)
 """
 
 EXAMPLES = r"""
+- name: Start an instance
+  roundsman.cluster.instance_state:
+    instance: web1
+    uuid: 5f0c5d2e-6a0e-4d86-8f0e-0f9d1e3f7a11
+    hypervisor: kvm
+    state: started
+    memory: 1024
+    devices: [/dev/drbd3]
+    nics: [{link: br0, mac: "52:54:00:12:34:56"}]
+
 - name: Stop an instance
   roundsman.cluster.instance_state:
-    instance: instance3
-    hypervisor: fake
+    instance: web1
+    hypervisor: kvm
     state: stopped
+    hvparams: {shutdown_timeout: "60"}
 """
 
 RETURN = r"""
@@ -52,37 +96,46 @@ running:
   description: Whether the instance runs on this node now.
   returned: success
   type: bool
+state:
+  description: How the instance is on this node now, in plain words.
+  returned: success
+  type: str
 """
+
+import contextlib
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils import instance_options
+from ..module_utils import instance_lock, instance_options
 from ..module_utils.domain import errors
-from ..module_utils.hypervisor import drivers
+from ..module_utils.hypervisor import drivers, stepping
 
 
 def main() -> None:
     spec = {
         **instance_options.SPEC,
+        **instance_options.FACTS,
         "state": {"type": "str", "required": True, "choices": ["started", "stopped"]},
-        "memory": {"type": "int", "default": 0},
-        "vcpus": {"type": "int", "default": 1},
+        "time_limit": {"type": "float"},
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
-    name, starts = module.params["instance"], module.params["state"] == "started"
-    root = instance_options.root()
+    given, root, starts = module.params, instance_options.root(), module.params["state"] == "started"
+    lock = instance_lock.held(given["instance"], root, opcode=given["opcode"])
     try:
-        hypervisor = drivers.get(module.params["hypervisor"], root, opcode=module.params["opcode"])
-        if module.check_mode:
-            module.exit_json(changed=(name in hypervisor.running()) is not starts, running=name in hypervisor.running())
-        facts = {"memory": module.params["memory"], "vcpus": module.params["vcpus"]}
-        changed = hypervisor.start(name, facts) if starts else hypervisor.stop(name)
-        running = name in hypervisor.running()
+        hypervisor = drivers.get(given["hypervisor"], root, opcode=given["opcode"])
+        with contextlib.nullcontext() if module.check_mode else lock:
+            made = stepping.make(
+                hypervisor,
+                given["instance"],
+                given,
+                starts=starts,
+                only_looks=module.check_mode,
+                limit=given["time_limit"],
+            )
     except errors.RoundsmanError as error:
         module.fail_json(msg=str(error))
-    if running is not starts:
-        module.fail_json(msg=f"{name} was to be {module.params['state']}, and is not", changed=changed)
-    module.exit_json(changed=changed, running=running)
+    diff = {"before": f"{made.before}\n", "after": f"{made.after}\n"}
+    module.exit_json(changed=made.changed, running=made.running, state=made.after, diff=diff)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,12 @@ options:
       hypervisor:
         description: The driver of its hypervisor.
         type: str
+        choices: [fake, kvm]
         required: true
+      uuid:
+        description: Its UUID; needed to start an instance of V(kvm).
+        type: str
+        default: ""
       memory:
         description: Its memory in MiB.
         type: int
@@ -42,6 +47,34 @@ options:
         description: Its virtual CPUs.
         type: int
         default: 1
+      devices:
+        description: The paths of its disks on this node, in their order.
+        type: list
+        elements: path
+        default: []
+      nics:
+        description: Its network interfaces, in their order.
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          mac:
+            description: Its address; empty lets the hypervisor choose one.
+            type: str
+            default: ""
+          link:
+            description: The bridge that it is on.
+            type: str
+            default: ""
+      hvparams:
+        description: Its hypervisor parameters, texts by name.
+        type: dict
+        default: {}
+  time_limit:
+    description: >-
+      How long a soft stop may take, in seconds, before a hard one; it goes before each instance's own
+      I(hvparams.shutdown_timeout).
+    type: float
   opcode:
     description: What this step belongs to, for the node's journal.
     type: str
@@ -51,8 +84,8 @@ attributes:
     description: Says which of the instances would be started or stopped.
     support: full
   diff_mode:
-    description: Has no differences to show.
-    support: none
+    description: Shows how each instance is before and after.
+    support: full
 author:
   - The Roundsman founders (@roundsman)
 """
@@ -69,7 +102,8 @@ EXAMPLES = r"""
 RETURN = r"""
 results:
   description: >-
-    For each instance its name, whether it was changed, whether it runs now, and why it is not as it should be.
+    For each instance its C(name), whether it was C(changed), whether it is C(running) now, its C(state) in plain
+    words, and C(text), why it is not as it should be.
   returned: always
   type: list
   elements: dict
@@ -81,64 +115,62 @@ missed:
 """
 
 import concurrent.futures
+import contextlib
 from typing import Any, Dict, List
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils import instance_options
+from ..module_utils import instance_lock, instance_options
 from ..module_utils.domain import errors
-from ..module_utils.hypervisor import drivers
+from ..module_utils.hypervisor import drivers, stepping
 
 AT_ONCE = 8
+NAME = {"name": {"type": "str", "required": True}, "hypervisor": instance_options.SPEC["hypervisor"]}
 SPEC: Dict[str, Any] = {
     "state": {"type": "str", "required": True, "choices": ["started", "stopped"]},
     "instances": {
         "type": "list",
         "elements": "dict",
         "required": True,
-        "options": {
-            "name": {"type": "str", "required": True},
-            "hypervisor": {"type": "str", "required": True},
-            "memory": {"type": "int", "default": 0},
-            "vcpus": {"type": "int", "default": 1},
-        },
+        "options": {**NAME, **instance_options.FACTS},
     },
-    "opcode": {"type": "str", "default": "by hand"},
+    "time_limit": {"type": "float"},
+    "opcode": instance_options.SPEC["opcode"],
 }
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
-    starts = module.params["state"] == "started"
-
-    def one(entry: Dict[str, Any]) -> Dict[str, Any]:
-        return _made(entry, starts=starts, opcode=module.params["opcode"], check=module.check_mode)
-
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as threads:
-        results: List[Dict[str, Any]] = list(threads.map(one, module.params["instances"]))
+        results: List[Dict[str, Any]] = list(threads.map(lambda one: _made(one, module), module.params["instances"]))
     missed = [found["name"] for found in results if found["text"]]
-    answer = {"changed": any(found["changed"] for found in results), "results": results, "missed": missed}
+    lines = {when: "".join(f"{one['name']}: {one[when]}\n" for one in results) for when in ("before", "state")}
+    answer = {
+        "changed": any(found["changed"] for found in results),
+        "results": [{key: value for key, value in found.items() if key != "before"} for found in results],
+        "missed": missed,
+        "diff": {"before": lines["before"], "after": lines["state"]},
+    }
     if missed:
         texts = "; ".join("{name}: {text}".format(**found) for found in results if found["text"])
         module.fail_json(msg=f"not {module.params['state']}: {texts}", **answer)
     module.exit_json(**answer)
 
 
-def _made(entry: Dict[str, Any], *, starts: bool, opcode: str, check: bool) -> Dict[str, Any]:
+def _made(entry: Dict[str, Any], module: AnsibleModule) -> Dict[str, Any]:
     """Make one instance run, or not; what stands against it is its text."""
-    name = entry["name"]
+    name, root, opcode = entry["name"], instance_options.root(), module.params["opcode"]
+    starts, limit = module.params["state"] == "started", module.params["time_limit"]
+    lock = instance_lock.held(name, root, opcode=opcode)
     try:
-        hypervisor = drivers.get(entry["hypervisor"], instance_options.root(), opcode=opcode)
-        if check:
-            running = name in hypervisor.running()
-            return {"name": name, "changed": running is not starts, "running": running, "text": ""}
-        facts = {"memory": entry["memory"], "vcpus": entry["vcpus"]}
-        changed = hypervisor.start(name, facts) if starts else hypervisor.stop(name)
-        running = name in hypervisor.running()
+        hypervisor = drivers.get(entry["hypervisor"], root, opcode=opcode)
+        with contextlib.nullcontext() if module.check_mode else lock:
+            made = stepping.make(hypervisor, name, entry, starts=starts, only_looks=module.check_mode, limit=limit)
     except errors.RoundsmanError as error:
-        return {"name": name, "changed": False, "running": None, "text": str(error)}
-    text = "" if running is starts else "it is not, though its hypervisor said so"
-    return {"name": name, "changed": changed, "running": running, "text": text}
+        unknown = dict.fromkeys(("before", "state"), "not known")
+        return {"name": name, "changed": False, "running": None, "text": str(error), **unknown}
+    told = {"before": made.before, "state": made.after}
+    return {"name": name, "changed": made.changed, "running": made.running, "text": "", **told}
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def world(lab: Callable[..., labs.Running]) -> labs.Running:
     """Six nodes of two groups; of twelve instances the first is down."""
     one = lab(nodes=6, instances=12, edit=one_is_down)
     primary = one.cluster().node_name(one.cluster().instance("instance1").primary_node)
-    fake.Driver(one.lab.node(primary).root, opcode="test").stop("instance1")
+    fake.Driver(one.lab.node(primary).root, opcode="test").stop("instance1", time_limit=0)
     return one
 
 

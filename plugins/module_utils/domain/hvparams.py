@@ -24,7 +24,7 @@ def _number(least: float, most: float, *, whole: bool) -> Rule:
 
 
 def _yes(name: str, value: str) -> bool:
-    return parameter_rules.one_of("yes", "no")(name, value) == "yes"
+    return bool(parameter_rules.one_of("yes", "no")(name, value) == "yes")
 
 
 _WORD = parameter_rules.text(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}|", "a word of letters, digits and . _ -")

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Mapping, Protocol
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Protocol
 
 from ..domain import errors
-from . import fake
+from . import fake, kvm
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+NAMES = ("fake", "kvm")
+RUNNING = "running"
+"""The state of an instance that runs, in the words of every driver."""
 
 
 class Hypervisor(Protocol):
     """What every hypervisor driver can do with the instances of its own node."""
 
-    def running(self) -> list[str]: ...
+    @property
+    def progress(self) -> Mapping[str, float]: ...
+
+    def running(self) -> List[str]: ...
+
+    def states(self) -> Dict[str, str]: ...
+
+    def facts(self) -> Dict[str, Dict[str, Any]]: ...
+
+    def migrations(self) -> Dict[str, Dict[str, Any]]: ...
 
     def start(self, name: str, facts: Mapping[str, Any]) -> bool: ...
 
-    def stop(self, name: str) -> bool: ...
+    def stop(self, name: str, *, time_limit: float) -> bool: ...
 
-    def recover(self, name: str) -> None: ...
+    def recover(self, name: str) -> str: ...
 
     def migrate(self, name: str, target: str, *, hvparams: Mapping[str, str]) -> bool: ...
 
@@ -33,4 +46,6 @@ def get(name: str, root: Path, *, opcode: str) -> Hypervisor:
     """
     if name == "fake":
         return fake.Driver(root, opcode=opcode)
-    raise errors.InvalidInput(f"there is no hypervisor {name!r}: use fake")
+    if name == "kvm":
+        return kvm.Driver(root, opcode=opcode)
+    raise errors.InvalidInput(f"there is no hypervisor {name!r}: use one of {', '.join(NAMES)}")

@@ -8,11 +8,12 @@ between its act and its entry is put into the journal by `recover`; a migration 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Dict, List, Mapping
 
 from ..domain import errors
 
@@ -42,10 +43,33 @@ class Driver:
         self._root = root
         self._opcode = opcode
 
-    def running(self) -> list[str]:
+    @property
+    def progress(self) -> Mapping[str, float]:
+        """Nothing: a simulated migration has no memory to copy."""
+        return {}
+
+    def running(self) -> List[str]:
         """The names of the instances that run here."""
         folder = self._root / RUNNING
         return sorted(path.stem for path in folder.glob("*.json")) if folder.is_dir() else []
+
+    def states(self) -> Dict[str, str]:
+        """Of every instance that is here its state in plain words; a simulated one runs, or is not here."""
+        return dict.fromkeys(self.running(), "running")
+
+    def facts(self) -> Dict[str, Dict[str, Any]]:
+        """Of every instance that is here its memory (MiB), vcpus, and the CPU time it has used, which is none."""
+        made = {}
+        for name in self.running():
+            with contextlib.suppress(OSError, ValueError):  # it is being started, or was just stopped
+                stated = json.loads(self._path(name).read_text())
+                made[name] = {"memory": stated.get("memory", 0), "vcpus": stated.get("vcpus", 1), "cpu_seconds": 0.0}
+        return made
+
+    def migrations(self) -> Dict[str, Dict[str, Any]]:
+        """The migrations that were begun and have no known end."""
+        folder = self._root / MIGRATING
+        return {path.stem: {} for path in folder.glob("*.json")} if folder.is_dir() else {}
 
     def start(self, name: str, facts: Mapping[str, Any]) -> bool:
         """Start an instance; returns whether it was not running yet."""
@@ -61,8 +85,8 @@ class Driver:
         self._note(name, "started")
         return True
 
-    def stop(self, name: str) -> bool:
-        """Stop an instance; returns whether it was running."""
+    def stop(self, name: str, *, time_limit: float) -> bool:  # noqa: ARG002 - the port's
+        """Stop an instance, which takes no time; returns whether it was running."""
         try:
             self._path(name).unlink()
         except FileNotFoundError:
@@ -101,8 +125,11 @@ class Driver:
         intent.unlink()
         return True
 
-    def recover(self, name: str) -> None:
-        """Write into the journals what a step that was killed had done to an instance; nobody else may work on it."""
+    def recover(self, name: str) -> str:
+        """Write into the journals what a step that was killed had done to an instance; nobody else may work on it.
+
+        Returns "": what is in the journals needs no words.
+        """
         intent = self._root / MIGRATING / f"{name}.json"
         if intent.exists():
             self._recover_migration(name, intent)
@@ -111,6 +138,7 @@ class Driver:
             self._note(name, "started")
         elif not is_here and last in ARRIVALS:
             self._note(name, "stopped")
+        return ""
 
     def _recover_migration(self, name: str, intent: Path) -> None:
         try:

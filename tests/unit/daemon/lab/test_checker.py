@@ -73,12 +73,12 @@ def test_a_migration_that_ran_once_is_in_order(lab: world.Lab) -> None:
 
 def test_an_instance_that_ran_twice_is_found_even_when_it_was_only_for_a_moment(lab: world.Lab) -> None:
     driver(lab, "node3", "7/0").start("instance1", {})
-    driver(lab, "node3", "7/0").stop("instance1")
+    driver(lab, "node3", "7/0").stop("instance1", time_limit=0)
     assert checker.check(lab) == ["instance1 ran twice, on node2 and node3 (opcode 7/0)"]
 
 
 def test_a_lost_instance_is_found(lab: world.Lab) -> None:
-    driver(lab, "node2").stop("instance1")
+    driver(lab, "node2").stop("instance1", time_limit=0)
     assert checker.check(lab) == [
         "instance1 runs on [], and the configuration says ['node2']",
         "instance1 runs on [] in truth",
@@ -161,7 +161,7 @@ def test_an_instance_that_runs_and_is_not_in_the_configuration_is_found(lab: wor
 
 def test_a_failed_opcode_that_did_something_twice_is_found(lab: world.Lab) -> None:
     for _ in range(2):
-        driver(lab, "node2").stop("instance1")
+        driver(lab, "node2").stop("instance1", time_limit=0)
         driver(lab, "node2").start("instance1", {})
     opcode = values.Opcode("failover", {}, status=values.Status.ERROR, run="0", started=1.0)
     job_store.Store(tree.Tree(lab.controller).queue).save(values.Job(id=1, opcodes=(opcode,), ended=1.0))

@@ -1,0 +1,134 @@
+"""Instances of KVM through libvirt: domains that leave no definition behind, the configuration is their record."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping
+
+from ..domain import errors
+from ..domain import hvparams as parameters
+from . import kvm_migration, libvirt_host, libvirt_xml, virsh
+from .virsh_output import State
+
+if TYPE_CHECKING:
+    import pathlib
+
+    from .virsh_output import Domain
+
+PAUSES = (0.25, 2.0)
+"""How long between two looks at a domain that shuts down, in seconds: the first, and the longest."""
+
+
+class Driver:
+    """The KVM of this node; what it leaves for its next process is below `root`, `opcode` is whom it works for."""
+
+    def __init__(self, root: pathlib.Path, *, opcode: str, connect: Callable[..., virsh.Virsh] = virsh.Virsh) -> None:
+        self._root = root
+        self._here = libvirt_host.Host(connect())
+        self._moves = kvm_migration.Migrations(self._here, root, opcode=opcode, connect=connect)
+
+    @property
+    def progress(self) -> Mapping[str, float]:
+        """How far the last migration was when it was looked at last: seconds, MiB of memory, passes over it."""
+        return self._moves.progress
+
+    def running(self) -> List[str]:
+        """The names of the instances that run here; what is halted or half made does not."""
+        return sorted(one.name for one in self._here.domains() if one.state is State.RUNNING)
+
+    def states(self) -> Dict[str, str]:
+        """Of every instance that is here, running or not, its state in plain words."""
+        return {one.name: one.text for one in self._here.domains() if one.state is not State.OFF}
+
+    def facts(self) -> Dict[str, Dict[str, Any]]:
+        """Of every instance that is here its memory (MiB), vcpus, and the CPU time it has used (seconds)."""
+        found = [one for one in self._here.domains() if one.state is not State.OFF]
+        return {
+            one.name: {"memory": one.memory, "vcpus": one.vcpus, "cpu_seconds": round(one.cpu_seconds, 3)}
+            for one in found
+        }
+
+    def migrations(self) -> Dict[str, Dict[str, Any]]:
+        """The migrations from here that were begun and have no known end, with their progress."""
+        return kvm_migration.notes(self._root)
+
+    def start(self, name: str, facts: Mapping[str, Any]) -> bool:
+        """Start an instance; returns whether it was not running yet.
+
+        Raises:
+            Failed: it does not start, or it is here and halted. InvalidInput: the facts make no domain.
+        """
+        found = self._here.domain(name)
+        if found is not None and found.state is State.RUNNING:
+            return False
+        if found is not None:
+            raise errors.Failed(f"{name} is here already, {found.text}: mend that, or stop it first")
+        xml = libvirt_xml.definition(name, facts)
+        self._release(name)
+        self._here.create(name, xml)
+        return True
+
+    def stop(self, name: str, *, time_limit: float) -> bool:
+        """Stop an instance, softly, and hard after `time_limit` seconds; returns whether it was here.
+
+        What is halted cannot hear a soft stop. Its definition goes, too, so that no boot of the node starts it.
+
+        Raises:
+            Failed: it is still here, or it arrives from another node.
+        """
+        self._moves.recover(name)
+        found = self._here.domain(name)
+        released = self._release(name)
+        if found is None:
+            return released
+        self._refuse_arriving(found)
+        if self._here.job(name).leaves:
+            self._here.order("domjobabort", name)
+        if found.state is State.RUNNING and time_limit > 0 and self._ends_softly(name, time_limit=time_limit):
+            return True
+        try:
+            self._here.order("destroy", name)
+        except errors.Failed as error:
+            if self._here.domain(name) is not None:
+                raise errors.Failed(f"{name} could not be ended and is still here: {error}") from error
+        return True
+
+    def migrate(self, name: str, target: str, *, hvparams: Mapping[str, str]) -> bool:
+        """Hand a running instance over to the node with this address, without a stop.
+
+        Returns whether it was here; when it runs there already, nothing is done.
+
+        Raises:
+            Failed: it runs on neither node, or was not moved; the text says where it runs.
+        """
+        self._moves.recover(name)
+        self._release(name)
+        return self._moves.migrate(name, target, given=parameters.kvm(hvparams))
+
+    def recover(self, name: str) -> str:
+        """Await or abort what a killed step left at work on an instance, and say where it runs; "" for nothing left."""
+        return self._moves.recover(name)
+
+    def _release(self, name: str) -> bool:
+        return self._here.release(name, keep=self._root / libvirt_host.DEFINITIONS / f"{name}.xml")
+
+    def _refuse_arriving(self, found: Domain) -> None:
+        if found.state is State.MOVING and not self._here.job(found.name).leaves:
+            raise errors.Failed(
+                f"{found.name} arrives here from another node, or was left half-way: "
+                "see to the node that it comes from first"
+            )
+
+    def _ends_softly(self, name: str, *, time_limit: float) -> bool:
+        deadline, (pause, longest) = time.monotonic() + time_limit, PAUSES
+        try:
+            self._here.order("shutdown", name)
+        except errors.Failed:
+            return self._here.domain(name) is None
+        while self._here.domain(name) is not None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(pause, left))
+            pause = min(pause * 1.5, longest)
+        return True

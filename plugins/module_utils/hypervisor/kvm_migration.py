@@ -1,0 +1,285 @@
+"""Live migration through libvirt, and what is to be done about one that was interrupted.
+
+libvirt itself moves a domain from node to node (`--p2p`), so that it goes on when its client is killed. A note below
+the node's root says where to, for whoever comes after; it is gone when it is known where the instance runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json
+import re
+import time
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+
+from ..domain import errors
+from ..domain import hvparams as parameters
+from . import libvirt_host, virsh
+from .virsh_output import State
+
+if TYPE_CHECKING:
+    import pathlib
+
+    from .virsh_output import Domain, Job
+
+NOTES = "run/roundsman/migrations"
+LOOK = 1.0
+"""How often a migration is looked at, in seconds."""
+END_LIMIT = 60.0
+"""How long libvirt may take to end a migration that is aborted, in seconds."""
+
+_Note = Dict[str, Any]
+
+
+class Where(Enum):
+    """Where an instance is after a migration ended, however it did."""
+
+    THERE = "it runs on the target"
+    NOT_THERE = "it is not on the target"
+    UNSURE = "not known for sure"
+
+
+def uri(target: str, transport: str) -> str:
+    """Where libvirt of the node with this address is reached."""
+    host = f"[{target}]" if ":" in target else target
+    if transport == "ssh":
+        return f"qemu+ssh://root@{host}/system?no_tty=1"
+    return f"qemu+{transport}://{host}/system"
+
+
+def options(target: str, given: parameters.Kvm) -> List[str]:
+    """The options of `virsh migrate` but for the domain: how it reaches the node with this address, and how fast.
+
+    With ssh memory goes through the connection of libvirt, with tls it is encrypted on its own way, with tcp it is not.
+    """
+    made = ["--live", "--p2p", "--abort-on-error", "--desturi", uri(target, given.migration_transport)]
+    if given.migration_unsafe:
+        made.append("--unsafe")
+    if given.migration_bandwidth:
+        made += ["--bandwidth", str(given.migration_bandwidth)]
+    if given.migration_transport == "ssh":
+        return [*made, "--tunnelled"]
+    host = f"[{target}]" if ":" in target else target
+    port = f":{given.migration_port}" if given.migration_port else ""
+    made += ["--migrateuri", f"tcp://{host}{port}"]
+    if _is_address(target):
+        made += ["--listen-address", target]
+    return [*made, "--tls"] if given.migration_transport == "tls" else made
+
+
+def _is_address(target: str) -> bool:
+    try:
+        ipaddress.ip_address(target)
+    except ValueError:
+        return False
+    return True
+
+
+class Migrations:
+    """The migrations from this node to others."""
+
+    def __init__(
+        self, here: libvirt_host.Host, root: pathlib.Path, *, opcode: str, connect: Callable[..., virsh.Virsh]
+    ) -> None:
+        self._here = here
+        self._root = root
+        self._opcode = opcode
+        self._connect = connect
+        self.progress: Dict[str, float] = {}
+
+    def migrate(self, name: str, target: str, *, given: parameters.Kvm) -> bool:
+        """Hand a running instance over; returns whether it was here.
+
+        Raises:
+            Failed: it was not moved; the text says why, and where it runs.
+        """
+        far = libvirt_host.Host(self._connect(uri(target, given.migration_transport)))
+        if not self._may_leave(name, far):
+            return False
+        kept = f"{name}@{re.sub('[^0-9A-Za-z.]', '_', target)}.xml"
+        far.release(name, keep=self._root / libvirt_host.DEFINITIONS / kept)
+        if given.migration_downtime:
+            self._here.order("migrate-setmaxdowntime", name, str(given.migration_downtime))
+        self._write(name, {"uri": far.client.uri, "limit": given.migration_limit, "opcode": self._opcode})
+        why = self._run(name, options(target, given), limit=given.migration_limit)
+        where, text = self._settled(name, far)
+        if where is Where.THERE:
+            return True
+        raise errors.Failed(f"{name} was not migrated: {why or 'libvirt says that it was'}; {text}")
+
+    def recover(self, name: str) -> str:
+        """Await the migration that a killed step left at work, abort it at its limit, and say where the instance runs.
+
+        Returns "" where there was none. What is doubtful is said, and left as it is.
+
+        Raises:
+            Failed: libvirt of this node does not answer.
+        """
+        note, found = self._read(name), self._here.domain(name)
+        if note is None and found is None:
+            return ""
+        limit = parameters.Kvm().migration_limit if note is None else note["limit"]
+        awaited = found is not None and self._awaited(name, limit=limit)
+        if note is not None:
+            _where, text = self._settled(name, libvirt_host.Host(self._connect(note["uri"])))
+            return f"{name}: {text}"
+        if not awaited and (found is None or found.state is not State.MOVING):
+            return ""
+        found = self._here.domain(name)
+        return f"{name}: it is {found.text if found is not None else 'not'} here, after a migration"
+
+    def _may_leave(self, name: str, far: libvirt_host.Host) -> bool:
+        here, there = self._here.domain(name), far.domain(name)
+        if here is None and there is not None and there.state is State.RUNNING:
+            return False
+        if here is None:
+            raise errors.Failed(f"{name} does not run here, nor on the target")
+        if here.state is not State.RUNNING:
+            raise errors.Failed(f"{name} is {here.text} here: only what runs is migrated live")
+        if there is not None:
+            raise errors.Failed(f"{name} is on the target already, {there.text}: it must be stopped on one of the two")
+        return True
+
+    def _run(self, name: str, chosen: List[str], *, limit: float) -> str:
+        """Have libvirt migrate, and abort that at its limit; returns why it did not, "" if it says that it did."""
+        aborted, ends = "", time.monotonic() + limit
+        with self._here.client.started("migrate", *chosen, self._here.uuid(name)) as process:
+            while True:
+                _printed, complaint = virsh.ended(process, time_limit=LOOK)
+                if process.returncode is not None:
+                    break
+                self._look(name)
+                if time.monotonic() < ends:
+                    continue
+                if aborted:
+                    return f"{aborted}, and cannot be ended"
+                aborted, ends = f"it did not end within {limit:g} s{self._left()}", time.monotonic() + END_LIMIT
+                self._abort(name)
+        if process.returncode == 0:
+            return ""
+        return aborted or virsh.one_line(complaint, code=process.returncode)
+
+    def _awaited(self, name: str, *, limit: float) -> bool:
+        """Wait until no migration is at work on an instance; returns whether one was."""
+        job, began = self._here.job(name), time.monotonic()
+        was, ends = job.moves, began + max(0.0, limit - job.seconds)
+        while job.moves:
+            if time.monotonic() >= ends + END_LIMIT:
+                break
+            if time.monotonic() >= ends and job.leaves:
+                self._abort(name)
+            time.sleep(LOOK)
+            job = self._here.job(name)
+        return was
+
+    def _settled(self, name: str, far: libvirt_host.Host) -> Tuple[Where, str]:
+        """Put in order what an ended migration left; nothing that may be the only copy at work is ended."""
+        here, there, silent = self._here.domain(name), None, ""
+        try:
+            there = far.domain(name)
+        except errors.Failed as error:
+            silent = f"the target does not answer ({error})"
+        where, text = self._found(name, here, there, silent=silent, far=far)
+        if where is not Where.UNSURE:
+            self._path(name).unlink(missing_ok=True)
+        return where, text
+
+    def _found(
+        self, name: str, here: Optional[Domain], there: Optional[Domain], *, silent: str, far: libvirt_host.Host
+    ) -> Tuple[Where, str]:
+        if here is None:
+            return _gone(there, silent=silent, uri=far.client.uri)
+        if self._here.job(name).moves:
+            return Where.UNSURE, f"its migration to {far.client.uri} still goes on"
+        if here.state is State.MOVING:
+            return self._half_way(name, there, silent=silent, far=far)
+        if there is not None and there.state is not State.MOVING:
+            return Where.UNSURE, f"it is {here.text} here and {there.text} on the target: stop it on one of the two"
+        if there is not None and here.state is State.RUNNING:
+            # It surely runs here: what the migration half made there is nobody's.
+            with contextlib.suppress(errors.Failed):
+                far.order("destroy", name)
+        return Where.NOT_THERE, f"it is {here.text} here"
+
+    def _half_way(
+        self, name: str, there: Optional[Domain], *, silent: str, far: libvirt_host.Host
+    ) -> Tuple[Where, str]:
+        """Here it is paused for the last step of a migration, and nobody does that step any more."""
+        if silent:
+            return Where.UNSURE, f"it is paused in migration here, and {silent}: it may run there"
+        if there is None:
+            self._here.order("resume", name)
+            return Where.NOT_THERE, "it is running here again"
+        if there.state is State.RUNNING:
+            self._here.order("destroy", name)
+            return Where.THERE, f"it runs on the target ({far.client.uri})"
+        return Where.UNSURE, f"it is paused in migration here, and {there.text} on the target ({far.client.uri})"
+
+    def _look(self, name: str) -> None:
+        """Write down how far a migration is, for whoever asks meanwhile."""
+        with contextlib.suppress(errors.Failed):
+            self._tell(name, self._here.job(name))
+
+    def _tell(self, name: str, job: Job) -> None:
+        note = self._read(name)
+        if job.leaves and note is not None:
+            self.progress = {
+                "seconds": round(job.seconds, 1),
+                "memory_total": round(job.total, 1),
+                "memory_remaining": round(job.remaining, 1),
+                "iteration": job.iteration,
+            }
+            self._write(name, {**note, "progress": self.progress})
+
+    def _left(self) -> str:
+        if not self.progress:
+            return ""
+        return " ({memory_remaining:g} of {memory_total:g} MiB left in pass {iteration})".format(**self.progress)
+
+    def _abort(self, name: str) -> None:
+        # It may have ended just now: what became of it is looked at next.
+        with contextlib.suppress(errors.Failed):
+            self._here.order("domjobabort", name)
+
+    def _path(self, name: str) -> pathlib.Path:
+        return self._root / NOTES / f"{name}.json"
+
+    def _read(self, name: str) -> Optional[_Note]:
+        try:
+            made: _Note = json.loads(self._path(name).read_text())
+        except (OSError, ValueError):
+            # It is replaced as a whole, so one that cannot be read is none of ours.
+            return None
+        return made
+
+    def _write(self, name: str, note: _Note) -> None:
+        path = self._path(name)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            new = path.with_name(f".{path.name}")
+            new.write_text(json.dumps(note))
+            new.replace(path)
+        except OSError as error:
+            raise errors.StoreFailed(f"{path}: {error.strerror}") from error
+
+
+def _gone(there: Optional[Domain], *, silent: str, uri: str) -> Tuple[Where, str]:
+    """It is not on this node any more."""
+    if silent:
+        return Where.UNSURE, f"it is not here, and {silent}: it may run there"
+    if there is None:
+        return Where.NOT_THERE, f"it is neither here nor on the target ({uri})"
+    where = Where.THERE if there.state is State.RUNNING else Where.UNSURE
+    return where, f"it is {there.text} on the target ({uri}), and not here"
+
+
+def notes(root: pathlib.Path) -> Dict[str, _Note]:
+    """The migrations that were begun from this node and have no known end, by instance: `uri`, `opcode`, `progress`."""
+    found: Dict[str, _Note] = {}
+    folder = root / NOTES
+    for path in sorted(folder.glob("[!.]*.json")) if folder.is_dir() else []:
+        with contextlib.suppress(OSError, ValueError):
+            found[path.stem] = json.loads(path.read_text())
+    return found
