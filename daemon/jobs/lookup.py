@@ -41,7 +41,7 @@ class Look(contract.PlayKind, Protocol):
 
 @dataclass(frozen=True)
 class FindInstance:
-    """See on which of its nodes an instance runs, and record it as its primary."""
+    """See on which of its nodes an instance runs, record it as its primary, and let only it write the disks."""
 
     kind: ClassVar[str] = "find_instance"
     time_limit: ClassVar[int] = 300
@@ -62,6 +62,9 @@ class FindInstance:
         return {
             "instance": instance_variables(cluster, instance),
             "instance_nodes": [contract.node_variables(cluster, uuid) for uuid in self.hosts(cluster)],
+            "instance_members": [
+                contract.node_variables(cluster, uuid) for uuid in self.hosts(cluster) if uuid in instance.nodes
+            ],
             "instance_known": list(instance.nodes),
             "instance_unasked": [cluster.node_name(uuid) for uuid in self.nodes if uuid not in self.hosts(cluster)],
         }

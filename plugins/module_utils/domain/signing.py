@@ -13,6 +13,8 @@ from . import errors, json_values
 FRESH_SECONDS = 300
 
 _SALT_DIGITS = 12
+_SECRET_DIGITS = 60
+"""DRBD takes less than 64 characters."""
 _FIELDS = frozenset(("msg", "salt", "hmac"))
 
 
@@ -52,6 +54,16 @@ def node_key(cluster_key: bytes, node_uuid: str) -> bytes:
     if not cluster_key:
         raise errors.InvalidInput("the cluster key is empty")
     return _hexdigest(cluster_key, text="roundsman/node/" + node_uuid, algorithm="sha256").encode()
+
+
+def instance_secret(cluster_key: bytes, instance_uuid: str) -> str:
+    """Derive the secret with which the nodes of an instance's DRBD disks know each other: 60 hex digits.
+
+    Raises: errors.InvalidInput for an empty cluster key, which everybody knows.
+    """
+    if not cluster_key:
+        raise errors.InvalidInput("the cluster key is empty")
+    return _hexdigest(cluster_key, text="roundsman/drbd/" + instance_uuid, algorithm="sha256")[:_SECRET_DIGITS]
 
 
 def sign(msg: str, *, key: bytes, now: int) -> str:

@@ -45,6 +45,7 @@ class _Move:
             "instance": instance_variables(cluster, instance),
             "instance_source": contract.node_variables(cluster, self.source),
             "instance_target": contract.node_variables(cluster, self.target),
+            "instance_members": [contract.node_variables(cluster, uuid) for uuid in (self.source, self.target)],
             "instance_secondaries": self._other_copies(instance),
         }
 
@@ -97,7 +98,7 @@ class Failover(_Move):
 
 @dataclass(frozen=True)
 class ReplaceDisks:
-    """Give an instance a new secondary, and take its copy from the old one."""
+    """Give an instance a new secondary, and take its copy from the old one; the same node gets a new copy."""
 
     kind: ClassVar[str] = "replace_disks"
     time_limit: ClassVar[int] = 86400
@@ -126,13 +127,15 @@ class ReplaceDisks:
             raise errors.Refused(
                 f"{instance.name} has its primary, not its secondary, on {cluster.node_name(self.old)}"
             )
-        if self.new in instance.nodes:
+        if self.new != self.old and self.new in instance.nodes:
             raise errors.Refused(f"{instance.name} keeps a copy on {cluster.node_name(self.new)} already")
         contract.refuse_unreachable(cluster, instance.primary_node, self.new)
-        room_now.refuse_without_disk(cluster, instance, target=self.new)
+        if self.new != self.old:
+            room_now.refuse_without_disk(cluster, instance, target=self.new)
         return {
             "instance": instance_variables(cluster, instance),
             "instance_primary": contract.node_variables(cluster, instance.primary_node),
+            "instance_members": [contract.node_variables(cluster, uuid) for uuid in (instance.primary_node, self.new)],
             "instance_old": contract.node_variables(cluster, self.old),
             "instance_new": contract.node_variables(cluster, self.new),
             "instance_old_reachable": clusters.reachable(cluster, cluster.node(self.old)),

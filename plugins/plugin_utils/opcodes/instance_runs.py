@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import errors
 from . import contract
 from .instance_facts import instance_variables
 
 if TYPE_CHECKING:
-    from ...module_utils.domain import cluster as clusters
     from ...module_utils.domain.locks import Mode
 
 
@@ -20,8 +20,8 @@ class _AtPrimary:
     instance: str
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
-        primary = cluster.instance(self.instance).primary_node
-        return {f"instance/{self.instance}": contract.EXCLUSIVE, f"node/{primary}": contract.SHARED}
+        nodes = {f"node/{uuid}": contract.SHARED for uuid in self.hosts(cluster)}
+        return {f"instance/{self.instance}": contract.EXCLUSIVE, **nodes}
 
     def moot(self, _cluster: clusters.Cluster) -> str:
         return ""
@@ -35,6 +35,7 @@ class _AtPrimary:
         return {
             "instance": instance_variables(cluster, instance),
             "instance_primary": contract.node_variables(cluster, instance.primary_node),
+            "instance_members": [contract.node_variables(cluster, uuid) for uuid in self.hosts(cluster)],
         }
 
     def files(self) -> dict[str, str]:
@@ -49,6 +50,11 @@ class Startup(_AtPrimary):
     """Start an instance on its primary."""
 
     kind: ClassVar[str] = "startup"
+
+    def hosts(self, cluster: clusters.Cluster) -> list[str]:
+        """Its primary, and those other nodes with copies that may be contacted."""
+        primary, *others = cluster.instance(self.instance).nodes
+        return [primary, *(uuid for uuid in others if clusters.reachable(cluster, cluster.node(uuid)))]
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         one = cluster.instance(self.instance)

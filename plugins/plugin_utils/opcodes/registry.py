@@ -12,6 +12,7 @@ from ...module_utils.domain import errors
 from . import (
     cluster_verify,
     disk_repair,
+    instance_disks,
     instance_making,
     instance_moves,
     instance_runs,

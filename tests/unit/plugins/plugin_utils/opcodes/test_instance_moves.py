@@ -119,3 +119,16 @@ def test_a_target_without_the_room_now_is_refused_with_the_numbers() -> None:
     large = with_instance(disks=(clusters.Disk(1001),))
     with pytest.raises(errors.Refused, match="node10 has 1000 MiB of disk free, and inst1 needs 1001"):
         instance_moves.ReplaceDisks("i1", "n3", "n10").variables(large)
+
+
+def test_the_same_secondary_gets_a_new_copy_however_full_it_is() -> None:
+    large = with_instance(disks=(clusters.Disk(10**9),))
+    told = instance_moves.ReplaceDisks("i1", "n3", "n3").variables(large)
+    assert told["instance_old"] == told["instance_new"]
+
+
+def test_a_failover_knows_what_a_person_stated_of_its_source() -> None:
+    stated = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.node("n2"), off_confirmed=5.0))
+    told = instance_moves.Failover("i1", "n2", "n3").variables(stated)
+    assert (told["instance_source_reachable"], told["instance_source_stated_off"]) == (False, True)
+    assert not instance_moves.Failover("i1", "n2", "n3").variables(CLUSTER)["instance_source_stated_off"]

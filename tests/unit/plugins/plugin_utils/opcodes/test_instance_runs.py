@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, instance_runs
 
@@ -11,13 +13,24 @@ from tests.unit import small_cluster
 CLUSTER = small_cluster.make()
 
 
-@pytest.mark.parametrize("kind", [instance_runs.Startup, instance_runs.Shutdown])
-def test_an_instance_is_started_and_stopped_on_its_primary(kind: Any) -> None:
+PRIMARY = {"uuid": "n2", "name": "node2", "address": "node2"}
+
+
+@pytest.mark.parametrize(("kind", "hosts"), [(instance_runs.Startup, ["n2", "n3"]), (instance_runs.Shutdown, ["n2"])])
+def test_an_instance_is_started_and_stopped_on_its_primary(kind: Any, hosts: list[str]) -> None:
     one = kind("i1")
-    assert one.wants(CLUSTER) == {"instance/i1": contract.EXCLUSIVE, "node/n2": contract.SHARED}
-    assert one.hosts(CLUSTER) == ["n2"]
-    assert one.variables(CLUSTER)["instance_primary"] == {"uuid": "n2", "name": "node2", "address": "node2"}
+    nodes = {f"node/{uuid}": contract.SHARED for uuid in hosts}
+    assert one.wants(CLUSTER) == {"instance/i1": contract.EXCLUSIVE, **nodes}
+    assert one.hosts(CLUSTER) == hosts
+    assert one.variables(CLUSTER)["instance_primary"] == PRIMARY
+    assert [member["uuid"] for member in one.variables(CLUSTER)["instance_members"]] == hosts
     assert one.about() == ("i1",)
     assert one.moot(CLUSTER) == ""
     with pytest.raises(errors.NotFound):
         kind("gone").variables(CLUSTER)
+
+
+def test_an_instance_starts_without_a_secondary_that_may_not_be_contacted() -> None:
+    offline = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.node("n3"), offline=True))
+    assert instance_runs.Startup("i1").hosts(offline) == ["n2"]
+    assert instance_runs.Startup("i1").variables(offline)["instance_members"] == [PRIMARY]

@@ -1,0 +1,40 @@
+"""The controller's half of `instance_disks`: DRBD's nodes of an instance know each other by a secret made here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Dict, Optional
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+from ..module_utils.domain import signing, tree
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+    """Hand the module the secret of a DRBD instance, which the cluster's key makes, unless one is given.
+
+    Where there is no cluster, and so no key, there is no secret either.
+    """
+
+    def run(self, tmp: Optional[str] = None, task_vars: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
+        variables = task_vars or {}
+        super().run(tmp, variables)
+        options = dict(self._task.args)
+        is_replicated = options.get("disk_template", "drbd") == "drbd" and options.get("hypervisor") != "fake"
+        if is_replicated and not options.get("secret") and options.get("uuid"):
+            options["secret"] = _secret(Path(str(variables.get("roundsman_root", "/"))), str(options["uuid"]))
+        found: Dict[str, Any] = self._execute_module(
+            module_name="roundsman.cluster.instance_disks", module_args=options, task_vars=variables
+        )
+        return found
+
+
+def _secret(root: Path, instance: str) -> str:
+    path = tree.Tree(root).hmac_key
+    try:
+        return signing.instance_secret(path.read_bytes(), instance)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise AnsibleActionFail(f"{path} cannot be read: {error.strerror}") from error

@@ -1,0 +1,115 @@
+"""Opcodes at the disks of an instance that stays where it is: activate, deactivate, verify, recreate, reinstall."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain import errors
+from . import contract
+from .instance_facts import instance_variables
+
+if TYPE_CHECKING:
+    from ...module_utils.domain.locks import Mode
+
+
+@dataclass(frozen=True)
+class _AtDisks:
+    time_limit: ClassVar[int] = 1800
+    instance: str
+
+    def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
+        nodes = {f"node/{uuid}": contract.SHARED for uuid in self.hosts(cluster)}
+        return {f"instance/{self.instance}": contract.EXCLUSIVE, **nodes}
+
+    def moot(self, _cluster: clusters.Cluster) -> str:
+        return ""
+
+    def hosts(self, cluster: clusters.Cluster) -> list[str]:
+        """Those of its nodes that may be contacted, the primary first."""
+        nodes = cluster.instance(self.instance).nodes
+        return [uuid for uuid in nodes if clusters.reachable(cluster, cluster.node(uuid))]
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        one = cluster.instance(self.instance)
+        there = self.hosts(cluster)
+        return {
+            "instance": instance_variables(cluster, one),
+            "instance_primary": contract.node_variables(cluster, one.primary_node),
+            "instance_members": [contract.node_variables(cluster, uuid) for uuid in there],
+            "instance_unasked": [cluster.node_name(uuid) for uuid in one.nodes if uuid not in there],
+        }
+
+    def files(self) -> dict[str, str]:
+        return {}
+
+    def about(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class VerifyDisks(_AtDisks):
+    """Tell how the disks of an instance are on each of its nodes; nothing is changed."""
+
+    kind: ClassVar[str] = "verify_disks"
+
+
+@dataclass(frozen=True)
+class _AtItsPrimary(_AtDisks):
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        contract.refuse_unreachable(cluster, cluster.instance(self.instance).primary_node)
+        return super().variables(cluster)
+
+
+@dataclass(frozen=True)
+class ActivateDisks(_AtItsPrimary):
+    """Have the primary of an instance able to write its disks, be it up or down; the result are the devices."""
+
+    kind: ClassVar[str] = "activate_disks"
+
+
+@dataclass(frozen=True)
+class _Down(_AtItsPrimary):
+    """Only for an instance that is down."""
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        one = cluster.instance(self.instance)
+        if one.is_up:
+            raise errors.Refused(f"{one.name} is up: stop it first, with `roundsman instance stop {one.name}`")
+        return super().variables(cluster)
+
+
+@dataclass(frozen=True)
+class DeactivateDisks(_Down):
+    """Have no node able to write the disks of an instance that is down."""
+
+    kind: ClassVar[str] = "deactivate_disks"
+
+
+@dataclass(frozen=True)
+class RecreateDisks(_Down):
+    """Make the disks of an instance that is down anew on all its nodes, empty; adopted ones are not Roundsman's."""
+
+    kind: ClassVar[str] = "recreate_disks"
+    time_limit: ClassVar[int] = 86400
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        one = cluster.instance(self.instance)
+        contract.refuse_unreachable(cluster, *one.nodes)
+        adopted = [disk.name for disk in one.disks if disk.name]
+        if adopted:
+            raise errors.Refused(f"{adopted[0]} was adopted, and not made by Roundsman: it is not made anew")
+        return super().variables(cluster)
+
+
+@dataclass(frozen=True)
+class Reinstall(_Down):
+    """Have a playbook of the user install an operating system on the disks of an instance that is down."""
+
+    kind: ClassVar[str] = "reinstall"
+    time_limit: ClassVar[int] = 86400
+    os_playbook: str
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        return super().variables(cluster) | {"instance_os_playbook": self.os_playbook}
