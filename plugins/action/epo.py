@@ -13,6 +13,7 @@ from ..module_utils.domain import cluster as clusters
 from ..module_utils.domain.locks import Mode
 from ..plugin_utils import holding
 from ..plugin_utils.config import store
+from ..plugin_utils.opcodes import instance_facts
 from ..plugin_utils.planning import epo
 from ..plugin_utils.planning.holdings import Holdings
 
@@ -112,7 +113,10 @@ def _told(cluster: clusters.Cluster, preview: epo.Preview, *, go: bool, batch: i
         "here": ["localhost"] if go else [],
         "nodes": uuids,
         "stopping": stopping if go and not preview.on else [],
-        "instances": {step.name: epo.facts(by_name[name] for name in step.instances) for step in preview.steps},
+        "instances": {
+            step.name: instance_facts.step_facts(cluster, [by_name[name] for name in step.instances])
+            for step in preview.steps
+        },
         "batches": [[_target(cluster, uuids[name]) for name in names] for names in preview.batches(batch)],
         "last": preview.last,
     }

@@ -10,6 +10,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils.domain import changes, errors
 from ..plugin_utils import holding, node_results
 from ..plugin_utils.config import store
+from ..plugin_utils.opcodes import instance_facts
 from ..plugin_utils.planning import epo, wording
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             "here": ["localhost"] if found.waiting or found.starts else [],
             "waiting": list(found.waiting),
             "starts": {
-                name: epo.facts(cluster.instances[uuid] for uuid in uuids) for name, uuids in found.starts.items()
+                name: instance_facts.step_facts(cluster, [cluster.instances[uuid] for uuid in uuids])
+                for name, uuids in found.starts.items()
             },
             "missed": list(found.missed),
             "stands": _stands(changes.apply_all(cluster, stated, now=time.time())),

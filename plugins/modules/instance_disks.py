@@ -198,17 +198,12 @@ END = {
     "node_id": {"type": "int"},
     "uuid": {"type": "str"},
 }
-DISK = {
-    "size": {"type": "int", "required": True},
-    "name": {"type": "str", "default": ""},
-    "minor": {"type": "int"},
-}
 SPEC = {
     **instance_options.SPEC,
     "state": {"type": "str", "required": True, "choices": [one.value for one in disks.State]},
     "uuid": {"type": "str", "default": ""},
     "disk_template": {"type": "str", "default": "drbd"},
-    "disks": {"type": "list", "elements": "dict", "default": [], "options": DISK},
+    "disks": {"type": "list", "elements": "dict", "default": [], "options": disks.DISK},
     "vg": {"type": "str", "default": "roundsman"},
     "file_dir": {"type": "str", "default": "/var/lib/roundsman/disks"},
     "here": {"type": "dict", "options": END},

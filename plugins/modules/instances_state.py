@@ -70,6 +70,37 @@ options:
         description: Its hypervisor parameters, texts by name.
         type: dict
         default: {}
+      disk_template:
+        description: >-
+          The disk template of an instance of V(kvm). Its disks are opened before it starts, and closed after it has
+          stopped; those of a diskless one are I(instances.devices), and are left alone.
+        type: str
+        default: diskless
+      disks:
+        description: Its disks, in their order, as for M(roundsman.cluster.instance_disks).
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          size:
+            description: Its size in MiB.
+            type: int
+            required: true
+          name:
+            description: The DRBD resource, the C(group/volume) or the path of an adopted disk.
+            type: str
+            default: ""
+          minor:
+            description: The minor of its DRBD device.
+            type: int
+      vg:
+        description: The volume group of its volumes.
+        type: str
+        default: roundsman
+      file_dir:
+        description: The folder of its files.
+        type: str
+        default: /var/lib/roundsman/disks
   time_limit:
     description: >-
       How long a soft stop may take, in seconds, before a hard one; it goes before each instance's own
@@ -120,9 +151,8 @@ from typing import Any, Dict, List
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils import instance_lock, instance_options
+from ..module_utils import instance_lock, instance_options, instance_with_disks
 from ..module_utils.domain import errors
-from ..module_utils.hypervisor import drivers, stepping
 
 AT_ONCE = 8
 NAME = {"name": {"type": "str", "required": True}, "hypervisor": instance_options.SPEC["hypervisor"]}
@@ -132,7 +162,7 @@ SPEC: Dict[str, Any] = {
         "type": "list",
         "elements": "dict",
         "required": True,
-        "options": {**NAME, **instance_options.FACTS},
+        "options": {**NAME, **instance_options.FACTS, **instance_with_disks.DISKS},
     },
     "time_limit": {"type": "float"},
     "opcode": instance_options.SPEC["opcode"],
@@ -163,9 +193,10 @@ def _made(entry: Dict[str, Any], module: AnsibleModule) -> Dict[str, Any]:
     starts, limit = module.params["state"] == "started", module.params["time_limit"]
     lock = instance_lock.held(name, root, opcode=opcode)
     try:
-        hypervisor = drivers.get(entry["hypervisor"], root, opcode=opcode)
         with contextlib.nullcontext() if module.check_mode else lock:
-            made = stepping.make(hypervisor, name, entry, starts=starts, only_looks=module.check_mode, limit=limit)
+            made = instance_with_disks.make(
+                entry, root, starts=starts, only_looks=module.check_mode, limit=limit, opcode=opcode
+            )
     except errors.RoundsmanError as error:
         unknown = dict.fromkeys(("before", "state"), "not known")
         return {"name": name, "changed": False, "running": None, "text": str(error), **unknown}

@@ -69,6 +69,15 @@ ALSO = {
     ("plugins.module_utils.monitoring.collectors.diagnose", "plugins.module_utils.node_diagnosis"),
     ("plugins.module_utils.monitoring.collectors.drbd", "plugins.module_utils.storage.drbd_status"),
     ("plugins.module_utils.monitoring.collectors.inst_status", "plugins.module_utils.hypervisor.drivers"),
+    # where many instances are taken in one step, each is one with its disks
+    *(
+        ("plugins.module_utils.instance_with_disks", f"plugins.module_utils.hypervisor.{n}")
+        for n in ("drivers", "stepping")
+    ),
+    *(
+        ("plugins.module_utils.instance_with_disks", f"plugins.module_utils.storage.{n}")
+        for n in ("disks", "templates")
+    ),
     # the power drivers as a program of its own
     *(("daemon.oob_program", f"plugins.module_utils.oob.{name}") for name in ("drivers", "request")),
     # the simulated BMCs speak the wire that the driver speaks

@@ -12,6 +12,14 @@ from ..domain import errors
 UUID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
 
 
+DISK: Dict[str, Any] = {
+    "size": {"type": "int", "required": True},
+    "name": {"type": "str", "default": ""},
+    "minor": {"type": "int"},
+}
+"""The options of one disk."""
+
+
 class State(Enum):
     """What the disks of an instance shall be on this node."""
 

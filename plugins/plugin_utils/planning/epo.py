@@ -214,11 +214,6 @@ def _startable(cluster: clusters.Cluster, instances: Iterable[str], *, missing: 
     return found
 
 
-def facts(found: Iterable[clusters.Instance]) -> list[dict[str, object]]:
-    """What a node needs to know of instances to start or stop them."""
-    return [{"name": one.name, "hypervisor": one.hypervisor, "memory": one.memory, "vcpus": one.vcpus} for one in found]
-
-
 def _off_step(cluster: clusters.Cluster, node: clusters.Node, primaries: list[clusters.Instance]) -> NodeStep:
     contact = clusters.reachable(cluster, node)
     running = [one.name for one in primaries if one.is_up] if contact else []

@@ -1,0 +1,48 @@
+"""An instance made to run, or not to run, on its node, together with its disks: they open first, and close last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Mapping, Optional
+
+from .hypervisor import drivers, stepping
+from .storage import disks, templates
+
+if TYPE_CHECKING:
+    import pathlib
+
+DISKS = {
+    "disk_template": {"type": "str", "default": "diskless"},
+    "disks": {"type": "list", "elements": "dict", "default": [], "options": disks.DISK},
+    "vg": {"type": "str", "default": "roundsman"},
+    "file_dir": {"type": "str", "default": "/var/lib/roundsman/disks"},
+}
+"""The options of an instance's disks beside those of the instance; without a template they are left alone."""
+
+
+def make(
+    given: Mapping[str, Any], root: pathlib.Path, *, starts: bool, only_looks: bool, limit: Optional[float], opcode: str
+) -> stepping.Made:
+    """Start an instance on disks that are opened for it, or stop it and close them, unless this only looks.
+
+    Raises:
+        InvalidInput, Refused, Failed, Unconfirmed: as the hypervisor and the disk template do.
+    """
+    name = given["name"]
+    hypervisor = drivers.get(given["hypervisor"], root, opcode=opcode)
+    if only_looks or given["disk_template"] == "diskless" or given["hypervisor"] == "fake":
+        return stepping.make(hypervisor, name, given, starts=starts, only_looks=only_looks, limit=limit)
+    storage = templates.get(
+        given["disk_template"],
+        disks.of_options({**given, "instance": name, "here": None, "peer": None, "secret": ""}),
+        root=root,
+        hypervisor=given["hypervisor"],
+        opcode=opcode,
+    )
+    facts = dict(given)
+    if starts and name not in hypervisor.running():
+        templates.done(storage.steps(disks.State.ACTIVE))
+        facts["devices"] = [one.path for one in storage.copies()]
+    made = stepping.make(hypervisor, name, facts, starts=starts, only_looks=False, limit=limit)
+    if not starts:
+        templates.done(storage.steps(disks.State.STANDBY))
+    return made

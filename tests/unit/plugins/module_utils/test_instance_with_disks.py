@@ -1,0 +1,107 @@
+"""Disks open before an instance starts and close after it has stopped: the disks are files, the hypervisor a twin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils import instance_with_disks
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import drivers
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import disks, templates
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+GIVEN: dict[str, Any] = {
+    "name": "web1",
+    "hypervisor": "kvm",
+    "uuid": "u-1",
+    "memory": 16,
+    "vcpus": 1,
+    "devices": [],
+    "nics": [],
+    "hvparams": {},
+    "disk_template": "drbd",
+    "disks": [{"size": 64, "name": "", "minor": 3}],
+    "vg": "roundsman",
+    "file_dir": "/srv",
+}
+
+
+class World:
+    """A hypervisor and a disk template that tell in `happened` what was done, in its order."""
+
+    def __init__(self) -> None:
+        self.happened: list[str] = []
+        self.state: dict[str, str] = {}
+        self.refusal = ""
+
+    def running(self) -> list[str]:
+        return [name for name, state in self.state.items() if state == drivers.RUNNING]
+
+    def states(self) -> dict[str, str]:
+        return dict(self.state)
+
+    def start(self, name: str, facts: Mapping[str, Any]) -> bool:
+        if name in self.state:
+            return False
+        self.happened.append(f"start {' '.join(facts['devices'])}")
+        self.state[name] = drivers.RUNNING
+        return True
+
+    def stop(self, name: str, *, time_limit: float) -> bool:
+        self.happened.append(f"stop within {time_limit:g}")
+        return self.state.pop(name, None) is not None
+
+    def steps(self, wanted: disks.State) -> list[disks.Step]:
+        if self.refusal:
+            raise errors.Refused(self.refusal)
+        return [disks.Step(wanted.value, lambda: self.happened.append(wanted.value))]
+
+    def copies(self) -> list[disks.Copy]:
+        return [disks.Copy("/dev/drbd3", 64.0)]
+
+
+@pytest.fixture(name="world")
+def fixture_world(monkeypatch: pytest.MonkeyPatch) -> World:
+    world = World()
+    monkeypatch.setattr(drivers, "get", lambda *_args, **_options: world)
+    monkeypatch.setattr(templates, "get", lambda *_args, **_options: world)
+    return world
+
+
+def make(folder: Path, *, starts: bool, only_looks: bool = False, **given: Any) -> Any:
+    return instance_with_disks.make(
+        {**GIVEN, **given}, folder, starts=starts, only_looks=only_looks, limit=5.0, opcode="1/0"
+    )
+
+
+def test_its_disks_are_opened_before_it_starts_and_closed_after_it_has_stopped(world: World, tmp_path: Path) -> None:
+    assert make(tmp_path, starts=True).running
+    assert not make(tmp_path, starts=False).running
+    assert world.happened == ["active", "start /dev/drbd3", "stop within 5", "standby"]
+
+
+def test_it_does_not_start_on_disks_that_cannot_be_opened(world: World, tmp_path: Path) -> None:
+    world.refusal = "web1: its copy is not up to date"
+    with pytest.raises(errors.Refused, match="not up to date"):
+        make(tmp_path, starts=True)
+    assert world.happened == []
+
+
+def test_one_that_runs_keeps_its_disks_as_they_are(world: World, tmp_path: Path) -> None:
+    world.state["web1"] = drivers.RUNNING
+    assert not make(tmp_path, starts=True).changed
+    assert world.happened == []
+
+
+def test_check_mode_opens_nothing(world: World, tmp_path: Path) -> None:
+    assert make(tmp_path, starts=True, only_looks=True).changed
+    assert world.happened == []
+
+
+def test_a_diskless_instance_starts_on_the_devices_it_is_given(world: World, tmp_path: Path) -> None:
+    make(tmp_path, starts=True, disk_template="diskless", devices=["/dev/x"])
+    assert world.happened == ["start /dev/x"]
