@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import enum
 import json
+import time
 from typing import Annotated, Any
 
 import typer
 
 from ...plugins.module_utils.domain import errors
-from . import client, completion, jobs, node_confirm, node_power, output, parameters, questions, wording
+from . import client, completion, jobs, node_confirm, node_joining, node_power, output, parameters, questions, wording
 
 app = typer.Typer(help="Nodes: their roles and their power.", no_args_is_help=True)
 app.add_typer(node_power.power, name="power")
 app.command(epilog="Example: roundsman node health node3")(node_power.health)
+app.command(
+    epilog="Example: roundsman node add node4 -g rack2 primary_ip=192.0.2.4 mtotal=65536 hostvars.ansible_user=root; "
+    "mended: roundsman node add node4 --readd"
+)(node_joining.add)
 app.command(epilog="Example: roundsman node confirm-off node3")(node_confirm.confirm_off)
 
 Name = Annotated[str, typer.Argument(metavar="NODE", help="The node's name.", autocompletion=completion.nodes)]
@@ -41,6 +46,7 @@ def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> N
             output.as_json(daemon.text("1", "nodes"))
             return
         found = daemon.get("1", "nodes")
+    now, has_agents = time.time(), any(one["agent"] for one in found)
     headers = ("NODE", "GROUP", "ROLE", "HEALTH", "POWER", "MEMORY", "PRIMARIES", "COPIES")
     rows = [
         (
@@ -52,10 +58,11 @@ def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> N
             wording.memory(one),
             len(one["primaries"]),
             len(one["secondaries"]),
+            *([wording.agent(one["agent"], now=now)] if has_agents else []),
         )
         for one in found
     ]
-    output.table(headers, rows, empty="There are no nodes.")
+    output.table((*headers, *(["AGENT"] if has_agents else [])), rows, empty="There are no nodes.")
 
 
 @app.command(epilog="Example: roundsman node info node3 node4")
@@ -86,6 +93,7 @@ def _facts(one: dict[str, Any]) -> None:
             ("Health", wording.health(one)),
             *([("Problem", problem["text"])] if problem else []),
             *([("Unreachable", unreachable["text"])] if unreachable else []),
+            *([("Agent", wording.agent(one["agent"], now=time.time()))] if one["agent"] else []),
             *([("Powered", f"{wording.power(one)} (on record)")] if one["powered"] is not None else []),
             ("Memory", wording.memory(one)),
             ("Primaries", " ".join(one["primaries"])),
@@ -117,20 +125,6 @@ def offline(ctx: typer.Context, name: Name, *, force: Force = False, submit: Sub
 def online(ctx: typer.Context, name: Name, *, force: Force = False, submit: Submit = False) -> None:
     """Bring a mended node back: its power is confirmed and it must report Ok, unless forced."""
     _role(ctx, name, "online", force=force, submit=submit)
-
-
-@app.command(epilog="Example: roundsman node add node4 primary_ip=192.0.2.4 mtotal=65536 dtotal=1000000 ctotal=16")
-def add(
-    ctx: typer.Context,
-    name: str,
-    given: parameters.Given = [],  # noqa: B006 - Typer's way to say that there may be none
-    *,
-    submit: Submit = False,
-    dry_run: parameters.DryRun = False,
-) -> None:
-    """Add a node; sizes in MiB, `hostvars.NAME=VALUE` are the Ansible variables with which it is reached."""
-    fields = [f"name={name}", *given]
-    parameters.modify(ctx, "nodes", given=fields, method="POST", submit=submit, dry_run=dry_run)
 
 
 @app.command(epilog="Example: roundsman node modify node3 oob_program=default vm_capable=no --powered no")

@@ -24,6 +24,10 @@ FEATURES = ("node-migrate-reqv1", "node-evac-res1", "instance-create-reqv1")
 """What Ganeti's client asks for before it sends a body: a node's migration, its evacuation, and a new instance."""
 
 
+STORED = ("vg_name", "file_storage_dir", "shared_file_storage_dir", "primary_ip_version", "default_iallocator")
+"""Where disks are kept, and other fields that are told as they stand."""
+
+
 class Pause(bodies.Body):
     """Why rounds are held; an empty text lets them go on."""
 
@@ -97,7 +101,7 @@ def _told(cluster: clusters.Cluster) -> dict[str, Any]:
         "default_hypervisor": hypervisors[0] if hypervisors else None,
         "ndparams": dict(own.ndparams),
         "ipolicy": instance_policy.filled(own.ipolicy),
-        **{name: getattr(own, name) for name in parameter_rules.LIMITS},
+        **{name: getattr(own, name) for name in (*parameter_rules.LIMITS, *STORED)},
         "maintenance": dataclasses.asdict(cluster.maintenance.settings),
         "config_version": cluster.version,
         "tags": list(own.tags),

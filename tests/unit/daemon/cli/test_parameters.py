@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.cli import cluster, parameters
+from ansible_collections.roundsman.cluster.daemon.cli import cluster_init, node_joining, parameters
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
@@ -52,7 +52,18 @@ def test_what_has_no_name_and_value_is_refused(given: str) -> None:
         ),
         (("group", "modify", "rack2", "oob_program=!"), ("PUT", "/2/groups/rack2/modify", {"oob_program": "!"})),
         (("group", "remove", "rack2"), ("DELETE", "/2/groups/rack2", None)),
-        (("node", "add", "node9", "mtotal=5"), ("POST", "/2/nodes", {"name": "node9", "mtotal": 5})),
+        (
+            ("node", "add", "node9", "primary_ip=192.0.2.9", "-g", "b", "--secondary-ip", "10.0.0.9"),
+            (
+                "POST",
+                "/2/nodes",
+                {"name": "node9", "primary_ip": "192.0.2.9", "group": "b", "secondary_ip": "10.0.0.9"},
+            ),
+        ),
+        (
+            ("node", "add", "node3", "primary_ip=192.0.2.3", "--readd"),
+            ("POST", "/2/nodes", {"name": "node3", "primary_ip": "192.0.2.3", "readd": True}),
+        ),
         (("node", "modify", "node3", "vm_capable=no"), ("POST", "/2/nodes/node3/modify", {"vm_capable": False})),
         (("node", "modify", "node3", "--powered", "no"), ("POST", "/2/nodes/node3/modify", {"powered": False})),
         (
@@ -70,6 +81,20 @@ def test_a_command_asks_the_daemon_and_waits_for_its_job(
     code, _, err = roundsman(*command)
     assert (code, err) == (0, "")
     assert daemon.requests[0] == asked
+
+
+def test_the_name_of_a_new_node_is_resolved_in_the_version_of_its_cluster(
+    daemon: StandIn, roundsman: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        node_joining.name_resolution, "address_of", lambda _name, *, version: "2001:db8::9" if version == 6 else ""
+    )
+    daemon.put("POST", "/2/nodes", 20)
+    daemon.put("GET", "/2/jobs/20/wait", DONE)
+    for version, added in ((6, {"primary_ip": "2001:db8::9"}), (4, {})):
+        daemon.put("GET", "/2/info", {"primary_ip_version": version})
+        assert roundsman("node", "add", "node9", "mtotal=5")[0] == 0
+        assert daemon.asked("POST")[-1] == ("/2/nodes", {"name": "node9", "mtotal": 5, **added})
 
 
 @pytest.mark.parametrize(
@@ -118,20 +143,46 @@ def test_a_cluster_is_made_once_with_its_key_and_its_nodes(
     ("name", "nodes", "told"),
     [
         ("one", ["a", "a"], "there is a node 'a' already"),
-        ("one", [], "a cluster needs a node"),
         ("one", ["a:nowhere"], "primary_ip: 'nowhere' is no IP address"),
         ("a/b", ["a"], "cluster_name: 'a/b' is not a name"),
     ],
 )
 def test_a_cluster_that_cannot_be_is_not_made(name: str, nodes: list[str], told: str) -> None:
     with pytest.raises(errors.InvalidInput, match=told):
-        cluster.made(name, nodes, now=1.0)
+        cluster_init.made(name, nodes, now=1.0)
 
 
-def test_a_node_may_have_an_address_of_the_sixth_version() -> None:
-    found = cluster.made("one", ["a:2001:db8::1"], now=1.0)
+def test_nodes_have_addresses_of_the_sixth_version_and_secondary_ones_of_the_fourth() -> None:
+    found = cluster_init.made("one", ["a:2001:db8::1,10.0.0.1", "b:2001:db8::2,10.0.0.2"], version=6, now=1.0)
     assert isinstance(found, clusters.Cluster)
+    node = found.node("a")
+    assert (node.primary_ip, node.secondary_ip, found.cluster.primary_ip_version) == ("2001:db8::1", "10.0.0.1", 6)
+    with pytest.raises(errors.InvalidInput, match="secondary_ip: where primary addresses are IPv6"):
+        cluster_init.made("one", ["a:2001:db8::1"], version=6, now=1.0)
+
+
+def test_a_name_without_an_address_is_resolved_in_the_version_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {("a", 4): "192.0.2.1", ("b", 4): "", ("a", 6): "2001:db8::1"}
+    monkeypatch.setattr(
+        cluster_init.name_resolution, "address_of", lambda name, *, version: known.get((name, version), "")
+    )
+    found = cluster_init.made("one", ["a", "b"], now=1.0)
+    assert [one.primary_ip for one in found.nodes.values()] == ["192.0.2.1", ""]
+    found = cluster_init.made("one", ["a,10.0.0.1"], version=6, now=1.0)
     assert found.node("a").primary_ip == "2001:db8::1"
+    with pytest.raises(errors.InvalidInput, match="primary_ip: where primary addresses are IPv6"):
+        cluster_init.made("one", ["b,10.0.0.1"], version=6, now=1.0)
+
+
+def test_a_cluster_is_made_with_parameters_and_a_secondary_address_of_its_master(
+    tmp_path: Path, roundsman: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROUNDSMAN_ROOT", str(tmp_path))
+    words = ("one", "vg_name=xenvg", "--node", "a:192.0.2.1", "--secondary-ip", "10.0.0.1")
+    code, _, err = roundsman("cluster", "init", *words)
+    assert (code, err) == (0, "")
+    found = store.read(tree.Tree(tmp_path).config)
+    assert (found.cluster.vg_name, found.node("a").secondary_ip) == ("xenvg", "10.0.0.1")
 
 
 def test_the_power_of_record_is_given_once(daemon: StandIn, roundsman: Run) -> None:
