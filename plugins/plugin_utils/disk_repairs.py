@@ -80,6 +80,7 @@ def as_result(judged: Sequence[Judged], nodes: Mapping[Where, str]) -> dict[str,
         for step in one.verdict.steps
     ]
     return {
+        "resources": [one.resource for one in judged],
         "lines": [one.text for one in judged],
         "steps": steps,
         "refused": [one.text for one in judged if one.verdict.kind is Kind.REFUSED],

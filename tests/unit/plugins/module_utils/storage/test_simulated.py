@@ -30,7 +30,7 @@ def test_a_copy_in_use_is_not_removed(copies: simulated.Copies, tmp_path: Path) 
     fake.Driver(tmp_path, opcode="").start("a", {})
     with pytest.raises(errors.Refused, match="in use"):
         copies.remove("a")
-    fake.Driver(tmp_path, opcode="").stop("a")
+    fake.Driver(tmp_path, opcode="").stop("a", time_limit=1.0)
     assert (copies.remove("a"), copies.remove("a")) == (True, False)
     assert copies.names() == []
 

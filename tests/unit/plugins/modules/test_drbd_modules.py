@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_node, drbd_sides, programs
+from ansible_collections.roundsman.cluster.plugins.modules import drbd_info, drbd_repair, instance_disks
+
+from tests.unit.plugins.module_utils.storage.machine import USED_GI, Machine, Resource
+
+if TYPE_CHECKING:
+    import pathlib
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from tests.unit.plugins.modules.called import Node
+
+
+@pytest.fixture
+def machine(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, node: Node) -> Machine:
+    one = Resource(0, "192.0.2.2", disk="UpToDate", gi=USED_GI)
+    one.meet(disk="UpToDate")
+    made = Machine(node.root, loaded=True, resources={"web1-disk0": one})
+    monkeypatch.setattr(programs, "Programs", lambda: made)
+    monkeypatch.setattr(drbd_node.DrbdNode.__init__, "__kwdefaults__", {"proc": made._proc()})
+    return made
+
+
+@pytest.fixture
+def call(machine: Machine, node: Node) -> Callable[..., dict[str, Any]]:
+    def calling(module: ModuleType, **options: Any) -> dict[str, Any]:
+        machine._proc()
+        return node.call(module, hypervisor=None, **options)
+
+    return calling
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_the_sides_of_a_node_are_told_with_the_identifiers_of_those_that_parted(
+    machine: Machine, call: Callable[..., dict[str, Any]], check: bool
+) -> None:
+    machine.resources["r1"] = Resource(1, "192.0.2.3", state="StandAlone", role="Primary", disk="UpToDate", gi=USED_GI)
+    told = call(drbd_info, check=check)
+    assert (told["failed"], told["changed"], told["version"]) == (False, False, 8)
+    first, second = (drbd_sides.decode(one) for one in told["sides"])
+    assert (first.connection, first.volumes[0].generation) == (Connection.CONNECTED, None)
+    assert (second.role, second.connection) == (Role.PRIMARY, Connection.STANDALONE)
+    assert second.volumes[0].generation is not None
+    told = call(drbd_info, resources=["r1"])
+    assert [one["resource"] for one in told["sides"]] == ["r1"]
+
+
+def test_what_drbd_says_and_nobody_understands_fails_the_module(
+    machine: Machine, call: Callable[..., dict[str, Any]]
+) -> None:
+    machine.resources["web1-disk0"].disk = "Fine"
+    told = call(drbd_info)
+    assert told["failed"]
+    assert "DRBD says 'Fine'" in told["msg"]
+
+
+def test_a_step_is_done_once_and_check_mode_only_tells_it(
+    machine: Machine, call: Callable[..., dict[str, Any]]
+) -> None:
+    machine.resources["web1-disk0"].disk = Disk.DISKLESS.value
+    step = {"instance": "web1", "resource": "web1-disk0", "action": "attach"}
+    told = call(drbd_repair, check=True, **step)
+    assert (told["changed"], told["steps"], machine.ran) == (True, ["drbdadm attach web1-disk0/0"], [])
+    assert call(drbd_repair, **step)["diff"] == {"prepared": "drbdadm attach web1-disk0/0\n"}
+    assert machine.resources["web1-disk0"].disk == "UpToDate"
+    assert not call(drbd_repair, **step)["changed"]
+
+
+def test_a_step_that_is_refused_fails_with_its_reason(machine: Machine, call: Callable[..., dict[str, Any]]) -> None:
+    told = call(drbd_repair, instance="web1", resource="web1-disk0", action="discard")
+    assert told["failed"]
+    assert told["msg"] == "web1-disk0 has its peer: there is no split brain"
+
+
+def test_a_replicated_disk_is_made_by_the_module_and_its_secret_told_to_nobody(machine: Machine, node: Node) -> None:
+    told = node.call(
+        instance_disks,
+        instance="db",
+        uuid="u-1",
+        hypervisor="kvm",
+        disks=[{"size": 8, "minor": 5}],
+        vg="vg",
+        here={"name": "n1", "address": "192.0.2.1", "uuid": "x"},
+        peer={"name": "n2", "address": "192.0.2.2"},
+        secret="tellnobody",
+        state="present",
+    )
+    assert (told["failed"], told["devices"], told["synced"]) == (False, ["/dev/drbd5"], False)
+    assert "tellnobody" not in str(told)
+    assert "tellnobody" in machine.configured("db-disk0")

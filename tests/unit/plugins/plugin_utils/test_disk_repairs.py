@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import (
+    Connection,
+    Disk,
+    Generation,
+    Replication,
+    Role,
+    Side,
+    Volume,
+)
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_repairs import Where
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_sides
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import disk_repairs
+
+INSTANCE = {"name": "web1", "uuid": "u1", "disks": [{"name": ""}, {"name": "old"}]}
+NODES = {Where.PRIMARY: "n1", Where.SECONDARY: "n2"}
+DETACH = [{"resource": "web1-disk0", "action": "attach", "where": "secondary"}]
+
+
+def side(role: Role, disk: Disk = Disk.UP_TO_DATE, connection: Connection = Connection.CONNECTED, **more: Any) -> Side:
+    volume = Volume(0, disk, Disk.UP_TO_DATE, 0, Replication.ESTABLISHED, **more)
+    return Side("web1-disk0", role, connection, (volume,))
+
+
+def judged(primary: Any, secondary: Any, tried: list[dict[str, str]] | None = None) -> dict[str, Any]:
+    def answer(one: Any) -> dict[str, Any]:
+        return one if isinstance(one, dict) else {"sides": [drbd_sides.encode(one)]}
+
+    found = disk_repairs.judge(["web1-disk0"], primary=answer(primary), secondary=answer(secondary), tried=tried or [])
+    return disk_repairs.as_result(found, NODES)
+
+
+def test_resources_are_named_as_on_the_nodes() -> None:
+    assert disk_repairs.resources(INSTANCE) == ["web1-disk0", "old"]
+
+
+def test_a_healthy_pair_needs_nothing() -> None:
+    told = judged(side(Role.PRIMARY), side(Role.SECONDARY))
+    assert told == {
+        "resources": ["web1-disk0"],
+        "lines": ["web1-disk0: healthy"],
+        "steps": [],
+        "refused": [],
+        "replaced": [],
+        "waiting": [],
+    }
+
+
+def test_a_step_names_its_node_and_when_it_did_not_help_the_secondary_is_replaced() -> None:
+    pair = side(Role.PRIMARY), side(Role.SECONDARY, Disk.DISKLESS)
+    told = judged(*pair)
+    assert told["steps"] == [{**DETACH[0], "node": "n2"}]
+    assert told["lines"] == [
+        "web1-disk0: repair, the secondary has lost its disk, attach the disk again on the secondary"
+    ]
+    told = judged(*pair, tried=DETACH)
+    assert told["steps"] == []
+    assert told["replaced"] == [
+        "web1-disk0: repair, the disk of the secondary cannot be attached, replace the secondary on the secondary"
+    ]
+    other = [{**DETACH[0], "resource": "old"}]
+    assert judged(*pair, tried=other)["steps"]
+
+
+def test_split_brain_is_mended_in_the_order_of_its_steps() -> None:
+    ours, theirs = Generation(0x10, 0x30, (0x50,)), Generation(0x20, 0x30, (0x50,))
+    alone = Connection.STANDALONE
+    told = judged(
+        side(Role.PRIMARY, connection=alone, generation=ours),
+        side(Role.SECONDARY, connection=alone, generation=theirs),
+    )
+    assert [(one["action"], one["node"]) for one in told["steps"]] == [("discard", "n2"), ("connect", "n1")]
+
+
+@pytest.mark.parametrize("silent", [{"unreachable": True}, {"failed": True, "msg": "no"}, {}])
+def test_a_node_that_could_not_be_asked_is_refused_and_not_taken_for_down(silent: dict[str, Any]) -> None:
+    told = judged(side(Role.PRIMARY), silent)
+    assert told["refused"] == [
+        "web1-disk0: refused, the secondary could not be asked; needed: the secondary reachable again"
+    ]
+    assert judged(side(Role.PRIMARY), {"sides": []})["steps"][0]["action"] == "up"
+
+
+def test_a_resync_is_waited_for() -> None:
+    sync = Side(
+        "web1-disk0",
+        Role.SECONDARY,
+        Connection.CONNECTED,
+        (Volume(0, Disk.INCONSISTENT, Disk.UP_TO_DATE, 0, Replication.SYNC_TARGET, done=12.5),),
+    )
+    told = judged(side(Role.PRIMARY), sync)
+    assert told["waiting"] == ["web1-disk0: waiting, its copies are made equal (SyncTarget, 12.5 % done)"]
+
+
+def test_what_is_no_step_is_an_error() -> None:
+    with pytest.raises(errors.InvalidInput, match="no step of a repair"):
+        judged(side(Role.PRIMARY), side(Role.SECONDARY), tried=[{**DETACH[0], "action": "explode"}])
