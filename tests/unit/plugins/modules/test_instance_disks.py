@@ -48,7 +48,12 @@ def test_check_mode_tells_the_steps_and_does_none(node: Node) -> None:
 
 
 def test_the_files_of_a_real_instance_are_made_in_their_order_and_used_where_they_are(node: Node) -> None:
-    files = {"hypervisor": "kvm", "disk_template": "file", "file_dir": str(node.root / "disks"), "uuid": UUID}
+    files: dict[str, Any] = {
+        "hypervisor": "kvm",
+        "disk_template": "file",
+        "file_dir": str(node.root / "disks"),
+        "uuid": UUID,
+    }
     disks = [{"size": 2}, {"size": 2}, {"size": 1, "name": str(node.root / "old.img")}]
     (node.root / "old.img").write_bytes(b"adopted")
     told = node.call(instance_disks, instance="a", state="present", disks=disks, **files)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -151,7 +152,7 @@ def test_a_device_that_somebody_still_looks_at_is_tried_again(pair: Machine, mon
     with pytest.raises(errors.Failed, match="held open"):
         templates.done(storage(pair).steps(State.STANDBY))
     monkeypatch.setattr(drbd_roles, "IN_USE", 60.0)
-    monkeypatch.setattr(drbd_roles.time, "sleep", lambda _seconds: setattr(one, "is_held", False))
+    monkeypatch.setattr(time, "sleep", lambda _seconds: setattr(one, "is_held", False))
     become(pair, State.STANDBY)
     assert one.role == "Secondary"
 
@@ -261,7 +262,7 @@ def test_equal_copies_are_waited_for_until_the_limit(pair: Machine, monkeypatch:
     def synced(_seconds: float) -> None:
         one.meet(disk="UpToDate")
 
-    monkeypatch.setattr(templates.time, "sleep", synced)
+    monkeypatch.setattr(time, "sleep", synced)
     assert disks.as_result(templates.until_synced(storage(pair), time_limit=60.0))["synced"]
 
 

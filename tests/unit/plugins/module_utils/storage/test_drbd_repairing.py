@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -90,7 +91,7 @@ def test_connections_are_waited_for_until_the_limit(machine: Machine, monkeypatc
         one.state = "Connected"
         machine._proc()
 
-    monkeypatch.setattr(drbd_repairing.time, "sleep", met)
+    monkeypatch.setattr(time, "sleep", met)
     (side,) = drbd_repairing.settled(machine.node, ["r0"], time_limit=60.0)
     assert side.connection.value == "Connected"
 
