@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from . import client, cluster_init, emergency, output, verification, wording
+from . import adoption, client, cluster_init, emergency, output, verification, wording
 from . import parameters as given_parameters
 
 app = typer.Typer(help="The cluster itself.", no_args_is_help=True)
@@ -12,6 +12,7 @@ app.command(
     epilog="Example: roundsman cluster init example --node node1:192.0.2.1 --node node2:192.0.2.2; with IPv6: "
     "roundsman cluster init example --primary-ip-version 6 --node node1:2001:db8::1,10.0.0.1"
 )(cluster_init.init)
+app.command(epilog="Example: roundsman cluster adopt -i hosts.ini --name example --dry-run")(adoption.adopt)
 
 
 @app.command(epilog="Example: roundsman cluster info -o json")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Depends
 
 from . import (
+    adoption,
     asking,
     by_hand,
     cluster,
@@ -61,5 +62,6 @@ def router(service: Service) -> APIRouter:
     config.add(routes, service)
     modify.add(routes, service)
     by_hand.add(routes, service)
+    adoption.add(routes, service)
     plans.add(routes, service)
     return routes

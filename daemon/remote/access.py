@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .users import Access
 
-LOCAL_ONLY = frozenset({"hold", "record", "config"})
-"""Resources below `/2` for who may open the socket: those of plays by hand, and the whole configuration."""
+LOCAL_ONLY = frozenset({"adopt", "hold", "record", "config"})
+"""Resources below `/2` for who may open the socket: those of plays by hand, and what is all of the configuration."""
 METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
 
 

@@ -80,8 +80,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
                 inventory.add_group(group)
                 inventory.add_host(node.name, group=group)
             told = hosts.variables(cluster, node)
-            for key, value in told.items():
-                inventory.set_variable(node.name, key, value)
+            for key, one in told.items():
+                inventory.set_variable(node.name, key, one)
             self._construct(node.name, told)
 
     def _construct(self, name: str, told: dict[str, object]) -> None:

@@ -138,6 +138,18 @@ def reserve(cluster: clusters.Cluster, one: clusters.Instance, nodes: Sequence[s
     return [membership.InstanceStands(placed)]
 
 
+def adopt(cluster: clusters.Cluster, one: clusters.Instance) -> list[changes.Change]:
+    """The change that puts an instance on record that was there before its cluster knew of it.
+
+    Raises:
+        InvalidInput: its name or its UUID is known.
+    """
+    parameters.refuse_taken(one.name, cluster.instances, but="", kind="instance")
+    if one.uuid in cluster.instances:
+        raise errors.InvalidInput(f"uuid: {cluster.instances[one.uuid].name} has the UUID {one.uuid} already")
+    return [membership.InstanceStands(one)]
+
+
 def modify(cluster: clusters.Cluster, known: str, fields: Mapping[str, Any]) -> list[changes.Change]:
     """The change that gives an instance other parameters; an hvparam that is None is as if never given.
 

@@ -10,6 +10,7 @@ import pydantic
 
 from ...module_utils.domain import errors
 from . import (
+    adoption,
     cluster_verify,
     disk_repair,
     instance_disks,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _KINDS: dict[str, Any] = {
     one.kind: one
     for one in (
+        adoption.ClusterAdopt,
         instance_making.InstanceReserve,
         instance_making.InstanceCreate,
         instance_making.InstanceRemove,

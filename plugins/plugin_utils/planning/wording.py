@@ -30,6 +30,7 @@ def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
         "node_evacuate": "evacuate {node} ({mode})",
         "run_plan": "run the plan of `{command}`",
         "node_migrate": "migrate the primaries of {node}",
+        "cluster_adopt": "take over what is there",
         "cluster_verify": "verify the cluster",
         "instance_reserve": "find a place for {name}",
         "instance_create": "make {instance}",

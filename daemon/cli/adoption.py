@@ -1,0 +1,212 @@
+"""`roundsman cluster adopt`: what libvirt hosts have becomes a cluster, or part of one."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...plugins.module_utils.domain import changes, errors, instance_making, joining, tree
+from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.plugin_utils import ansible_runs, daemon_client, name_resolution
+from ...plugins.plugin_utils.config import store
+from ...plugins.plugin_utils.planning import adoption
+from . import client, cluster_init, completion, jobs, output, questions, watching, wording
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+RUN = "roundsman-adopt-"
+Inventory = Annotated[
+    Path, typer.Option("--inventory", "-i", metavar="FILE", help="An inventory of Ansible with the hosts.", exists=True)
+]
+Name = Annotated[str, typer.Option("--name", help="The cluster's name, where there is none yet.")]
+Group = Annotated[
+    str, typer.Option("--group", "-g", help="The node group of new nodes.", autocompletion=completion.groups)
+]
+Limit = Annotated[str, typer.Option("--limit", "-l", metavar="PATTERN", help="Only these hosts of the inventory.")]
+Version = cluster_init.Version
+
+
+def adopt(
+    ctx: typer.Context,
+    *,
+    inventory: Inventory,
+    name: Name = "",
+    group: Group = "",
+    limit: Limit = "",
+    primary_ip_version: Version = 4,
+    become: Annotated[
+        bool, typer.Option("--become", "-b", help="Be root on the hosts, as Ansible's --become.")
+    ] = False,
+    disable_autostart: Annotated[
+        bool, typer.Option("--disable-autostart", help="Let no domain start by itself with its host any more.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    form: output.Option = output.Format.TABLE,
+) -> None:
+    """Make nodes and instances of libvirt hosts and the domains that are on them; the hosts are only read.
+
+    What cannot be represented is told and left out. What is on record already stays as it is, so that this can be
+    repeated. Definitions stay on the hosts until Roundsman starts or moves the instance.
+    """
+    where = _where(ctx.find_root().params.get("root"))
+    before = store.read(where.config) if where.config.exists() else None
+    if before is None and not name:
+        raise errors.Refused(f"there is no cluster at {where.config}: give the new one a name, with --name")
+    version = before.cluster.primary_ip_version if before else primary_ip_version
+    cluster = before or cluster_init.empty(name, version=version, now=time.time())
+    with tempfile.TemporaryDirectory(prefix=RUN) as folder:
+        run = _Run(Path(folder), inventory, limit=limit, become=become, where=where)
+        run.play("adopt.yml", {"adopt_folder": folder, "adopt_file_dir": cluster.cluster.file_storage_dir})
+        hosts = run.hosts(version)
+        if not hosts:
+            raise errors.Refused(f"{inventory} has no hosts to adopt")
+        found, after = adoption.plan(cluster, hosts, group=group, new_uuid=lambda: str(uuid.uuid4()))
+        _show(found, after, form=form)
+        turned_off = {name: uuids for name, uuids in found.autostart.items() if disable_autostart}
+        if dry_run or (found.is_empty and not turned_off):
+            return
+        questions.confirm("Write this to the configuration?" if not found.is_empty else "Turn it off?", yes=yes)
+        if not found.is_empty:
+            _write(where, before, after, found, quiet=form is output.Format.JSON)
+        if turned_off:
+            run.play("adopt_autostart.yml", {"adopt_autostart": turned_off})
+
+
+def _where(chosen: Path | None) -> tree.Tree:
+    """The tree of the controller, which need not be there yet."""
+    if chosen is None:
+        return tree.Tree(client.located(None).root)
+    return tree.Tree(chosen / "controller" if (chosen / "controller").is_dir() else chosen.resolve())
+
+
+class _Run:
+    """Runs of Ansible on the hosts of a user's inventory, with a folder for what they leave."""
+
+    def __init__(self, folder: Path, inventory: Path, *, limit: str, become: bool, where: tree.Tree) -> None:
+        self._folder, self._where, self._become = folder, where, become
+        self._options = ["-i", str(inventory.resolve()), *(["--limit", limit] if limit else [])]
+        self._options += ["--become"] if become else []
+
+    def play(self, playbook: str, variables: dict[str, Any]) -> None:
+        """Run a playbook; what it says goes to standard error. Hosts that fail are told of by what they left."""
+        path = self._folder / "variables"
+        path.write_text(json.dumps(variables))
+        program = str(Path(sys.executable).with_name("ansible-playbook"))
+        command = [program, *self._options, "-e", f"@{path}", str(ansible_runs.PLAYBOOKS / playbook)]
+        own = {
+            "ANSIBLE_HOME": str(self._folder / "ansible"),
+            "ANSIBLE_INVENTORY_ENABLED": "host_list,script,auto,yaml,ini,toml",
+            "ANSIBLE_STDOUT_CALLBACK": "roundsman.cluster.steps",
+        }
+        environment = {**os.environ, **ansible_runs.environment(self._where), **own}
+        ended = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
+        # 2 and 4 are failed and unreachable hosts.
+        if ended.returncode not in {0, 2, 4}:
+            raise errors.Failed(f"ansible-playbook {playbook} ended with {ended.returncode}")
+
+    def hosts(self, version: int) -> list[adoption.Host]:
+        """The hosts in the order of the inventory, each with an address of this version of IP, if it has one."""
+        told = [json.loads(path.read_text()) for path in self._folder.glob("*.json")]
+        return [self._host(one, version) for one in sorted(told, key=lambda each: int(each["place"]))]
+
+    def _host(self, told: dict[str, Any], version: int) -> adoption.Host:
+        variables = {**told["variables"], **({"ansible_become": "true"} if self._become else {})}
+        named = str(variables.get("ansible_host", told["name"]))
+        address = named if _is_address(named) else name_resolution.address_of(named, version=version)
+        return adoption.Host(told["name"], address, variables, told.get("seen", {}), told.get("problem", ""))
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _write(
+    where: tree.Tree, before: clusters.Cluster | None, after: clusters.Cluster, found: adoption.Adoption, *, quiet: bool
+) -> None:
+    """Have the daemon take it over, or write it where none runs."""
+    if before is None:
+        cluster_init.write(where, dataclasses.replace(after, serial_no=1))
+        if not quiet:
+            output.line(f"The cluster is made; start its daemon with `roundsmand --root {where.root}`.")
+        return
+    if daemon_client.answers(where.socket):
+        body = {"nodes": found.nodes, "instances": [dataclasses.asdict(one) for one in found.instances]}
+        with client.Daemon(where.root) as daemon:
+            _settled(daemon, daemon.send("POST", "2", "adopt", body=body), quiet=quiet)
+        return
+    with store.locked(where, "roundsman cluster adopt"):
+        cluster, now, stated = store.read(where.config), time.time(), list[changes.Change]()
+        for uuid_, fields in found.nodes:
+            stated += joining.add(changes.apply_all(cluster, stated, now=now), uuid_, fields)
+        for one in found.instances:
+            stated += instance_making.adopt(changes.apply_all(cluster, stated, now=now), one)
+        store.commit(where, stated, now=now)
+
+
+def _settled(daemon: client.Daemon, job: int, *, quiet: bool) -> None:
+    if not quiet:
+        jobs.follow(daemon, job)
+        return
+    ended = watching.until_ended(daemon, job, quiet=True)
+    if ended["status"] != "success":
+        raise errors.Failed(f"job {job} ended as {ended['status']}: {ended['text']}")
+
+
+def _show(found: adoption.Adoption, cluster: clusters.Cluster, *, form: output.Format) -> None:
+    if form is output.Format.JSON:
+        output.as_json(json.dumps(dataclasses.asdict(found)))
+        return
+    if found.nodes:
+        rows = [
+            (
+                node.name,
+                node.primary_ip,
+                node.secondary_ip,
+                node.ctotal,
+                *map(wording.mebibytes, (node.mtotal, node.dtotal)),
+            )
+            for node in (cluster.nodes[uuid_] for uuid_, _ in found.nodes)
+        ]
+        output.table(("NEW NODE", "ADDRESS", "SECONDARY", "CPUS", "MEMORY", "DISK"), rows)
+    if found.instances:
+        output.line()
+        output.table(
+            ("NEW INSTANCE", "PRIMARY", "SECONDARY", "STATE", "DISKS", "MEMORY", "CPUS"),
+            [_row(cluster, one) for one in found.instances],
+        )
+    _lines("Left out", found.left_out)
+    _lines("To be done by hand", found.advice)
+    if found.is_empty:
+        output.line(f"Nothing is new: {found.known} are on record already.")
+
+
+def _row(cluster: clusters.Cluster, one: clusters.Instance) -> Sequence[object]:
+    names = [disk.name for disk in one.disks]
+    disks = " ".join([one.disk_template, *names])
+    secondary = " ".join(map(cluster.node_name, one.secondary_nodes))
+    where = (one.name, cluster.node_name(one.primary_node), secondary, one.admin_state)
+    return (*where, disks, wording.mebibytes(one.memory), one.vcpus)
+
+
+def _lines(title: str, lines: Sequence[str]) -> None:
+    if lines:
+        output.title(title)
+        for one in lines:
+            output.line(f"  {one}")

@@ -1,0 +1,48 @@
+"""The opcode that puts nodes and instances on record that were there before; no node is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotations at run time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ...module_utils.domain import changes, instance_making, joining
+from ...module_utils.domain import cluster as clusters
+from . import contract
+
+if TYPE_CHECKING:
+    from ...module_utils.domain.changes import Change
+    from ...module_utils.domain.locks import Mode
+
+
+@dataclass(frozen=True)
+class ClusterAdopt:
+    """Extend the configuration by nodes, each as UUID and fields, and by instances; what is there already stays."""
+
+    kind: ClassVar[str] = "cluster_adopt"
+    nodes: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    instances: tuple[clusters.Instance, ...] = ()
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        return {"cluster/BGL": contract.EXCLUSIVE}
+
+    def moot(self, _cluster: clusters.Cluster) -> str:
+        return ""
+
+    def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[Change]:  # noqa: ARG002 - the port's signature
+        stated: list[Change] = []
+        for uuid, fields in self.nodes:
+            if uuid not in cluster.nodes:
+                added = joining.add(cluster, uuid, fields)
+                cluster = changes.apply_all(cluster, added, now=cluster.mtime)
+                stated += added
+        for one in self.instances:
+            if one.uuid not in cluster.instances:
+                added = instance_making.adopt(cluster, one)
+                cluster = changes.apply_all(cluster, added, now=cluster.mtime)
+                stated += added
+        return stated
+
+    def told(self, _before: clusters.Cluster, stated: list[Change]) -> list[str]:
+        nodes = sum(hasattr(one, "node") for one in stated)
+        return [f"{nodes} nodes and {len(stated) - nodes} instances are on record now"]

@@ -1,0 +1,272 @@
+"""What libvirt hosts become: nodes, and instances of the domains that are there.
+
+Pure: it takes what `host_inventory_info` read, and tells what it would add to a cluster, what it leaves out and why.
+What is on record already stays as it is.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from ...module_utils.domain import changes, errors, hvparams, instance_making, joining
+from ...module_utils.domain import cluster as clusters
+from . import adopted_disks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host of an inventory: its address or "", how it is reached, and what it has, or `problem` why nobody knows."""
+
+    name: str
+    address: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    seen: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """What is new: nodes as (UUID, fields), and instances; the lines tell what is left out and what to do by hand.
+
+    `autostart` are the domains (UUIDs) of hosts (names) that start by themselves; `known` counts what was there.
+    """
+
+    nodes: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    instances: tuple[clusters.Instance, ...] = ()
+    left_out: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    autostart: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    known: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.nodes or self.instances)
+
+
+def plan(
+    cluster: clusters.Cluster, hosts: Sequence[Host], *, group: str, new_uuid: Callable[[], str]
+) -> tuple[Adoption, clusters.Cluster]:
+    """What a cluster gets of these hosts, and the cluster with it; new nodes go to the group of this name.
+
+    Without a name that is the only group. A cluster without nodes gets the first new one as its master.
+    """
+    found = _Adopter(cluster, new_uuid)
+    for one in hosts:
+        if one.problem:
+            found.left_out.append(f"host {one.name}: {one.problem}: mend that, and adopt it again")
+    answered = [one for one in hosts if not one.problem]
+    secondaries = _secondaries(found.cluster, answered, found.advice)
+    for one in answered:
+        found.node(one, group=group, secondary=secondaries.get(one.name, ""))
+    members = [one for one in answered if _is_node(found.cluster, one.name)]
+    found.domains(members)
+    found.volume_group(members)
+    return found.adoption(), found.cluster
+
+
+class _Adopter:
+    def __init__(self, cluster: clusters.Cluster, new_uuid: Callable[[], str]) -> None:
+        self.cluster = cluster
+        self.left_out: list[str] = []
+        self.advice: list[str] = []
+        self._new_uuid = new_uuid
+        self._nodes: list[tuple[str, Mapping[str, Any]]] = []
+        self._instances: list[clusters.Instance] = []
+        self._autostart: dict[str, list[str]] = {}
+        self._known = 0
+
+    def adoption(self) -> Adoption:
+        autostart = {name: tuple(uuids) for name, uuids in self._autostart.items()}
+        lines = (tuple(self.left_out), tuple(self.advice))
+        return Adoption(tuple(self._nodes), tuple(self._instances), *lines, autostart, self._known)
+
+    def node(self, host: Host, *, group: str, secondary: str) -> None:
+        """Make a node of a host, unless it is one."""
+        if _is_node(self.cluster, host.name):
+            self._known += 1
+            return
+        fields = _node_fields(host, self.cluster.cluster.vg_name)
+        fields |= {"group": group} if group else {}
+        fields |= {"secondary_ip": secondary} if secondary else {}
+        uuid = self._new_uuid()
+        try:
+            stated = joining.add(self.cluster, uuid, fields)
+        except errors.InvalidInput as error:
+            self.left_out.append(f"host {host.name}: {error}")
+            return
+        self._apply(stated)
+        if self.cluster.cluster.master_node not in self.cluster.nodes:
+            own = replace(self.cluster.cluster, master_node=uuid)
+            self.cluster = replace(self.cluster, cluster=own)
+        self._nodes.append((uuid, fields))
+
+    def domains(self, hosts: Sequence[Host]) -> None:
+        """Make instances of the domains of hosts that are nodes."""
+        disks = adopted_disks.Disks({one.name: one.seen for one in hosts})
+        by_name: dict[str, list[tuple[Host, Mapping[str, Any]]]] = {}
+        for host in hosts:
+            for domain in host.seen["libvirt"]["domains"]:
+                by_name.setdefault(domain["name"], []).append((host, domain))
+        for name in sorted(by_name, key=clusters.natural):
+            try:
+                self._instance(name, by_name[name], disks)
+            except errors.InvalidInput as error:
+                self.left_out.append(f"{name}: {error}")
+        numbers = Counter(disk.minor for one in self._instances for disk in one.disks if disk.minor is not None)
+        for minor in sorted(number for number, count in numbers.items() if count > 1):
+            names = [one.name for one in self._instances if any(disk.minor == minor for disk in one.disks)]
+            self.advice.append(
+                f"{' and '.join(names)} have a DRBD device with the same minor {minor}: they cannot have a copy on the "
+                "same node; give one of them another minor in its resource file"
+            )
+
+    def volume_group(self, hosts: Iterable[Host]) -> None:
+        """Tell when the cluster's volume group is another one than the hosts have."""
+        groups = {name for one in hosts for name in one.seen["storage"]["groups"]}
+        wanted = self.cluster.cluster.vg_name
+        if groups and wanted not in groups:
+            told = ", ".join(sorted(groups))
+            self.advice.append(
+                f"the cluster's volume group is {wanted}, and the hosts have {told}: "
+                f"`roundsman cluster modify vg_name={min(groups)}`"
+            )
+
+    def _instance(self, name: str, found: Sequence[tuple[Host, Mapping[str, Any]]], disks: adopted_disks.Disks) -> None:
+        host, domain = self._where(name, found)
+        if _known(self.cluster, name):
+            self._known += 1
+            self._tell_of_known(name, host, domain)
+            return
+        if domain["uuid"] in self.cluster.instances:
+            other = self.cluster.instances[domain["uuid"]].name
+            raise errors.InvalidInput(f"its UUID is that of the instance {other}: give the domain another one")
+        instance_making.name("the name of the domain", name)
+        kept = disks.of(host.name, domain)
+        secondary = tuple(self._node_uuid(one) for one in ([kept.peer] if kept.peer else []))
+        given = {"domain_xml": domain["xml"]}
+        hvparams.check("kvm", instance_making.hvparams("the definition", given))
+        one = clusters.Instance(
+            domain["uuid"],
+            name,
+            self._node_uuid(host.name),
+            secondary,
+            disk_template=kept.template,
+            disks=kept.disks,
+            nics=tuple(_nic(each) for each in domain["nics"]),
+            memory=int(domain["memory"]),
+            vcpus=int(domain["vcpus"]),
+            hypervisor="kvm",
+            admin_state="up" if domain["running"] else "down",
+            hvparams=given,
+        )
+        self._apply(instance_making.adopt(self.cluster, one))
+        self._instances.append(one)
+        self._tell_of_definitions(name, host, found)
+
+    def _where(self, name: str, found: Sequence[tuple[Host, Mapping[str, Any]]]) -> tuple[Host, Mapping[str, Any]]:
+        """Where a domain is: where it runs, else where it is defined.
+
+        Raises:
+            InvalidInput: that is not one place.
+        """
+        running = [one for one in found if one[1]["running"]]
+        places = running or found
+        if len(places) == 1:
+            return places[0]
+        names = " and ".join(host.name for host, _ in places)
+        if running:
+            raise errors.InvalidInput(f"runs on {names}: stop it on all but one, and look which disk is right")
+        record = self.cluster.node_name(self.cluster.instance(name).primary_node) if _known(self.cluster, name) else ""
+        at_record = [one for one in places if one[0].name == record]
+        if at_record:
+            return at_record[0]
+        raise errors.InvalidInput(
+            f"is defined on {names} and runs on none: undefine it on all but one (`virsh undefine`)"
+        )
+
+    def _tell_of_known(self, name: str, host: Host, domain: Mapping[str, Any]) -> None:
+        record = self.cluster.node_name(self.cluster.instance(name).primary_node)
+        if domain["running"] and record != host.name:
+            self.advice.append(f"{name} runs on {host.name}, and the configuration says {record}: nothing was changed")
+        self._tell_of_definitions(name, host, [(host, domain)])
+
+    def _tell_of_definitions(self, name: str, host: Host, found: Sequence[tuple[Host, Mapping[str, Any]]]) -> None:
+        for other, domain in found:
+            if other.name != host.name:
+                self.advice.append(
+                    f"{name} is defined on {other.name}, too: undefine it there, so that nobody starts a second copy "
+                    f"(`virsh undefine {name}`)"
+                )
+            if domain["autostart"]:
+                self._autostart.setdefault(other.name, []).append(domain["uuid"])
+                self.advice.append(
+                    f"{name} starts by itself with {other.name}: after a failover that would be a second copy: "
+                    "turn it off with --disable-autostart"
+                )
+
+    def _node_uuid(self, name: str) -> str:
+        return self.cluster.node(name).uuid
+
+    def _apply(self, stated: list[changes.Change]) -> None:
+        self.cluster = changes.apply_all(self.cluster, stated, now=self.cluster.mtime)
+
+
+def _is_node(cluster: clusters.Cluster, name: str) -> bool:
+    return any(one.name == name for one in cluster.nodes.values())
+
+
+def _known(cluster: clusters.Cluster, name: str) -> bool:
+    return any(one.name == name for one in cluster.instances.values())
+
+
+def _node_fields(host: Host, vg_name: str) -> dict[str, Any]:
+    libvirt, storage = host.seen["libvirt"], host.seen["storage"]
+    groups = storage["groups"]
+    disk = groups.get(vg_name) or max(groups.values(), default=storage["disk"])
+    return {
+        "name": host.name,
+        "primary_ip": host.address,
+        "mtotal": int(libvirt["memory"]),
+        "mnode": int(libvirt["own_memory"]),
+        "ctotal": int(libvirt["cpus"]),
+        "dtotal": int(disk),
+        "hostvars": dict(host.variables),
+    }
+
+
+def _secondaries(cluster: clusters.Cluster, hosts: Sequence[Host], advice: list[str]) -> dict[str, str]:
+    """The addresses that DRBD uses, where that is another one than the primary on every host: all nodes are alike."""
+    own: dict[str, str] = {}
+    for host in hosts:
+        known = {
+            told["address"]
+            for one in host.seen["storage"]["resources"]
+            for name, told in one["hosts"].items()
+            if name == host.seen["hostname"]
+        }
+        found = sorted(one for one in known if _is_ipv4(one) and one != host.address)
+        if len(found) == 1:
+            own[host.name] = found[0]
+    new = [one.name for one in hosts if not _is_node(cluster, one.name)]
+    if cluster.nodes or all(name in own for name in new):
+        return own
+    for name, address in own.items():
+        advice.append(f"DRBD reaches {name} at {address}, and not all hosts have such an address: none is recorded")
+    return {}
+
+
+def _is_ipv4(address: str) -> bool:
+    try:
+        return isinstance(ipaddress.ip_address(address), ipaddress.IPv4Address)
+    except ValueError:
+        return False
+
+
+def _nic(one: Mapping[str, str]) -> clusters.Nic:
+    return clusters.Nic(mac=one["mac"], link=one["link"] if one["type"] == "bridge" else "")
