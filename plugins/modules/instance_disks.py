@@ -144,7 +144,7 @@ EXAMPLES = r"""
     state: info
     wait_synced: 60
   register: copies
-  until: copies.synced
+  until: copies is failed or copies.synced
   retries: 1440
   delay: 0
 """
