@@ -56,8 +56,12 @@ class Driver:
         """Start an instance; returns whether it was not running yet.
 
         Raises:
-            Failed: it does not start, or it is here and halted. InvalidInput: the facts make no domain.
+            Failed: it does not start, it is here and halted, or a migration that was interrupted took it to another
+                node, where it runs. InvalidInput: the facts make no domain.
         """
+        told = self._moves.recover(name)
+        if told is not None and told[0] is kvm_migration.Where.THERE:
+            raise errors.Failed(f"{name} was not started: {told[1]}")
         found = self._here.domain(name)
         if found is not None and found.state is State.RUNNING:
             return False
@@ -66,6 +70,7 @@ class Driver:
         xml = libvirt_xml.definition(name, facts)
         self._release(name)
         self._here.create(name, xml)
+        self._moves.forget(name)
         return True
 
     def stop(self, name: str, *, time_limit: float) -> bool:
@@ -107,7 +112,8 @@ class Driver:
 
     def recover(self, name: str) -> str:
         """Await or abort what a killed step left at work on an instance, and say where it runs; "" for nothing left."""
-        return self._moves.recover(name)
+        told = self._moves.recover(name)
+        return "" if told is None else f"{name}: {told[1]}"
 
     def _release(self, name: str) -> bool:
         return self._here.release(name, keep=self._root / libvirt_host.DEFINITIONS / f"{name}.xml")

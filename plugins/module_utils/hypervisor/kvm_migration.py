@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 NOTES = "run/roundsman/migrations"
 LOOK = 1.0
 """How often a migration is looked at, in seconds."""
-END_LIMIT = 60.0
-"""How long libvirt may take to end a migration that is aborted, in seconds."""
+END_LIMIT = 180.0
+"""How long libvirt may take to end a migration that is aborted, in seconds: it cannot be while it tries to connect."""
 
 _Note = Dict[str, Any]
 
@@ -109,29 +109,34 @@ class Migrations:
             return True
         raise errors.Failed(f"{name} was not migrated: {why or 'libvirt says that it was'}; {text}")
 
-    def recover(self, name: str) -> str:
-        """Await the migration that a killed step left at work, abort it at its limit, and say where the instance runs.
+    def recover(self, name: str) -> Optional[Tuple[Where, str]]:
+        """Await the migration that a killed step left at work, abort it at its limit; None if there was none.
 
-        Returns "" where there was none. What is doubtful is said, and left as it is.
+        What is doubtful is said, and left as it is.
 
         Raises:
             Failed: libvirt of this node does not answer.
         """
         note, found = self._read(name), self._here.domain(name)
-        if note is None and found is None:
-            return ""
-        limit = parameters.Kvm().migration_limit if note is None else note["limit"]
-        awaited = found is not None and self._awaited(name, limit=limit)
         if note is not None:
-            _where, text = self._settled(name, libvirt_host.Host(self._connect(note["uri"])))
-            return f"{name}: {text}"
-        if not awaited and (found is None or found.state is not State.MOVING):
-            return ""
+            self._await(name, limit=note["limit"])
+            return self._settled(name, libvirt_host.Host(self._connect(note["uri"])))
+        if found is None or not self._here.job(name).moves:
+            return None
+        self._await(name, limit=parameters.Kvm().migration_limit)
         found = self._here.domain(name)
-        return f"{name}: it is {found.text if found is not None else 'not'} here, after a migration"
+        return Where.UNSURE, f"it is {'not' if found is None else found.text} here, after a migration"
+
+    def forget(self, name: str) -> None:
+        """Let go what is noted of a migration: where the instance runs is decided by others."""
+        self._path(name).unlink(missing_ok=True)
 
     def _may_leave(self, name: str, far: libvirt_host.Host) -> bool:
-        here, there = self._here.domain(name), far.domain(name)
+        try:
+            there = far.domain(name)
+        except errors.Failed as error:
+            raise errors.Failed(f"{name} was not migrated: the target does not answer: {error}") from error
+        here = self._here.domain(name)
         if here is None and there is not None and there.state is State.RUNNING:
             return False
         if here is None:
@@ -159,20 +164,20 @@ class Migrations:
                 self._abort(name)
         if process.returncode == 0:
             return ""
+        if not aborted:
+            # The client may be gone, and libvirt still at work.
+            self._await(name, limit=limit)
         return aborted or virsh.one_line(complaint, code=process.returncode)
 
-    def _awaited(self, name: str, *, limit: float) -> bool:
-        """Wait until no migration is at work on an instance; returns whether one was."""
-        job, began = self._here.job(name), time.monotonic()
-        was, ends = job.moves, began + max(0.0, limit - job.seconds)
-        while job.moves:
-            if time.monotonic() >= ends + END_LIMIT:
-                break
-            if time.monotonic() >= ends and job.leaves:
+    def _await(self, name: str, *, limit: float) -> None:
+        """Wait until no migration is at work on an instance, and abort it at its limit."""
+        job, now = self._here.job(name), time.monotonic()
+        ends = now if job.is_busy else now + max(0.0, limit - job.seconds)
+        while (job.moves or job.is_busy) and now < ends + END_LIMIT:
+            if now >= ends:
                 self._abort(name)
             time.sleep(LOOK)
-            job = self._here.job(name)
-        return was
+            job, now = self._here.job(name), time.monotonic()
 
     def _settled(self, name: str, far: libvirt_host.Host) -> Tuple[Where, str]:
         """Put in order what an ended migration left; nothing that may be the only copy at work is ended."""
@@ -183,7 +188,7 @@ class Migrations:
             silent = f"the target does not answer ({error})"
         where, text = self._found(name, here, there, silent=silent, far=far)
         if where is not Where.UNSURE:
-            self._path(name).unlink(missing_ok=True)
+            self.forget(name)
         return where, text
 
     def _found(
@@ -191,7 +196,8 @@ class Migrations:
     ) -> Tuple[Where, str]:
         if here is None:
             return _gone(there, silent=silent, uri=far.client.uri)
-        if self._here.job(name).moves:
+        job = self._here.job(name)
+        if job.moves or job.is_busy:
             return Where.UNSURE, f"its migration to {far.client.uri} still goes on"
         if here.state is State.MOVING:
             return self._half_way(name, there, silent=silent, far=far)

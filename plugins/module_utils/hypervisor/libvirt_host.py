@@ -21,6 +21,7 @@ FAR_LIMIT = 30.0
 
 _STATS = ("--raw", "--nowait", "--state", "--balloon", "--vcpu", "--cpu-total")
 _ARRIVES = "available only on the source host"
+_BUSY = "cannot acquire state change lock"
 
 
 class Host:
@@ -54,6 +55,8 @@ class Host:
         except errors.Failed as error:
             if _ARRIVES in str(error):
                 return virsh_output.Job(virsh_output.ARRIVES)
+            if _BUSY in str(error):
+                return virsh_output.Job(virsh_output.BUSY)
             if self.domain(name) is None:
                 return virsh_output.Job()
             raise

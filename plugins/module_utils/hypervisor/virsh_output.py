@@ -33,11 +33,12 @@ _WHY_PAUSED: Mapping[str, str] = {
     "10": "crashed, and is kept paused",
 }
 _OTHERWISE: Mapping[str, str] = {"4": "shutting down", "6": "crashed", "7": "put to sleep by its own system"}
-ARRIVES = "Incoming migration"
+ARRIVES, BUSY = "Incoming migration", "busy"
+"""Operations beside those that virsh names: of a domain that comes from elsewhere, and of one that cannot be asked."""
 _STATS = "domain's statistics"
 _MIB = {"B": 2.0**-20, "KiB": 2.0**-10, "MiB": 1.0, "GiB": 2.0**10, "TiB": 2.0**20, "PiB": 2.0**30}
 _KIB = 1024
-_NANO = 1e-9
+_NANO = 10**9
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class Job:
     def leaves(self) -> bool:
         """Whether the domain is on its way to another node."""
         return self.operation == "Outgoing migration"
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the domain does something that lets nobody ask what."""
+        return self.operation == BUSY
 
     @property
     def moves(self) -> bool:
@@ -102,7 +108,7 @@ def _domain(name: str, values: Mapping[str, str]) -> Domain:
         )
     except ValueError as error:
         raise errors.InvalidInput(f"virsh domstats says of {name} what is no number: {error}") from error
-    return Domain(name, state, text, memory=memory // _KIB, vcpus=vcpus, cpu_seconds=nanoseconds * _NANO)
+    return Domain(name, state, text, memory=memory // _KIB, vcpus=vcpus, cpu_seconds=nanoseconds / _NANO)
 
 
 def _state(state: str, reason: str) -> Tuple[State, str]:
