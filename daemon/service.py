@@ -13,6 +13,7 @@ from .jobs.process import Processes, inherited
 from .jobs.queue import Queue
 from .jobs.store import Store
 from .locks.desk import Desk
+from .maintenance.agents import Agents
 from .maintenance.dead_nodes import DeadNodes
 from .maintenance.history import History
 from .maintenance.polling import Poll
@@ -37,6 +38,7 @@ class Service:
     history: History
     rounds: Rounds
     poll: Poll
+    agents: Agents
     dead: DeadNodes
     news: News
     warm: Keeper | None
@@ -79,8 +81,16 @@ def assemble(
         on_end=ended,
     )
     history = History(where.rounds)
-    dead = DeadNodes(configuration, queue, lambda: ({}, 0), clock=clock, on_change=ended)
+    agents = Agents(
+        configuration,
+        spool=where.spool,
+        key=where.hmac_key,
+        clock=clock,
+        seen=intake.seen,
+        on_poll=lambda: dead.wake(),  # noqa: PLW0108 - bound below
+    )
+    dead = DeadNodes(configuration, queue, agents.silences, clock=clock, on_change=ended)
     rounds = Rounds(configuration, queue, intake, history, clock=clock, dead=dead.observed)
-    poll = Poll(configuration, processes, folder=where.lib, environment=environment)
+    poll = Poll(configuration, processes, agents, folder=where.lib, environment=environment)
     warm = Keeper(where, environment={**inherited(), **environment}) if is_warm else None
-    return Service(where, configuration, desk, queue, intake, history, rounds, poll, dead, news, warm)
+    return Service(where, configuration, desk, queue, intake, history, rounds, poll, agents, dead, news, warm)

@@ -40,6 +40,7 @@ def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> I
     if node["unreachable"] is not None and not node["offline"]:
         since = wording.age(node["unreachable"]["time"], now=now)
         yield f"It did not answer {since} ago: {node['unreachable']['text']}."
+    yield from _agent(node, now=now)
     primaries = wording.enumerated(node["primaries"])
     copies = wording.enumerated(node["secondaries"])
     # While an emergency power off stands the record does not tell what runs.
@@ -57,6 +58,19 @@ def _silent(verdict: dict[str, Any] | None) -> Iterator[str]:
     yield f"{text[:1].upper()}{text[1:]}; next: {verdict['step']}."
     if verdict["unblock"]:
         yield f"What would unblock it: {verdict['unblock']}."
+
+
+def _agent(node: dict[str, Any], *, now: float) -> Iterator[str]:
+    agent = node["agent"]
+    if agent is None or node["offline"]:
+        return
+    if agent["misses"]:
+        last = f"{wording.age(agent['answered'], now=now)} ago" if agent["answered"] else "never since the daemon began"
+        times = "once" if agent["misses"] == 1 else f"{agent['misses']} times"
+        since = wording.age(agent["since"], now=now)
+        yield f"Its agent has missed {times} in {since}, and answered {last}. Silence is no sign of health."
+    elif agent["text"]:
+        yield f"Its agent gives no report: {agent['text']}."
 
 
 def _epo(name: str, epo: dict[str, Any]) -> Iterator[str]:

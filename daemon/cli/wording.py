@@ -51,6 +51,15 @@ def health(node: Mapping[str, Any]) -> str:
     return str(node["health"] or "no report")
 
 
+def agent(told: Mapping[str, Any] | None, *, now: float) -> str:
+    """How a node's agent answers: its misses in a row, or since when it has been quiet."""
+    if told is None:
+        return "not asked"
+    if told["misses"]:
+        return f"missed {told['misses']} in {age(told['since'], now=now)}"
+    return told["text"] or f"answered {age(told['answered'], now=now)} ago"
+
+
 def power(node: Mapping[str, Any]) -> str:
     """Tell the power state of record."""
     return {True: "on", False: "off", None: "no BMC"}[node["powered"]]

@@ -1,4 +1,4 @@
-"""Asking the nodes: the daemon runs `diagnose.yml` at an interval; the reports arrive through the spool."""
+"""Asking the nodes at an interval, their agents or by `diagnose.yml`; the reports arrive through the spool."""
 
 from __future__ import annotations
 
@@ -18,42 +18,54 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..configuration import Configuration
+    from .agents import Agents
 
 LOG = logging.getLogger(__name__)
 
 
 class Poll:
-    """One run of `diagnose.yml` over all reachable nodes after the other; `problem` says how the last one failed."""
+    """Asks all reachable nodes, again and again; `problem` says how the last run of `diagnose.yml` failed."""
 
     def __init__(
         self,
         configuration: Configuration,
         processes: process.Processes,
+        agents: Agents,
         *,
         folder: Path,
         environment: Mapping[str, str],
     ) -> None:
         self._configuration = configuration
         self._processes = processes
+        self._agents = agents
         self._folder = folder
         self._environment = environment
         self.problem = ""
 
     async def run(self) -> None:
         """Poll for ever at `diagnose_interval`; an interval of 0 turns polling off."""
+        loop = asyncio.get_running_loop()
         while True:
-            interval = self._configuration.current.maintenance.settings.diagnose_interval
+            settings = self._configuration.current.maintenance.settings
+            interval, began = settings.diagnose_interval, loop.time()
             if interval:
                 try:
                     await self.once()
                 except (errors.RoundsmanError, OSError) as error:
                     self.problem = str(error)
                     LOG.exception("the nodes could not be asked")
-            await asyncio.sleep(interval or 60)
+            # Agents are asked as often as they look; a run of Ansible is given its time.
+            spent = loop.time() - began if interval and settings.agent_port else 0.0
+            await asyncio.sleep(max(0.0, (interval or 60) - spent))
 
     async def once(self) -> None:
         """Ask all reachable nodes once."""
         cluster = self._configuration.current
+        if cluster.maintenance.settings.agent_port:
+            await self._agents.ask()
+            self.problem = ""
+            return
+        self._agents.forget()
         nodes = [one.uuid for one in cluster.nodes.values() if clusters.reachable(cluster, one)]
         run = self._folder / "poll"
         if process.standing(run) is process.Standing.RUNNING:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from ...plugins.module_utils.domain import cluster as clusters
     from ...plugins.module_utils.domain import tree
+    from .agents import Seen
 
 LOG = logging.getLogger(__name__)
 KEPT_REJECTED = 200
@@ -56,7 +57,7 @@ class Received:
 
 
 class Intake:
-    """What the nodes said last; only `take_all` changes it."""
+    """What the nodes said last, changed by `take_all` only, and in `seen` how their agents answer, which those say."""
 
     def __init__(
         self,
@@ -66,6 +67,7 @@ class Intake:
         cluster: Callable[[], clusters.Cluster],
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
+        self.seen: dict[str, Seen] = {}
         self._on_change = on_change
         self._where = where
         self._clock = clock

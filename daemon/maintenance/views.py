@@ -97,6 +97,7 @@ def _node(
         "health": health if problem is None else problem.reason,
         "problem": dataclasses.asdict(problem) if problem is not None else None,
         "unreachable": intake.unreachable.get(one.name),
+        "agent": _agent(one, intake),
         "primaries": [instance.name for instance in primaries],
         "secondaries": [instance.name for instance in secondaries],
         "mtotal": one.mtotal,
@@ -192,7 +193,16 @@ def _last(one: clusters.Node, intake: Intake) -> dict[str, Any]:
         "diagnosis": _diagnosis(intake.diagnosed.get(one.uuid)),
         "problem": dataclasses.asdict(problem) if problem is not None else None,
         "unreachable": intake.unreachable.get(one.name),
+        "agent": _agent(one, intake),
     }
+
+
+def _agent(one: clusters.Node, intake: Intake) -> dict[str, Any] | None:
+    """How the node's agent answers; nothing where none is asked. Times are null where there is none."""
+    seen = intake.seen.get(one.uuid)
+    if seen is None:
+        return None
+    return {"misses": seen.misses, "since": seen.since or None, "answered": seen.answered or None, "text": seen.text}
 
 
 def _diagnosis(received: Received | None) -> dict[str, Any] | None:

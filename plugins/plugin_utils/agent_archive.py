@@ -52,7 +52,9 @@ def _imported(folder: Path, name: str) -> list[str]:
     found = []
     for one in ast.walk(tree):
         if isinstance(one, ast.ImportFrom) and one.level:
-            above = Path(name).parents[one.level - 1].joinpath(*(one.module or "").split("."))
-            places = [above / f"{alias.name}.py" for alias in one.names] + [above.with_suffix(".py")]
+            above = Path(name).parents[one.level - 1]
+            if one.module:
+                above = above.joinpath(*one.module.split("."))
+            places = [above / f"{alias.name}.py" for alias in one.names] + [Path(f"{above}.py")]
             found += [str(place) for place in places if (folder / place).is_file()]
     return found

@@ -13,7 +13,11 @@ class Settings:
     all; after an evacuation `capacity_reserve` instances of the standard size must still fit, 0 asks for none;
     `moves_per_node` limits how many instances move to or from one node at the same time. With `balance` rounds balance
     the nodes that nothing else touches, by steps that lower Ganeti's score by `balance_threshold` or more; copies of
-    disks go to other nodes only with `balance_disk_moves`. A `paused` text holds all rounds and says why.
+    disks go to other nodes only with `balance_disk_moves`, and what instances really use of their CPUs counts with
+    `balance_dynamic_load`. A `paused` text holds all rounds and says why.
+
+    Nodes are asked how they are every `diagnose_interval`: their agents at `agent_port`, or where that is 0 by a run of
+    diagnose.yml.
 
     A node whose agent misses `dead_after` polls in a row may be dead; 0 never asks. `dead_node_policy` says what then:
     `none` only tells it, `failover` starts its instances elsewhere once its BMC reads off, `fence` powers it off first.
@@ -21,6 +25,7 @@ class Settings:
 
     diagnose_command: str = ""
     diagnose_interval: float = 60.0
+    agent_port: int = 0
     round_interval: float = 300.0
     storm_fraction: float = 0.25
     storm_minimum: int = 3
@@ -30,6 +35,7 @@ class Settings:
     balance: bool = False
     balance_threshold: float = 0.1
     balance_disk_moves: bool = False
+    balance_dynamic_load: bool = False
     accept_cluster_key: bool = False
     dead_after: int = 0
     dead_node_policy: str = "none"

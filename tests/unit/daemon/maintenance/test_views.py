@@ -94,6 +94,7 @@ def test_a_problem_is_shown_instead_of_the_health(tmp_path: Path, monkeypatch: p
         "diagnosis": None,
         "problem": None,
         "unreachable": None,
+        "agent": None,
     }
 
 

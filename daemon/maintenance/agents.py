@@ -1,0 +1,222 @@
+"""Asking the nodes' agents: all at once over HTTP; what they have signed goes into the spool, unopened.
+
+Silence is never health: who does not answer is counted, told, and leaves a note in the spool, as `diagnose.yml` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain import collected, dead_nodes, errors, reports, signing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from collections.abc import Set as AbstractSet
+    from pathlib import Path
+
+    from ..configuration import Configuration
+
+LOG = logging.getLogger(__name__)
+AT_ONCE = 100
+"""Nodes that are asked at the same time."""
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 10.0
+"""How long one request may take in all, from its turn on."""
+OLD = 3.0
+"""A load that is this many intervals old is none."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How a node's agent answers: misses in a row, when the first of them was, and the last answer (unix seconds).
+
+    `text` says why it did not answer, or what is wrong with its answer.
+    """
+
+    misses: int = 0
+    since: float = 0.0
+    answered: float = 0.0
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Load:
+    """How many CPUs of a node were busy on average, and when it said so (unix seconds)."""
+
+    cpus: float
+    at: float
+
+
+class Agents:
+    """What is known of the agents; `ask` asks all of them once. Nothing of it outlives the daemon."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        spool: Path,
+        key: Path,
+        clock: Callable[[], float],
+        seen: dict[str, Seen] | None = None,
+        on_poll: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._configuration = configuration
+        self._spool = spool
+        self._key = key
+        self._clock = clock
+        self._on_poll = on_poll
+        self._last: dict[str, bytes] = {}
+        self._answering = 0
+        self.seen: dict[str, Seen] = {} if seen is None else seen
+        self.loads: dict[str, Load] = {}
+
+    def silences(self) -> tuple[Mapping[str, dead_nodes.Silence], int]:
+        """The nodes (UUIDs) that do not answer, and how many answered the last time all were asked."""
+        silent = {uuid: dead_nodes.Silence(one.misses, one.since) for uuid, one in self.seen.items() if one.misses}
+        return silent, self._answering
+
+    def measured(self) -> dict[str, float]:
+        """The busy CPUs by node (UUID), where that was told lately."""
+        oldest = self._clock() - OLD * max(60.0, self._configuration.current.maintenance.settings.diagnose_interval)
+        return {uuid: one.cpus for uuid, one in self.loads.items() if one.at >= oldest}
+
+    def forget(self) -> None:
+        """Know nothing any more: agents are not asked."""
+        if self.seen:
+            self._only(frozenset())
+            self._answering = 0
+            self._on_poll()
+
+    async def ask(self) -> None:
+        """Ask the agents of all reachable nodes once."""
+        cluster = self._configuration.current
+        settings = cluster.maintenance.settings
+        nodes = [one for one in cluster.nodes.values() if clusters.reachable(cluster, one)]
+        wants_load = settings.balance and settings.balance_dynamic_load
+        key = self._key.read_bytes() if wants_load else b""
+        turns = asyncio.Semaphore(AT_ONCE)
+        limits = httpx.Limits(max_connections=AT_ONCE, max_keepalive_connections=0)
+        timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
+        # Without the environment: a proxy has no business between the daemon and its nodes.
+        async with httpx.AsyncClient(
+            limits=limits,
+            timeout=timeout,
+            trust_env=False,
+            verify=False,  # noqa: S501 - nothing is TLS here, what is said is signed, and certificates are dear to load
+        ) as client:
+
+            async def one(node: clusters.Node) -> bool:
+                async with turns:
+                    answers = await self._diagnosed(client, node, settings.agent_port)
+                    if answers and wants_load:
+                        await self._loaded(client, node, settings.agent_port, key=key)
+                    return answers
+
+            answers = await asyncio.gather(*(one(node) for node in nodes))
+        self._answering = sum(answers)
+        self._only({node.uuid for node in nodes})
+        self._on_poll()
+
+    def _only(self, nodes: AbstractSet[str]) -> None:
+        known: dict[str, Any]
+        for known in (self.seen, self.loads, self._last):
+            for uuid in set(known) - nodes:
+                del known[uuid]
+
+    async def _diagnosed(self, client: httpx.AsyncClient, node: clusters.Node, port: int) -> bool:
+        before = self.seen.get(node.uuid, Seen())
+        try:
+            status, body = await _get(client, node, port, collected.DIAGNOSE)
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, OSError) as error:
+            self._missed(node, before, _worded(error))
+            return False
+        text = "" if status == httpx.codes.OK else f"it answers with status {status}"
+        self.seen[node.uuid] = Seen(answered=self._clock(), text=text)
+        # The same bytes again are no news, and would count as a replay; too old ones are for the spool to reject.
+        if not text and (body != self._last.get(node.uuid) or self._is_stale(body)):
+            self._last[node.uuid] = body
+            self._put(f"{node.name}-{time.time_ns()}.json", body)
+        return True
+
+    async def _loaded(self, client: httpx.AsyncClient, node: clusters.Node, port: int, *, key: bytes) -> None:
+        try:
+            _status, body = await _get(client, node, port, collected.CPU_LOAD)
+            node_key = signing.node_key(key, node.uuid)
+            now = self._clock()
+            said = collected.read(body, subject=collected.CPU_LOAD, node=node.uuid, key=node_key, now=int(now))
+            self.loads[node.uuid] = Load(busy_cpus(said), now)
+        except (httpx.HTTPError, TimeoutError, OSError, errors.Refused) as error:
+            LOG.debug("%s does not say how busy it is: %s", node.name, error)
+
+    def _missed(self, node: clusters.Node, before: Seen, text: str) -> None:
+        now = self._clock()
+        since = before.since if before.misses else now
+        self.seen[node.uuid] = replace(before, misses=before.misses + 1, since=since, text=text)
+        if not before.misses:
+            LOG.warning("the agent of %s does not answer: %s", node.name, text)
+        note = {"node": node.name, "time": now, "text": text}
+        self._put(f"{node.name}.unreachable", json.dumps(note).encode())
+
+    def _is_stale(self, body: bytes) -> bool:
+        try:
+            signing.check_fresh(signing.read_envelope(body), now=int(self._clock()))
+        except errors.ReportRejected:
+            return True
+        return False
+
+    def _put(self, name: str, data: bytes) -> None:
+        # Whole by the rename, and made durable by whoever accepts it: one that is lost is asked for again.
+        made = self._spool / f".{name}.new"
+        made.write_bytes(data)
+        made.rename(self._spool / name)
+
+
+def url(node: clusters.Node, port: int, subject: collected.Subject) -> str:
+    """Where a node's agent has the report of a collector; an IPv6 address stands in brackets."""
+    host = node.primary_ip or node.name
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{collected.path(subject)}"
+
+
+def busy_cpus(said: collected.Collected) -> float:
+    """How many CPUs were busy, of a report of the load.
+
+    Raises:
+        Refused: the node could not tell, or tells no number.
+    """
+    if said.data is None:
+        raise errors.Refused(said.problem.text if said.problem is not None else "it says nothing")
+    value = json.loads(said.data)
+    total = value.get("cpu_total") if isinstance(value, dict) else None
+    if isinstance(total, bool) or not isinstance(total, (int, float)) or not 0 <= total < 2**20:
+        raise errors.Refused("its load is no number of CPUs")
+    return float(total)
+
+
+async def _get(
+    client: httpx.AsyncClient, node: clusters.Node, port: int, subject: collected.Subject
+) -> tuple[int, bytes]:
+    """The answer, cut behind the first byte that is one too many for a report."""
+    async with (
+        asyncio.timeout(ANSWER_SECONDS),
+        client.stream("GET", url(node, port, subject), headers={"Accept-Encoding": "identity"}) as answer,
+    ):
+        body = bytearray()
+        async for part in answer.aiter_raw():
+            body += part
+            if len(body) > reports.LIMIT:
+                break
+        return answer.status_code, bytes(body[: reports.LIMIT + 1])
+
+
+def _worded(error: Exception) -> str:
+    if isinstance(error, (TimeoutError, httpx.TimeoutException)):
+        return f"no answer within {ANSWER_SECONDS:g} s"
+    return str(error) or type(error).__name__

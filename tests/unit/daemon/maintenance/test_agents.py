@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.maintenance import agents, views
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, collected, errors, reports, roles
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.daemon import twins
+from tests.unit.daemon.maintenance import node_agents
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ansible_collections.roundsman.cluster.daemon import service
+
+EVACUATE = '{"status": "evacuate", "details": {"disk": "sdb"}}'
+NAMES = ("node1", "node2", "node3", "node4")
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> service.Service:
+    return twins.assemble(twins.lab(tmp_path), monkeypatch)[0]
+
+
+def uuid(running: service.Service, name: str) -> str:
+    return running.configuration.current.node(name).uuid
+
+
+def test_what_agents_have_signed_is_accepted_as_any_report(running: service.Service) -> None:
+    async def scenario() -> None:
+        lab = twins.lab_of(running)
+        async with node_agents.answering(running) as answers:
+            for name in NAMES:
+                answers.diagnose(name, node_agents.ok(lab, running, name))
+            answers.diagnose("node3", node_agents.ok(lab, running, "node3", EVACUATE))
+            await running.poll.once()
+        assert running.intake.take_all()
+        said = {one: found.status.value for one, found in running.intake.observed().items()}
+        assert said == {uuid(running, name): "evacuate" if name == "node3" else "Ok" for name in NAMES}
+        assert running.agents.silences() == ({}, 4)
+
+    asyncio.run(scenario())
+
+
+def test_silence_is_counted_and_is_no_health(running: service.Service) -> None:
+    async def scenario() -> None:
+        lab, quiet = twins.lab_of(running), uuid(running, "node2")
+        async with node_agents.answering(running) as answers:
+            for name in ("node1", "node3", "node4"):
+                answers.diagnose(name, node_agents.ok(lab, running, name))
+            await running.poll.once()
+            first = running.agents.seen[quiet].since
+            await running.poll.once()
+            silences, answering = running.agents.silences()
+            assert {node: one.misses for node, one in silences.items()} == {quiet: 2}
+            assert silences[quiet].since == first > 0
+            assert answering == 3
+            running.intake.take_all()
+            told = views.explain(
+                running.configuration.current,
+                "node2",
+                intake=running.intake,
+                queue=running.queue,
+                preview=running.rounds.preview(),
+            )["node"]
+            assert told["agent"]["misses"] == 2
+            assert told["unreachable"] is not None
+            assert told["health"] is None
+            answers.diagnose("node2", node_agents.ok(lab, running, "node2"))
+            await running.poll.once()
+        assert running.agents.seen[quiet].misses == 0
+        assert running.agents.silences()[0] == {}
+        running.intake.take_all()
+        assert (
+            views.node(running.configuration.current, running.configuration.current.node("node2"), running.intake)[
+                "unreachable"
+            ]
+            is None
+        )
+
+    asyncio.run(scenario())
+
+
+def test_the_same_bytes_are_no_news(running: service.Service) -> None:
+    async def scenario() -> None:
+        async with node_agents.answering(running) as answers:
+            answers.diagnose("node1", node_agents.ok(twins.lab_of(running), running, "node1"))
+            await running.poll.once()
+            running.intake.take_all()
+            await running.poll.once()
+            running.intake.take_all()
+        assert running.intake.rejections == {}
+        assert running.agents.seen[uuid(running, "node1")].misses == 0
+
+    asyncio.run(scenario())
+
+
+def test_an_agent_that_repeats_an_old_report_is_found_out(running: service.Service) -> None:
+    async def scenario() -> None:
+        async with node_agents.answering(running) as answers:
+            node = running.configuration.current.node("node1")
+            answers.diagnose("node1", twins.envelope(twins.lab_of(running), node, EVACUATE, age=1000))
+            await running.poll.once()
+            await running.poll.once()
+            running.intake.take_all()
+        assert running.intake.rejections["stale"] == 2
+        assert running.intake.observed() == {}
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_without_a_report_is_told_and_is_no_silence(running: service.Service) -> None:
+    async def scenario() -> None:
+        async with node_agents.answering(running) as answers:
+            answers.diagnose("node1", b"Unable to produce a report for the requested resource", status=404)
+            await running.poll.once()
+        seen = running.agents.seen[uuid(running, "node1")]
+        assert (seen.misses, seen.text) == (0, "it answers with status 404")
+        assert not list(running.where.spool.glob("node1-*"))
+
+    asyncio.run(scenario())
+
+
+def test_an_endless_answer_is_cut_and_rejected(running: service.Service) -> None:
+    async def scenario() -> None:
+        async with node_agents.answering(running) as answers:
+            answers.diagnose("node1", b"x" * (reports.LIMIT + 1000))
+            await running.poll.once()
+            running.intake.take_all()
+        assert running.intake.rejections == {"oversized": 1}
+
+    asyncio.run(scenario())
+
+
+def test_who_does_not_answer_in_time_is_a_miss(running: service.Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents, "ANSWER_SECONDS", 0.05)
+
+    async def scenario() -> None:
+        async with node_agents.answering(running) as answers:
+            answers.held = asyncio.Event()
+            await running.poll.once()
+            answers.held.set()
+        assert [one.misses for one in running.agents.seen.values()] == [1, 1, 1, 1]
+        assert running.agents.silences()[1] == 0
+
+    asyncio.run(scenario())
+
+
+def test_only_so_many_are_asked_at_once(running: service.Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents, "AT_ONCE", 2)
+
+    async def scenario() -> None:
+        async with node_agents.answering(running) as answers:
+            answers.held = asyncio.Event()
+            asking = asyncio.get_running_loop().create_task(running.poll.once())
+            await asyncio.wait_for(answers.two_at_once.wait(), twins.LIMIT)
+            answers.held.set()
+            await asking
+        assert answers.most_at_once == 2
+        assert answers.asked.total() == 4
+
+    asyncio.run(scenario())
+
+
+def test_nodes_that_are_not_reachable_are_not_asked_and_forgotten(running: service.Service) -> None:
+    async def scenario() -> None:
+        async with node_agents.answering(running) as answers:
+            await running.poll.once()
+            assert len(running.agents.seen) == 4
+            gone, dark = (running.configuration.current.node(name) for name in ("node2", "node3"))
+            await running.configuration.commit(
+                lambda head: [*roles.change(head, gone, offline=True), changes.NodePowered(dark.uuid, powered=False)]
+            )
+            await running.poll.once()
+            assert {one.split()[0] for one, times in answers.asked.items() if times == 1} == {"node2", "node3"}
+        assert set(running.agents.seen) == {uuid(running, "node1"), uuid(running, "node4")}
+
+    asyncio.run(scenario())
+
+
+def test_without_a_port_a_playbook_asks_and_agents_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, twin = twins.assemble(twins.lab(tmp_path), monkeypatch)
+        async with node_agents.answering(running):
+            await running.poll.once()
+        assert twin.ran == []
+        await node_agents.poll_agents(running, 0)
+        await running.poll.once()
+        assert [one.split()[0] for one in twin.ran] == ["diagnose"]
+        assert running.agents.seen == {}
+
+    asyncio.run(scenario())
+
+
+def test_loads_are_asked_for_only_where_balancing_uses_them(running: service.Service) -> None:
+    async def scenario() -> None:
+        lab = twins.lab_of(running)
+        async with node_agents.answering(running) as answers:
+            for name in NAMES:
+                answers.diagnose(name, node_agents.ok(lab, running, name))
+                answers.load(name, node_agents.load(lab, running, name, 1.5))
+            answers.load("node4", node_agents.load(lab, running, "node4", 1.5, key=b"another"))
+            await running.poll.once()
+            assert not [one for one in answers.asked if "cpu" in one]
+            stands = replace(
+                running.configuration.current.maintenance.settings, balance=True, balance_dynamic_load=True
+            )
+            await running.configuration.commit(lambda _: [changes.SettingsStand(stands)])
+            await running.poll.once()
+        assert running.agents.measured() == {uuid(running, name): 1.5 for name in NAMES[:3]}
+
+    asyncio.run(scenario())
+
+
+def test_an_ipv6_address_stands_in_brackets() -> None:
+    node = clusters.Node("u", "node1", "g", primary_ip="fd00::1")
+    assert agents.url(node, 1815, collected.DIAGNOSE) == "http://[fd00::1]:1815/1/report/node/diagnose"
+    assert agents.url(replace(node, primary_ip=""), 1815, collected.CPU_LOAD).startswith("http://node1:1815/1/report/")
+
+
+@given(
+    st.none()
+    | st.sampled_from(['{"cpu_total": NaN}', "[]", "{}", '{"cpu_total": true}', '{"cpu_total": -1}'])
+    | st.text(max_size=20).map(json.dumps)
+    | st.floats(allow_nan=False, allow_infinity=False).map(lambda number: f'{{"cpu_total": {number!r}}}')
+)
+def test_whatever_a_load_is_it_is_a_sane_number_or_refused(data: str | None) -> None:
+    said = collected.Collected("u", 1, data, None if data is not None else collected.Problem("early", "one reading"))
+    try:
+        found = agents.busy_cpus(said)
+    except errors.Refused:
+        return
+    assert 0 <= found < 2**20
