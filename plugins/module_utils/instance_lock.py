@@ -7,7 +7,7 @@ import fcntl
 import os
 import re
 import time
-from typing import TYPE_CHECKING, Iterator
+from typing import TYPE_CHECKING, Iterator, Optional
 
 from .domain import errors
 
@@ -24,13 +24,13 @@ _NOTE_LIMIT = 500
 
 
 @contextlib.contextmanager
-def held(name: str, root: pathlib.Path, *, opcode: str, time_limit: float = TIME_LIMIT) -> Iterator[None]:
+def held(name: str, root: pathlib.Path, *, opcode: str, time_limit: Optional[float] = None) -> Iterator[None]:
     """Hold the lock of an instance on the node with this root; it is free again when this process has ended.
 
     The file stays, and tells who held it last.
 
     Raises:
-        LockRefused: another step still holds it after `time_limit` seconds; the text says which.
+        LockRefused: another step still holds it after `time_limit` seconds, or the usual ones; the text says which.
         InvalidInput: the name cannot be that of a file. StoreFailed: the file cannot be made.
     """
     if not _NAME.fullmatch(name):
@@ -42,7 +42,7 @@ def held(name: str, root: pathlib.Path, *, opcode: str, time_limit: float = TIME
     except OSError as error:
         raise errors.StoreFailed(f"{path}: {error.strerror}") from error
     try:
-        _wait(descriptor, name=name, deadline=time.monotonic() + time_limit)
+        _wait(descriptor, name=name, deadline=time.monotonic() + (TIME_LIMIT if time_limit is None else time_limit))
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"process {os.getpid()}, opcode {opcode}".encode()[:_NOTE_LIMIT], 0)
         yield

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.modules import instance_disks, instance_info
+from ansible_collections.roundsman.cluster.plugins.modules import instance_disks, instance_info, instance_state
 
 if TYPE_CHECKING:
     from tests.unit.plugins.modules.called import Node
@@ -21,3 +21,11 @@ def test_what_runs_and_what_has_a_copy_is_told(node: Node, check: bool) -> None:
 def test_an_empty_node_has_nothing(node: Node) -> None:
     told = node.call(instance_info)
     assert told["running"] == told["copies"] == []
+
+
+def test_how_each_is_and_what_it_has_is_told(node: Node) -> None:
+    node.call(instance_state, instance="a", state="started", memory=16, vcpus=2)
+    told = node.call(instance_info)
+    assert told["states"] == {"a": "running"}
+    assert told["facts"] == {"a": {"memory": 16, "vcpus": 2, "cpu_seconds": 0.0}}
+    assert (told["migrations"], told["recovered"]) == ({}, "")
