@@ -28,6 +28,8 @@ class RepairDisks:
 
     def moot(self, cluster: clusters.Cluster) -> str:
         instance = cluster.instance(self.instance)
+        if instance.hypervisor == "fake":
+            return f"{instance.name} has simulated disks, of which nothing can be repaired"
         return "" if instance.disk_template == "drbd" else f"{instance.name} has no replicated disks"
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:

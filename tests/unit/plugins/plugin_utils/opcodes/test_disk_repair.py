@@ -36,6 +36,8 @@ def test_only_replicated_disks_are_repaired(cluster: clusters.Cluster) -> None:
     plain = dataclasses.replace(cluster.instances["i"], disk_template="plain", secondary_nodes=())
     made = disk_repair.RepairDisks("i")
     assert made.moot(cluster) == ""
+    fake = dataclasses.replace(cluster.instances["i"], hypervisor="fake")
+    assert "simulated" in made.moot(dataclasses.replace(cluster, instances={"i": fake}))
     changed = dataclasses.replace(cluster, instances={"i": plain})
     assert made.moot(changed) == "web1 has no replicated disks"
     with pytest.raises(errors.Refused, match="web1 has 0 secondaries, and not one"):
