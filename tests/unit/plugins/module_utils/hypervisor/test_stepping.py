@@ -52,5 +52,5 @@ def test_an_instance_that_ends_at_once_was_not_started(
     libvirts: Libvirts, driver: kvm.Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.unit.plugins.module_utils.hypervisor.libvirt_twin.Client._create", lambda *_: "")
-    with pytest.raises(errors.Unconfirmed, match="^a was to be started, and is not here$"):
+    with pytest.raises(errors.Unconfirmed, match=r"^a was to be started, and is not here$"):
         make(driver, starts=True)
