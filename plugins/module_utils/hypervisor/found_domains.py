@@ -96,7 +96,8 @@ def _disk(one: ET.Element) -> Dict[str, str]:
     given = {} if source is None else source.attrib
     target = one.find("target")
     return {
-        "type": one.get("type", ""),
+        # What passes SCSI commands on is no disk that could be anywhere else.
+        "type": "lun" if one.get("device") == "lun" else one.get("type", ""),
         "source": next((given[name] for name in _SOURCES if name in given), ""),
         "target": "" if target is None else target.get("dev", ""),
     }

@@ -141,7 +141,7 @@ class _Adopter:
         host, domain = self._where(name, found)
         if _known(self.cluster, name):
             self._known += 1
-            self._tell_of_known(name, host, domain)
+            self._tell_of_known(name, host, found)
             return
         if domain["uuid"] in self.cluster.instances:
             other = self.cluster.instances[domain["uuid"]].name
@@ -190,11 +190,12 @@ class _Adopter:
             f"is defined on {names} and runs on none: undefine it on all but one (`virsh undefine`)"
         )
 
-    def _tell_of_known(self, name: str, host: Host, domain: Mapping[str, Any]) -> None:
+    def _tell_of_known(self, name: str, host: Host, found: Sequence[tuple[Host, Mapping[str, Any]]]) -> None:
         record = self.cluster.node_name(self.cluster.instance(name).primary_node)
-        if domain["running"] and record != host.name:
+        runs = any(domain["running"] for one, domain in found if one.name == host.name)
+        if runs and record != host.name:
             self.advice.append(f"{name} runs on {host.name}, and the configuration says {record}: nothing was changed")
-        self._tell_of_definitions(name, host, [(host, domain)])
+        self._tell_of_definitions(name, host, found)
 
     def _tell_of_definitions(self, name: str, host: Host, found: Sequence[tuple[Host, Mapping[str, Any]]]) -> None:
         for other, domain in found:

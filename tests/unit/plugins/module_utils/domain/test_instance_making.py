@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    changes,
+    errors,
+    instance_making,
+    membership,
+)
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+
+from tests.unit import small_cluster
+
+CLUSTER = small_cluster.make()
+WEB = {"name": "web", "disk_template": "drbd", "disks": [100, 200], "memory": 512}
+
+
+def after(stated: list[changes.Change], cluster: clusters.Cluster = CLUSTER) -> clusters.Cluster:
+    return changes.apply_all(cluster, stated, now=99.0)
+
+
+def reserved(cluster: clusters.Cluster, uuid: str, *nodes: str, **fields: Any) -> clusters.Cluster:
+    draft = instance_making.draft(cluster, uuid, {**WEB, "name": uuid, **fields})
+    return after(instance_making.reserve(cluster, draft, nodes), cluster)
+
+
+def test_a_new_instance_is_down_and_unfinished_and_keeps_its_memory() -> None:
+    one = reserved(CLUSTER, "i2", "n1", "n2").instance("i2")
+    assert (one.admin_state, one.is_unfinished, one.takes_memory) == ("down", True, True)
+    assert (one.primary_node, one.secondary_nodes, one.hypervisor) == ("n1", ("n2",), "kvm")
+    made = after([membership.InstanceMade("i2")], reserved(CLUSTER, "i2", "n1", "n2", tags=["a"])).instance("i2")
+    assert (made.tags, made.takes_memory) == (("a",), False)
+
+
+def test_each_drbd_device_of_the_cluster_has_a_minor_of_its_own_the_lowest_free() -> None:
+    found = reserved(reserved(CLUSTER, "i2", "n1", "n2"), "i3", "n3", "n10", disks=[1])
+    assert [disk.minor for uuid in ("i2", "i3") for disk in found.instance(uuid).disks] == [0, 1, 2]
+    found = reserved(after([membership.InstanceGone("i2")], found), "i4", "n1", "n2", disks=[1, 1, 1])
+    assert [disk.minor for disk in found.instance("i4").disks] == [0, 1, 3]
+    plain = reserved(CLUSTER, "i5", "n1", disk_template="plain")
+    assert [disk.minor for disk in plain.instance("i5").disks] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"name": "inst1"}, "name: there is an instance 'inst1' already"),
+        ({"name": ".x"}, "name: '.x' is no name of an instance"),
+        ({"colour": 1}, "there is no parameter 'colour' here"),
+        ({"memory": None}, "memory: None is not a whole number"),
+        ({"disk_template": "ext"}, "disk_template: 'ext' is none of"),
+        ({"disk_template": "diskless"}, "disks: an instance has none when it is diskless"),
+        ({"disks": []}, "disks: an instance has some when it is drbd"),
+        ({"disks": [0]}, "disks: 0 is not a whole number"),
+        ({"disks": [1] * 17}, "disks: "),
+        ({"nics": "x"}, "nics: 'x' is no list"),
+        ({"nics": [{"ip": "x"}]}, "nics/0: "),
+        ({"nics": [{"link": "a b"}]}, "nics/0/link: 'a b' is not the name of a bridge"),
+        ({"nics": [{"mac": "5254"}]}, "nics/0/mac: '5254' is not a MAC address"),
+        ({"hvparams": {"x": "{{ lookup('pipe', 'id') }}"}}, "hvparams.x: it looks like a template"),
+        ({"hvparams": {"X y": "1"}}, "hvparams: 'X y' is no name of a parameter"),
+        ({"hvparams": {"vnc": 5}}, "hvparams.vnc: 5 is no text"),
+        ({"hvparams": {"colour": "red"}}, "hvparams: kvm has no parameter 'colour'"),
+        ({"tags": ["a b"]}, "'a b' is no tag"),
+        ({"hypervisor": "xen"}, "hypervisor: 'xen' is none of"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(fields: dict[str, Any], told: str) -> None:
+    with pytest.raises(errors.InvalidInput) as refused:
+        instance_making.draft(CLUSTER, "i9", {**WEB, **fields})
+    assert str(refused.value).startswith(told)
+
+
+def test_an_address_of_an_interface_is_there_once() -> None:
+    found = reserved(CLUSTER, "i2", "n1", "n2", nics=[{"mac": "52:54:00:00:00:01", "link": "br0", "network": "prod"}])
+    assert found.instance("i2").nics == (clusters.Nic("prod", "52:54:00:00:00:01", "br0"),)
+    with pytest.raises(errors.InvalidInput, match="nics: i2 has the address 52:54:00:00:00:01 already"):
+        reserved(found, "i3", "n1", "n2", nics=[{"mac": "52:54:00:00:00:01"}])
+
+
+@pytest.mark.parametrize("nodes", [(), ("n1",), ("n1", "n1"), ("n1", "n2", "n3")])
+def test_a_pair_has_two_nodes(nodes: tuple[str, ...]) -> None:
+    with pytest.raises(errors.InvalidInput, match="nodes: an instance with the disk template drbd has 2"):
+        reserved(CLUSTER, "i2", *nodes)
+
+
+def test_parameters_change_one_by_one_and_those_of_the_hypervisor_can_be_given_back() -> None:
+    found = after(instance_making.modify(CLUSTER, "inst1", {"memory": 1024, "hvparams": {"vnc": "::1", "cpu": "max"}}))
+    assert (found.instance("inst1").memory, found.instance("inst1").hvparams) == (1024, {"vnc": "::1", "cpu": "max"})
+    found = after(instance_making.modify(found, "inst1", {"hvparams": {"vnc": None}}), found)
+    assert found.instance("inst1").hvparams == {"cpu": "max"}
+    for fields in ({"disk_template": "plain"}, {"vcpus": 0}, {"hvparams": {"colour": "x"}}):
+        with pytest.raises(errors.InvalidInput):
+            instance_making.modify(CLUSTER, "inst1", fields)
+
+
+def test_an_instance_that_was_there_is_put_on_record_once() -> None:
+    one = dataclasses.replace(CLUSTER.instances["i1"], uuid="i7", name="other")
+    found = after(instance_making.adopt(CLUSTER, one))
+    assert found.instance("other").memory == 512
+    for again in (one, dataclasses.replace(one, name="third"), dataclasses.replace(one, uuid="i8")):
+        with pytest.raises(errors.InvalidInput, match="already"):
+            instance_making.adopt(found, again)
+
+
+def test_an_instance_that_is_gone_leaves_nothing() -> None:
+    found = after([membership.InstanceGone("i1")])
+    assert found.instances == {}
+    assert after([membership.InstanceGone("i1")], found) is found
+    with pytest.raises(errors.NotFound, match="there is no node with the UUID 'n9'"):
+        after([membership.InstanceStands(dataclasses.replace(CLUSTER.instances["i1"], primary_node="n9"))])
+
+
+def test_the_hypervisor_of_a_new_instance_is_that_of_the_others() -> None:
+    fake = dataclasses.replace(CLUSTER.instances["i1"], hypervisor="fake")
+    assert instance_making.usual_hypervisor(clusters.with_instance(CLUSTER, fake)) == "fake"
+    assert instance_making.usual_hypervisor(dataclasses.replace(CLUSTER, instances={})) == "kvm"

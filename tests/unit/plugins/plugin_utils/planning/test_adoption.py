@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.cli import cluster_init
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, instance_making, joining
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import adoption
+
+from tests.unit.plugins.plugin_utils.planning import hosts
+
+if TYPE_CHECKING:
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+
+EMPTY = cluster_init.empty("new", version=4, now=1.0)
+PAIR = hosts.resource("web", 3, "h1", "h2")
+WEB = hosts.domain("web", 1, ("block", "/dev/drbd3"))
+FILES = {"/d/a.img": {"size": 2048, "filesystem": "ext4", "shared": False}}
+NFS = {"/s/a.img": {"size": 2048, "filesystem": "nfs4", "shared": True}}
+
+
+def adopted(*found: Any, cluster: clusters.Cluster = EMPTY) -> tuple[adoption.Adoption, clusters.Cluster]:
+    numbers = itertools.count(len(cluster.nodes) + 1)
+    return adoption.plan(cluster, found, group="", new_uuid=lambda: f"n{next(numbers)}")
+
+
+def left_out(*found: Any) -> str:
+    told = adopted(*found)[0].left_out
+    assert len(told) == 1
+    return told[0]
+
+
+def test_hosts_become_nodes_and_the_first_of_a_new_cluster_is_its_master() -> None:
+    found, after = adopted(hosts.host(1), hosts.host(2))
+    node = after.node("node1")
+    assert after.cluster.master_node == node.uuid == "n1"
+    assert (node.primary_ip, node.mtotal, node.mnode, node.ctotal, node.dtotal) == ("192.0.2.1", 16384, 1024, 8, 500000)
+    assert node.hostvars == {"ansible_user": "root"}
+    assert [one.name for one in after.nodes.values()] == ["node1", "node2"]
+    assert (found.left_out, found.advice) == ((), ())
+
+
+def test_a_replicated_domain_runs_on_its_primary_and_has_its_copy_on_the_peer() -> None:
+    found, after = adopted(
+        hosts.host(1, resources=(PAIR,)), hosts.host(2, WEB, resources=(PAIR,), devices={"/dev/drbd3": 9999})
+    )
+    one = after.instance("web")
+    assert [after.node_name(uuid) for uuid in one.nodes] == ["node2", "node1"]
+    assert (one.uuid, one.disk_template, one.memory, one.vcpus) == (WEB["uuid"], "drbd", 512, 2)
+    assert [(disk.size, disk.name, disk.minor) for disk in one.disks] == [(9999, "web", 3)]
+    assert [(nic.mac, nic.link) for nic in one.nics] == [("52:54:00:00:00:01", "br0")]
+    assert (one.hypervisor, one.admin_state, one.hvparams["domain_xml"]) == ("kvm", "up", WEB["xml"])
+    assert [node.secondary_ip for node in after.nodes.values()] == ["10.0.0.1", "10.0.0.2"]
+    assert found.advice == ()
+
+
+@pytest.mark.parametrize(
+    ("disks", "storage", "template", "kept"),
+    [
+        ((("block", "/dev/vg/web"),), {}, "plain", [(10240, "vg/web")]),
+        ((("block", "/dev/mapper/vg-data--1"),), {}, "plain", [(20481, "vg/data-1")]),
+        ((("file", "/d/a.img"),), {"files": FILES}, "file", [(2048, "/d/a.img")]),
+        ((("file", "/s/a.img"),), {"files": NFS}, "sharedfile", [(2048, "/s/a.img")]),
+        ((), {}, "diskless", []),
+        ((("block", "/dev/drbd/by-res/web/0"),), {"resources": [PAIR]}, "drbd", [(10240, "web")]),
+    ],
+)
+def test_a_disk_is_what_it_is_on_its_host(disks: Any, storage: Any, template: str, kept: Any) -> None:
+    _, after = adopted(hosts.host(1, hosts.domain("web", 1, *disks, running=False), **storage), hosts.host(2))
+    one = after.instance("web")
+    assert (one.disk_template, [(disk.size, disk.name) for disk in one.disks]) == (template, kept)
+    assert one.admin_state == "down"
+
+
+def test_what_cannot_be_represented_is_left_out_with_what_to_do() -> None:
+    three = hosts.resource("web", 3, "h1", "h2", "h3")
+    unlike = hosts.resource("web", 3, "h1", "h2", h2=4)
+    both = ("block", "/dev/vg/web"), ("file", "/d/a.img")
+    told = {
+        left_out(hosts.host(1, WEB), hosts.host(2, WEB)),
+        left_out(hosts.host(1, {**WEB, "running": False}), hosts.host(2, {**WEB, "running": False})),
+        left_out(hosts.host(1, WEB, resources=(three,)), hosts.host(2)),
+        left_out(hosts.host(1, WEB, resources=(unlike,)), hosts.host(2)),
+        left_out(hosts.host(1, WEB, resources=(PAIR,))),
+        left_out(hosts.host(1, WEB, resources=(PAIR,), volumes={}), hosts.host(2)),
+        left_out(hosts.host(1, WEB)),
+        left_out(hosts.host(1, hosts.domain("web", 1, *both), files=FILES)),
+        left_out(hosts.host(1, hosts.domain("web", 1, ("file", "/d/b.img")))),
+        left_out(hosts.host(1, hosts.domain("a web", 1))),
+        left_out(hosts.host(1, {**hosts.domain("web", 1), "xml": "{{ x }}"})),
+    }
+    starts = [
+        "a web: the name of the domain: 'a web' is no name of an instance",
+        "web: is defined on node1 and node2 and runs on none: undefine it",
+        "web: its DRBD resource web has the minors 3 and 4: give it one on both nodes",
+        "web: its DRBD resource web has the peer h2, which is no host that answered",
+        "web: its DRBD resource web has the peers h2, h3: leave it exactly one",
+        "web: its DRBD resource web on /dev/vg/web is not up: `drbdadm up web`",
+        "web: its disk /d/b.img is not there: mount what it is on",
+        "web: its disk vda is /dev/drbd3 (block): only DRBD resources",
+        "web: its disks are of several kinds, file and plain: make them of one",
+        "web: runs on node1 and node2: stop it on all but one",
+        "web: the definition.domain_xml: it looks like a template",
+    ]
+    assert [line[: len(start)] for line, start in zip(sorted(told), starts, strict=True)] == starts
+
+
+def test_a_host_that_does_not_answer_is_left_out_and_so_is_one_whose_address_is_taken() -> None:
+    silent = adoption.Host("node9", problem="cannot be reached: no route")
+    assert left_out(hosts.host(1), silent) == "host node9: cannot be reached: no route: mend that, and adopt it again"
+    _, after = adopted(hosts.host(1))
+    again = adoption.Host("other", "192.0.2.1", {}, hosts.host(1).seen)
+    found, _ = adopted(again, cluster=after)
+    assert found.left_out == ("host other: 192.0.2.1 is an address of node1 already",)
+
+
+def test_a_second_definition_and_a_domain_that_starts_by_itself_are_told_of() -> None:
+    started = {**hosts.domain("web", 1, ("block", "/dev/vg/web")), "autostart": True}
+    stale = {**started, "running": False, "autostart": False}
+    found, _ = adopted(hosts.host(1, started), hosts.host(2, stale))
+    assert found.autostart == {"node1": (started["uuid"],)}
+    assert [line.partition(":")[0] for line in found.advice] == [
+        "web starts by itself with node1",
+        "web is defined on node2, too",
+    ]
+
+
+def test_minors_that_two_instances_share_and_another_volume_group_are_told_of() -> None:
+    other = hosts.resource("db", 3, "h3", "h4")
+    found, _ = adopted(
+        hosts.host(1, WEB, resources=(PAIR,), devices={"/dev/drbd3": 5}, groups={"xenvg": 7.0}),
+        hosts.host(2, resources=(PAIR,)),
+        hosts.host(3, hosts.domain("db", 2, ("block", "/dev/drbd3")), resources=(other,), devices={"/dev/drbd3": 5}),
+        hosts.host(4, resources=(other,), groups={}),
+    )
+    assert found.advice[0].startswith("db and web have a DRBD device with the same minor 3")
+    _, after = adopted(hosts.host(1, groups={"xenvg": 7.0}))
+    assert after.node("node1").dtotal == 7
+    found, _ = adopted(hosts.host(1, groups={"xenvg": 7.0}))
+    assert found.advice == (
+        "the cluster's volume group is roundsman, and the hosts have xenvg: `roundsman cluster modify vg_name=xenvg`",
+    )
+
+
+def test_an_address_that_not_all_hosts_have_for_drbd_is_not_recorded() -> None:
+    found, after = adopted(hosts.host(1, WEB, resources=(PAIR,), devices={"/dev/drbd3": 5}), hosts.host(2))
+    assert [node.secondary_ip for node in after.nodes.values()] == ["", ""]
+    assert found.advice == ("DRBD reaches node1 at 10.0.0.1, and not all hosts have such an address: none is recorded",)
+
+
+def test_what_is_known_stays_as_it_is_and_the_rest_is_added() -> None:
+    first = hosts.host(1, hosts.domain("web", 1, ("block", "/dev/vg/web")))
+    _, cluster = adopted(first)
+    found, after = adopted(first, cluster=cluster)
+    assert (found.is_empty, found.known, after) == (True, 2, cluster)
+    larger = hosts.host(1, {**hosts.domain("web", 1), "memory": 9})
+    second = hosts.host(2, hosts.domain("db", 2))
+    found, after = adopted(larger, second, cluster=cluster)
+    assert [one.name for one in found.instances] == ["db"]
+    assert [fields["name"] for _, fields in found.nodes] == ["node2"]
+    assert after.instance("web") == cluster.instance("web")
+    elsewhere = hosts.host(2, hosts.domain("web", 1))
+    found, _ = adopted(elsewhere, cluster=cluster)
+    assert found.advice == ("web runs on node2, and the configuration says node1: nothing was changed",)
+
+
+def test_the_uuid_of_another_instance_is_no_uuid_of_a_domain() -> None:
+    _, cluster = adopted(hosts.host(1, hosts.domain("web", 1)))
+    found, _ = adopted(hosts.host(1, hosts.domain("db", 1)), cluster=cluster)
+    assert found.left_out == ("db: its UUID is that of the instance web: give the domain another one",)
+
+
+def test_what_is_new_can_be_added_to_the_cluster_by_itself() -> None:
+    base = adopted(hosts.host(1))[1]
+    found, after = adopted(hosts.host(1), hosts.host(2, hosts.domain("db", 2)), cluster=base)
+    for uuid, fields in found.nodes:
+        base = changes.apply_all(base, joining.add(base, uuid, fields), now=1.0)
+    for one in found.instances:
+        base = changes.apply_all(base, instance_making.adopt(base, one), now=1.0)
+    assert (base.nodes, base.instances.keys()) == (after.nodes, after.instances.keys())
