@@ -90,7 +90,7 @@ def assemble(
         on_poll=lambda: dead.wake(),  # noqa: PLW0108 - bound below
     )
     dead = DeadNodes(configuration, queue, agents.silences, clock=clock, on_change=ended)
-    rounds = Rounds(configuration, queue, intake, history, clock=clock, dead=dead.observed)
+    rounds = Rounds(configuration, queue, intake, history, clock=clock, dead=dead.observed, cpus=agents.busy_cpus)
     poll = Poll(configuration, processes, agents, folder=where.lib, environment=environment)
     warm = Keeper(where, environment={**inherited(), **environment}) if is_warm else None
     return Service(where, configuration, desk, queue, intake, history, rounds, poll, agents, dead, news, warm)

@@ -11,7 +11,7 @@ import typer
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import plan_documents
 from . import balance_options as options_of
-from . import output, planned, plans
+from . import client, output, planned, plans
 
 if TYPE_CHECKING:
     from ...plugins.plugin_utils.planning.balancing import balancing as rules
@@ -82,7 +82,7 @@ def balance(
     options = balancing.Options(max_moves=max_moves, seed=seed, price=balancing.PRICE if price is None else price)
     options = wanted.options(options)
     options = replace(options, allowed=replace(options.allowed, kept=options.allowed.kept | source.fixed))
-    searched = state.of(wanted.cluster(source.model))
+    searched = state.of(wanted.cluster(_measured(ctx, source, wanted)))
     if like_hbal:
         found = balancing.like_hbal(searched, group=name, options=options)
     else:
@@ -94,6 +94,27 @@ def balance(
     )
     made = planned.document(source, plan_documents.Found(found.plan.moves, scores, kept), command=command)
     plans.carry_out(ctx, made, asked=asked, empty="No move makes it better.")
+
+
+def _measured(ctx: typer.Context, source: planned.Source, wanted: options_of.Wanted) -> model.Model:
+    """The cluster with the loads that its nodes have told the daemon, where balancing is to count them."""
+    from ...plugins.plugin_utils.planning.models import dynamic_load, measured  # noqa: PLC0415 - for those who need it
+
+    settings = source.cluster.maintenance.settings
+    if source.text is not None or wanted.load is not None or wanted.ignore_load or not settings.balance_dynamic_load:
+        return source.model
+    try:
+        with client.of(ctx) as daemon:
+            nodes = daemon.get("1", "nodes")
+    except client.NoDaemon as absent:
+        output.warning(f"What instances use is not counted: {absent}")
+        return source.model
+    loads = {one["uuid"]: one["agent"]["load"]["cpus"] for one in nodes if one["agent"] and one["agent"]["load"]}
+    silent = measured.missing(source.cluster, loads)
+    if silent:
+        output.warning(f"{measured.told(silent)}.")
+        return source.model
+    return dynamic_load.loaded(source.model, measured.loads(source.cluster, loads))
 
 
 def _words(options: rules.Options, *, group: str, like_hbal: bool, price: float | None) -> list[str]:

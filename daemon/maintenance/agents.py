@@ -35,6 +35,14 @@ OLD = 3.0
 
 
 @dataclass(frozen=True)
+class Load:
+    """How many CPUs of a node were busy on average, and when it said so (unix seconds)."""
+
+    cpus: float
+    at: float
+
+
+@dataclass(frozen=True)
 class Seen:
     """How a node's agent answers: misses in a row, when the first of them was, and the last answer (unix seconds).
 
@@ -45,14 +53,7 @@ class Seen:
     since: float = 0.0
     answered: float = 0.0
     text: str = ""
-
-
-@dataclass(frozen=True)
-class Load:
-    """How many CPUs of a node were busy on average, and when it said so (unix seconds)."""
-
-    cpus: float
-    at: float
+    load: Load | None = None
 
 
 class Agents:
@@ -76,17 +77,17 @@ class Agents:
         self._last: dict[str, bytes] = {}
         self._answering = 0
         self.seen: dict[str, Seen] = {} if seen is None else seen
-        self.loads: dict[str, Load] = {}
 
     def silences(self) -> tuple[Mapping[str, dead_nodes.Silence], int]:
         """The nodes (UUIDs) that do not answer, and how many answered the last time all were asked."""
         silent = {uuid: dead_nodes.Silence(one.misses, one.since) for uuid, one in self.seen.items() if one.misses}
         return silent, self._answering
 
-    def measured(self) -> dict[str, float]:
+    def busy_cpus(self) -> dict[str, float]:
         """The busy CPUs by node (UUID), where that was told lately."""
         oldest = self._clock() - OLD * max(60.0, self._configuration.current.maintenance.settings.diagnose_interval)
-        return {uuid: one.cpus for uuid, one in self.loads.items() if one.at >= oldest}
+        loads = {uuid: one.load for uuid, one in self.seen.items()}
+        return {uuid: one.cpus for uuid, one in loads.items() if one is not None and one.at >= oldest}
 
     def forget(self) -> None:
         """Know nothing any more: agents are not asked."""
@@ -127,7 +128,7 @@ class Agents:
 
     def _only(self, nodes: AbstractSet[str]) -> None:
         known: dict[str, Any]
-        for known in (self.seen, self.loads, self._last):
+        for known in (self.seen, self._last):
             for uuid in set(known) - nodes:
                 del known[uuid]
 
@@ -139,7 +140,7 @@ class Agents:
             self._missed(node, before, _worded(error))
             return False
         text = "" if status == httpx.codes.OK else f"it answers with status {status}"
-        self.seen[node.uuid] = Seen(answered=self._clock(), text=text)
+        self.seen[node.uuid] = Seen(answered=self._clock(), text=text, load=before.load)
         # The same bytes again are no news, and would count as a replay; too old ones are for the spool to reject.
         if not text and (body != self._last.get(node.uuid) or self._is_stale(body)):
             self._last[node.uuid] = body
@@ -152,7 +153,7 @@ class Agents:
             node_key = signing.node_key(key, node.uuid)
             now = self._clock()
             said = collected.read(body, subject=collected.CPU_LOAD, node=node.uuid, key=node_key, now=int(now))
-            self.loads[node.uuid] = Load(busy_cpus(said), now)
+            self.seen[node.uuid] = replace(self.seen[node.uuid], load=Load(cpus_of(said), now))
         except (httpx.HTTPError, TimeoutError, OSError, errors.Refused) as error:
             LOG.debug("%s does not say how busy it is: %s", node.name, error)
 
@@ -185,7 +186,7 @@ def url(node: clusters.Node, port: int, subject: collected.Subject) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{collected.path(subject)}"
 
 
-def busy_cpus(said: collected.Collected) -> float:
+def cpus_of(said: collected.Collected) -> float:
     """How many CPUs were busy, of a report of the load.
 
     Raises:

@@ -6,19 +6,23 @@ A search takes seconds on a large cluster, so it runs in a thread, over values t
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils.opcodes import registry
 from ...plugins.plugin_utils.planning import rebalancing, rounds, work
+from ...plugins.plugin_utils.planning.models import measured
 from ..jobs import planned, values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ...plugins.module_utils.domain import cluster as clusters
     from ..jobs.queue import Queue
 
+AVERAGED = 600.0
+"""Seconds that a node's load is an average of."""
 PATIENCE = 300.0
 """Seconds without balancing after one of its jobs failed, where no `round_interval` says how many."""
 
@@ -29,9 +33,11 @@ class Balancer:
     `withdrawn` are jobs that rounds themselves have canceled: that is no failure.
     """
 
-    def __init__(self, queue: Queue, *, clock: Callable[[], float]) -> None:
+    def __init__(self, queue: Queue, *, clock: Callable[[], float], cpus: Callable[[], Mapping[str, float]]) -> None:
         self._queue = queue
         self._clock = clock
+        self._cpus = cpus
+        self._known: tuple[float, measured.Measured] | None = None
         self._asked: rebalancing.Question | None = None
         self._answer = rebalancing.Answer()
         self.withdrawn: set[int] = set()
@@ -43,6 +49,8 @@ class Balancer:
         asked = rounds.to_balance(cluster, plan, busy=self._busy(cluster))
         if asked is None:
             return plan, None
+        if cluster.maintenance.settings.balance_dynamic_load:
+            asked = replace(asked, measured=self._measurement(cluster))
         held = rounds.evacuation_before_balancing(cluster, plan) or self._failed(cluster)
         if held is not None:
             return rounds.balanced(plan, asked, rebalancing.Answer(refusals=(held,))), None
@@ -54,6 +62,21 @@ class Balancer:
         """Find the answer to a question, beside all other work."""
         self._answer = await asyncio.to_thread(rebalancing.answer, asked)
         self._asked = asked
+
+    def _measurement(self, cluster: clusters.Cluster) -> measured.Measured:
+        """What instances use, as it was measured while they ran where they do.
+
+        It is taken anew once it is as old as the time between rounds, and no instance has changed for as long as the
+        nodes' averages reach back: what has just moved would count where it was, and move on for ever.
+        """
+        now = self._clock()
+        if self._known is not None and not self._known[1].missing:
+            changed = max((one.mtime for one in cluster.instances.values()), default=0.0)
+            age = now - self._known[0]
+            if age < (cluster.maintenance.settings.round_interval or PATIENCE) or now - changed < AVERAGED:
+                return self._known[1]
+        self._known = (now, measured.of(cluster, self._cpus()))
+        return self._known[1]
 
     def _busy(self, cluster: clusters.Cluster) -> set[str]:
         """The objects (UUIDs) that all jobs which have not ended lock, or will."""

@@ -39,6 +39,7 @@ class Rounds:
         *,
         clock: Callable[[], float],
         dead: Callable[[clusters.Cluster], Mapping[str, diagnosis.Diagnosis]] = lambda _: {},
+        cpus: Callable[[], Mapping[str, float]] = dict,
     ) -> None:
         self._dead = dead
         self._configuration = configuration
@@ -46,7 +47,7 @@ class Rounds:
         self._intake = intake
         self._history = history
         self._clock = clock
-        self._balancer = balancing.Balancer(queue, clock=clock)
+        self._balancer = balancing.Balancer(queue, clock=clock, cpus=cpus)
         self._has_searched = False
         self._plans: dict[bool, tuple[clusters.Cluster, dict[str, bool], rounds.RoundPlan]] = {}
         self._awake = asyncio.Event()

@@ -202,7 +202,13 @@ def _agent(one: clusters.Node, intake: Intake) -> dict[str, Any] | None:
     seen = intake.seen.get(one.uuid)
     if seen is None:
         return None
-    return {"misses": seen.misses, "since": seen.since or None, "answered": seen.answered or None, "text": seen.text}
+    return {
+        "misses": seen.misses,
+        "since": seen.since or None,
+        "answered": seen.answered or None,
+        "text": seen.text,
+        "load": dataclasses.asdict(seen.load) if seen.load is not None else None,
+    }
 
 
 def _diagnosis(received: Received | None) -> dict[str, Any] | None:

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import errors, incidents
 from . import moving, work
+from .models import configured, dynamic_load, measured
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from .balancing import balancing, plans
+    from .models import model
     from .score import scoring
     from .score import state as states
 
@@ -36,12 +38,14 @@ ENOUGH = 60
 class Question:
     """What is to be balanced: the cluster without what does not matter, and who takes no part.
 
-    left_out: nodes (UUIDs), each with the reason; instances: those (UUIDs) that stay where they are.
+    left_out: nodes (UUIDs), each with the reason; instances: those (UUIDs) that stay where they are; measured: what
+    instances use, None where only what is allotted counts.
     """
 
     cluster: clusters.Cluster
     left_out: Mapping[str, str]
     instances: frozenset[str] = frozenset()
+    measured: measured.Measured | None = None
 
 
 @dataclass(frozen=True)
@@ -99,17 +103,28 @@ def answer(asked: Question) -> Answer:
 
     The search looks at all moves a few times, O(instances * nodes) each, and at a bounded number of moves again.
     """
-    from .models import configured  # noqa: PLC0415 - as below
     from .score import state  # noqa: PLC0415 - NumPy, for those who need it
 
     try:
-        searched = state.of(configured.model_of(asked.cluster))
+        searched_model, notes = _model(asked)
+        searched = state.of(searched_model)
         groups = sorted(asked.cluster.nodegroups.values(), key=lambda one: clusters.natural(one.name))
-        return Answer(tuple(job for group in groups for job in _jobs(asked, searched, group)))
+        return Answer(tuple(job for group in groups for job in _jobs(asked, searched, group)), notes)
     except errors.RoundsmanError as error:
         # What cannot be balanced keeps no node from being evacuated.
         refusal = work.Refusal(SUBJECT, str(error), "a change of that", incident=None, permanent=False)
         return Answer(refusals=(refusal,))
+
+
+def _model(asked: Question) -> tuple[model.Model, tuple[work.Refusal, ...]]:
+    """The cluster with what is measured of it, and why that is not used where it should be."""
+    found = configured.model_of(asked.cluster)
+    if asked.measured is None:
+        return found, ()
+    if asked.measured.missing:
+        why, cure = measured.told(asked.measured.missing), "reports of their agents: agent_port, the role node_agent"
+        return found, (work.Refusal(SUBJECT, why, cure, incident=None, permanent=False),)
+    return dynamic_load.loaded(found, asked.measured.loads), ()
 
 
 def _jobs(asked: Question, searched: states.State, group: clusters.Group) -> tuple[work.Job, ...]:

@@ -216,7 +216,7 @@ def test_loads_are_asked_for_only_where_balancing_uses_them(running: service.Ser
             )
             await running.configuration.commit(lambda _: [changes.SettingsStand(stands)])
             await running.poll.once()
-        assert running.agents.measured() == {uuid(running, name): 1.5 for name in NAMES[:3]}
+        assert running.agents.busy_cpus() == {uuid(running, name): 1.5 for name in NAMES[:3]}
 
     asyncio.run(scenario())
 
@@ -236,7 +236,7 @@ def test_an_ipv6_address_stands_in_brackets() -> None:
 def test_whatever_a_load_is_it_is_a_sane_number_or_refused(data: str | None) -> None:
     said = collected.Collected("u", 1, data, None if data is not None else collected.Problem("early", "one reading"))
     try:
-        found = agents.busy_cpus(said)
+        found = agents.cpus_of(said)
     except errors.Refused:
         return
     assert 0 <= found < 2**20

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import planned, values
-from ansible_collections.roundsman.cluster.daemon.maintenance import views
+from ansible_collections.roundsman.cluster.daemon.maintenance import agents, views
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import rebalancing
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import configured
@@ -228,5 +229,54 @@ def test_explain_tells_why_balancing_leaves_a_node_out_and_what_it_moves(
         assert refusal["reason"] == "balancing leaves it out: it is drained"
         assert told("node4")["planned"] == []
         assert [one["reason"] for one in told("node2")["planned"]] == ["balancing group1: moving instance3"]
+
+    asyncio.run(scenario())
+
+
+def measures(running: service.Service, **cpus: float) -> None:
+    """Let the agents of these nodes have told how many of their CPUs are busy."""
+    for name, busy in cpus.items():
+        node = running.configuration.current.node(name)
+        running.agents.seen[node.uuid] = agents.Seen(load=agents.Load(busy, time.time()))
+
+
+EVEN = [("node1", "node2"), ("node1", "node2"), ("node2", "node1"), ("node2", "node1")]
+LOADED = {**ON, "balance_dynamic_load": True, "balance_threshold": 0.0, "round_interval": 3600.0}
+
+
+def test_what_instances_really_use_is_balanced_where_that_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        lab = twins.lab(tmp_path, nodes=2, pairs=EVEN, **LOADED)
+        running, _ = twins.assemble(lab, monkeypatch)
+        asked = searches(monkeypatch)
+        measures(running, node1=8.0, node2=0.0)
+        await running.rounds.step()
+        (question,) = asked
+        found = rebalancing.answer(question)
+        assert found.jobs
+        assert not found.refusals
+        assert not rebalancing.answer(dataclasses.replace(question, measured=None)).jobs
+        measures(running, node1=7.0, node2=1.0)
+        await twins.settle(running)
+        # What has moved would count where it was before.
+        assert {str(one.measured) for one in asked if one.measured} == {str(question.measured)}
+
+    asyncio.run(scenario())
+
+
+def test_a_load_that_is_not_known_is_told_and_stops_no_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        lab = made(tmp_path, **{**ON, "balance_dynamic_load": True})
+        running, _ = twins.assemble(lab, monkeypatch)
+        await running.rounds.step()
+        plan = running.rounds.preview()
+        (refusal,) = [one for one in plan.refusals if "no load is known" in one.reason]
+        assert "node2" in refusal.reason
+        assert plan.jobs
+        measures(running, node2=1.0)
+        await running.rounds.step()
+        assert not [one for one in running.rounds.preview().refusals if "no load is known" in one.reason]
 
     asyncio.run(scenario())
