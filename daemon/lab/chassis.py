@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from . import event_log
 
@@ -33,6 +33,15 @@ class Chassis(Protocol):
     def set_power(self, on: bool, /) -> None: ...  # noqa: FBT001 -- the lab's chassis have this signature
 
     def faults(self) -> frozenset[str]: ...
+
+
+@runtime_checkable
+class Machine(Chassis, Protocol):
+    """A node that is a machine: it can be asked to shut itself down, and be reset."""
+
+    def press_power_button(self) -> None: ...
+
+    def press_reset_button(self) -> None: ...
 
 
 @dataclass(frozen=True)

@@ -92,11 +92,20 @@ def _chassis_control(call: Call) -> Answer:
     if chassis.REFUSING in faults or (restarts and not node.powered()):
         return Answer(Code.NOT_IN_THIS_STATE)
     silent = chassis.MUTE in faults
-    if chassis.STUBBORN in faults or control is Control.RESET:
+    if chassis.STUBBORN in faults:
+        return Answer(silent=silent)
+    if control is Control.RESET or (control is Control.SOFT_OFF and isinstance(node, chassis.Machine)):
+        _press(node, control)
         return Answer(silent=silent)
     on = control is Control.ON
     call.bmc.log.power(on=on)
     return Answer(silent=silent, sets=on, power_on_later=control is Control.CYCLE)
+
+
+def _press(node: chassis.Chassis, control: Control) -> None:
+    """Press a button of a machine; what is none restarts at once, which nobody sees."""
+    if isinstance(node, chassis.Machine):
+        (node.press_reset_button if control is Control.RESET else node.press_power_button)()
 
 
 _COMMANDS: Mapping[tuple[int, int], Entry] = {

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 
-from . import beds, building, containers
+from . import beds, building, cache, nodes, wires
 
 FAILED, REFUSED, MISSING, INTERRUPTED = 1, 2, 3, 130
 
@@ -49,7 +49,10 @@ def _interrupt(*_: object) -> NoReturn:
 
 def _up(bed: beds.Bed, options: argparse.Namespace) -> None:
     with bed.locked():
-        building.up_containers(bed, tell=_tell)
+        if options.kind == "guests":
+            building.up_guests(bed, kept=options.cache.resolve(), tell=_tell)
+        else:
+            building.up_containers(bed, tell=_tell)
     _inventory(bed, options)
 
 
@@ -64,15 +67,21 @@ def _status(bed: beds.Bed, _: argparse.Namespace) -> int:
     if not record:
         print(f"nothing is up in {bed.folder}")
         return FAILED
-    on = containers.running(bed)
+    on = nodes.running(bed)
+    port = record["bmc"]["port"]
     for name, node in record["nodes"].items():
-        print(f"{name}\t{node['address']}\t{'on' if name in on else 'off'}\tBMC {node['bmc']}:{record['bmc']['port']}")
+        power = "on" if name in on else "off"
+        print(f"{name}\t{node['address']}\t{power}\tsimulated BMC {node['bmc']}:{port}")
     return 0
 
 
 def _ssh(bed: beds.Bed, options: argparse.Namespace) -> NoReturn:
     command = bed.command(options.node, *options.command)
     os.execvp(command[0], command)
+
+
+def _cable(bed: beds.Bed, options: argparse.Namespace) -> None:
+    wires.cut(bed, options.node, options.network, is_cut=options.is_cut)
 
 
 def _say(bed: beds.Bed, options: argparse.Namespace) -> None:
@@ -96,8 +105,14 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--dir", type=Path, default=Path(".testbed"), help="the folder of the bed (default: .testbed)")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    up = commands.add_parser("up", help="start three containers with libvirt")
-    up.add_argument("kind", choices=["containers"])
+    up = commands.add_parser("up", help="start three containers with libvirt, or two guests with DRBD too")
+    up.add_argument("kind", choices=["containers", "guests"])
+    up.add_argument(
+        "--cache",
+        type=Path,
+        default=cache.default(),
+        help=f"where what is built once is kept (default: {cache.default()})",
+    )
     up.set_defaults(act=_up)
     for name, act, text in (
         ("down", _down, "end them and remove their files"),
@@ -105,6 +120,11 @@ def _options() -> argparse.Namespace:
         ("inventory", _inventory, "show where the inventory and the controller's files are"),
     ):
         commands.add_parser(name, help=text).set_defaults(act=act)
+    for name, is_cut, text in (("cut", True, "pull a guest's cable"), ("mend", False, "plug it in again")):
+        cable = commands.add_parser(name, help=text)
+        cable.add_argument("node")
+        cable.add_argument("network", choices=wires.NETWORKS)
+        cable.set_defaults(act=_cable, is_cut=is_cut)
     ssh = commands.add_parser("ssh", help="run a command on a node, or a shell")
     ssh.add_argument("node")
     ssh.add_argument("command", nargs=argparse.REMAINDER)

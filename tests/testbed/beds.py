@@ -8,24 +8,27 @@ import hashlib
 import json
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 DIAGNOSIS = "/var/lib/roundsman/bed/diagnosis.json"
 """What the diagnose command of a bed's nodes prints."""
 SSH = (
     "StrictHostKeyChecking=yes",
     "ConnectTimeout=20",
-    # A master connection to a node that lost its power must not be waited for.
-    "ServerAliveInterval=5",
+    # A connection to a node that lost its power must not be waited for.
+    "ServerAliveInterval=10",
     "ServerAliveCountMax=3",
     "LogLevel=ERROR",
+    # What an emulated processor computes soonest.
+    "KexAlgorithms=curve25519-sha256",
 )
+SHARING = ("ControlMaster=auto", "ControlPersist=60")
 
 
 class Missing(errors.Refused):
@@ -75,6 +78,11 @@ class Bed:
         return self.folder / "known_hosts"
 
     @property
+    def sockets(self) -> Path:
+        """Where connections to nodes are shared: a short path, as sockets want it."""
+        return Path("/run") / self.name
+
+    @property
     def record_file(self) -> Path:
         return self.folder / "bed.json"
 
@@ -96,8 +104,8 @@ class Bed:
         """The address of each node, by its name."""
         return {name: str(node["address"]) for name, node in self.record().get("nodes", {}).items()}
 
-    def command(self, node: str, *arguments: str) -> list[str]:
-        """What has to be called here so that a command line is run there.
+    def command(self, node: str, *arguments: str, at: str = "") -> list[str]:
+        """What has to be called here so that a command line is run there; `at` is another address of the node.
 
         Raises:
             NotFound: there is no such node in the bed.
@@ -105,7 +113,9 @@ class Bed:
         found = self.addresses()
         if node not in found:
             raise errors.NotFound(f"there is no node {node!r} in {self.folder}: {', '.join(found) or 'nothing is up'}")
-        return ["ssh", "-i", str(self.key), *self.ssh_options(), f"root@{found[node]}", *arguments]
+        more = [f"HostKeyAlias={found[node]}", f"ControlPath={self.sockets}/%C", *SHARING]
+        options = [*self.ssh_options(), *(part for one in more for part in ("-o", one))]
+        return ["ssh", "-i", str(self.key), *options, f"root@{at or found[node]}", *arguments]
 
     def ssh_options(self) -> list[str]:
         """The options with which ssh trusts the bed's nodes, and nothing else."""
@@ -113,7 +123,7 @@ class Bed:
         return [part for one in named for part in ("-o", one)]
 
     def run(
-        self, node: str, script: str, *, given: bytes = b"", check: bool = True, seconds: float = 120
+        self, node: str, script: str, *, given: bytes = b"", check: bool = True, seconds: float = 300, at: str = ""
     ) -> subprocess.CompletedProcess[bytes]:
         """Run a script of the shell on a node, to its end.
 
@@ -121,7 +131,7 @@ class Bed:
             Failed: it failed, and `check` was asked for; the text is what it said.
         """
         done = subprocess.run(
-            self.command(node, script), input=given, capture_output=True, timeout=seconds, check=False
+            self.command(node, script, at=at), input=given, capture_output=True, timeout=seconds, check=False
         )
         if check and done.returncode:
             raise errors.Failed(f"{node}: {script!r} ended with {done.returncode}: {done.stderr.decode().strip()}")
@@ -144,6 +154,15 @@ class Bed:
         path = self.folder / "bmc-faults" / node
         path.parent.mkdir(exist_ok=True)
         path.write_text(" ".join(faults))
+
+    def hang_up(self) -> None:
+        """End the connections that are shared, and remove their folder."""
+        for path in self.sockets.glob("*"):
+            command = ["ssh", "-o", f"ControlPath={path}", "-O", "exit", self.name]
+            subprocess.run(command, capture_output=True, check=False)
+            path.unlink(missing_ok=True)
+        if self.sockets.exists():
+            self.sockets.rmdir()
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

@@ -6,35 +6,34 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.lab import bmc_simulator, chassis
 
-from . import beds, containers, controller
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from . import beds, controller, nodes
 
 
-class ContainerChassis:
-    """The power of a container: without it all of its processes are killed at once."""
+class NodeChassis:
+    """The power and the buttons of a node: without power all that runs there is gone at once."""
 
     def __init__(self, bed: beds.Bed, node: str) -> None:
         self._bed = bed
         self._node = node
 
     def powered(self) -> bool:
-        return self._node in containers.running(self._bed)
+        return self._node in nodes.running(self._bed)
 
     def set_power(self, on: bool, /) -> None:
         if on != self.powered():
-            containers.set_power(self._bed, self._node, on=on)
+            nodes.set_power(self._bed, self._node, on=on)
+
+    def press_power_button(self) -> None:
+        nodes.press_power_button(self._bed, self._node)
+
+    def press_reset_button(self) -> None:
+        nodes.press_reset_button(self._bed, self._node)
 
     def faults(self) -> frozenset[str]:
         return self._bed.bmc_faults(self._node)
-
-
-KINDS: dict[str, Callable[[beds.Bed, str], chassis.Chassis]] = {"containers": ContainerChassis}
 
 
 def main() -> None:
@@ -42,7 +41,7 @@ def main() -> None:
     bed = beds.Bed(Path(sys.argv[1]))
     record = bed.record()
     made = {
-        known["bmc"]: chassis.Bmc(KINDS[record["kind"]](bed, name), controller.BMC_USER, record["bmc"]["password"])
+        known["bmc"]: chassis.Bmc(NodeChassis(bed, name), controller.BMC_USER, record["bmc"]["password"])
         for name, known in record["nodes"].items()
     }
     simulator = bmc_simulator.Simulator(made.get)

@@ -20,12 +20,9 @@ PACKAGES = {
     "qemu-system-x86_64": "qemu-system-x86",
     "qemu-img": "qemu-utils",
     "mkfs.ext4": "e2fsprogs",
-    "lz4": "lz4",
-    "busybox": "busybox-static",
-    "dpkg-deb": "dpkg",
 }
 IMAGE = ("podman", "runc", "debootstrap", "ssh", "ssh-keygen")
-GUESTS = (*IMAGE, "ip", "qemu-system-x86_64", "qemu-img", "mkfs.ext4", "lz4", "busybox", "dpkg-deb")
+GUESTS = (*IMAGE, "ip", "qemu-system-x86_64", "qemu-img", "mkfs.ext4")
 
 
 def look_for(programs: tuple[str, ...]) -> None:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import subprocess
 from typing import TYPE_CHECKING, Any
-
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 
 from . import beds, images, seeds
 
@@ -20,25 +17,11 @@ CAPABILITIES = "SYS_ADMIN,NET_ADMIN,SYS_PTRACE,SYS_NICE,IPC_LOCK,MKNOD,DAC_READ_
 """What libvirt and QEMU take; a privileged container would run udev, which takes the network from the others."""
 
 
-def podman(*arguments: str, given: bytes | None = None, check: bool = True) -> str:
-    """What podman says.
-
-    Raises:
-        Failed: it failed; the text has its words.
-    """
-    done = subprocess.run(
-        ["podman", *arguments], input=given, capture_output=True, check=False, env=images.environment()
-    )
-    if check and done.returncode:
-        raise errors.Failed(f"podman {' '.join(arguments[:2])}: {done.stderr.decode().strip()}")
-    return done.stdout.decode().strip()
-
-
 def make_network(bed: beds.Bed) -> dict[str, Any]:
     """Make the bed's network, which has no way out; gives its nodes with their addresses."""
     # With names, though nobody asks for them: without, this machine has no address on it.
-    podman("network", "create", "--internal", f"--label=bed={bed.name}", bed.name)
-    found = json.loads(podman("network", "inspect", bed.name))[0]["subnets"][0]["subnet"]
+    images.podman("network", "create", "--internal", f"--label=bed={bed.name}", bed.name)
+    found = json.loads(images.podman("network", "inspect", bed.name))[0]["subnets"][0]["subnet"]
     network = ipaddress.ip_network(found)
     return {
         f"node{number}": {"address": str(network[FIRST + number - 1]), "memory": 2048, "disk": 8192, "cpus": 2}
@@ -52,10 +35,10 @@ def start(bed: beds.Bed, cluster: clusters.Cluster, *, image: str) -> None:
     key = bed.where.hmac_key.read_bytes()
     common = {**seeds.of_ssh(bed), **seeds.of_host_key(bed)}
     for name, address in bed.addresses().items():
-        podman(*_create(bed, name, address), image, "/sbin/init")
+        images.podman(*_create(bed, name, address), image, "/sbin/init")
         files = {**common, **seeds.of_node(cluster.node(name), cluster_key=key)}
-        podman("cp", "-", f"{container(bed, name)}:/", given=seeds.archive(files))
-    podman("start", *(container(bed, name) for name in bed.addresses()))
+        images.podman("cp", "-", f"{container(bed, name)}:/", given=seeds.archive(files))
+    images.podman("start", *(container(bed, name) for name in bed.addresses()))
 
 
 def container(bed: beds.Bed, name: str) -> str:
@@ -65,22 +48,32 @@ def container(bed: beds.Bed, name: str) -> str:
 
 def running(bed: beds.Bed) -> set[str]:
     """The nodes whose containers run."""
-    listed = podman("ps", "--filter", f"label=bed={bed.name}", "--format", "{{.Names}}").split()
+    listed = images.podman("ps", "--filter", f"label=bed={bed.name}", "--format", "{{.Names}}").split()
     return {one.removeprefix(f"{bed.name}-") for one in listed}
 
 
 def set_power(bed: beds.Bed, name: str, *, on: bool) -> None:
     """Start a container, or kill all that runs in it."""
-    podman(*(["start"] if on else ["kill", "--signal=KILL"]), container(bed, name))
+    images.podman(*(["start"] if on else ["kill", "--signal=KILL"]), container(bed, name))
+
+
+def press_power_button(bed: beds.Bed, name: str) -> None:
+    """Ask a container to shut itself down."""
+    images.podman("kill", "--signal=RTMIN+4", container(bed, name))
+
+
+def press_reset_button(bed: beds.Bed, name: str) -> None:
+    """Have a container start again without asking it."""
+    images.podman("restart", "--time=0", container(bed, name))
 
 
 def remove(bed: beds.Bed) -> None:
     """Remove the bed's containers and its network, whatever is there of them."""
-    made = podman("ps", "--all", "--quiet", "--filter", f"label=bed={bed.name}").split()
+    made = images.podman("ps", "--all", "--quiet", "--filter", f"label=bed={bed.name}").split()
     if made:
-        podman("rm", "--force", "--time=0", "--volumes", *made)
-    if podman("network", "ls", "--quiet", "--filter", f"label=bed={bed.name}"):
-        podman("network", "rm", bed.name)
+        images.podman("rm", "--force", "--time=0", "--volumes", *made)
+    if images.podman("network", "ls", "--quiet", "--filter", f"label=bed={bed.name}"):
+        images.podman("network", "rm", bed.name)
 
 
 def _create(bed: beds.Bed, name: str, address: str) -> list[str]:

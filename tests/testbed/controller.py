@@ -30,6 +30,7 @@ def write(bed: beds.Bed) -> clusters.Cluster:
     """
     record = bed.record()
     where = bed.where
+    bed.sockets.mkdir(mode=0o700, exist_ok=True)
     for path in (where.etc, where.lib, where.run, where.log, where.spool, bed.inventory.parent):
         path.mkdir(parents=True)
     where.hmac_key.touch(mode=0o600)
@@ -99,7 +100,6 @@ def _node(bed: beds.Bed, name: str, known: dict[str, Any], *, group: str, now: f
             "ansible_user": "root",
             "ansible_ssh_private_key_file": str(bed.key),
             "ansible_ssh_common_args": " ".join(bed.ssh_options()),
-            "ansible_control_path_dir": str(bed.folder / "cp"),
             "ansible_ssh_pipelining": "true",
             "ansible_python_interpreter": "/usr/bin/python3",
         },

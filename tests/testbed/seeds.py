@@ -64,6 +64,12 @@ def of_ssh(bed: beds.Bed) -> Files:
     }
 
 
+def of_names(bed: beds.Bed) -> Files:
+    """The names of the bed's nodes."""
+    named = "".join(f"{address} {name}\n" for name, address in bed.addresses().items())
+    return {"etc/hosts": (f"127.0.0.1 localhost\n{named}", 0o644)}
+
+
 def of_host_key(bed: beds.Bed) -> Files:
     """The key by which the bed's nodes are known."""
     return {
