@@ -17,9 +17,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ...plugins.module_utils.domain import tree
 from ...plugins.plugin_utils import connection_tries, durable_files, run_group, run_records
 from .. import faults
-from . import task_log, unheard
+from . import ssh_sockets, task_log, unheard
 
 FAILURES = {"runner_on_failed", "runner_on_unreachable", "runner_item_on_failed"}
 TEXT_LIMIT = 2000
@@ -37,10 +38,13 @@ def main() -> None:
     _begin(run)
     run_group.join(run)
     spec = json.loads((run / "opcode.json").read_bytes())
+    sockets = ssh_sockets.make(run, below=tree.Tree(Path(spec["environment"]["ROUNDSMAN_ROOT"])).run)
+    spec["environment"]["ANSIBLE_SSH_CONTROL_PATH_DIR"] = str(sockets)
     limit = _Limit(run, seconds=spec["time_limit"])
     outcome = limit.outcome(_play(run, spec))
     _forget_environment(run)
     run_group.end(run)
+    ssh_sockets.remove(run)
     faults.point("before-result")
     run_records.conclude(run, outcome)
 

@@ -16,6 +16,7 @@ from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import durable_files, livelocks, run_group, run_records
 from .. import faults
 from ..locks import desk
+from . import ssh_sockets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -144,6 +145,7 @@ def _is_readable(run: Path) -> bool:
 def end_all_of(run: Path) -> int:
     """Kill every process that belongs to a run, its modules' children included; returns how many there were."""
     ended = run_group.end(run)
+    ssh_sockets.remove(run)
     if ended.left:
         LOG.error("%s: processes %s cannot be ended", run, ", ".join(map(str, sorted(ended.left))))
     return ended.count

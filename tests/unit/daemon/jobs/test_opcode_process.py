@@ -31,6 +31,7 @@ def ran(folder: Path, tasks: list[dict[str, Any]], *, time_limit: float = 60, **
         "PATH": f"{Path(sys.executable).parent}:{os.defpath}",
         "ANSIBLE_COLLECTIONS_PATH": str(ansible_runs.COLLECTIONS),
         "ANSIBLE_HOME": str(folder / "ansible"),
+        "ROUNDSMAN_ROOT": str(folder),
     }
     spec = process.Spec(
         playbook=folder / "play.yml",
