@@ -1,0 +1,64 @@
+"""The action `power_nodes`: holds nodes whose power is commanded by hand, and says what the steps need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ansible.plugins.action import ActionBase
+
+from ..module_utils.domain import cluster as clusters
+from ..module_utils.domain import errors
+from ..plugin_utils import holding
+from ..plugin_utils.config import store
+from ..plugin_utils.opcodes import node_power
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SPEC = {
+    "command": {"type": "str", "required": True, "choices": ["status", "on", "off", "cycle"]},
+    "names": {"type": "list", "elements": "str", "default": []},
+    "force": {"type": "bool", "default": False},
+    "delay": {"type": "float", "default": 0.0},
+    "time_limit": {"type": "float", "default": 300},
+}
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+    """Hold the nodes of these names until the play ends; only a status is read of all when none is named.
+
+    In check mode nothing is held, and the steps are told to send nothing.
+    """
+
+    _requires_connection = False
+    _VALID_ARGS = frozenset(_SPEC)
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
+        play = holding.current(task_vars)
+        try:
+            cluster = store.read(play.where.config)
+            opcode = node_power.Power(
+                nodes=_nodes(cluster, options["names"], command=options["command"]),
+                command=options["command"],
+                force=options["force"],
+                delay=options["delay"],
+                check=bool(self._task.check_mode),
+            )
+            if not self._task.check_mode:
+                holding.hold(play, opcode.wants(cluster), time_limit=options["time_limit"])
+                cluster = store.read(play.where.config)
+            variables = opcode.variables(cluster)
+        except errors.RoundsmanError as error:
+            return {**result, "failed": True, "msg": str(error)}
+        return {**result, "changed": False, "variables": variables}
+
+
+def _nodes(cluster: clusters.Cluster, names: Sequence[str], *, command: str) -> tuple[str, ...]:
+    if names:
+        return tuple(cluster.node(name).uuid for name in names)
+    if command != "status":
+        raise errors.Refused(f"power {command} is for nodes that are named")
+    every = (one for one in cluster.nodes.values() if clusters.parameter(cluster, one, "oob_program") is not None)
+    return tuple(one.uuid for one in every)
