@@ -50,6 +50,7 @@ bench: setup ## what power, an opcode, a round, the queue and planning cost, in 
 	PYTHONPATH=. $(BIN)/python tests/bench/one_opcode.py
 	PYTHONPATH=. $(BIN)/python tests/bench/round.py
 	PYTHONPATH=. $(BIN)/python tests/bench/configuration.py
+	PYTHONPATH=. $(BIN)/python tests/bench/agents.py
 	PYTHONPATH=. $(BIN)/python tests/bench/job_queue.py
 	PYTHONPATH=. $(BIN)/python tests/bench/planner.py
 	PYTHONPATH=. $(BIN)/python tests/bench/balancing.py

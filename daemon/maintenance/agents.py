@@ -12,10 +12,9 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import httpx
-
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import collected, dead_nodes, errors, reports, signing
+from . import http_reads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +29,7 @@ AT_ONCE = 100
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
 """How long one request may take in all, from its turn on."""
+OK = 200
 OLD = 3.0
 """A load that is this many intervals old is none."""
 
@@ -104,24 +104,15 @@ class Agents:
         wants_load = settings.balance and settings.balance_dynamic_load
         key = self._key.read_bytes() if wants_load else b""
         turns = asyncio.Semaphore(AT_ONCE)
-        limits = httpx.Limits(max_connections=AT_ONCE, max_keepalive_connections=0)
-        timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
-        # Without the environment: a proxy has no business between the daemon and its nodes.
-        async with httpx.AsyncClient(
-            limits=limits,
-            timeout=timeout,
-            trust_env=False,
-            verify=False,  # noqa: S501 - nothing is TLS here, what is said is signed, and certificates are dear to load
-        ) as client:
 
-            async def one(node: clusters.Node) -> bool:
-                async with turns:
-                    answers = await self._diagnosed(client, node, settings.agent_port)
-                    if answers and wants_load:
-                        await self._loaded(client, node, settings.agent_port, key=key)
-                    return answers
+        async def one(node: clusters.Node) -> bool:
+            async with turns:
+                answers = await self._diagnosed(node, settings.agent_port)
+                if answers and wants_load:
+                    await self._loaded(node, settings.agent_port, key=key)
+                return answers
 
-            answers = await asyncio.gather(*(one(node) for node in nodes))
+        answers = await asyncio.gather(*(one(node) for node in nodes))
         self._answering = sum(answers)
         self._only({node.uuid for node in nodes})
         self._on_poll()
@@ -132,14 +123,17 @@ class Agents:
             for uuid in set(known) - nodes:
                 del known[uuid]
 
-    async def _diagnosed(self, client: httpx.AsyncClient, node: clusters.Node, port: int) -> bool:
+    async def _diagnosed(self, node: clusters.Node, port: int) -> bool:
         before = self.seen.get(node.uuid, Seen())
         try:
-            status, body = await _get(client, node, port, collected.DIAGNOSE)
-        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, OSError) as error:
+            status, body = await _get(node, port, collected.DIAGNOSE)
+        except (OSError, EOFError) as error:
             self._missed(node, before, _worded(error))
             return False
-        text = "" if status == httpx.codes.OK else f"it answers with status {status}"
+        except errors.Failed as error:
+            self.seen[node.uuid] = Seen(answered=self._clock(), text=str(error), load=before.load)
+            return True
+        text = "" if status == OK else f"it answers with status {status}"
         self.seen[node.uuid] = Seen(answered=self._clock(), text=text, load=before.load)
         # The same bytes again are no news, and would count as a replay; too old ones are for the spool to reject.
         if not text and (body != self._last.get(node.uuid) or self._is_stale(body)):
@@ -147,14 +141,14 @@ class Agents:
             self._put(f"{node.name}-{time.time_ns()}.json", body)
         return True
 
-    async def _loaded(self, client: httpx.AsyncClient, node: clusters.Node, port: int, *, key: bytes) -> None:
+    async def _loaded(self, node: clusters.Node, port: int, *, key: bytes) -> None:
         try:
-            _status, body = await _get(client, node, port, collected.CPU_LOAD)
+            _status, body = await _get(node, port, collected.CPU_LOAD)
             node_key = signing.node_key(key, node.uuid)
             now = self._clock()
             said = collected.read(body, subject=collected.CPU_LOAD, node=node.uuid, key=node_key, now=int(now))
             self.seen[node.uuid] = replace(self.seen[node.uuid], load=Load(cpus_of(said), now))
-        except (httpx.HTTPError, TimeoutError, OSError, errors.Refused) as error:
+        except (OSError, EOFError, errors.RoundsmanError) as error:
             LOG.debug("%s does not say how busy it is: %s", node.name, error)
 
     def _missed(self, node: clusters.Node, before: Seen, text: str) -> None:
@@ -180,12 +174,6 @@ class Agents:
         made.rename(self._spool / name)
 
 
-def url(node: clusters.Node, port: int, subject: collected.Subject) -> str:
-    """Where a node's agent has the report of a collector; an IPv6 address stands in brackets."""
-    host = node.primary_ip or node.name
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}{collected.path(subject)}"
-
-
 def cpus_of(said: collected.Collected) -> float:
     """How many CPUs were busy, of a report of the load.
 
@@ -201,23 +189,18 @@ def cpus_of(said: collected.Collected) -> float:
     return float(total)
 
 
-async def _get(
-    client: httpx.AsyncClient, node: clusters.Node, port: int, subject: collected.Subject
-) -> tuple[int, bytes]:
-    """The answer, cut behind the first byte that is one too many for a report."""
-    async with (
-        asyncio.timeout(ANSWER_SECONDS),
-        client.stream("GET", url(node, port, subject), headers={"Accept-Encoding": "identity"}) as answer,
-    ):
-        body = bytearray()
-        async for part in answer.aiter_raw():
-            body += part
-            if len(body) > reports.LIMIT:
-                break
-        return answer.status_code, bytes(body[: reports.LIMIT + 1])
+async def _get(node: clusters.Node, port: int, subject: collected.Subject) -> tuple[int, bytes]:
+    return await http_reads.get(
+        node.primary_ip or node.name,
+        port,
+        collected.path(subject),
+        limit=reports.LIMIT,
+        connect_seconds=CONNECT_SECONDS,
+        seconds=ANSWER_SECONDS,
+    )
 
 
 def _worded(error: Exception) -> str:
-    if isinstance(error, (TimeoutError, httpx.TimeoutException)):
+    if isinstance(error, TimeoutError):
         return f"no answer within {ANSWER_SECONDS:g} s"
-    return str(error) or type(error).__name__
+    return "it hangs up without an answer" if isinstance(error, EOFError) else str(error) or type(error).__name__

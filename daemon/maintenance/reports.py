@@ -83,6 +83,8 @@ class Intake:
         """Judge every file in the spool; returns whether anything was accepted or noted."""
         found = sorted(path for path in self._where.spool.iterdir() if not path.name.startswith("."))
         taken = [self._take(path) for path in found]
+        if any(taken):
+            durable_files.sync_folder(self._where.reports)
         if taken:
             self._on_change()
         return any(taken)
@@ -125,7 +127,6 @@ class Intake:
         target = self._where.reports / (report.node + (".json" if report.diagnosis is not None else PROBLEM))
         path.rename(target)
         self._keep(report, accepted=self._clock())
-        durable_files.sync_folder(self._where.reports)
         return True
 
     def _keep(self, report: reports.Report, *, accepted: float) -> None:

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents, views
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, collected, errors, reports, roles
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    changes,
+    collected,
+    errors,
+    membership,
+    reports,
+    roles,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -221,10 +227,43 @@ def test_loads_are_asked_for_only_where_balancing_uses_them(running: service.Ser
     asyncio.run(scenario())
 
 
-def test_an_ipv6_address_stands_in_brackets() -> None:
-    node = clusters.Node("u", "node1", "g", primary_ip="fd00::1")
-    assert agents.url(node, 1815, collected.DIAGNOSE) == "http://[fd00::1]:1815/1/report/node/diagnose"
-    assert agents.url(replace(node, primary_ip=""), 1815, collected.CPU_LOAD).startswith("http://node1:1815/1/report/")
+def test_an_answer_that_is_not_http_is_told_and_is_no_silence(running: service.Service) -> None:
+    async def scenario() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"SSH-2.0-OpenSSH_9.2p1\r\n")
+            writer.close()
+
+        async with await asyncio.start_server(serve, "0.0.0.0", 0) as server:
+            await node_agents.poll_agents(running, server.sockets[0].getsockname()[1])
+            await running.poll.once()
+        assert {(one.misses, one.text) for one in running.agents.seen.values()} == {(0, "its answer is none of HTTP")}
+
+    asyncio.run(scenario())
+
+
+def test_an_agent_is_asked_over_ipv6(running: service.Service) -> None:
+    async def scenario() -> None:
+        hosts = []
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            hosts.append((await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[1])
+            writer.write(b"HTTP/1.1 404 Not Found\r\n\r\n")
+            writer.close()
+
+        async with await asyncio.start_server(serve, "::1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            await node_agents.poll_agents(running, port)
+            six = [
+                membership.NodeStands(replace(one, primary_ip="::1"))
+                for one in running.configuration.current.nodes.values()
+            ]
+            await running.configuration.commit(lambda _: six)
+            await running.poll.once()
+        assert hosts == [b"Host: [::1]:%d" % port] * 4
+        assert running.agents.silences() == ({}, 4)
+
+    asyncio.run(scenario())
 
 
 @given(

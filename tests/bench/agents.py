@@ -1,0 +1,141 @@
+"""What asking 1,000 node agents costs: CPU and wall of one poll and of taking its reports in, and with 5 % dead nodes.
+
+Run by `make bench`. The agents are one process at 1,000 addresses of loopback; each answer is signed when it is asked
+for, as no report may come twice. A dead node takes a connection and never answers, which is the dearest way to be dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import multiprocessing
+import resource
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ansible_collections.roundsman.cluster.daemon.maintenance import agents
+from ansible_collections.roundsman.cluster.daemon.maintenance.reports import Intake
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import reports, signing, tree
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+NODES = 1000
+DEAD = NODES // 20
+INTERVAL = clusters.Settings().diagnose_interval
+KEY = b"0123456789abcdef0123456789abcdef01234567\n"
+
+
+@dataclass
+class Known:
+    """As much of the configuration as a poll reads."""
+
+    current: clusters.Cluster
+
+
+def main() -> int:
+    """Measure, and print what it cost."""
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=_answer_all, args=(theirs,), daemon=True)
+    process.start()
+    try:
+        with tempfile.TemporaryDirectory(prefix="roundsman-bench-") as folder:
+            wrong = asyncio.run(_measure(Path(folder), port=ours.recv()))
+    finally:
+        process.kill()
+    print(*(wrong or [f"every poll is done within its interval of {INTERVAL:g} s"]), sep="\n")
+    return 1 if wrong else 0
+
+
+async def _measure(folder: Path, *, port: int) -> list[str]:
+    where = tree.Tree(folder)
+    for path in (where.lib, where.spool):
+        path.mkdir(parents=True, exist_ok=True)
+    where.hmac_key.write_bytes(KEY)
+    wrong: list[str] = []
+    for title, cluster, dead in (
+        (f"{NODES} agents", _cluster(port), 0),
+        ("and their loads", _cluster(port, balance=True, balance_dynamic_load=True), 0),
+        (f"{DEAD} of them dead", _cluster(port, dead=DEAD), DEAD),
+    ):
+        known = Known(cluster)
+        asking = agents.Agents(known, spool=where.spool, key=where.hmac_key, clock=time.time)  # type: ignore[arg-type]
+        wall, cpu = await _cost(asking)
+        intake, began = Intake(where, clock=time.time, cluster=lambda known=known: known.current), time.process_time()
+        start = time.perf_counter()
+        intake.take_all()
+        print(
+            f"{title}: asked in {wall:.1f} s, {cpu:.2f} s of CPU, {1000 * cpu / NODES:.2f} ms each; taken in in "
+            f"{time.perf_counter() - start:.1f} s, {time.process_time() - began:.2f} s of CPU"
+        )
+        silent, answering = asking.silences()
+        if (len(silent), answering) != (dead, NODES - dead) or len(intake.observed()) < NODES - dead:
+            wrong.append(f"{title}: {len(silent)} silent, {answering} answered, {dict(intake.rejections)}")
+        if wall > INTERVAL:
+            wrong.append(f"{title}: the poll took longer than its interval")
+    return wrong
+
+
+async def _cost(asking: agents.Agents) -> tuple[float, float]:
+    wall, cpu = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
+    await asking.ask()
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    used = after.ru_utime + after.ru_stime - cpu.ru_utime - cpu.ru_stime
+    return time.perf_counter() - wall, used
+
+
+def _address(number: int, *, is_dead: bool) -> str:
+    return f"127.{90 if is_dead else 89}.{number // 250}.{number % 250 + 1}"
+
+
+def _cluster(port: int, *, dead: int = 0, **settings: bool) -> clusters.Cluster:
+    nodes = {
+        f"uuid-{number}": clusters.Node(
+            f"uuid-{number}", f"node{number}", "group", primary_ip=_address(number, is_dead=number < dead)
+        )
+        for number in range(NODES)
+    }
+    chosen = replace(clusters.Settings(), agent_port=port, **settings)
+    return clusters.Cluster(
+        clusters.Parameters("bench", "cluster", "uuid-0"),
+        nodegroups={"group": clusters.Group("group", "default")},
+        nodes=nodes,
+        maintenance=clusters.Maintenance(settings=chosen),
+    )
+
+
+def _answer_all(told: Connection) -> None:
+    asyncio.run(_serve(told))
+
+
+async def _serve(told: Connection) -> None:
+    keys = {number: signing.node_key(KEY, f"uuid-{number}") for number in range(NODES)}
+
+    async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        _, kind, high, low = (int(part) for part in writer.get_extra_info("sockname")[0].split("."))
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            if kind == 90:
+                await reader.read()
+            else:
+                number, now = 250 * high + low - 1, time.time_ns()
+                text = reports.message(
+                    node_uuid=f"uuid-{number}", timestamp_ns=now, data='{"status": "Ok"}', problem=None
+                )
+                body = signing.sign(text, key=keys[number], now=now // 10**9).encode()
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % len(body) + body)
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(one, "0.0.0.0", 0, backlog=1024)
+    told.send(server.sockets[0].getsockname()[1])
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
