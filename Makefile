@@ -6,7 +6,7 @@ LAB ?= .lab
 TOOLS := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_HOME="$(CURDIR)/.lab/ansible" \
          ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/playbooks/collections"
 
-.PHONY: help setup demo test slowtest molecule check bench crashtest
+.PHONY: help setup demo test slowtest testbed molecule check bench crashtest
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -29,6 +29,9 @@ test: setup ## the default suite
 slowtest: setup ## minutes: labs that are killed, real peers; a Ganeti on a machine made for it and gone with it (root)
 	$(BIN)/python -m pytest -m slow
 	ROUNDSMAN_EXAMPLES=8 $(BIN)/python -m pytest -m thorough
+
+testbed: setup ## real nodes to try things on: three containers with libvirt, or KIND=guests with DRBD too (root)
+	$(BIN)/python -m tests.testbed up $(or $(KIND),containers)
 
 molecule: setup ## the roles: on the simulated nodes of a lab, and on a machine with systemd (root, podman)
 	$(TOOLS) molecule test -s instance

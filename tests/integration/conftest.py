@@ -1,10 +1,14 @@
-"""Labs that are brought down whatever a test does."""
+"""Labs and test beds that are brought down whatever a test does."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.testbed import beds, building, cache
 
 from . import labs
 
@@ -25,3 +29,33 @@ def lab(tmp_path: Path) -> Iterator[Callable[..., labs.Running]]:
     yield make
     for one in made:
         labs.down(one)
+
+
+@pytest.fixture(scope="session")
+def containers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[beds.Bed]:
+    """Three hosts of libvirt as containers; tests that use them are slow, and leave them empty."""
+    with _up(tmp_path_factory, building.up_containers) as bed:
+        yield bed
+
+
+@pytest.fixture(scope="session")
+def guests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[beds.Bed]:
+    """Two guests with DRBD; tests that use them are slow, and leave them empty."""
+    with _up(tmp_path_factory, building.up_guests, kept=cache.default()) as bed:
+        yield bed
+
+
+@contextlib.contextmanager
+def _up(factory: pytest.TempPathFactory, start: Callable[..., None], **options: Any) -> Iterator[beds.Bed]:
+    """A bed; a machine that cannot make one skips the test, and fails it where CI=true."""
+    bed = beds.Bed(factory.mktemp("bed"))
+    try:
+        start(bed, tell=print, **options)
+    except beds.Missing as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+    try:
+        yield bed
+    finally:
+        building.down(bed)
