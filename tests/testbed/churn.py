@@ -1,4 +1,4 @@
-"""An instance that no live migration catches up with: a boot sector (`churn.S`) that writes to its memory without end."""
+"""An instance that no live migration catches up with: a boot sector (`churn.S`) that always writes to its memory."""
 
 from __future__ import annotations
 
