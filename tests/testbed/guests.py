@@ -68,13 +68,21 @@ def start(bed: beds.Bed, node: str, *, restore: Path | None = None) -> None:
         Failed: QEMU does not start; the text has its words.
     """
     where = folder(bed, node)
-    command = [*_command(bed, node), "-daemonize", "-pidfile", str(where / "pid")]
+    command = _command(bed, node)
     if restore is not None:
         command += ["-incoming", f"exec:cat {shlex.quote(str(restore))}"]
-    done = subprocess.run(command, cwd=where, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise errors.Failed(f"{node}: QEMU does not start: {done.stderr.strip()}")
-    processes.remember(world.Lab(bed.folder), node, int((where / "pid").read_text()))
+    (where / "qmp").unlink(missing_ok=True)
+    log = where / "qemu.log"
+    with log.open("wb") as output:
+        # Not as QEMU's own daemon, which cannot write its memory to a program.
+        process = subprocess.Popen(
+            command, cwd=where, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+    processes.remember(world.Lab(bed.folder), node, process.pid)
+    while not (where / "qmp").exists():
+        if process.poll() is not None:
+            raise errors.Failed(f"{node}: QEMU does not start: {log.read_text(errors='replace').strip()}")
+        time.sleep(0.02)
 
 
 def running(bed: beds.Bed) -> set[str]:
