@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from ...module_utils.domain import addresses
+from ...module_utils.domain import addresses, collected
 from ...module_utils.domain import cluster as clusters
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ def variables(cluster: clusters.Cluster, node: clusters.Node) -> dict[str, objec
     """The Ansible variables of a node's host; its own host variables win.
 
     Migrations and copies of disks go to `roundsman_migration_address` and `roundsman_drbd_address`: the secondary
-    address of a node where it has one, else its primary one.
+    address of a node where it has one, else its primary one. `roundsman_agent` is what its agent is told.
     """
-    replicating = addresses.replicating(node)
+    replicating, settings = addresses.replicating(node), cluster.maintenance.settings
     return {
         "ansible_host": node.primary_ip or node.name,
         "roundsman_node_uuid": node.uuid,
@@ -35,6 +35,11 @@ def variables(cluster: clusters.Cluster, node: clusters.Node) -> dict[str, objec
         "roundsman_migration_address": replicating,
         "roundsman_drbd_address": replicating,
         "roundsman_oob_program": clusters.parameter(cluster, node, "oob_program") or "",
+        "roundsman_agent": {
+            "port": settings.agent_port or collected.PORT,
+            "diagnose_command": settings.diagnose_command,
+            "diagnose_interval": settings.diagnose_interval,
+        },
         **node.hostvars,
     }
 

@@ -59,3 +59,15 @@ def test_a_run_knows_only_its_own_hosts_and_discovers_no_interpreter() -> None:
     }
     assert found["vars"] == {"roundsman_root": "/r"}
     assert found["children"]["roundsman_nodes"]["hosts"] == {"node2": None}
+
+
+def test_an_agent_is_told_what_the_cluster_polls_and_at_which_rate() -> None:
+    told = hosts.variables(CLUSTER, CLUSTER.nodes["n1"])["roundsman_agent"]
+    assert told == {"port": 1815, "diagnose_command": "", "diagnose_interval": 60.0}
+    settings = dataclasses.replace(CLUSTER.maintenance.settings, agent_port=1999, diagnose_command="check")
+    other = dataclasses.replace(CLUSTER, maintenance=dataclasses.replace(CLUSTER.maintenance, settings=settings))
+    assert hosts.variables(other, other.nodes["n1"])["roundsman_agent"] == {
+        "port": 1999,
+        "diagnose_command": "check",
+        "diagnose_interval": 60.0,
+    }
