@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...module_utils.domain import changes, instance_making, joining
 from ...module_utils.domain import cluster as clusters
+from ..planning import wording
 from . import contract
 
 if TYPE_CHECKING:
@@ -45,4 +46,4 @@ class ClusterAdopt:
 
     def told(self, _before: clusters.Cluster, stated: list[Change]) -> list[str]:
         nodes = sum(hasattr(one, "node") for one in stated)
-        return [f"{nodes} nodes and {len(stated) - nodes} instances are on record now"]
+        return [f"{wording.both(nodes, len(stated) - nodes)} more on record"]

@@ -146,6 +146,7 @@ def _intake(cluster: clusters.Cluster) -> Any:
     }
     problem = reports.Problem("missing", "the diagnose command is not there")
     return types.SimpleNamespace(
+        seen={},
         diagnosed={
             uuid: types.SimpleNamespace(report=reports.Report(uuid, 1, one, None), accepted=100.0)
             for uuid, one in said.items()

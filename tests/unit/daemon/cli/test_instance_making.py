@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.cli import instance_runs, sizes
+from ansible_collections.roundsman.cluster.daemon.cli import sizes
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 
@@ -125,7 +126,7 @@ def test_a_console_is_a_command_over_ssh(daemon: StandIn, roundsman: Run, monkey
     assert roundsman("instance", "console", "web1", "--show-command") == (0, line + "\n", "")
     assert json.loads(roundsman("instance", "console", "web1", "-o", "json")[1]) == CONSOLE
     ran: list[list[str]] = []
-    monkeypatch.setattr(instance_runs.os, "execvp", lambda _program, command: ran.append(command))
+    monkeypatch.setattr(os, "execvp", lambda _program, command: ran.append(command))
     assert roundsman("instance", "console", "web1")[0] == 0
     assert ran == [["ssh", "-t", "-p", "222", "-l", "ops", "--", "2001:db8::1", "sudo virsh console web1"]]
     daemon.put("GET", "/2/instances/web1/console", {**CONSOLE, "kind": "msg", "message": "it is simulated"})

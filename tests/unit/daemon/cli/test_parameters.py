@@ -3,10 +3,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.cli import cluster_init, node_joining, parameters
+from ansible_collections.roundsman.cluster.daemon.cli import cluster_init, parameters
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import name_resolution
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit.daemon.cli import canned
@@ -86,9 +87,7 @@ def test_a_command_asks_the_daemon_and_waits_for_its_job(
 def test_the_name_of_a_new_node_is_resolved_in_the_version_of_its_cluster(
     daemon: StandIn, roundsman: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        node_joining.name_resolution, "address_of", lambda _name, *, version: "2001:db8::9" if version == 6 else ""
-    )
+    monkeypatch.setattr(name_resolution, "address_of", lambda _name, *, version: "2001:db8::9" if version == 6 else "")
     daemon.put("POST", "/2/nodes", 20)
     daemon.put("GET", "/2/jobs/20/wait", DONE)
     for version, added in ((6, {"primary_ip": "2001:db8::9"}), (4, {})):
@@ -163,9 +162,7 @@ def test_nodes_have_addresses_of_the_sixth_version_and_secondary_ones_of_the_fou
 
 def test_a_name_without_an_address_is_resolved_in_the_version_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {("a", 4): "192.0.2.1", ("b", 4): "", ("a", 6): "2001:db8::1"}
-    monkeypatch.setattr(
-        cluster_init.name_resolution, "address_of", lambda name, *, version: known.get((name, version), "")
-    )
+    monkeypatch.setattr(name_resolution, "address_of", lambda name, *, version: known.get((name, version), ""))
     found = cluster_init.made("one", ["a", "b"], now=1.0)
     assert [one.primary_ip for one in found.nodes.values()] == ["192.0.2.1", ""]
     found = cluster_init.made("one", ["a,10.0.0.1"], version=6, now=1.0)

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+
+from tests.unit.plugins.plugin_utils.planning import hosts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.unit.daemon.cli.conftest import Run
+
+STARTED = {**hosts.domain("web", 1, ("block", "/dev/vg/web")), "autostart": True}
+PLAYBOOK = '''#!{python}
+"""Stands in for ansible-playbook: leaves what hosts have, and notes what it was asked for."""
+import json, pathlib, shutil, sys
+variables = json.loads(pathlib.Path(sys.argv[sys.argv.index("-e") + 1][1:]).read_text())
+here = pathlib.Path(__file__).parent
+asked = [pathlib.Path(sys.argv[-1]).name, sys.argv[1:-3], variables.get("adopt_autostart")]
+with open(here / "asked", "a") as stream:
+    print(json.dumps(asked), file=stream)
+if "adopt_folder" in variables:
+    for path in (here / "seen").iterdir():
+        shutil.copy(path, variables["adopt_folder"])
+print("progress")
+sys.exit(int((here / "status").read_text()))
+'''
+
+
+class Ansible:
+    """What ansible-playbook would find, and what it was asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        (folder / "seen").mkdir(parents=True)
+        self.ends_with(0)
+        program = folder / "ansible-playbook"
+        program.write_text(PLAYBOOK.format(python=sys.executable))
+        program.chmod(0o755)
+        self.inventory = folder / "hosts.ini"
+        self.inventory.write_text("node1\n")
+
+    def ends_with(self, status: int) -> None:
+        (self._folder / "status").write_text(str(status))
+
+    def has(self, *found: Any) -> None:
+        for place, one in enumerate(found):
+            told = {"name": one.name, "place": place, "variables": {"ansible_host": f"192.0.2.{place + 1}"}}
+            told |= {"problem": one.problem} if one.problem else {"seen": one.seen}
+            (self._folder / "seen" / f"{one.name}.json").write_text(json.dumps(told))
+
+    def asked(self) -> list[list[Any]]:
+        return [json.loads(line) for line in (self._folder / "asked").read_text().splitlines()]
+
+
+@pytest.fixture
+def ansible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ansible:
+    one = Ansible(tmp_path / "bin")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin/python"))
+    monkeypatch.setenv("ROUNDSMAN_ROOT", str(tmp_path / "root"))
+    return one
+
+
+def test_a_plan_is_shown_and_nothing_is_written_without_yes(ansible: Ansible, roundsman: Run, tmp_path: Path) -> None:
+    ansible.has(hosts.host(1, STARTED), hosts.host(2))
+    words = ("cluster", "adopt", "-i", str(ansible.inventory))
+    code, _, err = roundsman(*words)
+    assert (code, "there is no cluster at" in err) == (1, True)
+    code, out, _ = roundsman(*words, "--name", "new", "--dry-run")
+    assert code == 0
+    assert "node1     192.0.2.1" in out
+    assert "plain vg/web" in out
+    assert "web starts by itself with node1" in out
+    code, out, err = roundsman(*words, "--name", "new")
+    assert (code, err.splitlines()[-1]) == (
+        1,
+        "roundsman: standard input is no terminal, so nobody can be asked: add --yes",
+    )
+    assert not (tmp_path / "root").exists()
+
+
+def test_a_cluster_is_made_of_hosts_and_extended_later(ansible: Ansible, roundsman: Run, tmp_path: Path) -> None:
+    words = ("cluster", "adopt", "-i", str(ansible.inventory), "--yes")
+    ansible.has(hosts.host(1, STARTED))
+    code, out, _ = roundsman(*words, "--name", "new", "--become", "-l", "node*")
+    assert (code, "The cluster is made" in out) == (0, True)
+    (asked,) = ansible.asked()
+    assert asked[0] == "adopt.yml"
+    assert asked[1] == ["-i", str(ansible.inventory), "--limit", "node*", "--become"]
+    where = tree.Tree(tmp_path / "root")
+    found = store.read(where.config)
+    assert (found.cluster.cluster_name, found.node("node1").hostvars["ansible_become"]) == ("new", "true")
+    assert found.instance("web").disk_template == "plain"
+    assert where.hmac_key.exists()
+    code, out, _ = roundsman(*words)
+    assert (code, "Nothing is new: 2 are on record already." in out) == (0, True)
+    assert store.read(where.config) == found
+    ansible.has(hosts.host(1, STARTED), hosts.host(2, hosts.domain("db", 2)))
+    assert roundsman(*words)[0] == 0
+    after = store.read(where.config)
+    assert sorted(one.name for one in after.instances.values()) == ["db", "web"]
+    assert after.instance("web") == found.instance("web")
+    assert after.cluster.uuid == found.cluster.uuid
+
+
+def test_domains_do_not_start_by_themselves_any_more_when_that_is_asked_for(ansible: Ansible, roundsman: Run) -> None:
+    ansible.has(hosts.host(1, STARTED))
+    words = ("cluster", "adopt", "-i", str(ansible.inventory), "--name", "new", "--disable-autostart")
+    assert roundsman(*words, "--dry-run")[0] == 0
+    assert [one[0] for one in ansible.asked()] == ["adopt.yml"]
+    assert roundsman(*words, "--yes")[0] == 0
+    assert ansible.asked()[-1][0] == "adopt_autostart.yml"
+    assert ansible.asked()[-1][2] == {"node1": [STARTED["uuid"]]}
+
+
+def test_for_programs_there_is_one_document(ansible: Ansible, roundsman: Run) -> None:
+    ansible.has(hosts.host(1, STARTED))
+    words = ("cluster", "adopt", "-i", str(ansible.inventory), "--name", "new", "--yes", "-o", "json")
+    code, out, _ = roundsman(*words)
+    found = json.loads(out)
+    assert (code, found["nodes"][0][1]["name"], found["instances"][0]["name"]) == (0, "node1", "web")
+
+
+def test_a_host_that_fails_is_told_of_and_a_play_that_cannot_run_fails(ansible: Ansible, roundsman: Run) -> None:
+    ansible.has(hosts.host(1), hosts.adoption.Host("node2", problem="cannot be reached: no route"))
+    ansible.ends_with(4)
+    words = ("cluster", "adopt", "-i", str(ansible.inventory), "--name", "new")
+    code, out, _ = roundsman(*words, "--dry-run")
+    assert (code, "host node2: cannot be reached: no route" in out) == (0, True)
+    ansible.ends_with(1)
+    code, _, err = roundsman(*words, "--dry-run")
+    assert (code, err.splitlines()[-1]) == (1, "roundsman: ansible-playbook adopt.yml ended with 1")
+
+
+def test_an_inventory_without_hosts_is_refused(ansible: Ansible, roundsman: Run) -> None:
+    code, _, err = roundsman("cluster", "adopt", "-i", str(ansible.inventory), "--name", "new")
+    assert (code, err.splitlines()[-1]) == (1, f"roundsman: {ansible.inventory} has no hosts to adopt")
