@@ -170,7 +170,8 @@ def test_a_step_that_is_killed_leaves_one_running_copy(hosts: Hosts, disk: bytes
     limit = "6" if where == "node1" else "60"
     step = hosts.start_module("node1", "instance_migrate", **hosts.way("node2", name, **SLOWLY, migration_limit=limit))
     hosts.await_leaving("node1", name)
-    hosts.bed.run("node1", "pkill --signal KILL --full instance_migrate; pkill --signal KILL virsh", check=False)
+    holder = f"sed 's/process \\([0-9]*\\),.*/\\1/' /run/roundsman/instances/{name}.lock"
+    hosts.bed.run("node1", f"kill -KILL $({holder}); pkill -KILL virsh")
     step.communicate()
     recovered = hosts.call("node1", "instance_info", interrupted=name)["recovered"]
     assert recovered.startswith(f"{name}: it is running {'here' if where == 'node1' else 'on the target'}")
