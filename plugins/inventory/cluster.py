@@ -1,3 +1,6 @@
+# Copyright: the Roundsman founders
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
 """The inventory plugin: the nodes of a cluster, from its configuration."""
 
 from __future__ import annotations
