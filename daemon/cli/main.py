@@ -20,6 +20,7 @@ from . import (
     group,
     incident,
     instance,
+    instance_disks,
     instance_making,
     instance_moves,
     instance_runs,
@@ -84,6 +85,7 @@ group.app.command(epilog="Example: roundsman group drain rack1 --to rack2,rack3 
 instance_making.install(instance.app)
 instance_runs.install(instance.app)
 instance_moves.install(instance.app)
+instance_disks.install(instance.app)
 instance.app.command(epilog="Example: roundsman instance change-group instance3 --to rack2")(regrouping.change_group)
 for name, noun in (
     ("group", group.app),

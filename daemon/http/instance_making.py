@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import re
 import secrets
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pydantic
@@ -18,7 +15,7 @@ from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors, instance_making
 from ...plugins.plugin_utils import placing
 from ..jobs import values
-from . import asking, bodies, submissions
+from . import asking, bodies, os_playbooks, submissions
 from .answers import Json
 
 if TYPE_CHECKING:
@@ -93,7 +90,8 @@ def _make(routes: APIRouter, service: Service) -> None:
     async def create(body: Create, asked: asking.Parameters) -> Response:
         cluster = service.configuration.current
         fields = _fields(cluster, body)
-        playbook = _os_playbook(service, body, asked)
+        os, path = ("", "") if body.no_install else (body.os or body.os_type or "", body.os_playbook or "")
+        playbook = os_playbooks.chosen(service, name=os, path=path, asked=asked)
         known = next((one for one in cluster.instances.values() if one.name == fields["name"]), None)
         if known is not None and known.is_unfinished:
             _refuse_unlike(known, instance_making.draft(cluster, known.uuid, _without_macs(fields)))
@@ -201,29 +199,6 @@ def _place(service: Service, body: Create, draft: clusters.Instance) -> list[str
     group = cluster.group(body.group_name).name if body.group_name else ""
     by = placing.chosen(cluster, body.iallocator or "", folder=service.where.allocators)
     return placing.place(cluster, draft, placing.Wish(group, nodes), by=by)
-
-
-def _os_playbook(service: Service, body: Create, asked: asking.Asked) -> str:
-    """The playbook that installs the operating system, or ''.
-
-    Raises:
-        InvalidInput: there is no such playbook. Refused: a path is named by somebody who is not on this machine.
-    """
-    name = body.os or body.os_type or ""
-    if body.no_install or not (name or body.os_playbook):
-        return ""
-    if body.os_playbook and any(source == asking.CLIENT for source, _ in asked.trail):
-        raise errors.Refused(
-            f"os_playbook: a path is for local administrators: name one in {service.where.os_playbooks}"
-        )
-    if not body.os_playbook and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9+._-]{0,99}", name):
-        raise errors.InvalidInput(f"os: {name!r} is no name of a playbook in {service.where.os_playbooks}")
-    path = Path(body.os_playbook) if body.os_playbook else service.where.os_playbooks / f"{name}.yml"
-    if any(mark in str(path) for mark in instance_making.TEMPLATE_MARKS) or not path.is_absolute():
-        raise errors.InvalidInput(f"os_playbook: {str(path)!r} is no absolute path")
-    if not (path.is_file() and os.access(path, os.R_OK)):
-        raise errors.InvalidInput(f"os: there is no playbook {path} that the daemon may read")
-    return str(path)
 
 
 def _rest(instance: str, playbook: str) -> values.Opcode:

@@ -15,6 +15,7 @@ from . import (
     filters,
     groups,
     incidents,
+    instance_disks,
     instance_making,
     instances,
     job_log,
@@ -50,6 +51,7 @@ def router(service: Service) -> APIRouter:
     node_power.add(routes, service)
     instances.add(routes, service, snapshots)
     instance_making.add(routes, service)
+    instance_disks.add(routes, service)
     groups.add(routes, snapshots)
     tags.add(routes, service)
     jobs.add(routes, service)

@@ -1,0 +1,71 @@
+"""The disks of an instance that stays where it is, as Ganeti's remote API has them, and `verify-disks`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import pydantic
+from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
+
+from ...plugins.module_utils.domain import errors
+from ..jobs import values
+from . import asking, bodies, os_playbooks, submissions
+from .answers import Json
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from ..service import Service
+
+
+class Recreate(bodies.JobBody):
+    """All disks are made anew where they are."""
+
+    disks: list[Any] = pydantic.Field(default=[], max_length=0, description="Empty: all of them.")
+    nodes: list[str] = pydantic.Field(default=[], max_length=0, description="Empty: where they are.")
+
+
+class Reinstall(bodies.JobBody):
+    """A playbook installs an operating system on the disks of an instance that is down."""
+
+    os: str | None = pydantic.Field(default=None, description="A playbook in `etc/roundsman/os`, without its `.yml`.")
+    os_playbook: str | None = pydantic.Field(default=None, description="A path; for local administrators only.")
+    start: bool = True
+
+
+def add(routes: APIRouter, service: Service) -> None:
+    """The resources below `/instances/NAME` for its disks."""
+
+    async def submitted(opcodes: list[values.Opcode], text: str, asked: asking.Asked, priority: int) -> Response:
+        reason = asked.because(f"instance {text}")
+        job = await submissions.submit(service, opcodes, priority=priority, reason=reason, dry_run=asked.dry_run)
+        return Json(job.id)
+
+    @routes.put("/instances/{name}/{verb}-disks", response_model=int)
+    async def change(
+        name: str,
+        verb: Literal["activate", "deactivate", "verify"],
+        asked: asking.Parameters,
+        body: bodies.JobBody | None = None,
+    ) -> Response:
+        opcode = values.Opcode(f"{verb}_disks", {"instance": _uuid(service, name)})
+        return await submitted([opcode], f"{verb}-disks", asked, body.priority if body else 0)
+
+    @routes.post("/instances/{name}/recreate-disks", response_model=int)
+    async def recreate(name: str, asked: asking.Parameters, body: Recreate | None = None) -> Response:
+        opcode = values.Opcode("recreate_disks", {"instance": _uuid(service, name)})
+        return await submitted([opcode], "recreate-disks", asked, body.priority if body else 0)
+
+    @routes.post("/instances/{name}/reinstall", response_model=int)
+    async def reinstall(name: str, asked: asking.Parameters, body: Reinstall) -> Response:
+        uuid = _uuid(service, name)
+        playbook = os_playbooks.chosen(service, name=body.os or "", path=body.os_playbook or "", asked=asked)
+        if not playbook:
+            raise errors.InvalidInput("os: say which playbook installs the operating system")
+        steps = [("reinstall", {"instance": uuid, "os_playbook": playbook})]
+        steps += [("startup", {"instance": uuid})] if body.start else []
+        return await submitted([values.Opcode(*one) for one in steps], "reinstall", asked, body.priority)
+
+
+def _uuid(service: Service, name: str) -> str:
+    return service.configuration.current.instance(name).uuid

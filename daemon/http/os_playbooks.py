@@ -1,0 +1,35 @@
+"""The playbook that installs an operating system: one of the controller's by its name, or a local administrator's."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...plugins.module_utils.domain import errors, instance_making
+from . import asking
+
+if TYPE_CHECKING:
+    from ..service import Service
+
+
+def chosen(service: Service, *, name: str, path: str, asked: asking.Asked) -> str:
+    """The absolute path of the playbook `name` of `etc/roundsman/os`, or `path`; '' where neither is given.
+
+    Raises:
+        InvalidInput: there is no such playbook. Refused: a path is named by somebody who is not on this machine.
+    """
+    if not (name or path):
+        return ""
+    folder = service.where.os_playbooks
+    if path and any(source == asking.CLIENT for source, _ in asked.trail):
+        raise errors.Refused(f"os_playbook: a path is for local administrators: name one in {folder}")
+    if not path and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9+._-]{0,99}", name):
+        raise errors.InvalidInput(f"os: {name!r} is no name of a playbook in {folder}")
+    found = Path(path) if path else folder / f"{name}.yml"
+    if any(mark in str(found) for mark in instance_making.TEMPLATE_MARKS) or not found.is_absolute():
+        raise errors.InvalidInput(f"os_playbook: {str(found)!r} is no absolute path")
+    if not (found.is_file() and os.access(found, os.R_OK)):
+        raise errors.InvalidInput(f"os: there is no playbook {found} that the daemon may read")
+    return str(found)

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.jobs import values
+
+from tests.unit.daemon.cli import canned
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.unit.daemon.cli.conftest import Run
+    from tests.unit.daemon.cli.stand_in import StandIn
+
+DONE = canned.job(20, "verify_disks", {"instance": "u-instance1"}, status=values.Status.SUCCESS)
+
+
+@pytest.mark.parametrize(
+    ("command", "asked"),
+    [
+        (("activate-disks", "web1"), ("PUT", None)),
+        (("deactivate-disks", "web1"), ("PUT", None)),
+        (("verify-disks", "web1"), ("PUT", None)),
+        (("recreate-disks", "web1", "--yes"), ("POST", {})),
+        (("reinstall", "web1", "--yes", "-o", "debian"), ("POST", {"os": "debian", "start": True})),
+    ],
+)
+def test_each_verb_is_a_job_of_its_instance(
+    daemon: StandIn, roundsman: Run, command: tuple[str, ...], asked: tuple[str, Any]
+) -> None:
+    path = f"/2/instances/web1/{command[0]}"
+    daemon.put(asked[0], path, 20)
+    daemon.put("GET", "/2/jobs/20/wait", DONE)
+    assert roundsman("instance", *command)[0] == 0
+    assert daemon.requests[0] == (asked[0], path, asked[1])
+
+
+def test_a_playbook_is_named_by_its_whole_path(
+    daemon: StandIn, roundsman: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    daemon.put("POST", "/2/instances/web1/reinstall", 20)
+    words = ("instance", "reinstall", "web1", "--os-playbook", "os.yml", "--no-start", "--yes", "--submit")
+    assert roundsman(*words) == (0, "20\n", "")
+    assert daemon.asked("POST")[0][1] == {"os_playbook": str(tmp_path / "os.yml"), "start": False}
+
+
+@pytest.mark.parametrize("command", [("recreate-disks", "web1"), ("reinstall", "web1", "-o", "debian")])
+def test_what_overwrites_disks_is_asked_for_twice(daemon: StandIn, roundsman: Run, command: tuple[str, ...]) -> None:
+    code, _, err = roundsman("instance", *command)
+    assert (code, "add --yes" in err) == (1, True)
+    assert daemon.requests == []
+
+
+def test_one_playbook_is_named_and_not_two(daemon: StandIn, roundsman: Run) -> None:
+    assert roundsman("instance", "reinstall", "web1", "--yes")[0] != 0
+    assert daemon.requests == []
+
+
+def test_a_person_types_the_name_of_the_node_that_is_off(daemon: StandIn, roundsman: Run) -> None:
+    daemon.put("PUT", "/2/nodes/node3/confirm-off", 20)
+    assert roundsman("node", "confirm-off", "node3")[0] == 1
+    assert roundsman("node", "confirm-off", "node3", "--confirm", "node4")[0] == 1
+    assert daemon.requests == []
+    assert roundsman("node", "confirm-off", "node3", "--confirm", "node3", "--submit") == (0, "20\n", "")
+    assert roundsman("node", "confirm-off", "node3", "--undo", "--submit") == (0, "20\n", "")

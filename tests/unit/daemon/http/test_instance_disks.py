@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.unit.daemon.http import reached
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    Act = Callable[[reached.Reached], Awaitable[None]]
+
+
+@pytest.fixture
+def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    return lambda act, **options: reached.reach(tmp_path, monkeypatch, act, is_local=True, **options)
+
+
+async def ended(one: reached.Reached, method: str, path: str, body: Any = None) -> dict[str, Any]:
+    """Ask for a change, and wait for its job."""
+    job = (await one.ask(method, path, body)).json()
+    assert isinstance(job, int), job
+    await one.ask("GET", f"/2/jobs/{job}/wait?timeout=20")
+    found: dict[str, Any] = (await one.ask("GET", f"/2/jobs/{job}")).json()
+    return found
+
+
+def steps(job: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(one["kind"], one["status"]) for one in job["opcodes"]]
+
+
+@pytest.mark.parametrize("verb", ["activate", "verify"])
+def test_disks_are_activated_and_verified_whether_the_instance_is_up_or_not(
+    local: Callable[..., None], verb: str
+) -> None:
+    async def act(one: reached.Reached) -> None:
+        job = await ended(one, "PUT", f"/2/instances/instance1/{verb}-disks")
+        assert steps(job) == [(f"{verb}_disks", "success")]
+
+    local(act)
+
+
+@pytest.mark.parametrize(("method", "path"), [("PUT", "deactivate-disks"), ("POST", "recreate-disks")])
+def test_what_would_take_the_disks_of_a_running_instance_is_refused(
+    local: Callable[..., None], method: str, path: str
+) -> None:
+    async def act(one: reached.Reached) -> None:
+        job = await ended(one, method, f"/2/instances/instance1/{path}")
+        assert [status for _, status in steps(job)] == ["error"]
+        assert "instance1 is up: stop it first" in str(job["opresult"])
+        await ended(one, "PUT", "/2/instances/instance1/shutdown")
+        job = await ended(one, method, f"/2/instances/instance1/{path}")
+        assert [status for _, status in steps(job)] == ["success"]
+
+    local(act)
+
+
+def test_an_instance_is_installed_anew_by_a_playbook_and_started(local: Callable[..., None], tmp_path: Path) -> None:
+    playbook = tmp_path / "debian.yml"
+    playbook.write_text("[]")
+
+    async def act(one: reached.Reached) -> None:
+        await ended(one, "PUT", "/2/instances/instance1/shutdown")
+        job = await ended(one, "POST", "/2/instances/instance1/reinstall", {"os_playbook": str(playbook)})
+        assert steps(job) == [("reinstall", "success"), ("startup", "success")]
+
+    local(act)
+
+
+@pytest.mark.parametrize("body", [{}, {"os": "../x"}, {"os": "missing"}, {"os_playbook": "relative.yml"}])
+def test_a_reinstallation_without_a_playbook_is_refused_at_once(
+    local: Callable[..., None], body: dict[str, Any]
+) -> None:
+    async def act(one: reached.Reached) -> None:
+        answer = await one.ask("POST", "/2/instances/instance1/reinstall", body)
+        assert answer.status_code == 400
+        assert "os" in answer.text
+
+    local(act)
+
+
+def test_a_person_states_that_a_node_is_off_and_takes_it_back(local: Callable[..., None]) -> None:
+    async def act(one: reached.Reached) -> None:
+        def stated() -> float:
+            return one.running.configuration.current.node("node3").off_confirmed
+
+        await ended(one, "PUT", "/2/nodes/node3/confirm-off")
+        assert stated() > 0
+        await ended(one, "PUT", "/2/nodes/node3/confirm-off?undo=1")
+        assert stated() == 0
+
+    local(act)
