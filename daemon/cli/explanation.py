@@ -65,10 +65,12 @@ def _agent(node: dict[str, Any], *, now: float) -> Iterator[str]:
     if agent is None or node["offline"]:
         return
     if agent["misses"]:
-        last = f"{wording.age(agent['answered'], now=now)} ago" if agent["answered"] else "never since the daemon began"
+        last = "has not answered since the daemon began"
+        if agent["answered"]:
+            last = f"answered {wording.age(agent['answered'], now=now)} ago"
         times = "once" if agent["misses"] == 1 else f"{agent['misses']} times"
         since = wording.age(agent["since"], now=now)
-        yield f"Its agent has missed {times} in {since}, and answered {last}. Silence is no sign of health."
+        yield f"Its agent has missed {times} in {since}, and {last}. Silence is no sign of health."
     elif agent["text"]:
         yield f"Its agent gives no report: {agent['text']}."
 

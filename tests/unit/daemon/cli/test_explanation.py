@@ -125,3 +125,19 @@ def test_what_a_person_stated_is_told_as_that() -> None:
     value = told("node1")
     value["node"]["off_confirmed"] = 80.0
     assert "a person stated 2 min ago that it is off" in text(value)
+
+
+def test_misses_of_an_agent_are_counted_and_no_health() -> None:
+    value = told("node1")
+    value["node"]["agent"] = {"misses": 3, "since": 80.0, "answered": 20.0, "text": "no answer", "load": None}
+    assert "Its agent has missed 3 times in 2 min, and answered 3 min ago. Silence is no sign of health." in text(value)
+    value["node"]["agent"] |= {"misses": 1, "answered": None}
+    assert "Its agent has missed once in 2 min, and has not answered since the daemon began." in text(value)
+
+
+def test_an_agent_that_answers_without_a_report_says_so() -> None:
+    value = told("node1")
+    value["node"]["agent"] = {"misses": 0, "since": None, "answered": 20.0, "text": "it answers with status 404"}
+    assert "Its agent gives no report: it answers with status 404." in text(value)
+    value["node"]["agent"] |= {"text": ""}
+    assert "agent" not in text(value)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,6 +26,17 @@ def test_a_listing_as_json_is_the_very_text_of_the_daemon(noun: str, daemon: Sta
     code, out, err = roundsman(noun, "list", "-o", "json")
     assert (code, err) == (0, "")
     assert out.encode() == daemon.answers["GET", path] + b"\n"  # type: ignore[operator]
+
+
+def test_nodes_are_listed_with_how_their_agents_answer_where_those_are_asked(daemon: StandIn, roundsman: Run) -> None:
+    assert "AGENT" not in roundsman("node", "list")[1]
+    nodes = json.loads(daemon.answers["GET", "/1/nodes"])  # type: ignore[arg-type]
+    told = {"misses": 3, "since": time.time() - 100, "answered": None, "text": "no answer", "load": None}
+    daemon.put("GET", "/1/nodes", [{**one, "agent": told if one["name"] == "node6" else None} for one in nodes])
+    _, out, _ = roundsman("node", "list")
+    said = {line.split()[0]: line for line in out.splitlines() if line.startswith("node")}
+    assert "missed 3 in 2 min" in said["node6"]
+    assert "not asked" in said["node1"]
 
 
 def test_groups_are_listed_with_their_nodes_and_instances_and_so_is_one_without(
