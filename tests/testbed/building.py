@@ -82,7 +82,7 @@ def up_guests(bed: beds.Bed, *, kept: Path, tell: Tell) -> None:
     """
     _refuse_used(bed)
     capabilities.look_for(capabilities.GUESTS)
-    capabilities.look_for_taps()
+    capabilities.look_for_devices()
     with contextlib.ExitStack() as undo:
         undo.callback(down, bed)
         with cache.locked(kept):

@@ -10,6 +10,7 @@ from . import beds
 
 SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin"
 """Where Debian puts programs for administrators; the search path of other users lacks it."""
+TUN, IPV6 = Path("/dev/net/tun"), Path("/proc/sys/net/ipv6/conf/default/disable_ipv6")
 PACKAGES = {
     "podman": "podman netavark aardvark-dns",
     "runc": "runc",
@@ -42,11 +43,16 @@ def look_for(programs: tuple[str, ...]) -> None:
     os.environ["PATH"] = path
 
 
-def look_for_taps() -> None:
-    """See that network devices of programs can be made.
+def look_for_devices() -> None:
+    """See that this machine can make networks for guests.
 
     Raises:
-        Missing: the kernel has none.
+        Missing: the kernel cannot; the text names what, and what to do.
     """
-    if not Path("/dev/net/tun").exists():
-        raise beds.Missing("this machine cannot make guests: /dev/net/tun is missing: modprobe tun, or another machine")
+    if not TUN.exists():
+        raise beds.Missing(f"this machine cannot make guests: {TUN} is missing: modprobe tun, or another machine")
+    if not IPV6.exists() or IPV6.read_text().strip() != "0":
+        raise beds.Missing(
+            "this machine cannot make guests: they are reached by IPv6 at first, which is switched off: "
+            "sysctl net.ipv6.conf.default.disable_ipv6=0"
+        )
