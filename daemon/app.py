@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from fastapi import FastAPI
 
+from ..plugins.module_utils.domain import addresses
 from ..plugins.plugin_utils import bounded_serving, readiness, tcp_sockets, unix_sockets
 from .http import answers, documentation, local, public
 from .maintenance import spool
@@ -73,7 +74,8 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
         work.append(loop.create_task(service.warm.run()))
     stop: asyncio.Task[Any] = loop.create_task(stopping.wait())
     readiness.tell(ready)
-    LOG.info("roundsmand serves http://%s:%s and %s", bind, pages.getsockname()[1], service.where.socket)
+    port = pages.getsockname()[1]
+    LOG.info("roundsmand serves http://%s:%s and %s", addresses.bracketed(bind), port, service.where.socket)
     done, _ = await asyncio.wait([*work, stop], return_when=asyncio.FIRST_COMPLETED)
     for server, _listener in servers:
         server.should_exit = True

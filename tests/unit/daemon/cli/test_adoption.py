@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import adoption
 
 from tests.unit.plugins.plugin_utils.planning import hosts
 
@@ -127,7 +128,7 @@ def test_for_programs_there_is_one_document(ansible: Ansible, roundsman: Run) ->
 
 
 def test_a_host_that_fails_is_told_of_and_a_play_that_cannot_run_fails(ansible: Ansible, roundsman: Run) -> None:
-    ansible.has(hosts.host(1), hosts.adoption.Host("node2", problem="cannot be reached: no route"))
+    ansible.has(hosts.host(1), adoption.Host("node2", problem="cannot be reached: no route"))
     ansible.ends_with(4)
     words = ("cluster", "adopt", "-i", str(ansible.inventory), "--name", "new")
     code, out, _ = roundsman(*words, "--dry-run")
