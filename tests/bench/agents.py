@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,13 +61,13 @@ async def _measure(folder: Path, *, port: int) -> list[str]:
     wrong: list[str] = []
     for title, cluster, dead in (
         (f"{NODES} agents", _cluster(port), 0),
-        ("and their loads", _cluster(port, balance=True, balance_dynamic_load=True), 0),
+        ("and their loads", _cluster(port, loads=True), 0),
         (f"{DEAD} of them dead", _cluster(port, dead=DEAD), DEAD),
     ):
         known = Known(cluster)
         asking = agents.Agents(known, spool=where.spool, key=where.hmac_key, clock=time.time)  # type: ignore[arg-type]
         wall, cpu = await _cost(asking)
-        intake, began = Intake(where, clock=time.time, cluster=lambda known=known: known.current), time.process_time()
+        intake, began = Intake(where, clock=time.time, cluster=partial(getattr, known, "current")), time.process_time()
         start = time.perf_counter()
         intake.take_all()
         print(
@@ -93,14 +94,14 @@ def _address(number: int, *, is_dead: bool) -> str:
     return f"127.{90 if is_dead else 89}.{number // 250}.{number % 250 + 1}"
 
 
-def _cluster(port: int, *, dead: int = 0, **settings: bool) -> clusters.Cluster:
+def _cluster(port: int, *, dead: int = 0, loads: bool = False) -> clusters.Cluster:
     nodes = {
         f"uuid-{number}": clusters.Node(
             f"uuid-{number}", f"node{number}", "group", primary_ip=_address(number, is_dead=number < dead)
         )
         for number in range(NODES)
     }
-    chosen = replace(clusters.Settings(), agent_port=port, **settings)
+    chosen = replace(clusters.Settings(), agent_port=port, balance=loads, balance_dynamic_load=loads)
     return clusters.Cluster(
         clusters.Parameters("bench", "cluster", "uuid-0"),
         nodegroups={"group": clusters.Group("group", "default")},

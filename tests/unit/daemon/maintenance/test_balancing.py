@@ -241,7 +241,7 @@ def measures(running: service.Service, **cpus: float) -> None:
 
 
 EVEN = [("node1", "node2"), ("node1", "node2"), ("node2", "node1"), ("node2", "node1")]
-LOADED = {**ON, "balance_dynamic_load": True, "balance_threshold": 0.0, "round_interval": 3600.0}
+LOADED: dict[str, Any] = {**ON, "balance_dynamic_load": True, "balance_threshold": 0.0, "round_interval": 3600.0}
 
 
 def test_what_instances_really_use_is_balanced_where_that_is_wanted(

@@ -5,7 +5,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import front, listening
+from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import front, listening, requests
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -17,9 +17,7 @@ GET = b"GET / HTTP/1.1\r\nHost: node1\r\n\r\n"
 @contextlib.asynccontextmanager
 async def serving(folder: Path, **seconds: float) -> AsyncIterator[int]:
     ((_, listener),) = listening.sockets(["127.0.0.1"], 0, known={}).items()
-    server = await asyncio.start_server(
-        front.Front(folder, **seconds).serve, sock=listener, limit=front.requests.HEAD_LIMIT
-    )
+    server = await asyncio.start_server(front.Front(folder, **seconds).serve, sock=listener, limit=requests.HEAD_LIMIT)
     async with server:
         yield listener.getsockname()[1]
 
@@ -60,8 +58,7 @@ def test_who_does_not_read_the_answer_is_left(tmp_path: Path) -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
             writer.write(b"GET /1/report/node/diagnose HTTP/1.1\r\n\r\n")
             await reader.readexactly(1)
-            while asyncio.all_tasks() - {asyncio.current_task()}:  # that of the connection
-                await asyncio.sleep(0.01)
+            await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()}, timeout=20)  # that of the connection
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
                 await asyncio.wait_for(reader.readexactly(64 * 1024 * 1024), 20)
             writer.close()
