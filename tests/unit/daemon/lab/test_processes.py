@@ -37,7 +37,7 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_process_is_known_by_its_number_and_its_start(lab: world.Lab, child: subprocess.Popen[bytes]) -> None:
-    processes._remember(lab, "daemon", child.pid)
+    processes.remember(lab, "daemon", child.pid)
     assert processes.is_running(lab, "daemon")
     path = lab.folder / "daemon.pid"
     path.write_text(json.dumps({**json.loads(path.read_text()), "started": "1"}))
@@ -47,7 +47,7 @@ def test_a_process_is_known_by_its_number_and_its_start(lab: world.Lab, child: s
 
 
 def test_stopping_returns_when_the_process_is_gone(lab: world.Lab, child: subprocess.Popen[bytes]) -> None:
-    processes._remember(lab, "daemon", child.pid)
+    processes.remember(lab, "daemon", child.pid)
     processes.stop(lab, "daemon")
     assert not processes.is_running(lab, "daemon")
     with pytest.raises(ProcessLookupError):
