@@ -6,7 +6,7 @@ LAB ?= .lab
 TOOLS := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_HOME="$(CURDIR)/.lab/ansible" \
          ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/playbooks/collections"
 
-.PHONY: help setup demo test slowtest testbed molecule check bench crashtest
+.PHONY: help setup demo test slowtest testbed molecule sanity check bench crashtest
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -34,9 +34,13 @@ testbed: setup ## real nodes to try things on: three containers with libvirt, or
 	$(BIN)/python -m tests.testbed up $(or $(KIND),containers)
 
 molecule: setup ## the roles: on the simulated nodes of a lab, and on a machine with systemd (root, podman)
-	$(TOOLS) molecule test -s instance
+	$(TOOLS) molecule test -s evacuate
 	$(TOOLS) molecule test -s controller
+	$(TOOLS) molecule test -s oob
 	$(TOOLS) molecule test -s node_agent
+
+sanity: setup ## ansible-test's look at modules and plugins (takes PyPI, the first time)
+	tests/sanity/run
 
 check: setup ## linters and types
 	$(BIN)/ruff check .

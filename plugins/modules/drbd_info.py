@@ -11,8 +11,8 @@ module: drbd_info
 short_description: Tell how the DRBD resources of this node are
 version_added: 0.1.0
 description:
-  - Reads what DRBD says of its resources, in the JSON of version 9, or in text and C(/proc/drbd) of version 8.4.
-  - For a resource without its peer it reads the generation identifiers too, from which it is known whose data are newer.
+  - Reads what DRBD says of its resources, in the JSON of version 9 or in the text of version 8.4.
+  - For a resource without its peer it reads the generation identifiers too, which tell whose data are newer.
 options:
   resources:
     description: The resources to tell of; all of them if the list is empty.

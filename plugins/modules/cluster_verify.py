@@ -1,0 +1,54 @@
+# Copyright: the Roundsman founders
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the action `cluster_verify` takes; it runs on the controller, and nothing of it on a node."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: cluster_verify
+short_description: Find what is wrong with a cluster, and mend nothing
+version_added: 0.1.0
+description:
+  - >-
+    Compares the power of nodes with their record, and weighs what the master candidates say. It runs on the
+    controller, as a step of the role C(cluster).
+options:
+  targets:
+    description: >-
+      The nodes, each with C(name), C(powered) and C(driver).
+    type: list
+    elements: dict
+    required: true
+  paths:
+    description: >-
+      The files that master candidates keep.
+    type: list
+    elements: str
+    required: true
+  looks:
+    description: >-
+      What was seen on each candidate.
+    type: dict
+    required: true
+  unseen:
+    description: >-
+      Why a node was not looked at.
+    type: dict
+    default: {}
+  credentials_file:
+    description: >-
+      The credentials file of the BMCs, on the controller.
+    type: str
+    required: true
+author:
+  - The Roundsman founders (@roundsman)
+"""
+
+EXAMPLES = r"""
+# It is a step of a role or playbook of this collection, and of no use alone.
+"""
+
+RETURN = r"""
+"""

@@ -1,0 +1,68 @@
+# Copyright: the Roundsman founders
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the action `epo` takes; it runs on the controller, and nothing of it on a node."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: epo
+short_description: Show what an emergency power off would do, and hold the cluster for it
+version_added: 0.1.0
+description:
+  - >-
+    Returns a preview with its code. With this code in O(confirm), or with O(force), the cluster is held. It
+    is a step of C(playbooks/epo.yml).
+options:
+  "on":
+    description: >-
+      Whether this is the return.
+    type: bool
+    default: false
+  names:
+    description: >-
+      The nodes, or none for what O(all) says.
+    type: list
+    elements: str
+    default: []
+  groups:
+    description: >-
+      Whether O(names) are node groups.
+    type: bool
+    default: false
+  all:
+    description: >-
+      Whether every node is meant.
+    type: bool
+    default: false
+  confirm:
+    description: >-
+      The code of the preview that is confirmed.
+    type: str
+    default: ''
+  force:
+    description: >-
+      Whether no code is needed.
+    type: bool
+    default: false
+  batch:
+    description: >-
+      How many nodes are powered at once.
+    type: int
+    default: 10
+  time_limit:
+    description: >-
+      How long locks are waited for, in seconds.
+    type: float
+    default: 120
+author:
+  - The Roundsman founders (@roundsman)
+"""
+
+EXAMPLES = r"""
+# It is a step of a role or playbook of this collection, and of no use alone.
+"""
+
+RETURN = r"""
+"""

@@ -1,0 +1,65 @@
+# Copyright: the Roundsman founders
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the action `epo_power` takes; it runs on the controller, and nothing of it on a node."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: epo_power
+short_description: Power the nodes of an emergency
+version_added: 0.1.0
+description:
+  - >-
+    Powers batches one after the other, records what reads so, and tells who does not. It is a step of
+    C(playbooks/epo.yml).
+options:
+  command:
+    description: >-
+      What to do.
+    type: str
+    choices: ["on", "emergency_off"]
+    required: true
+  batches:
+    description: >-
+      The nodes in their order.
+    type: list
+    elements: list
+    required: true
+  stopping:
+    description: >-
+      Nodes whose instances were stopped.
+    type: list
+    elements: str
+    default: []
+  ignore_failures:
+    description: >-
+      Whether a node whose instances run on is powered off, too.
+    type: bool
+    default: false
+  delay:
+    description: >-
+      Seconds between two batches.
+    type: float
+    default: 0
+  deadline:
+    description: >-
+      Seconds that each BMC has.
+    type: float
+    default: 30
+  credentials_file:
+    description: >-
+      The credentials file of the BMCs, on the controller.
+    type: str
+    required: true
+author:
+  - The Roundsman founders (@roundsman)
+"""
+
+EXAMPLES = r"""
+# It is a step of a role or playbook of this collection, and of no use alone.
+"""
+
+RETURN = r"""
+"""

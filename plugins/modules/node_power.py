@@ -1,0 +1,73 @@
+# Copyright: the Roundsman founders
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the action `node_power` takes; it runs on the controller, and nothing of it on a node."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: node_power
+short_description: Command the power of many nodes, and record what was read back
+version_added: 0.1.0
+description:
+  - >-
+    It runs on the controller, as a step of the role C(node).
+options:
+  command:
+    description: >-
+      What to do.
+    type: str
+    choices: ["status", "on", "off", "cycle"]
+    required: true
+  targets:
+    description: >-
+      The nodes, each with C(uuid), C(name) and C(driver).
+    type: list
+    elements: dict
+    required: true
+  refused:
+    description: >-
+      Why a node is not commanded.
+    type: dict
+    default: {}
+  looks:
+    description: >-
+      What runs on each node.
+    type: dict
+    default: {}
+  delay:
+    description: >-
+      Seconds between two batches.
+    type: float
+    default: 0
+  batch:
+    description: >-
+      How many nodes are powered on at once.
+    type: int
+    default: 10
+  expected:
+    description: >-
+      The state that is expected.
+    type: str
+    default: ''
+  record_read:
+    description: >-
+      Whether what is only read is recorded.
+    type: bool
+    default: false
+  credentials_file:
+    description: >-
+      The credentials file of the BMCs, on the controller.
+    type: str
+    required: true
+author:
+  - The Roundsman founders (@roundsman)
+"""
+
+EXAMPLES = r"""
+# It is a step of a role or playbook of this collection, and of no use alone.
+"""
+
+RETURN = r"""
+"""
