@@ -117,7 +117,7 @@ def _stop_what_is_down(one: labs.Running) -> None:
     for instance in cluster.instances.values():
         if not instance.is_up:
             root = one.lab.node(cluster.node_name(instance.primary_node)).root
-            fake.Driver(root, opcode="bench").stop(instance.name)
+            fake.Driver(root, opcode="bench").stop(instance.name, time_limit=0)
 
 
 if __name__ == "__main__":
