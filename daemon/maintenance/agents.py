@@ -127,7 +127,8 @@ class Agents:
         before = self.seen.get(node.uuid, Seen())
         try:
             status, body = await _get(node, port, collected.DIAGNOSE)
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, UnicodeError) as error:
+            # The last one is of a name that can be no host's.
             self._missed(node, before, _worded(error))
             return False
         except errors.Failed as error:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.maintenance import node_agents
+from tests.unit.plugins.module_utils.monitoring import nodes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +55,26 @@ def test_what_agents_have_signed_is_accepted_as_any_report(running: service.Serv
         assert running.agents.silences() == ({}, 4)
 
     asyncio.run(scenario())
+
+
+def test_the_report_of_a_real_agent_becomes_an_incident(running: service.Service) -> None:
+    lab = twins.lab_of(running)
+    lab.node("node1").say(EVACUATE)
+    node = nodes.Node.of_lab(lab.node("node1").root)
+    with nodes.running(node, host="127.88.0.1", diagnose_command="lab-diagnose") as agent:
+        published = node.reports / "node/diagnose"
+        while not published.exists():
+            time.sleep(0.02)
+
+        async def scenario() -> None:
+            await node_agents.poll_agents(running, agent.port)
+            await running.poll.once()
+            await running.rounds.step()
+
+        asyncio.run(scenario())
+    (incident,) = running.configuration.current.maintenance.incidents
+    assert (incident.node, incident.action.value) == (uuid(running, "node1"), "evacuate")
+    assert set(running.agents.silences()[0]) == {uuid(running, name) for name in NAMES[1:]}
 
 
 def test_silence_is_counted_and_is_no_health(running: service.Service) -> None:
@@ -238,6 +260,18 @@ def test_an_answer_that_is_not_http_is_told_and_is_no_silence(running: service.S
             await node_agents.poll_agents(running, server.sockets[0].getsockname()[1])
             await running.poll.once()
         assert {(one.misses, one.text) for one in running.agents.seen.values()} == {(0, "its answer is none of HTTP")}
+
+    asyncio.run(scenario())
+
+
+def test_a_name_that_can_be_no_hosts_is_a_miss(running: service.Service) -> None:
+    async def scenario() -> None:
+        await node_agents.poll_agents(running, 1)
+        node = running.configuration.current.node("node1")
+        stands = membership.NodeStands(replace(node, primary_ip="", name="x" * 80))
+        await running.configuration.commit(lambda _: [stands])
+        await running.poll.once()
+        assert running.agents.seen[node.uuid].misses == 1
 
     asyncio.run(scenario())
 
