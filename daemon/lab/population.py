@@ -104,6 +104,7 @@ def _node(lab: world.Lab, name: str, group: str, *, is_candidate: bool, now: flo
             "ansible_python_interpreter": sys.executable,
             "roundsman_lab_root": str(lab.node(name).root),
             "roundsman_migration_address": str(lab.node(name).wire),
+            "roundsman_hypervisor": "fake",
         },
         ctime=now,
         mtime=now,

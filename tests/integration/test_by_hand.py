@@ -144,3 +144,19 @@ def test_by_hand_beside_a_round_the_play_waits_for_the_locks_of_the_round(lab: C
     moves = [entry for node in one.lab.nodes() for entry in node.journal() if entry["opcode"] == "by hand"]
     assert (repair_job["status"], len(moves)) == ("success", 6)
     assert one.wrong() == []
+
+
+@pytest.mark.slow
+def test_power_by_hand_reads_first_refuses_who_runs_instances_and_is_recorded(lab: Callable[..., labs.Running]) -> None:
+    one = lab(nodes=4, pairs=(("node2", "node3"),))
+    command = ["power.yml", "-e", "power=off", "-e", "nodes=node2,node4"]
+    looked = one.play(*command, "--check")
+    assert "node4: off" in looked.stdout, looked.stdout
+    assert (one.lab.node("node4").is_powered(), one.cluster().node("node4").powered) == (True, True)
+    done = one.play(*command)
+    assert done.returncode != 0
+    assert "node2: node2 still runs instance1: evacuate it first" in done.stdout
+    assert [one.lab.node(name).is_powered() for name in ("node2", "node4")] == [True, False]
+    assert [one.cluster().node(name).powered for name in ("node2", "node4")] == [True, False]
+    again = one.play("power.yml", "-e", "power=off", "-e", "nodes=node4", check=True)
+    assert "changed=0" in again.stdout.splitlines()[-2], again.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 import uuid
@@ -97,6 +98,10 @@ def at_work(containers: beds.Bed) -> Iterator[Callable[..., Round]]:
     for node in containers.addresses():
         containers.run(node, f"virsh destroy {NAME}", check=False)
         containers.say(node, {"status": "Ok"})
+    # What was told and done goes with the test: a report of an earlier one would be an incident of the next.
+    for path in (containers.where.queue, containers.where.reports, containers.where.rounds, containers.where.spool):
+        shutil.rmtree(path, ignore_errors=True)
+    containers.where.spool.mkdir()
     store.write(containers.where.config, empty)
     building.start_bmcs(containers)
 

@@ -131,11 +131,15 @@ class Power(_AtBmcs):
         return [contract.Notice(line) for line in lines]
 
     def _looked_at(self, cluster: clusters.Cluster, refused: Mapping[str, str]) -> list[clusters.Node]:
-        """Whoever loses its power is looked at first: what is on record may be wrong. Out of reach nobody is."""
+        """Whoever loses its power is looked at first: what is on record may be wrong.
+
+        Out of reach nobody is, and who runs no instances by its settings has none.
+        """
         if self.command not in TAKING or self.force:
             return []
         targets = self._targets(cluster)
-        return [one for one in targets if clusters.reachable(cluster, one) and one.name not in refused]
+        seen = (one for one in targets if one.vm_capable and clusters.reachable(cluster, one))
+        return [one for one in seen if one.name not in refused]
 
     def _refused(self, cluster: clusters.Cluster) -> dict[str, str]:
         """The nodes (names) that are left alone, and why."""
