@@ -19,6 +19,7 @@ def test_the_remote_api_is_forwarded(path: str) -> None:
         "//",
         "/2/",
         "/2//hold",
+        "/2/adopt",
         "/2/hold",
         "/2/hold/x",
         "/2/record",

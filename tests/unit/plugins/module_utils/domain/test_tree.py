@@ -19,6 +19,8 @@ NAMES = {
     "livelocks": "run/roundsman/livelocks",
     "bmc_credentials": "etc/roundsman/bmc.json",
     "daemon_settings": "etc/roundsman/roundsmand.json",
+    "allocators": "etc/roundsman/iallocators",
+    "os_playbooks": "etc/roundsman/os",
     "log": "var/log/roundsman",
 }
 
