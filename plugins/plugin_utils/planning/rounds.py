@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Collection, Mapping
 
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import diagnosis, incidents
+from ...module_utils.domain import dead_nodes, diagnosis, incidents
 from . import evacuation, guards, rebalancing, work
 from .room import Room
 from .waves import Waves
@@ -236,9 +236,9 @@ class _Draft:
             self._submit(work.Job(f"offline:{node.name}", opcodes, after=after, incident=incident.uuid, reason=reason))
 
     def _farewell(self, node: clusters.Node) -> tuple[work.Opcode, ...]:
-        """Power off, where the policy says so, the node has OOB and is not off already."""
+        """Power off, where the policy says so, the node has OOB and is not known to be off already."""
         has_oob = clusters.parameter(self._cluster, node, "oob_program") is not None
-        if not (self._cluster.maintenance.settings.power_off_evacuated and has_oob and node.powered):
+        if not self._cluster.maintenance.settings.power_off_evacuated or not has_oob or dead_nodes.is_off(node):
             return ()
         return (work.Opcode("power", {"node": node.uuid, "command": "off", "empty": True}),)
 
