@@ -14,7 +14,7 @@ from ..domain import errors
 from ..domain.drbd import Connection, Disk, Role, Side
 from . import drbd_progress, drbd_resource, drbd_roles
 from .disks import Copy, Disks, State, Step
-from .drbd_node import DrbdNode, is_together
+from .drbd_node import DrbdNode, insist, is_together
 from .volumes import Volume, Volumes
 
 if TYPE_CHECKING:
@@ -128,7 +128,9 @@ class Template:
             peer = self._disks.peer.name if self._disks.peer else ""
             steps.append(Step(f"write {one.file} with {peer} as peer", lambda: _replace(one.file, text)))
         if is_new or side is None or side.connection is Connection.STANDALONE:
-            steps.append(self._drbdadm("adjust", one.resource))
+            steps.append(
+                Step(f"adjust {one.resource}", lambda: insist(self._runner, "drbdadm", "adjust", one.resource))
+            )
         return steps
 
     def _refuse_worthless(self, one: _One, side: Side) -> None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 PROC = pathlib.Path("/proc/drbd")
 NO_JSON = 8
+TRIES = 3
+HASTY = "did not terminate within"
+"""What drbdadm says when it waits no longer for its own child, a few seconds: that may still have done it."""
 
 
 class DrbdNode:
@@ -87,6 +90,18 @@ class DrbdNode:
             return self._proc.read_text()
         except FileNotFoundError:
             return ""
+
+
+def insist(runner: Runner, *command: str) -> None:
+    """Run a command of drbdadm that may be repeated, again where drbdadm was in a hurry on a busy node."""
+    for left in reversed(range(TRIES)):
+        try:
+            runner.run(*command)
+        except errors.Failed as error:
+            if HASTY not in str(error) or not left:
+                raise
+        else:
+            return
 
 
 def is_together(side: Side) -> bool:

@@ -9,7 +9,7 @@ from ..domain import errors
 from ..domain.drbd import Connection, Disk, Role, Side
 from ..domain.drbd_repairs import Action
 from .disks import Step
-from .drbd_node import is_together
+from .drbd_node import insist, is_together
 
 if TYPE_CHECKING:
     from .drbd_node import DrbdNode
@@ -35,7 +35,9 @@ class Repairs:
         self._node.load()
         side = self._node.side(resource)
         if action is Action.UP:
-            return [] if side is not None and side.volumes else [self._step("adjust", resource)]
+            is_up = side is not None and side.volumes
+            adjust = Step(f"drbdadm adjust {resource}", lambda: insist(self._runner, "drbdadm", "adjust", resource))
+            return [] if is_up else [adjust]
         if side is None:
             raise errors.Refused(f"{resource} is down on this node: bring it up first")
         makers: Dict[Action, Callable[[Side], List[Step]]] = {

@@ -9,7 +9,7 @@ from ..domain import errors
 from ..domain.drbd import Disk, Replication, Role, Side
 from ..domain.drbd_generations import FRESH
 from .disks import State, Step
-from .drbd_node import is_together
+from .drbd_node import insist, is_together
 
 if TYPE_CHECKING:
     from .drbd_node import DrbdNode
@@ -69,7 +69,7 @@ class Roles:
         side = self._known(resource)
         # Both sides are new: any of them may be the first, and the other one is made equal to it.
         is_first = side is not None and _is_new_pair(side) and self.is_fresh(side)
-        self._runner.run("drbdadm", "primary", *(["--force"] if is_first else []), resource)
+        insist(self._runner, "drbdadm", "primary", *(["--force"] if is_first else []), resource)
 
     def _known(self, resource: str) -> Optional[Side]:
         """The side, once it is known what its data are worth."""
@@ -85,7 +85,7 @@ class Roles:
         deadline = time.monotonic() + IN_USE
         while True:
             try:
-                self._runner.run("drbdadm", "secondary", resource)
+                insist(self._runner, "drbdadm", "secondary", resource)
             except errors.Failed as error:
                 if "held open" not in str(error) or time.monotonic() > deadline:
                     raise

@@ -14,6 +14,7 @@ from ..domain import errors
 TIME_LIMIT = 120.0
 _FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _TEXT_LIMIT = 400
+_BESIDE = re.compile(r"Command '.*' terminated with exit code|additional info")
 
 
 class Runner(Protocol):
@@ -63,7 +64,7 @@ def _said(*outputs: bytes) -> str:
     """The last line of the first output that has one; of DRBD's tools what the kernel said, and not who ran whom."""
     for output in outputs:
         lines = [line.strip() for line in output.decode(errors="replace").splitlines() if line.strip()]
-        lines = [line for line in lines if not line.startswith(("Command '", "additional info"))]
+        lines = [line for line in lines if not _BESIDE.match(line)]
         failures = [number for number, line in enumerate(lines) if re.search(r"(Failure|failed): \(", line)]
         if lines:
             return (" ".join(lines[failures[-1] :]) if failures else lines[-1])[:_TEXT_LIMIT]

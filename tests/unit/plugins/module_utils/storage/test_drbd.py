@@ -157,6 +157,23 @@ def test_a_device_that_somebody_still_looks_at_is_tried_again(pair: Machine, mon
     assert one.role == "Secondary"
 
 
+def test_what_drbdadm_did_not_wait_for_is_asked_again(pair: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    act, tries = pair._drbdadm_primary, iter(["hasty", "hasty"])
+
+    def primary(words: list[str], command: tuple[str, ...]) -> str:
+        if next(tries, ""):
+            raise errors.Failed("drbdadm primary: Command 'drbdsetup primary' did not terminate within 5 seconds")
+        return act(words, command)
+
+    monkeypatch.setattr(pair, "_drbdadm_primary", primary)
+    become(pair, State.ACTIVE)
+    assert pair.resources[NAME].role == "Primary"
+    become(pair, State.STANDBY)
+    tries = iter(["hasty"] * 3)
+    with pytest.raises(errors.Failed, match="did not terminate within 5 seconds"):
+        templates.done(storage(pair).steps(State.ACTIVE))
+
+
 def test_a_new_peer_is_taken_while_the_primary_runs_on(pair: Machine) -> None:
     become(pair, State.ACTIVE)
     texts = become(pair, State.ACTIVE, peer=THREE)

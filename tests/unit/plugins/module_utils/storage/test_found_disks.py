@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,7 +78,7 @@ class Runner:
 @pytest.fixture
 def programs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def there(*names: str) -> None:
-        monkeypatch.setattr(found_disks.shutil, "which", lambda name: name if name in names else None)
+        monkeypatch.setattr(shutil, "which", lambda name: name if name in names else None)
 
     return there
 
