@@ -84,7 +84,9 @@ def _files(lab: world.Lab, cluster: clusters.Cluster, jobs: dict[int, values.Job
         copies = [node.name for node in lab.nodes() if (node.root / simulated.DISKS / f"{one.name}.json").exists()]
         if running != ([cluster.node_name(one.primary_node)] if one.is_up else []):
             wrong.append(f"{one.name} runs on {running} in truth")
-        expected = set(copies) if one.is_unfinished else {cluster.node_name(uuid) for uuid in one.nodes}
+        expected = {cluster.node_name(uuid) for uuid in one.nodes}
+        if one.is_unfinished:
+            expected &= set(copies)
         # What was left on a node while it did not answer stays there for as long as it does not.
         if expected - set(copies) or set(copies) - expected - _silent(lab) - left.get(one.uuid, set()):
             wrong.append(f"{one.name} has copies on {copies} in truth")

@@ -10,6 +10,7 @@ from ansible_collections.roundsman.cluster.daemon.jobs import store as job_store
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.lab import checker
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, diagnosis, incidents, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import sealed_json
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ansible_collections.roundsman.cluster.daemon.lab import world
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
 
 @pytest.fixture
@@ -129,6 +129,23 @@ def test_a_copy_too_many_and_a_copy_too_few_are_found(lab: world.Lab) -> None:
     copies.remove("instance1")
     simulated.Copies(lab.node("node3").root, opcode="x").remove("instance1")
     assert checker.check(lab) == ["instance1 has copies on ['node2'] in truth"]
+
+
+def test_what_is_unfinished_may_lack_copies_and_has_none_elsewhere(lab: world.Lab) -> None:
+    where, before = tree.Tree(lab.controller), cluster(lab)
+    one = before.instance("instance1")
+    stated = [
+        changes.InstanceState(one.uuid, "down"),
+        changes.Tagged("instance", one.uuid, clusters.UNFINISHED, present=True),
+    ]
+    lab.node("node2").set_power(False)
+    lab.node("node2").set_power(True)
+    simulated.Copies(lab.node("node3").root, opcode="x").remove("instance1")
+    assert "instance1 has copies on ['node2'] in truth" in checker.check(lab)
+    store.write(where.config, changes.apply_all(before, stated, now=1.0))
+    assert "instance1 has copies on ['node2'] in truth" not in checker.check(lab)
+    simulated.Copies(lab.node("node4").root, opcode="x").create("instance1", [1])
+    assert "instance1 has copies on ['node2', 'node4'] in truth" in checker.check(lab)
 
 
 def test_what_a_silent_node_still_keeps_is_no_copy_too_many(lab: world.Lab) -> None:
