@@ -134,7 +134,7 @@ def test_a_copy_too_many_and_a_copy_too_few_are_found(lab: world.Lab) -> None:
 def test_what_is_unfinished_may_lack_copies_and_has_none_elsewhere(lab: world.Lab) -> None:
     where, before = tree.Tree(lab.controller), cluster(lab)
     one = before.instance("instance1")
-    stated = [
+    stated: list[changes.Change] = [
         changes.InstanceState(one.uuid, "down"),
         changes.Tagged("instance", one.uuid, clusters.UNFINISHED, present=True),
     ]

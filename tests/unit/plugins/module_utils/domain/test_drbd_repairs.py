@@ -193,7 +193,10 @@ SIDES = [
     for disk, connection, role in itertools.product(DISKS, CONNECTIONS, ROLES)
     for replication in (Replication.ESTABLISHED, Replication.SYNC_TARGET)
 ]
-FAILED = (frozenset(), frozenset(Step(action, where) for action in Action for where in Where))
+FAILED: tuple[frozenset[Step], ...] = (
+    frozenset(),
+    frozenset(Step(action, where) for action in Action for where in Where),
+)
 
 
 def _every_pair() -> list[Pair]:
