@@ -20,7 +20,7 @@ DIAGNOSIS = "/var/lib/roundsman/bed/diagnosis.json"
 """What the diagnose command of a bed's nodes prints."""
 SSH = (
     "StrictHostKeyChecking=yes",
-    "ConnectTimeout=20",
+    "ConnectTimeout=60",
     # A connection to a node that lost its power must not be waited for.
     "ServerAliveInterval=10",
     "ServerAliveCountMax=3",

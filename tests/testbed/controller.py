@@ -74,7 +74,8 @@ def _cluster(bed: beds.Bed, record: dict[str, Any]) -> clusters.Cluster:
         ctime=now,
         mtime=now,
     )
-    settings = clusters.Settings(diagnose_command=seeds.DIAGNOSE, diagnose_interval=5)
+    interval = 5 if record["kind"] == "containers" else 60
+    settings = clusters.Settings(diagnose_command=seeds.DIAGNOSE, diagnose_interval=interval)
     return clusters.Cluster(
         cluster=parameters,
         nodegroups={group.uuid: group},
@@ -101,6 +102,7 @@ def _node(bed: beds.Bed, name: str, known: dict[str, Any], *, group: str, now: f
             "ansible_ssh_private_key_file": str(bed.key),
             "ansible_ssh_common_args": " ".join(bed.ssh_options()),
             "ansible_ssh_pipelining": "true",
+            "ansible_ssh_timeout": "60",
             "ansible_python_interpreter": "/usr/bin/python3",
         },
         ctime=now,
