@@ -50,7 +50,8 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[warming.Warm]:
     ssh = made.folder / "ssh"
     ssh.write_text(
         "#!/bin/sh\necho no route >&2\n"
-        f'echo "$*" | grep -oE "ConnectTimeout=[0-9]+|StrictHostKeyChecking=no" >> {made.folder}/ssh.log\nexit 255\n'
+        'echo "$*" | grep -oE "ConnectTimeout=[0-9]+|StrictHostKeyChecking=no|/sockets/"'
+        f" >> {made.folder}/ssh.log\nexit 255\n"
     )
     ssh.chmod(0o755)
     yield made
@@ -87,6 +88,7 @@ def test_a_warm_run_says_and_ends_as_a_plain_one(
         (SEEN, {"ANSIBLE_CACHE_PLUGIN": "jsonfile", "ANSIBLE_CACHE_PLUGIN_TIMEOUT": "5"}, "h1"),
         (SSH, {"ANSIBLE_HOST_KEY_CHECKING": "0"}, "StrictHostKeyChecking=no\\nConnectTimeout=10\\n'"),
         (SSH, {"ANSIBLE_RETRY_FILES_ENABLED": "1"}, "'play.retry': 'h1\\n'"),
+        (SSH, {"ANSIBLE_SSH_CONTROL_PATH_DIR": "sockets"}, "/sockets/"),
         (SSH, {"ANSIBLE_SSH_RETRIES": "1"}, "'ConnectTimeout=10\\nConnectTimeout=10\\n'"),
     ],
 )
