@@ -88,7 +88,7 @@ def up_guests(bed: beds.Bed, *, kept: Path, tell: Tell) -> None:
         with cache.locked(kept):
             image = guest_image.made(kept, tell=tell)
             _wire(bed, image)
-            snapshot = kept / f"snapshot-{guests.recipe(image)}"
+            snapshot = kept / f"snapshot-{guests.recipe(image, PREPARE)}"
             if not snapshot.exists():
                 tell("booting two guests for a snapshot: a minute or two, once")
                 with cache.making(kept, snapshot.name) as new:

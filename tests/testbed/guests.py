@@ -137,10 +137,10 @@ def save(bed: beds.Bed, node: str, new: Path) -> None:
         (folder(bed, node) / f"{disk}.qcow2").rename(new / f"{node}-{disk}.qcow2")
 
 
-def recipe(image: Path) -> str:
-    """The digest of all that a snapshot depends on."""
+def recipe(image: Path, *steps: str) -> str:
+    """The digest of all that a snapshot depends on; `steps` are what was done in the guests before."""
     version = subprocess.run(["qemu-system-x86_64", "--version"], capture_output=True, text=True, check=True).stdout
-    return cache.digest(image.name, version, Path(__file__).read_text())
+    return cache.digest(image.name, version, Path(__file__).read_text(), *steps)
 
 
 def _command(bed: beds.Bed, node: str) -> list[str]:
