@@ -98,6 +98,11 @@ class Intake:
             if one.report.diagnosis is not None and uuid in nodes and not nodes[uuid].offline
         }
 
+    def is_silent(self, node: str) -> bool:
+        """Whether a node did not answer the last time it was asked."""
+        seen = self.seen.get(node)
+        return (seen is not None and seen.misses > 0) or self._cluster().node_name(node) in self.unreachable
+
     def reported_ok_since(self, node: str, since: float) -> bool:
         """Whether a node's last accepted report says Ok and was accepted after a unix time."""
         self.take_all()

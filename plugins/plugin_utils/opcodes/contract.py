@@ -24,6 +24,9 @@ class Facts(Protocol):
     def reported_ok_since(self, node: str, since: float) -> bool:
         """Whether a node's last accepted report says Ok and is newer than a unix time."""
 
+    def is_silent(self, node: str) -> bool:
+        """Whether a node did not answer the last time it was asked."""
+
 
 class Kind(Protocol):
     """One kind of opcode, made of its parameters.

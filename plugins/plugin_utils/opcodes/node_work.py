@@ -131,7 +131,7 @@ class NodeRole:
 class NodeConfirmOff:
     """Take a person's word that a node has no power, where no BMC can say it; with `undo` it is taken back.
 
-    A node that has reported Ok within the last minute is not off.
+    A node that answers, and has reported Ok within the last minute, is not off.
     """
 
     kind: ClassVar[str] = "node_confirm_off"
@@ -157,8 +157,8 @@ class NodeConfirmOff:
             return [changes.NodeOffConfirmed(node.uuid, 0.0)]
         if node.uuid == cluster.cluster.master_node:
             raise errors.Refused(f"{node.name} is the master, which runs this: it is not off")
-        if facts.reported_ok_since(self.node, since - _JUST_NOW):
-            raise errors.Refused(f"{node.name} has just reported Ok: it is not off")
+        if not facts.is_silent(self.node) and facts.reported_ok_since(self.node, since - _JUST_NOW):
+            raise errors.Refused(f"{node.name} has just reported Ok, and answers: it is not off")
         return [changes.NodeOffConfirmed(node.uuid, since)]
 
 

@@ -21,13 +21,18 @@ def with_node(uuid: str, **fields: Any) -> clusters.Cluster:
 class Said:
     """What the nodes have reported."""
 
-    def __init__(self, *, is_ok: bool) -> None:
+    def __init__(self, *, is_ok: bool, silent: bool = False) -> None:
         self.is_ok = is_ok
+        self.silent = silent
         self.asked: list[tuple[str, float]] = []
 
     def reported_ok_since(self, node: str, since: float) -> bool:
         self.asked.append((node, since))
         return self.is_ok
+
+    def is_silent(self, node: str) -> bool:
+        del node
+        return self.silent
 
 
 @pytest.mark.parametrize(
@@ -150,3 +155,34 @@ def test_the_way_back_needs_power_and_a_fresh_ok_or_force() -> None:
     assert back.changes(opted_out, Said(is_ok=True), since=7.0)
     forced = dataclasses.replace(back, force=True)
     assert not changes.apply_all(dark, forced.changes(dark, Said(is_ok=False), since=7.0), now=1.0).node("n3").offline
+
+
+def test_a_person_is_believed_unless_the_node_answers_and_says_ok() -> None:
+    one = node_work.NodeConfirmOff("n3")
+    with pytest.raises(errors.Refused, match="has just reported Ok"):
+        one.changes(CLUSTER, Said(is_ok=True), since=100.0)
+    for said in (Said(is_ok=False), Said(is_ok=True, silent=True)):
+        after = changes.apply_all(CLUSTER, one.changes(CLUSTER, said, since=100.0), now=101.0)
+        assert after.node("n3").off_confirmed == 100.0
+        assert not clusters.reachable(after, after.node("n3"))
+        assert "already" in one.moot(after)
+
+
+def test_what_a_person_said_is_taken_back() -> None:
+    stated = with_node("n3", off_confirmed=100.0)
+    one = node_work.NodeConfirmOff("n3", undo=True)
+    assert not one.moot(stated)
+    after = changes.apply_all(stated, one.changes(stated, Said(is_ok=True), since=200.0), now=201.0)
+    assert after.node("n3").off_confirmed == 0
+    assert one.moot(after)
+
+
+def test_the_power_that_comes_back_ends_what_a_person_said() -> None:
+    stated = with_node("n3", off_confirmed=100.0, powered=False)
+    assert changes.apply(stated, changes.NodePowered("n3", powered=True), now=1.0).node("n3").off_confirmed == 0
+    assert changes.apply(stated, changes.NodePowered("n3", powered=False), now=1.0).node("n3").off_confirmed == 100.0
+
+
+def test_the_master_is_not_off() -> None:
+    with pytest.raises(errors.Refused, match="is the master"):
+        node_work.NodeConfirmOff("n1").changes(CLUSTER, Said(is_ok=False), since=1.0)
