@@ -87,8 +87,18 @@ def cut(bed: beds.Bed, node: str, network: str, *, is_cut: bool) -> None:
 
 
 def remove(bed: beds.Bed) -> None:
-    """Remove the bed's devices, whatever is there of them."""
-    devices: list[dict[str, Any]] = json.loads(ip("-json", "link"))
-    for name in (one["ifname"] for one in devices):
-        if name.startswith((f"rb{bed.mark}", f"rt{bed.mark}")):
-            ip("link", "delete", name)
+    """Remove the bed's devices, whatever is there of them.
+
+    Raises:
+        Failed: some are still there.
+    """
+    for name in _devices(bed):
+        # One may go by itself meanwhile; what counts is what is left.
+        subprocess.run(["ip", "link", "delete", name], capture_output=True, check=False)
+    if left := _devices(bed):
+        raise errors.Failed(f"these devices could not be removed: {', '.join(left)}")
+
+
+def _devices(bed: beds.Bed) -> list[str]:
+    found: list[dict[str, Any]] = json.loads(ip("-json", "link"))
+    return [one["ifname"] for one in found if one["ifname"].startswith((f"rb{bed.mark}", f"rt{bed.mark}"))]
