@@ -154,7 +154,7 @@ def test_an_instance_gets_its_own_disk_back_and_a_paused_resync_goes_on(
     pair: drbd_pairs.Pair, sums: Callable[[], list[str]]
 ) -> None:
     pair.on("node2", f"drbdadm pause-sync {SECOND} && drbdadm invalidate {SECOND}")
-    (told,) = pair.disks({"node": "node1", "state": "info", "wait_synced": 60})
+    (told,) = pair.disks({"node": "node2", "state": "info", "wait_synced": 60})
     assert "has its resync paused" in told["msg"]
     pair.on("node1", f"drbdadm detach {FIRST}")
     pair.write("node1", at=3)
