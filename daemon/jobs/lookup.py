@@ -44,7 +44,8 @@ class FindInstance:
     """See on which of its nodes an instance runs, record it as its primary, and let only it write the disks."""
 
     kind: ClassVar[str] = "find_instance"
-    time_limit: ClassVar[int] = 300
+    # A migration whose play was killed goes on in libvirt, and is waited for.
+    time_limit: ClassVar[int] = 3600
     instance: str
     nodes: tuple[str, ...]
 
