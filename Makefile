@@ -6,7 +6,7 @@ LAB ?= .lab
 TOOLS := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_HOME="$(CURDIR)/.lab/ansible" \
          ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/playbooks/collections"
 
-.PHONY: help setup demo test slowtest testbed molecule sanity check bench crashtest
+.PHONY: help setup demo test slowtest realtest guesttest testbed molecule sanity check bench crashtest
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -27,11 +27,17 @@ test: setup ## the default suite
 	$(BIN)/python -m pytest
 
 slowtest: setup ## minutes: labs that are killed, real peers; a Ganeti on a machine made for it and gone with it (root)
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m "slow and not containers and not guests"
 	ROUNDSMAN_EXAMPLES=8 $(BIN)/python -m pytest -m thorough
 
 testbed: setup ## real nodes to try things on: three containers with libvirt, or KIND=guests with DRBD too (root)
 	$(BIN)/python -m tests.testbed up $(or $(KIND),containers)
+
+realtest: setup ## minutes: instances on real hosts, containers with libvirt (root, podman)
+	$(BIN)/python -m pytest -m containers
+
+guesttest: setup ## half an hour: DRBD on two real machines, guests of QEMU (root)
+	$(BIN)/python -m pytest -m guests
 
 molecule: setup ## the roles: on the simulated nodes of a lab, and on a machine with systemd (root, podman)
 	$(TOOLS) molecule test -s evacuate

@@ -19,7 +19,7 @@ from tests.testbed import beds, building, churn, counter, nodes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.containers]
 DISKS = "/srv/roundsman/disks"
 TCP = {"accel": "tcg", "migration_unsafe": "yes", "migration_transport": "tcp"}
 SLOWLY = {**TCP, "migration_bandwidth": "2"}

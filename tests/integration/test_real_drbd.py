@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.testbed import beds
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.slow, pytest.mark.guests, pytest.mark.timeout(1500)]
 HEALTHY = ["cs:Connected ro:Primary/Secondary ds:UpToDate/UpToDate"] * 2
 FIRST, SECOND = (f"{drbd_pairs.NAME}-disk{number}" for number in range(2))
 MADE: tuple[dict[str, Any], ...] = (

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.testbed import beds
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.containers, pytest.mark.timeout(900)]
 NAME = "counting"
 SERIAL = "/srv/roundsman/disks/counting.serial"
 HVPARAMS = {

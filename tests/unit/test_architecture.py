@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from pathlib import Path
 
@@ -118,7 +119,8 @@ def typing_only(tree: ast.Module) -> set[ast.AST]:
     return {inner for block in blocks for statement in block.body for inner in ast.walk(statement)}
 
 
-def imports(name: str, *, run_time: bool = False) -> set[str]:
+@functools.cache
+def imports(name: str, *, run_time: bool = False) -> frozenset[str]:
     """The modules that a module imports: ours by their name from the root, others by theirs."""
     found: set[str] = set()
     skipped = typing_only(TREES[name]) if run_time else set()
@@ -132,11 +134,12 @@ def imports(name: str, *, run_time: bool = False) -> set[str]:
             module = ".".join([*above, *([one.module] if one.module else [])])
             module = module.removeprefix(PACKAGE)
             found |= {f"{module}.{a.name}" if f"{module}.{a.name}" in FILES else module for a in one.names}
-    return {one.removeprefix(PACKAGE) for one in found}
+    return frozenset(one.removeprefix(PACKAGE) for one in found)
 
 
-def ours(name: str, *, run_time: bool = False) -> set[str]:
-    return {one for one in imports(name, run_time=run_time) if one.split(".")[0] in {"plugins", "daemon"}}
+@functools.cache
+def ours(name: str, *, run_time: bool = False) -> frozenset[str]:
+    return frozenset(one for one in imports(name, run_time=run_time) if one.split(".")[0] in {"plugins", "daemon"})
 
 
 def allowed_rooms(name: str) -> set[str]:  # noqa: PLR0911 - one line of the table each
