@@ -156,7 +156,7 @@ def test_a_play_that_nobody_answers_ends_at_its_time_limit_with_all_of_its_proce
 
 
 def test_when_the_guard_is_killed_the_opcode_ends_in_error_and_nothing_of_it_goes_on(warm: warming.Warm) -> None:
-    environment = warm.environment()
+    environment = warm.environment(ROUNDSMAN_ROOT=str(warm.where.root))
     run, pid_file = warm.run, warm.run / "module.pid"
     warm.command(warming.WAITING)
     opcode = {
