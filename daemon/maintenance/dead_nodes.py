@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import changes, dead_nodes, errors, incidents, power
 from ...plugins.module_utils.domain import cluster as clusters
-from ..jobs import settling, values
+from ..jobs import planned, settling, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ..jobs.queue import Queue
 
 LOG = logging.getLogger(__name__)
-SOURCE = "gnt:daemon:maintd"
 ASKED_AGAIN = 300.0
 """Seconds after which a BMC that did not say off is asked again."""
 PRIORITY = -10
@@ -172,7 +171,7 @@ class DeadNodes:
         job = values.Job(
             id=0,
             opcodes=(opcode,),
-            reason=(values.Reason(SOURCE, text, int(now * 1e9)),),
+            reason=(values.Reason(planned.ROUNDS, text, int(now * 1e9)),),
             received=now,
             names={node.uuid: node.name},
         )

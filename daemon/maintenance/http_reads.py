@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain import addresses, errors
 
 _HEAD_LIMIT = 16 * 1024
 _PART = 64 * 1024
@@ -29,8 +29,8 @@ async def get(
         async with asyncio.timeout(connect_seconds):
             reader, writer = await asyncio.open_connection(host, port, limit=_HEAD_LIMIT)
         try:
-            name = f"[{host}]" if ":" in host else host
-            writer.write(f"GET {path} HTTP/1.0\r\nHost: {name}:{port}\r\nAccept: application/json\r\n\r\n".encode())
+            name = f"{addresses.bracketed(host)}:{port}"
+            writer.write(f"GET {path} HTTP/1.0\r\nHost: {name}\r\nAccept: application/json\r\n\r\n".encode())
             status = _status(await _head(reader))
             body = bytearray()
             while len(body) <= limit and (part := await reader.read(_PART)):

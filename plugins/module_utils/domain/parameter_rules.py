@@ -9,7 +9,7 @@ import ipaddress
 import re
 from typing import Any, Callable, Mapping, Optional
 
-from . import errors, instance_policy
+from . import dead_nodes, errors, instance_policy
 
 DRIVERS = ("ipmi", "redfish")
 POLICIES = ("preferred", "last_resort", "unallocable")
@@ -159,7 +159,7 @@ SETTINGS: Mapping[str, Rule] = {
     "balance_dynamic_load": flag,
     "accept_cluster_key": flag,
     "dead_after": number(0, 10**6, whole=True),
-    "dead_node_policy": one_of("none", "failover", "fence"),
+    "dead_node_policy": one_of(*dead_nodes.POLICIES),
     "paused": text(r"[^\x00-\x1f]{0,500}", "one line of text"),
 }
 GROUP: Mapping[str, Rule] = {

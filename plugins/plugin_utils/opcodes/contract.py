@@ -10,7 +10,7 @@ from ...module_utils.domain import errors
 from ...module_utils.domain.locks import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ...module_utils.domain import changes
     from ..planning import work
@@ -149,6 +149,11 @@ def node_variables(cluster: clusters.Cluster, uuid: str) -> dict[str, str]:
     """A node as plays see it; `address` is the one that migrations and DRBD use."""
     node = cluster.node(uuid)
     return {"uuid": uuid, "name": node.name, "address": node.secondary_ip or node.primary_ip or node.name}
+
+
+def instance_at(instance: str, nodes: Iterable[str]) -> dict[str, Mode]:
+    """The locks of whoever works on an instance at nodes (UUIDs): it is for nobody else, and its nodes are shared."""
+    return {f"instance/{instance}": EXCLUSIVE, **{f"node/{uuid}": SHARED for uuid in nodes}}
 
 
 def refuse_unreachable(cluster: clusters.Cluster, *nodes: str) -> None:

@@ -23,8 +23,7 @@ class RepairDisks:
     instance: str
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
-        nodes = {f"node/{node}": contract.SHARED for node in cluster.instance(self.instance).nodes}
-        return {f"instance/{self.instance}": contract.EXCLUSIVE, **nodes}
+        return contract.instance_at(self.instance, cluster.instance(self.instance).nodes)
 
     def moot(self, cluster: clusters.Cluster) -> str:
         instance = cluster.instance(self.instance)

@@ -33,8 +33,7 @@ class InstanceReserve:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
-        nodes = {f"node/{uuid}": contract.SHARED for uuid in self.nodes}
-        return {f"instance/{self.instance}": contract.EXCLUSIVE, **nodes}
+        return contract.instance_at(self.instance, self.nodes)
 
     def moot(self, _cluster: clusters.Cluster) -> str:
         return ""
@@ -70,7 +69,7 @@ class InstanceCreate:
     os_playbook: str = ""
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
-        return _all_of_it(cluster.instance(self.instance))
+        return contract.instance_at(self.instance, cluster.instance(self.instance).nodes)
 
     def moot(self, cluster: clusters.Cluster) -> str:
         one = cluster.instance(self.instance)
@@ -110,7 +109,7 @@ class InstanceRemove:
     ignore_failures: bool = False
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
-        return _all_of_it(cluster.instance(self.instance))
+        return contract.instance_at(self.instance, cluster.instance(self.instance).nodes)
 
     def moot(self, _cluster: clusters.Cluster) -> str:
         return ""
@@ -167,11 +166,6 @@ class InstanceModify:
 
 def _after(before: clusters.Cluster, stated: list[Change]) -> clusters.Cluster:
     return changes.apply_all(before, stated, now=before.mtime)
-
-
-def _all_of_it(one: clusters.Instance) -> dict[str, Mode]:
-    nodes = {f"node/{uuid}": contract.SHARED for uuid in one.nodes}
-    return {f"instance/{one.uuid}": contract.EXCLUSIVE, **nodes}
 
 
 def _refuse_unfit(node: clusters.Node) -> None:

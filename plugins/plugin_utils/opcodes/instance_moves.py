@@ -21,8 +21,7 @@ class _Move:
     target: str
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
-        nodes = {f"node/{node}": contract.SHARED for node in (self.source, self.target)}
-        return {f"instance/{self.instance}": contract.EXCLUSIVE, **nodes}
+        return contract.instance_at(self.instance, (self.source, self.target))
 
     def moot(self, cluster: clusters.Cluster) -> str:
         instance = cluster.instance(self.instance)
@@ -108,9 +107,7 @@ class ReplaceDisks:
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
         primary = cluster.instance(self.instance).primary_node
-        return {f"instance/{self.instance}": contract.EXCLUSIVE} | {
-            f"node/{node}": contract.SHARED for node in (primary, self.old, self.new)
-        }
+        return contract.instance_at(self.instance, (primary, self.old, self.new))
 
     def moot(self, cluster: clusters.Cluster) -> str:
         instance = cluster.instance(self.instance)

@@ -20,8 +20,7 @@ class _AtPrimary:
     instance: str
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
-        nodes = {f"node/{uuid}": contract.SHARED for uuid in self.hosts(cluster)}
-        return {f"instance/{self.instance}": contract.EXCLUSIVE, **nodes}
+        return contract.instance_at(self.instance, self.hosts(cluster))
 
     def moot(self, _cluster: clusters.Cluster) -> str:
         return ""
