@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..module_utils.domain import drbd_repairs, errors
@@ -11,6 +11,8 @@ from ..module_utils.storage import drbd_resource, drbd_sides
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+_SIDES = "sides"
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Judged:
         found = self.verdict
         parts = [f"{self.resource}: {found.kind.value}"]
         parts += [found.reason] if found.reason else []
-        parts += [f"{step.action.value} on the {step.where.value}" for step in found.steps]
+        parts += [_worded(step) for step in found.steps]
         return ", ".join(parts) + (f"; needed: {found.unblock}" if found.unblock else "")
 
     @property
@@ -62,7 +64,8 @@ def judge(
     for name in names:
         failed = frozenset(_step(one) for one in tried if one["resource"] == name)
         pair = Pair(_told(name, primary), _told(name, secondary), failed)
-        found.append(Judged(name, drbd_repairs.decide(pair)))
+        verdict = drbd_repairs.decide(pair)
+        found.append(Judged(name, replace(verdict, reason=": ".join((verdict.reason, *_errors(primary, secondary))))))
     return found
 
 
@@ -89,10 +92,21 @@ def as_result(judged: Sequence[Judged], nodes: Mapping[Where, str]) -> dict[str,
     }
 
 
+def _worded(step: Step) -> str:
+    where = "" if step.action is Action.REPLACE else f" on the {step.where.value}"
+    return step.action.value + where
+
+
+def _errors(*answers: Mapping[str, Any]) -> list[str]:
+    """What the nodes said that could not be asked."""
+    said = [str(answer.get("msg", "")) for answer in answers if _SIDES not in answer]
+    return [" ".join(one.split()) for one in said if one]
+
+
 def _told(name: str, answer: Mapping[str, Any]) -> drbd_repairs.Told:
-    if "sides" not in answer:
+    if _SIDES not in answer:
         return Silence.UNHEARD
-    sides = [drbd_sides.decode(one) for one in answer["sides"]]
+    sides = [drbd_sides.decode(one) for one in answer[_SIDES]]
     return next((one for one in sides if one.resource == name and one.volumes), Silence.DOWN)
 
 

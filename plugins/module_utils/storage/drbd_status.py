@@ -11,13 +11,15 @@ from ..domain.drbd import Connection, Disk, Generation, Replication, Role, Side,
 
 Word = TypeVar("Word", Connection, Disk, Replication, Role)
 IDENTIFIERS = 4
-CRASHED_PRIMARY = 6
-"""The place of that flag among those that follow the identifiers."""
+CRASHED_PRIMARY_84, CRASHED_PRIMARY_9, FLAGS_84 = 6, 3, 7
+"""The place of that flag among those that follow the identifiers; version 9 has more of them, in another order."""
 OF_84 = {"WFConnection": Connection.CONNECTING, "WFReportParams": Connection.CONNECTING}
 MINOR = re.compile(
     r"^ *(?P<minor>\d+): cs:(?P<state>\w+)"
     r"(?: ro:(?P<role>\w+)/(?P<peer_role>\w+) ds:(?P<disk>\w+)/(?P<peer_disk>\w+) +(?P<rest>.*))?$"
 )
+UNCONFIGURED = "Unconfigured"
+"""What /proc/drbd says of a minor that has neither a disk nor a peer."""
 PAUSED_BY_USER = "u"
 USER_FLAG = 3
 """The place of the letter that says so among the flags of /proc/drbd."""
@@ -32,6 +34,19 @@ def of_json(text: str) -> List[Side]:
     try:
         found = json.loads(text)
         return [_resource(one) for one in found]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise errors.InvalidInput(f"drbdsetup's JSON is not as expected: {error!r}") from error
+
+
+def peers_of_json(text: str, resource: str) -> List[int]:
+    """The numbers of the peers that a resource has a connection for, in the same JSON.
+
+    Raises:
+        InvalidInput: the text is not that.
+    """
+    try:
+        peers = [peer for one in json.loads(text) if one["name"] == resource for peer in one.get("connections", [])]
+        return [int(peer["peer-node-id"]) for peer in peers]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.InvalidInput(f"drbdsetup's JSON is not as expected: {error!r}") from error
 
@@ -77,12 +92,12 @@ def of_text(status: str, proc: str) -> List[Side]:
     minors = _minors(proc)
     sides = []
     for name, volumes, done in _resources(status):
-        if not volumes:
-            # Whoever brought it up was killed before it had a disk: it is as good as down.
-            continue
         known = {minor: minors[minor] for minor in volumes.values() if minor in minors}
         if len(known) != len(volumes):
             raise errors.InvalidInput(f"{name}: /proc/drbd does not tell of all its minors")
+        if all(one["state"] == UNCONFIGURED for one in known.values()):
+            # Whoever brought it up ended before it had a disk or a peer: it is as good as down.
+            continue
         first = next(iter(known.values()))
         sides.append(
             Side(
@@ -110,7 +125,8 @@ def generation(text: str) -> Generation:
         current, bitmap, *history = (int(part, 16) for part in parts[:IDENTIFIERS])
     except ValueError as error:
         raise errors.InvalidInput(f"{text.strip()[:200]!r} are no generation identifiers") from error
-    crashed = len(flags) > CRASHED_PRIMARY and flags[CRASHED_PRIMARY] == "1"
+    place = CRASHED_PRIMARY_9 if len(flags) > FLAGS_84 else CRASHED_PRIMARY_84
+    crashed = len(flags) > place and flags[place] == "1"
     return Generation(current, bitmap, tuple(history), crashed)
 
 
@@ -131,15 +147,14 @@ def _resources(status: str) -> List[Tuple[str, Dict[int, int], Dict[int, float]]
 
 
 def _minors(proc: str) -> Dict[int, Dict[str, str]]:
-    """By minor what /proc/drbd says of it; one that is not configured is left out."""
+    """By minor what /proc/drbd says of it."""
     found: Dict[int, Dict[str, str]] = {}
     last: Optional[Dict[str, str]] = None
     for line in proc.splitlines():
         match = MINOR.match(line)
         if match:
             last = {key: value or "" for key, value in match.groupdict().items()}
-            if last["role"]:
-                found[int(last["minor"])] = last
+            found[int(last["minor"])] = last
         elif last is not None:
             last.update(dict(word.split(":", 1) for word in line.split() if re.fullmatch(r"oos:\d+", word)))
     return found

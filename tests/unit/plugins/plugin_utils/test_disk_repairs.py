@@ -61,7 +61,7 @@ def test_a_step_names_its_node_and_when_it_did_not_help_the_secondary_is_replace
     told = judged(*pair, tried=DETACH)
     assert told["steps"] == []
     assert told["replaced"] == [
-        "web1-disk0: repair, the disk of the secondary cannot be attached, replace the secondary on the secondary"
+        "web1-disk0: repair, the disk of the secondary cannot be attached, replace the secondary"
     ]
     other = [{**DETACH[0], "resource": "old"}]
     assert judged(*pair, tried=other)["steps"]
@@ -77,11 +77,14 @@ def test_split_brain_is_mended_in_the_order_of_its_steps() -> None:
     assert [(one["action"], one["node"]) for one in told["steps"]] == [("discard", "n2"), ("connect", "n1")]
 
 
-@pytest.mark.parametrize("silent", [{"unreachable": True}, {"failed": True, "msg": "no"}, {}])
-def test_a_node_that_could_not_be_asked_is_refused_and_not_taken_for_down(silent: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("silent", "said"),
+    [({"unreachable": True}, ""), ({"failed": True, "msg": "no\nroute"}, ": no route"), ({}, "")],
+)
+def test_a_node_that_could_not_be_asked_is_refused_and_not_taken_for_down(silent: dict[str, Any], said: str) -> None:
     told = judged(side(Role.PRIMARY), silent)
     assert told["refused"] == [
-        "web1-disk0: refused, the secondary could not be asked; needed: the secondary reachable again"
+        f"web1-disk0: refused, the secondary could not be asked{said}; needed: the secondary reachable again"
     ]
     assert judged(side(Role.PRIMARY), {"sides": []})["steps"][0]["action"] == "up"
 

@@ -69,9 +69,14 @@ def test_a_resync_that_somebody_paused_is_told_apart() -> None:
 
 def test_a_minor_that_only_one_of_them_knows_is_an_error() -> None:
     with pytest.raises(errors.InvalidInput, match="r0: /proc/drbd does not tell of all its minors"):
-        drbd_status.of_text(ALONE, " 0: cs:Unconfigured\n")
+        drbd_status.of_text(ALONE, PROC.format("Unconfigured", 0).replace(" 0:", " 1:"))
     with pytest.raises(errors.InvalidInput, match="and not with a resource"):
         drbd_status.of_text("  volume:0 minor:0 disk:UpToDate", "")
+
+
+def test_a_resource_that_got_neither_disk_nor_peer_is_down() -> None:
+    status = ALONE.replace("UpToDate", "Diskless") + "r1 role:Secondary suspended:no\n"
+    assert drbd_status.of_text(status, "version: 8.4.11 (api:1/proto:86-101)\n 0: cs:Unconfigured\n") == []
 
 
 def test_a_word_that_no_drbd_says_is_an_error_that_names_the_known_ones() -> None:
@@ -134,6 +139,9 @@ def test_generation_identifiers_are_read_with_the_flag_of_a_crashed_primary() ->
     assert (found.current, found.bitmap) == (0xB973DA07ACB97AA1, 0x56405A77C745066F)
     assert found.history == (0x6D4CDE33A1C1F033, 0x6D4BDE33A1C1F033)
     assert found.crashed_primary
+    of_9 = "B973DA07ACB97AA0:0000000000000000:6D4CDE33A1C1F032:0000000000000000:1:1:0:{}:1:0:{}:1:0:0:0:1\n"
+    assert drbd_status.generation(of_9.format(1, 0)).crashed_primary
+    assert not drbd_status.generation(of_9.format(0, 1)).crashed_primary
     for text in ("", "1:2:3", "x:2:3:4", "1:2:3:4:yes"):
         with pytest.raises(errors.InvalidInput, match="no generation identifiers"):
             drbd_status.generation(text)
