@@ -36,7 +36,8 @@ options:
         peer is not.
       - C(info), nothing is changed.
       - With C(present), C(active) and C(shared) a DRBD disk whose I(peer) is another than before gets the new one,
-        while the instance runs on; the old peer is let go only by a copy that is up to date.
+        while the instance runs on; the old peer is let go only by a copy that is up to date. DRBD 9 forgets the old
+        one, whose number the new one gets.
     type: str
     choices: [present, active, shared, standby, absent, info]
     required: true
@@ -88,7 +89,9 @@ options:
       node_id:
         description:
           - The number of the node in this resource, for DRBD 9 only. A new node has to be told that of the primary,
-            which RV(node_id) says there, in I(peer).
+            which RV(node_id) says there, in I(peer); it gets the other one of 0 and 1.
+          - A copy that is here already keeps its numbers. If they are not those that are told, it is that of an older
+            pair, and is refused.
         type: int
       uuid:
         description: Not used; a node can be given as plays know it.
@@ -174,7 +177,7 @@ progress:
   returned: success
   type: float
 node_id:
-  description: The number of this node in its resources, for DRBD 9.
+  description: The number of this node in its resources, for DRBD 9; null with version 8.4.
   returned: success
   type: int
 steps:

@@ -46,6 +46,7 @@ class _Look(NamedTuple):
     sides: Dict[str, Side]
     volumes: Dict[str, Volume]
     two: FrozenSet[str]
+    version: int
 
 
 class Template:
@@ -80,7 +81,7 @@ class Template:
         if wanted is State.STANDBY:
             return self._roles.standby(side, may_be_two=may_be_two)
         made = self._made(one, wanted, look) if one.is_ours else []
-        steps = [*made, *self._connected(one, side, is_new=self._is_unwritten(one, look))]
+        steps = [*made, *self._connected(one, side, look)]
         if wanted is State.PRESENT:
             return steps
         return [*steps, *self._roles.primary(one.resource, side, wanted, may_be_two=may_be_two)]
@@ -111,21 +112,30 @@ class Template:
         """Whether the file is not what it shall be; without a peer it stays as it is."""
         if not one.is_ours or (self._disks.peer is None and not self._is_unmade(one, look)):
             return False
-        return self._is_unmade(one, look) or self._resource(one).text() != _text_of(one.file)
+        return self._is_unmade(one, look) or self._text(one, look) != _text_of(one.file)
 
-    def _connected(self, one: _One, side: Optional[Side], *, is_new: bool) -> List[Step]:
+    def _text(self, one: _One, look: _Look) -> str:
+        """What the file shall be; that of volumes that are gone says nothing any more."""
+        return self._resource(one, written="" if self._is_unmade(one, look) else _text_of(one.file)).text()
+
+    def _connected(self, one: _One, side: Optional[Side], look: _Look) -> List[Step]:
         """Up, with the peer that it shall have.
 
         What stands alone is connected: where the copies have parted, DRBD refuses that itself.
         """
         steps: List[Step] = []
+        is_new = self._is_unwritten(one, look)
         if is_new:
-            text = self._resource(one).text()
+            text = self._text(one, look)
             if side is not None:
                 self._refuse_worthless(one, side)
                 if side.connection is not Connection.STANDALONE:
                     steps.append(self._drbdadm("disconnect", one.resource))
             peer = self._disks.peer.name if self._disks.peer else ""
+            old = "" if self._is_unmade(one, look) else drbd_resource.written_peer(_text_of(one.file))
+            if look.version >= NINE and old not in {"", peer}:
+                # Under the number of a peer version 9 keeps what that one lacks, and a new peer takes the number.
+                steps.append(Step(f"forget {old} in {one.resource}", lambda: self._node.forget_peers(one.resource)))
             steps.append(Step(f"write {one.file} with {peer} as peer", lambda: _replace(one.file, text)))
         if is_new or side is None or side.connection is Connection.STANDALONE:
             steps.append(
@@ -179,9 +189,9 @@ class Template:
         ]
 
     def _look(self) -> _Look:
-        self._node.load()
+        version = self._node.load()
         sides = {side.resource: side for side in self._node.sides() if side.volumes}
-        return _Look(sides, self._volumes.found(), self._node.allowing_two())
+        return _Look(sides, self._volumes.found(), self._node.allowing_two(), version)
 
     def _named(self) -> List[_One]:
         disks, found = self._disks, []
@@ -192,7 +202,7 @@ class Template:
             found.append(_One(disk, name, data, metadata, file))
         return found
 
-    def _resource(self, one: _One) -> drbd_resource.Resource:
+    def _resource(self, one: _One, *, written: str) -> drbd_resource.Resource:
         here, peer = self._disks.here, self._disks.peer
         if here is None or peer is None or one.disk.minor is None:
             raise errors.InvalidInput(f"{one.resource}: a replicated disk needs `here`, `peer` and its minor")
@@ -207,14 +217,14 @@ class Template:
             here=here,
             peer=peer,
             secret=self._disks.secret,
-            node_ids=drbd_resource.node_ids(here, peer, written=_text_of(one.file)) if is_nine else None,
+            node_ids=drbd_resource.node_ids(here, peer, written=written) if is_nine else None,
         )
 
     def _create_metadata(self, one: _One) -> None:
         """With a file of its own, which goes: the resource's is put in place when its metadata are whole."""
         made = one.file.with_name(one.file.name + ".metadata")
         try:
-            _replace(made, "global { usage-count no; }\n" + self._resource(one).text())
+            _replace(made, "global { usage-count no; }\n" + self._resource(one, written="").text())
             self._runner.run("drbdadm", "--config-file", str(made), "create-md", "--force", one.resource)
         finally:
             if made.exists():

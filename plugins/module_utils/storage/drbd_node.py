@@ -64,6 +64,15 @@ class DrbdNode:
         """What one resource says of itself; None while it is down."""
         return next((side for side in self.sides() if side.resource == resource), None)
 
+    def forget_peers(self, resource: str) -> None:
+        """Have version 9 forget the peer that a resource has in its file, and what that one lacks.
+
+        Repeated, it does what is left of it. A resource that is down is forgotten in its metadata.
+        """
+        for number in drbd_status.peers_of_json(self._runner.run("drbdsetup", "status", "--json"), resource):
+            self._runner.run("drbdsetup", "del-peer", resource, str(number))
+        self._runner.run("drbdadm", "forget-peer", resource)
+
     def with_generations(self, side: Side) -> Side:
         """The same with the generation identifiers of its volumes, where they can be read."""
         volumes = [dataclasses.replace(one, generation=self.generation(side, one)) for one in side.volumes]

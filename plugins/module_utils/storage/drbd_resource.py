@@ -95,16 +95,30 @@ def written_ids(written: str) -> List[int]:
     return [int(each) for each in re.findall(r"node-id (\d+);", written)]
 
 
+def written_peer(written: str) -> str:
+    """The name of the peer in the text of a file, or ''."""
+    names = re.findall(r"^ *on (\S+) \{", written, flags=re.MULTILINE)
+    return names[1] if len(names) > 1 else ""
+
+
 def node_ids(here: End, peer: End, *, written: str) -> Tuple[int, int]:
     """The numbers that version 9 gives this node and its peer.
 
-    Those of the file as it was `written` stay, so that a new peer takes the place of the old one; then those that are
+    Those of the file as it was `written` stay, so that a new peer takes the number of the old one; then those that are
     given; then the lower address is 0.
+
+    Raises:
+        Refused: the file has another number of the peer than is given, so the copy here is that of an older pair.
     """
     found = written_ids(written)
     pair = (0, 1) if here.address < peer.address else (1, 0)
     if len(found) == len(pair):
         pair = (found[0], found[1])
+        if peer.node_id not in {None, pair[1]}:
+            raise errors.Refused(
+                f"{peer.name} has the number {peer.node_id}, and {pair[1]} in the file of an older copy here: "
+                "that copy has to be made absent first"
+            )
     elif here.node_id is not None or peer.node_id is not None:
         mine = here.node_id if here.node_id is not None else int(not peer.node_id)
         pair = (mine, peer.node_id if peer.node_id is not None else int(not mine))

@@ -1,6 +1,8 @@
-"""A node with logical volumes and DRBD 8.4, in memory: it runs the commands of the drivers, and answers as the real.
+"""A node with logical volumes and DRBD, in memory: it runs the commands of the drivers, and answers as the real.
 
 Its texts are of the form recorded from version 8.4.11 and LVM 2.03. What the peer of a resource is, a test says.
+What it knows of version 9 (`is_nine`) is from that version's manual and sources, and was not seen on a real node: JSON,
+the numbers of nodes, and metadata that keep what a peer lacks under its number until that peer is forgotten.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ class Volume:
     is_active: bool = True
     is_open: bool = False
     metadata: str = ""
+    number: int | None = None
+    lacking: dict[int, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -46,6 +50,7 @@ class Resource:
     paused: bool = False
     gi: str = FRESH_GI
     discarded: bool = False
+    peer_number: int | None = None
 
     def meet(self, *, disk: str, role: str = "Secondary") -> None:
         """Its peer is there."""
@@ -58,6 +63,7 @@ class Machine:
 
     root: Path
     loaded: bool = False
+    is_nine: bool = False
     volumes: dict[str, Volume] = field(default_factory=dict)
     resources: dict[str, Resource] = field(default_factory=dict)
     ran: list[str] = field(default_factory=list)
@@ -98,7 +104,8 @@ class Machine:
         self.root.mkdir(exist_ok=True)
         if self.loaded:
             rows = "".join(_row(one) for one in self.resources.values())
-            path.write_text("version: 8.4.11 (api:1/proto:86-101)\nsrcversion: F73C670A7EC572DB9CF3E5B \n" + rows)
+            version = "9.2.8 (api:2/proto:86-122)" if self.is_nine else "8.4.11 (api:1/proto:86-101)"
+            path.write_text(f"version: {version}\nsrcversion: F73C670A7EC572DB9CF3E5B \n{'' if self.is_nine else rows}")
         return path
 
     def _modprobe(self, _words: list[str], _command: tuple[str, ...]) -> str:
@@ -147,14 +154,37 @@ class Machine:
             raise errors.Failed(f"drbdadm adjust: '{name}' not defined in your config (for this host).")
         peer = re.findall(r"address ipv4 (\S+):\d+;", text)[1]
         minor = int(re.findall(r"minor (\d+);", text)[0])
-        metadata = self._metadata(text).metadata
-        assert metadata, "No valid meta data found"
-        one = self.resources.setdefault(name, Resource(minor, peer, gi=metadata))
+        metadata = self._metadata(text)
+        assert metadata.metadata, "No valid meta data found"
+        one = self.resources.setdefault(name, Resource(minor, peer, gi=metadata.metadata))
+        if self.is_nine:
+            self._number(text, peer, metadata, one)
         if one.disk == "Diskless":
             one.disk = "UpToDate"
         if one.peer_address != peer or one.state == "StandAlone":
             assert one.state == "StandAlone" or one.peer_address == peer, "the old connection is still there"
             one.peer_address, one.state = peer, "WFConnection"
+        return ""
+
+    def _number(self, text: str, peer: str, metadata: Volume, one: Resource) -> None:
+        mine, its = (int(number) for number in re.findall(r"node-id (\d+);", text))
+        assert metadata.number in {None, mine}, "ambiguous node id"
+        metadata.number = mine
+        assert metadata.lacking.setdefault(its, peer) == peer, "what the old peer lacks is taken for the new one's"
+        if one.peer_number is None:
+            one.peer_number, one.peer_address, one.state = its, peer, "WFConnection"
+
+    def _drbdsetup_del_peer(self, words: list[str], _command: tuple[str, ...]) -> str:
+        one = self.resources[words[2]]
+        assert one.peer_number == int(words[3]), "unknown connection"
+        one.state, one.peer_number, one.peer_role, one.peer_disk = "StandAlone", None, "Unknown", "DUnknown"
+        return ""
+
+    def _drbdadm_forget_peer(self, words: list[str], _command: tuple[str, ...]) -> str:
+        text = self.configured(words[2])
+        assert words[2] not in self.resources or self.resources[words[2]].peer_number is None, "network configured"
+        its = int(re.findall(r"node-id (\d+);", text)[1])
+        self._metadata(text).lacking.pop(its, None)
         return ""
 
     def _drbdadm_primary(self, words: list[str], command: tuple[str, ...]) -> str:
@@ -215,7 +245,10 @@ class Machine:
         del self.resources[words[-1]]
         return ""
 
-    def _drbdsetup_status(self, _words: list[str], _command: tuple[str, ...]) -> str:
+    def _drbdsetup_status(self, _words: list[str], command: tuple[str, ...]) -> str:
+        assert ("--json" in command) is self.is_nine
+        if self.is_nine:
+            return json.dumps([_told(name, one) for name, one in self.resources.items()])
         return "".join(_status(name, one) for name, one in self.resources.items())
 
     def _drbdsetup_show(self, _words: list[str], _command: tuple[str, ...]) -> str:
@@ -236,6 +269,26 @@ def _status(name: str, one: Resource) -> str:
         f"  volume:0 minor:{one.minor} disk:{one.disk}\n"
         "      size:65536 read:0 written:0 al-writes:8 bm-writes:0 upper-pending:0\n\n"
     )
+
+
+def _told(name: str, one: Resource) -> dict[str, object]:
+    together = one.state not in {"WFConnection", "StandAlone"}
+    connection = {"WFConnection": "Connecting", "StandAlone": "StandAlone"}.get(one.state, "Connected")
+    peer_device = {
+        "volume": 0,
+        "replication-state": {"Connected": "Established"}.get(one.state, one.state) if together else "Off",
+        "peer-disk-state": one.peer_disk,
+        "resync-suspended": "user" if one.paused else "no",
+        "out-of-sync": one.out_of_sync,
+        "percent-in-sync": 100.0,
+    }
+    peer = {"peer-node-id": one.peer_number, "connection-state": connection, "peer-role": one.peer_role}
+    return {
+        "name": name,
+        "role": one.role,
+        "devices": [{"volume": 0, "minor": one.minor, "disk-state": one.disk}],
+        "connections": [] if one.peer_number is None else [{**peer, "peer_devices": [peer_device]}],
+    }
 
 
 def _shown(name: str, one: Resource) -> str:

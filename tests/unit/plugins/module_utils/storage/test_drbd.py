@@ -5,20 +5,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import disks, drbd, drbd_roles, templates
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage.disks import Disk, Disks, End, State
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
+    disks,
+    drbd_roles,
+    templates,
+)
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage.disks import Disk, State
 
+from tests.unit.plugins.module_utils.storage.copies import DATA, META, NAME, THREE, become, storage
 from tests.unit.plugins.module_utils.storage.machine import USED_GI, Machine, Volume
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-UUID = "5f0c5d2e-6a0e-4d86-8f0e-0f9d1e3f7a11"
-DATA, META = f"vg/{UUID}.disk0", f"vg/{UUID}.meta0"
-ONE = End("n1", "192.0.2.1")
-TWO = End("n2", "192.0.2.2")
-THREE = End("n3", "192.0.2.3")
-NAME = "web1-disk0"
 
 
 @pytest.fixture
@@ -26,21 +24,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     for name in ("PATIENCE", "IN_USE"):
         monkeypatch.setattr(drbd_roles, name, 0.0)
     return Machine(tmp_path)
-
-
-def storage(
-    machine: Machine, *, peer: End | None = TWO, wanted: tuple[Disk, ...] = (Disk(64, minor=3),), secret: str = "s3"
-) -> drbd.Template:
-    asked = Disks("web1", UUID, wanted, vg="vg", here=ONE, peer=peer, secret=secret)
-    return drbd.Template(asked, runner=machine, root=machine.root, node=machine.node, nodename="host1")
-
-
-def become(machine: Machine, state: State, *, peer: End | None = TWO) -> list[str]:
-    """Do what is needed, and see that nothing is needed then."""
-    steps = storage(machine, peer=peer).steps(state)
-    templates.done(steps)
-    assert storage(machine, peer=peer).steps(state) == []
-    return [step.text for step in steps]
 
 
 @pytest.fixture

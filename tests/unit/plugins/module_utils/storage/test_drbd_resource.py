@@ -56,6 +56,18 @@ def test_the_numbers_are_those_of_the_file_then_those_given_then_by_address(
     assert drbd_resource.node_ids(here, peer, written=written) == ids
 
 
+def test_the_peer_is_read_from_the_file() -> None:
+    assert drbd_resource.written_peer(RESOURCE.text()) == "n2"
+    assert drbd_resource.written_peer("") == ""
+
+
+def test_a_copy_of_an_older_pair_is_not_taken_into_one_with_other_numbers() -> None:
+    older = dataclasses.replace(RESOURCE, node_ids=(1, 0)).text()
+    assert drbd_resource.node_ids(ONE, dataclasses.replace(TWO, node_id=0), written=older) == (1, 0)
+    with pytest.raises(errors.Refused, match="n2 has the number 1, and 0 in the file of an older copy here"):
+        drbd_resource.node_ids(ONE, dataclasses.replace(TWO, node_id=1), written=older)
+
+
 @pytest.mark.parametrize(
     ("changed", "text"),
     [

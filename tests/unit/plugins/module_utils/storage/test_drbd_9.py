@@ -1,0 +1,119 @@
+"""What version 9 needs beside version 8.4, on a node as its manual and sources describe it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_resource, drbd_roles, templates
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage.disks import State
+
+from tests.unit.plugins.module_utils.storage.copies import META, NAME, THREE, TWO, become, storage
+from tests.unit.plugins.module_utils.storage.machine import USED_GI, Machine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    for name in ("PATIENCE", "IN_USE"):
+        monkeypatch.setattr(drbd_roles, name, 0.0)
+    return Machine(tmp_path)
+
+
+@pytest.fixture
+def nine(machine: Machine) -> Machine:
+    """As `pair`, with version 9."""
+    machine.is_nine = True
+    become(machine, State.PRESENT)
+    one = machine.resources[NAME]
+    one.disk, one.gi = "UpToDate", USED_GI
+    one.meet(disk="UpToDate")
+    machine.ran.clear()
+    return machine
+
+
+@pytest.mark.parametrize("is_nine", [False, True])
+def test_only_the_file_of_version_9_has_numbers_of_nodes(machine: Machine, is_nine: bool) -> None:
+    machine.is_nine = is_nine
+    become(machine, State.PRESENT)
+    text = machine.configured(NAME)
+    assert drbd_resource.written_ids(text) == ([0, 1] if is_nine else [])
+    assert machine.volumes[META].number == (0 if is_nine else None)
+    assert storage(machine).copies()[0].node_id == (0 if is_nine else None)
+
+
+def test_version_9_forgets_the_old_peer_before_a_new_one_takes_its_number(nine: Machine) -> None:
+    become(nine, State.ACTIVE)
+    nine.ran.clear()
+    texts = become(nine, State.ACTIVE, peer=THREE)
+    assert texts == [
+        f"disconnect {NAME}",
+        f"forget n2 in {NAME}",
+        f"write {nine.root}/etc/drbd.d/roundsman-{NAME}.res with n3 as peer",
+        f"adjust {NAME}",
+    ]
+    assert nine.ran == [
+        f"drbdadm disconnect {NAME}",
+        f"drbdsetup del-peer {NAME} 1",
+        f"drbdadm forget-peer {NAME}",
+        f"drbdadm adjust {NAME}",
+    ]
+    one = nine.resources[NAME]
+    assert (one.role, one.state, one.peer_address, one.peer_number) == ("Primary", "WFConnection", "192.0.2.3", 1)
+    assert nine.volumes[META].lacking == {1: "192.0.2.3"}
+
+
+@pytest.mark.parametrize(
+    "command", ["drbdadm disconnect", "drbdsetup del-peer", "drbdadm forget-peer", "drbdadm adjust"]
+)
+def test_a_change_of_peers_of_version_9_that_was_interrupted_goes_on(nine: Machine, command: str) -> None:
+    nine.broken[command] = "killed"
+    with pytest.raises(errors.Failed, match="killed"):
+        templates.done(storage(nine, peer=THREE).steps(State.PRESENT))
+    nine.broken.clear()
+    become(nine, State.PRESENT, peer=THREE)
+    assert nine.volumes[META].lacking == {1: "192.0.2.3"}
+    assert nine.resources[NAME].state == "WFConnection"
+
+
+def test_version_9_forgets_the_old_peer_of_a_resource_that_is_down_too(nine: Machine) -> None:
+    nine.resources.clear()
+    become(nine, State.PRESENT, peer=THREE)
+    assert nine.volumes[META].lacking == {1: "192.0.2.3"}
+
+
+def test_the_same_peer_with_another_address_is_not_forgotten(nine: Machine) -> None:
+    moved = dataclasses.replace(TWO, address="192.0.2.22")
+    assert [step.text.split()[0] for step in storage(nine, peer=moved).steps(State.PRESENT)] == [
+        "disconnect",
+        "write",
+        "adjust",
+    ]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_new_secondary_takes_the_number_that_the_primary_has_not(machine: Machine, number: int) -> None:
+    machine.is_nine = True
+    become(machine, State.PRESENT, peer=dataclasses.replace(THREE, node_id=number))
+    assert drbd_resource.written_ids(machine.configured(NAME)) == [1 - number, number]
+
+
+def test_an_older_copy_with_the_number_of_the_primary_is_left_and_told(nine: Machine) -> None:
+    primary = dataclasses.replace(THREE, node_id=0)
+    with pytest.raises(errors.Refused, match="n3 has the number 0, and 1 in the file of an older copy here"):
+        storage(nine, peer=primary).steps(State.PRESENT)
+    assert nine.ran == []
+    become(nine, State.ABSENT)
+    become(nine, State.PRESENT, peer=primary)
+    assert drbd_resource.written_ids(nine.configured(NAME)) == [1, 0]
+
+
+def test_the_file_of_volumes_that_are_gone_says_no_numbers_any_more(nine: Machine) -> None:
+    nine.resources.clear()
+    nine.volumes.clear()
+    become(nine, State.PRESENT, peer=dataclasses.replace(THREE, node_id=0))
+    assert drbd_resource.written_ids(nine.configured(NAME)) == [1, 0]
