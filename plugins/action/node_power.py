@@ -30,7 +30,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     """Command nodes (`uuid`, `name`, `driver`) together, or power on a batch at a time with a delay (seconds) between.
 
     `refused` are nodes that are left alone, and why; `looks` what was seen of those that were looked at. The result has
-    an outcome for each node, `unconfirmed` a line for each that is not as it should be, `summary` a few words for all.
+    an outcome for each node, `told` a line for each, `unconfirmed` a line for each that is not as it should be, and
+    `summary` a few words for all. In check mode nothing is sent, and all of them tell what would be.
     With `record_read` whatever is read is recorded, as after a lost command; else what was asked for and confirmed.
     """
 
@@ -58,7 +59,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         summary = power_record.doubts(outcomes) if options["record_read"] else power_record.summary(outcomes)
         summary = f"nothing is sent; it would be: {summary}" if self._task.check_mode else summary
         failure = {"failed": True, "msg": "; ".join(troubles)} if troubles else {}
-        return {**result, "summary": summary, **_told(outcomes, expected=options["expected"]), **failure}
+        return {**result, "summary": summary, **self._told(outcomes, expected=options["expected"]), **failure}
 
     def _objections(self, options: Mapping[str, Any], variables: dict[str, Any]) -> dict[str, str]:
         """Whoever runs something, or nobody could look at and does not read off, keeps its power."""
@@ -78,16 +79,19 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             self._execute_module, command, targets, credentials_file=options["credentials_file"], variables=variables
         )
 
+    def _told(self, outcomes: Sequence[power.Outcome], *, expected: str) -> dict[str, Any]:
+        ordered = power_looks.ordered(outcomes)
+        lines = [power_record.shortfall(one) or power_record.mismatch(one, expected=expected) for one in ordered]
+        is_check = self._task.check_mode
+        changed = [power_record.would_send(one) if is_check else one.changed for one in ordered]
+        return {
+            "changed": any(changed),
+            "results": [one.as_dict() for one in ordered],
+            "told": [power_record.foretold(one) if is_check else power_record.told(one) for one in ordered],
+            "unconfirmed": [*filter(None, lines)],
+        }
+
 
 def _batches(targets: list[dict[str, Any]], *, size: int) -> list[list[dict[str, Any]]]:
     return [targets[start : start + size] for start in range(0, len(targets), size)]
 
-
-def _told(outcomes: Sequence[power.Outcome], *, expected: str) -> dict[str, Any]:
-    ordered = power_looks.ordered(outcomes)
-    lines = [power_record.shortfall(one) or power_record.mismatch(one, expected=expected) for one in ordered]
-    return {
-        "changed": any(one.changed for one in outcomes),
-        "results": [one.as_dict() for one in ordered],
-        "unconfirmed": [*filter(None, lines)],
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import List, Mapping, Optional, Sequence
 
 from . import power
@@ -72,6 +73,26 @@ def summary(outcomes: Sequence[power.Outcome]) -> str:
     return ", ".join(f"{count} {state}" for state, count in counted if count)
 
 
+def told(outcome: power.Outcome) -> str:
+    """What a command did to a node, in a few words; `shortfall` has the reason where it is not confirmed."""
+    return _line(outcome, "confirmed" if outcome.sent else f"already {outcome.after.value}", missing="not confirmed")
+
+
+def foretold(outcome: power.Outcome) -> str:
+    """What a command would do to a node, from what `power.foresee` gave: how it reads, and what would become of it."""
+    now, then = outcome.before, f"would be {outcome.after.value}"
+    if outcome.command is power.Command.CYCLE:
+        then = "would be off and on again"
+    elif not would_send(outcome):
+        then = "nothing to do"
+    return _line(replace(outcome, after=now), then, missing="would not be done")
+
+
+def would_send(outcome: power.Outcome) -> bool:
+    """Whether a command would go out, from what `power.foresee` gave."""
+    return outcome.confirmed and power.needs_sending(outcome.command, before=outcome.before)
+
+
 def log_lines(outcomes: Sequence[power.Outcome]) -> List[str]:
     """A line for each command that went out to a BMC: what it changed, and whether that was confirmed."""
     return [
@@ -80,6 +101,12 @@ def log_lines(outcomes: Sequence[power.Outcome]) -> List[str]:
         for one in outcomes
         if one.sent
     ]
+
+
+def _line(outcome: power.Outcome, verdict: str, *, missing: str) -> str:
+    if outcome.command is power.Command.STATUS:
+        return f"{outcome.name}: {outcome.after.value}"
+    return f"{outcome.name}: {outcome.after.value}, {verdict if outcome.confirmed else missing}"
 
 
 def _word(powered: bool) -> str:  # noqa: FBT001 - the record's own value

@@ -100,6 +100,27 @@ def test_what_is_not_confirmed_is_a_line_with_its_reason(told: power.Outcome, li
     assert power_record.shortfall(told) == line
 
 
+@pytest.mark.parametrize(
+    ("command", "before", "seen", "foretold", "told"),
+    [
+        ("status", ON, [], "node3: on", "node3: on"),
+        ("off", ON, [OFF], "node3: on, would be off", "node3: off, confirmed"),
+        ("off", OFF, [], "node3: off, nothing to do", "node3: off, already off"),
+        ("on", OFF, [ON], "node3: off, would be on", "node3: on, confirmed"),
+        ("cycle", ON, [OFF, ON], "node3: on, would be off and on again", "node3: on, confirmed"),
+        ("cycle", OFF, [], "node3: off, would not be done", "node3: off, not confirmed"),
+        ("off", UNKNOWN, [], "node3: unknown, would not be done", "node3: unknown, not confirmed"),
+    ],
+)
+def test_what_is_foretold_of_a_command_is_what_it_does(
+    command: str, before: power.State, seen: list[power.State], foretold: str, told: str
+) -> None:
+    done = outcome(command, *seen, before=before, attempts=len(seen[:1]))
+    seen_before = power.foresee(outcome("status", before=before, attempts=0), command=power.Command(command))
+    assert (power_record.foretold(seen_before), power_record.told(done)) == (foretold, told)
+    assert power_record.would_send(seen_before) is done.changed
+
+
 def test_a_reading_that_is_not_the_expected_one_is_told() -> None:
     off = outcome("status", before=OFF, attempts=0)
     assert power_record.mismatch(off, expected="on") == "node3 reads off at its BMC, and should be on"
