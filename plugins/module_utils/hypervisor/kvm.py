@@ -79,10 +79,12 @@ class Driver:
         What is halted cannot hear a soft stop. Its definition goes, too, so that no boot of the node starts it.
 
         Raises:
-            Failed: it is still here, or it arrives from another node.
+            Failed: it is still here, it arrives from another node, or a migration that was interrupted took it to
+                another node, where it runs or may run.
         """
-        self._moves.recover(name)
-        found = self._here.domain(name)
+        told, found = self._moves.recover(name), self._here.domain(name)
+        if told is not None and found is None and told[0] is not kvm_migration.Where.NOT_THERE:
+            raise errors.Failed(f"{name} was not stopped: {told[1]}")
         released = self._release(name)
         if found is None:
             return released
@@ -113,7 +115,11 @@ class Driver:
     def recover(self, name: str) -> str:
         """Await or abort what a killed step left at work on an instance, and say where it runs; "" for nothing left."""
         told = self._moves.recover(name)
-        return "" if told is None else f"{name}: {told[1]}"
+        if told is None:
+            return ""
+        if told[0] is kvm_migration.Where.THERE:
+            self._moves.forget(name)
+        return f"{name}: {told[1]}"
 
     def _release(self, name: str) -> bool:
         return self._here.release(name, keep=self._root / libvirt_host.DEFINITIONS / f"{name}.xml")

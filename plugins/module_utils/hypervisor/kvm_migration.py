@@ -1,7 +1,8 @@
 """Live migration through libvirt, and what is to be done about one that was interrupted.
 
 libvirt itself moves a domain from node to node (`--p2p`), so that it goes on when its client is killed. A note below
-the node's root says where to, for whoever comes after; it is gone when it is known where the instance runs.
+the node's root says where to, for whoever comes after. It is gone when the instance is here after all, or when whoever
+records where it runs was told: until then it is neither started here, nor taken for stopped.
 """
 
 from __future__ import annotations
@@ -97,6 +98,7 @@ class Migrations:
         """
         far = libvirt_host.Host(self._connect(uri(target, given.migration_transport)))
         if not self._may_leave(name, far):
+            self.forget(name)
             return False
         kept = f"{name}@{re.sub('[^0-9A-Za-z.]', '_', target)}.xml"
         far.release(name, keep=self._root / libvirt_host.DEFINITIONS / kept)
@@ -106,6 +108,7 @@ class Migrations:
         why = self._run(name, options(target, given), limit=given.migration_limit)
         where, text = self._settled(name, far)
         if where is Where.THERE:
+            self.forget(name)
             return True
         raise errors.Failed(f"{name} was not migrated: {why or 'libvirt says that it was'}; {text}")
 
@@ -187,7 +190,7 @@ class Migrations:
         except errors.Failed as error:
             silent = f"the target does not answer ({error})"
         where, text = self._found(name, here, there, silent=silent, far=far)
-        if where is not Where.UNSURE:
+        if where is Where.NOT_THERE:
             self.forget(name)
         return where, text
 

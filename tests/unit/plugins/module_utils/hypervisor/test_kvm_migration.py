@@ -236,9 +236,41 @@ def test_an_instance_that_a_migration_took_away_is_not_started_again(
 ) -> None:
     libvirts.there.domains["a"] = Domain()
     note(tmp_path)
-    with pytest.raises(errors.Failed, match=r"^a was not started: it is running on the target"):
-        driver.start("a", facts())
+    for _ in range(2):
+        with pytest.raises(errors.Failed, match=r"^a was not started: it is running on the target"):
+            driver.start("a", facts())
     assert libvirts.here.domains == {}
+
+
+@pytest.mark.parametrize(("is_down", "text"), [(False, "it is running on the target"), (True, "it is not here, and ")])
+def test_an_instance_that_a_migration_took_away_does_not_count_as_stopped_until_somebody_was_told_where_it_runs(
+    libvirts: Libvirts,
+    driver: kvm.Driver,
+    tmp_path: Path,
+    *,
+    is_down: bool,
+    text: str,
+) -> None:
+    libvirts.there.domains["a"], libvirts.there.down = Domain(), is_down
+    note(tmp_path)
+    for _ in range(2):
+        with pytest.raises(errors.Failed, match=f"^a was not stopped: {text}"):
+            driver.stop("a", time_limit=0)
+    libvirts.there.down = False
+    assert driver.recover("a").startswith("a: it is running on the target")
+    assert not driver.stop("a", time_limit=0)
+    assert (driver.migrations(), libvirts.there.domains["a"].state) == ({}, RUNS)
+
+
+def test_a_migration_to_where_an_interrupted_one_took_it_has_nothing_left_to_do(
+    libvirts: Libvirts,
+    driver: kvm.Driver,
+    tmp_path: Path,
+) -> None:
+    libvirts.there.domains["a"] = Domain()
+    note(tmp_path)
+    assert not migrate(driver)
+    assert driver.migrations() == {}
 
 
 def test_an_instance_whose_target_was_fenced_is_started_and_its_migration_forgotten(
