@@ -44,6 +44,7 @@ molecule: setup ## the roles: on the simulated nodes of a lab, and on a machine 
 	$(TOOLS) molecule test -s controller
 	$(TOOLS) molecule test -s oob
 	$(TOOLS) molecule test -s node_agent
+	$(TOOLS) molecule test -s repair
 
 sanity: setup ## ansible-test's look at modules and plugins (takes PyPI, the first time)
 	tests/sanity/run

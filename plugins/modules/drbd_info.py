@@ -59,6 +59,7 @@ sides:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils import instance_options
 from ..module_utils.domain import errors
 from ..module_utils.storage import drbd_node, drbd_repairing, drbd_sides, programs
 
@@ -70,7 +71,7 @@ def main() -> None:
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     wanted = module.params["resources"]
-    node = drbd_node.DrbdNode(programs.Programs())
+    node = drbd_node.DrbdNode(programs.Programs(), proc=instance_options.root() / drbd_node.PROC)
     try:
         sides = drbd_repairing.settled(node, wanted, time_limit=module.params["settle"])
         told = [drbd_repairing.parted(node, one) or one for one in sides if not wanted or one.resource in wanted]

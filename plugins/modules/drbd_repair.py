@@ -83,8 +83,9 @@ def main() -> None:
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     given, runner = module.params, programs.Programs()
-    repairs = drbd_repairing.Repairs(runner, drbd_node.DrbdNode(runner))
-    lock = instance_lock.held(given["instance"], instance_options.root(), opcode=given["opcode"])
+    root = instance_options.root()
+    repairs = drbd_repairing.Repairs(runner, drbd_node.DrbdNode(runner, proc=root / drbd_node.PROC))
+    lock = instance_lock.held(given["instance"], root, opcode=given["opcode"])
     try:
         with contextlib.nullcontext() if module.check_mode else lock:
             steps = repairs.steps(ACTIONS[given["action"]], given["resource"])

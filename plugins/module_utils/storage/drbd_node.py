@@ -14,7 +14,8 @@ from . import drbd_status
 if TYPE_CHECKING:
     from .programs import Runner
 
-PROC = pathlib.Path("/proc/drbd")
+PROC = "proc/drbd"
+"""Where a node's kernel tells of its DRBD, below the node's root."""
 NO_JSON = 8
 TRIES = 3
 HASTY = "did not terminate within"
@@ -24,7 +25,7 @@ HASTY = "did not terminate within"
 class DrbdNode:
     """Reads DRBD on this node."""
 
-    def __init__(self, runner: Runner, *, proc: pathlib.Path = PROC) -> None:
+    def __init__(self, runner: Runner, *, proc: pathlib.Path = pathlib.Path("/") / PROC) -> None:
         self._runner = runner
         self._proc = proc
 

@@ -44,7 +44,7 @@ def get(
     if template == "plain":
         return plain.Template(disks, runner=run)
     if template == "drbd":
-        node = drbd_node.DrbdNode(run)
+        node = drbd_node.DrbdNode(run, proc=root / drbd_node.PROC)
         return drbd.Template(disks, runner=run, root=root, node=node, nodename=os.uname().nodename)
     raise errors.InvalidInput(f"there is no disk template {template!r}: use one of {', '.join(NAMES)}")
 
