@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_node, drbd_sides, programs
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_sides, programs
 from ansible_collections.roundsman.cluster.plugins.modules import drbd_info, drbd_repair, instance_disks
 
 from tests.unit.plugins.module_utils.storage.machine import USED_GI, Machine, Resource
@@ -23,7 +23,6 @@ def machine(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, node: Node)
     one.meet(disk="UpToDate")
     made = Machine(node.root, loaded=True, resources={"web1-disk0": one})
     monkeypatch.setattr(programs, "Programs", lambda: made)
-    monkeypatch.setattr(drbd_node.DrbdNode.__init__, "__kwdefaults__", {"proc": made._proc()})
     return made
 
 

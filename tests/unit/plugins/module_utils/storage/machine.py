@@ -100,8 +100,8 @@ class Machine:
         return path.read_text() if path.exists() else ""
 
     def _proc(self) -> Path:
-        path = self.root / "proc-drbd"
-        self.root.mkdir(exist_ok=True)
+        path = self.root / drbd_node.PROC
+        path.parent.mkdir(parents=True, exist_ok=True)
         if self.loaded:
             rows = "".join(_row(one) for one in self.resources.values())
             version = "9.2.8 (api:2/proto:86-122)" if self.is_nine else "8.4.11 (api:1/proto:86-101)"
