@@ -67,6 +67,8 @@ class Inside:
                 result = [{"change": type(one).__name__, **dataclasses.asdict(one)} for one in stated]
             return [] if is_dry else stated
 
+        if isinstance(made, contract.HearingKind):
+            await self._ports.facts.take_all()
         await self._ports.configuration.commit(decide, by=f"job {job}")
         self._end(job, index, result, text="\n".join(lines))
 

@@ -76,6 +76,8 @@ class Agents:
         self._on_poll = on_poll
         self._last: dict[str, bytes] = {}
         self._answering = 0
+        self._writing = asyncio.Lock()
+        self._waiting: list[tuple[str, str, bytes]] = []
         self.seen: dict[str, Seen] = {} if seen is None else seen
 
     def silences(self) -> tuple[Mapping[str, dead_nodes.Silence], int]:
@@ -129,7 +131,7 @@ class Agents:
             status, body = await _get(node, port, collected.DIAGNOSE)
         except (OSError, EOFError, UnicodeError) as error:
             # The last one is of a name that can be no host's.
-            self._missed(node, before, _worded(error))
+            await self._missed(node, before, _worded(error))
             return False
         except errors.Failed as error:
             self.seen[node.uuid] = Seen(answered=self._clock(), text=str(error), load=before.load)
@@ -138,8 +140,7 @@ class Agents:
         self.seen[node.uuid] = Seen(answered=self._clock(), text=text, load=before.load)
         # The same bytes again are no news, and would count as a replay; too old ones are for the spool to reject.
         if not text and (body != self._last.get(node.uuid) or self._is_stale(body)):
-            self._last[node.uuid] = body
-            self._put(f"{node.name}-{time.time_ns()}.json", body)
+            await self._put(f"{node.name}-{time.time_ns()}.json", body, said_by=node.uuid)
         return True
 
     async def _loaded(self, node: clusters.Node, port: int, *, key: bytes) -> None:
@@ -152,14 +153,14 @@ class Agents:
         except (OSError, EOFError, errors.RoundsmanError) as error:
             LOG.debug("%s does not say how busy it is: %s", node.name, error)
 
-    def _missed(self, node: clusters.Node, before: Seen, text: str) -> None:
+    async def _missed(self, node: clusters.Node, before: Seen, text: str) -> None:
         now = self._clock()
         since = before.since if before.misses else now
         self.seen[node.uuid] = replace(before, misses=before.misses + 1, since=since, text=text)
         if not before.misses:
             LOG.warning("the agent of %s does not answer: %s", node.name, text)
         note = {"node": node.name, "time": now, "text": text}
-        self._put(f"{node.name}.unreachable", json.dumps(note).encode())
+        await self._put(f"{node.name}.unreachable", json.dumps(note).encode())
 
     def _is_stale(self, body: bytes) -> bool:
         try:
@@ -168,11 +169,22 @@ class Agents:
             return True
         return False
 
-    def _put(self, name: str, data: bytes) -> None:
-        # Whole by the rename, and made durable by whoever accepts it: one that is lost is asked for again.
-        made = self._spool / f".{name}.new"
+    async def _put(self, name: str, data: bytes, *, said_by: str = "") -> None:
+        """Put a file into the spool; those that come while others are written share the next write."""
+        self._waiting.append((said_by, name, data))
+        async with self._writing:
+            files, self._waiting = self._waiting, []
+            if files:
+                await asyncio.to_thread(_write, self._spool, {name: data for _, name, data in files})
+                self._last.update({uuid: data for uuid, _, data in files if uuid})
+
+
+def _write(spool: Path, files: Mapping[str, bytes]) -> None:
+    # Whole by the rename, and made durable by whoever accepts it: one that is lost is asked for again.
+    for name, data in files.items():
+        made = spool / f".{name}.new"
         made.write_bytes(data)
-        made.rename(self._spool / name)
+        made.rename(spool / name)
 
 
 def cpus_of(said: collected.Collected) -> float:

@@ -93,8 +93,8 @@ class Rounds:
 
     async def _step(self) -> bool:
         self.resume()
+        await self._intake.take_all()
         before = self._configuration.current
-        self._intake.take_all()
         await self._configuration.commit(self._reconciled)
         await self._cancel_orphans()
         after = await self._configuration.commit(self._verdicts)

@@ -1,5 +1,6 @@
 """What asking 1,000 node agents costs: CPU and wall of one poll and of taking its reports in, and with 5 % dead nodes.
 
+Meanwhile somebody wants a turn of the event loop every 10 ms, as any request does: the longest wait is told.
 Run by `make bench`. The agents are one process at 1,000 addresses of loopback; each answer is signed when it is asked
 for, as no report may come twice. A dead node takes a connection and never answers, which is the dearest way to be dead.
 """
@@ -9,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import multiprocessing
-import resource
 import sys
 import tempfile
 import time
@@ -24,11 +24,13 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cl
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import reports, signing, tree
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from multiprocessing.connection import Connection
 
 NODES = 1000
 DEAD = NODES // 20
 INTERVAL = clusters.Settings().diagnose_interval
+TURN = 0.01
 KEY = b"0123456789abcdef0123456789abcdef01234567\n"
 
 
@@ -66,28 +68,49 @@ async def _measure(folder: Path, *, port: int) -> list[str]:
     ):
         known = Known(cluster)
         asking = agents.Agents(known, spool=where.spool, key=where.hmac_key, clock=time.time)  # type: ignore[arg-type]
-        wall, cpu = await _cost(asking)
-        intake, began = Intake(where, clock=time.time, cluster=partial(getattr, known, "current")), time.process_time()
-        start = time.perf_counter()
-        intake.take_all()
-        print(
-            f"{title}: asked in {wall:.1f} s, {cpu:.2f} s of CPU, {1000 * cpu / NODES:.2f} ms each; taken in in "
-            f"{time.perf_counter() - start:.1f} s, {time.process_time() - began:.2f} s of CPU"
-        )
+        asked = await _cost(asking.ask)
+        intake = Intake(where, clock=time.time, cluster=partial(getattr, known, "current"))
+        print(f"{title}: asked {asked}; taken in {await _cost(intake.take_all)}")
         silent, answering = asking.silences()
         if (len(silent), answering) != (dead, NODES - dead) or len(intake.observed()) < NODES - dead:
             wrong.append(f"{title}: {len(silent)} silent, {answering} answered, {dict(intake.rejections)}")
-        if wall > INTERVAL:
+        if asked.wall > INTERVAL:
             wrong.append(f"{title}: the poll took longer than its interval")
     return wrong
 
 
-async def _cost(asking: agents.Agents) -> tuple[float, float]:
-    wall, cpu = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
-    await asking.ask()
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    used = after.ru_utime + after.ru_stime - cpu.ru_utime - cpu.ru_stime
-    return time.perf_counter() - wall, used
+@dataclass(frozen=True)
+class Cost:
+    """Seconds; `waited` is how long somebody else waited for a turn at most."""
+
+    wall: float
+    cpu: float
+    waited: float
+
+    def __str__(self) -> str:
+        return (
+            f"in {self.wall:.1f} s, {self.cpu:.2f} s of CPU ({1000 * self.cpu / NODES:.2f} ms each), "
+            f"others wait {1000 * self.waited:.0f} ms at most"
+        )
+
+
+async def _cost(work: Callable[[], Awaitable[object]]) -> Cost:
+    waits = [0.0]
+    other = asyncio.create_task(_want_turns(waits))
+    await asyncio.sleep(0)
+    wall, cpu = time.perf_counter(), time.process_time()
+    await work()
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    await asyncio.sleep(2 * TURN)
+    other.cancel()
+    return Cost(wall, cpu, max(waits))
+
+
+async def _want_turns(waits: list[float]) -> None:
+    while True:
+        began = time.perf_counter()
+        await asyncio.sleep(TURN)
+        waits.append(time.perf_counter() - began - TURN)
 
 
 def _address(number: int, *, is_dead: bool) -> str:

@@ -21,6 +21,9 @@ SHARED, EXCLUSIVE = Mode.SHARED, Mode.EXCLUSIVE
 class Facts(Protocol):
     """What an opcode inside the daemon may ask beside the configuration."""
 
+    async def take_all(self) -> bool:
+        """Judge all reports that have arrived, which is done before an opcode that `hears` decides."""
+
     def reported_ok_since(self, node: str, since: float) -> bool:
         """Whether a node's last accepted report says Ok and is newer than a unix time."""
 
@@ -98,6 +101,13 @@ class ChangeKind(Kind, Protocol):
         Raises:
             Refused: a rule is against it.
         """
+
+
+@runtime_checkable
+class HearingKind(ChangeKind, Protocol):
+    """A change for which it matters what nodes have reported, up to this moment."""
+
+    hears: ClassVar[bool]
 
 
 @runtime_checkable

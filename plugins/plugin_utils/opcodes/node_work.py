@@ -88,6 +88,7 @@ class NodeRole:
     """
 
     kind: ClassVar[str] = "node_role"
+    hears: ClassVar[bool] = True
     node: str
     drained: bool | None = None
     offline: bool | None = None
@@ -135,6 +136,7 @@ class NodeConfirmOff:
     """
 
     kind: ClassVar[str] = "node_confirm_off"
+    hears: ClassVar[bool] = True
     node: str
     undo: bool = False
 

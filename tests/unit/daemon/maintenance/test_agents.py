@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents, views
@@ -24,6 +25,7 @@ from tests.unit.daemon.maintenance import node_agents
 from tests.unit.plugins.module_utils.monitoring import nodes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from ansible_collections.roundsman.cluster.daemon import service
@@ -49,7 +51,7 @@ def test_what_agents_have_signed_is_accepted_as_any_report(running: service.Serv
                 answers.diagnose(name, node_agents.ok(lab, running, name))
             answers.diagnose("node3", node_agents.ok(lab, running, "node3", EVACUATE))
             await running.poll.once()
-        assert running.intake.take_all()
+        assert await running.intake.take_all()
         said = {one: found.status.value for one, found in running.intake.observed().items()}
         assert said == {uuid(running, name): "evacuate" if name == "node3" else "Ok" for name in NAMES}
         assert running.agents.silences() == ({}, 4)
@@ -90,7 +92,7 @@ def test_silence_is_counted_and_is_no_health(running: service.Service) -> None:
             assert {node: one.misses for node, one in silences.items()} == {quiet: 2}
             assert silences[quiet].since == first > 0
             assert answering == 3
-            running.intake.take_all()
+            await running.intake.take_all()
             told = views.explain(
                 running.configuration.current,
                 "node2",
@@ -105,7 +107,7 @@ def test_silence_is_counted_and_is_no_health(running: service.Service) -> None:
             await running.poll.once()
         assert running.agents.seen[quiet].misses == 0
         assert running.agents.silences()[0] == {}
-        running.intake.take_all()
+        await running.intake.take_all()
         assert (
             views.node(running.configuration.current, running.configuration.current.node("node2"), running.intake)[
                 "unreachable"
@@ -121,11 +123,65 @@ def test_the_same_bytes_are_no_news(running: service.Service) -> None:
         async with node_agents.answering(running) as answers:
             answers.diagnose("node1", node_agents.ok(twins.lab_of(running), running, "node1"))
             await running.poll.once()
-            running.intake.take_all()
+            await running.intake.take_all()
             await running.poll.once()
-            running.intake.take_all()
+            await running.intake.take_all()
         assert running.intake.rejections == {}
         assert running.agents.seen[uuid(running, "node1")].misses == 0
+
+    asyncio.run(scenario())
+
+
+def test_answers_that_come_while_others_are_written_share_a_write(
+    running: service.Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes: list[int] = []
+    get, write, all_have_answered = agents._get, agents._write, threading.Event()
+
+    async def counted(*asked: Any) -> tuple[int, bytes]:
+        answer = await get(*asked)
+        heard.append(answer)
+        if len(heard) == len(NAMES):
+            all_have_answered.set()
+        return answer
+
+    heard: list[tuple[int, bytes]] = []
+
+    def slow(spool: Path, files: Mapping[str, bytes]) -> None:
+        assert all_have_answered.wait(twins.LIMIT)
+        writes.append(len(files))
+        write(spool, files)
+
+    async def scenario() -> None:
+        async with node_agents.answering(running) as answers:
+            for name in NAMES:
+                answers.diagnose(name, node_agents.ok(twins.lab_of(running), running, name))
+            await running.poll.once()
+        assert await running.intake.take_all()
+        assert writes == [1, len(NAMES) - 1]
+        assert len(running.intake.observed()) == len(NAMES)
+
+    monkeypatch.setattr(agents, "_get", counted)
+    monkeypatch.setattr(agents, "_write", slow)
+    asyncio.run(scenario())
+
+
+def test_a_report_that_could_not_be_written_is_taken_again(
+    running: service.Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def scenario() -> None:
+        async with node_agents.answering(running) as answers:
+            answers.diagnose("node1", node_agents.ok(twins.lab_of(running), running, "node1"))
+            with monkeypatch.context() as patched:
+                patched.setattr(agents, "_write", full)
+                with pytest.raises(OSError, match="No space"):
+                    await running.poll.once()
+            await running.poll.once()
+            await running.intake.take_all()
+        assert set(running.intake.observed()) == {uuid(running, "node1")}
 
     asyncio.run(scenario())
 
@@ -137,7 +193,7 @@ def test_an_agent_that_repeats_an_old_report_is_found_out(running: service.Servi
             answers.diagnose("node1", twins.envelope(twins.lab_of(running), node, EVACUATE, age=1000))
             await running.poll.once()
             await running.poll.once()
-            running.intake.take_all()
+            await running.intake.take_all()
         assert running.intake.rejections["stale"] == 2
         assert running.intake.observed() == {}
 
@@ -161,7 +217,7 @@ def test_an_endless_answer_is_cut_and_rejected(running: service.Service) -> None
         async with node_agents.answering(running) as answers:
             answers.diagnose("node1", b"x" * (reports.LIMIT + 1000))
             await running.poll.once()
-            running.intake.take_all()
+            await running.intake.take_all()
         assert running.intake.rejections == {"oversized": 1}
 
     asyncio.run(scenario())

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import fcntl
 import json
@@ -8,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.maintenance import rejected
 from ansible_collections.roundsman.cluster.daemon.maintenance import reports as intakes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, reports, signing, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
@@ -47,7 +49,10 @@ class Spooled:
 
     def report(self, said: str = EVACUATE, *, node: str = "node2", age: float = 0.0, problem: str = "") -> bool:
         self.drop(twins.envelope(self.lab, self.node(node), said, age=age, problem=problem))
-        return self.intake.take_all()
+        return self.take()
+
+    def take(self) -> bool:
+        return asyncio.run(self.intake.take_all())
 
     def rejected(self) -> list[str]:
         return sorted(one.name for one in self.where.rejected.iterdir() if not one.name.startswith("."))
@@ -78,7 +83,7 @@ def one(tmp_path: Path) -> Spooled:
 def test_accepting_a_report_is_renaming_it_to_its_node(one: Spooled) -> None:
     data = twins.envelope(one.lab, one.node(), EVACUATE)
     one.drop(data, "whatever its name.txt")
-    assert one.intake.take_all()
+    assert one.take()
     assert (one.where.reports / f"{one.node().uuid}.json").read_bytes() == data
     assert one.spooled() == []
     assert one.news == 1
@@ -124,7 +129,7 @@ def test_an_ok_report_is_observed_too(one: Spooled) -> None:
 
 def test_a_rejected_report_is_moved_aside_with_its_reason_and_counted(one: Spooled) -> None:
     one.drop(b"no report", "bad.json")
-    assert not one.intake.take_all()
+    assert not one.take()
     bad, reason = one.rejected()
     assert bad.endswith("-malformed-bad.json")
     assert (one.where.rejected / bad).read_bytes() == b"no report"
@@ -136,28 +141,28 @@ def test_a_rejected_report_is_moved_aside_with_its_reason_and_counted(one: Spool
 
 def test_counts_survive_a_restart_and_grow_on(one: Spooled) -> None:
     one.drop(b"no report")
-    one.intake.take_all()
+    one.take()
     one.intake = one.restarted()
     one.drop(b"no report")
-    one.intake.take_all()
+    one.take()
     assert one.restarted().rejections == {"malformed": 2}
 
 
 def test_only_the_newest_rejected_files_are_kept(one: Spooled, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intakes, "KEPT_REJECTED", 2)
+    monkeypatch.setattr(rejected, "KEPT", 2)
     (one.where.spool / "a folder").mkdir()
     for name in ("a", "b", "c"):
-        one.intake.take_all()
+        one.take()
         one.now += 1
         one.drop(b"no report", name)
-    one.intake.take_all()
+    one.take()
     assert [name.rpartition("-")[2] for name in one.rejected()] == ["b", "b.reason", "c", "c.reason"]
     assert one.intake.rejections == {"malformed": 4}
 
 
 def test_a_pipe_is_rejected_without_waiting_for_it(one: Spooled) -> None:
     os.mkfifo(one.where.spool / "pipe")
-    one.intake.take_all()
+    one.take()
     assert one.intake.rejections == {"malformed": 1}
     assert one.spooled() == []
 
@@ -166,21 +171,21 @@ def test_a_link_is_never_followed(one: Spooled, tmp_path: Path) -> None:
     outside = tmp_path / "outside.json"
     outside.write_bytes(twins.envelope(one.lab, one.node(), EVACUATE))
     (one.where.spool / "link.json").symlink_to(outside)
-    assert not one.intake.take_all()
+    assert not one.take()
     assert outside.exists()
     assert one.intake.rejections == {"malformed": 1}
 
 
 def test_a_large_file_is_rejected_unread(one: Spooled) -> None:
     one.drop(b" " * (reports.LIMIT + 1))
-    one.intake.take_all()
+    one.take()
     assert one.intake.rejections == {"oversized": 1}
 
 
 @pytest.mark.parametrize("name", ["界" * 85, "x" * 255, "-n", "a\nb"])
 def test_a_rejected_file_of_any_name_is_moved_aside(one: Spooled, name: str) -> None:
     one.drop(b"no report", name)
-    one.intake.take_all()
+    one.take()
     assert one.spooled() == []
     assert one.intake.rejections == {"malformed": 1}
 
@@ -189,7 +194,7 @@ def test_a_name_that_is_no_text_is_moved_aside_and_forges_no_line_of_the_log(
     one: Spooled, caplog: pytest.LogCaptureFixture
 ) -> None:
     one.drop(b"no report", os.fsdecode(b"\xff\n\xfe.json"))
-    one.intake.take_all()
+    one.take()
     assert one.spooled() == []
     (line,) = caplog.messages
     assert r"report '\udcff\n\udcfe.json' rejected: malformed" in line
@@ -199,7 +204,7 @@ def test_a_name_that_is_no_text_is_moved_aside_and_forges_no_line_of_the_log(
 
 def test_a_hidden_file_is_left_alone(one: Spooled) -> None:
     one.drop(twins.envelope(one.lab, one.node(), EVACUATE), ".half")
-    assert not one.intake.take_all()
+    assert not one.take()
     assert one.spooled() == [".half"]
 
 
@@ -208,10 +213,10 @@ def test_a_file_that_is_open_for_writing_waits_until_it_is_closed(one: Spooled) 
     with path.open("ab") as stream:
         if not has_leases(path):
             pytest.skip("this file system has no leases")
-        assert not one.intake.take_all()
+        assert not one.take()
         assert one.spooled() == ["one.json"]
         stream.flush()
-    assert one.intake.take_all()
+    assert one.take()
     assert one.intake.rejections == {}
 
 
@@ -229,7 +234,7 @@ def has_leases(path: Path) -> bool:
 def test_a_note_says_why_a_node_is_unreachable_until_it_reports_again(one: Spooled) -> None:
     note = {"node": "node2", "time": 5, "text": "x" * 600}
     path = one.drop(json.dumps(note).encode(), "node2.unreachable")
-    assert one.intake.take_all()
+    assert one.take()
     assert one.intake.unreachable == {"node2": {"time": 5.0, "text": "x" * 500}}
     assert not path.exists()
     one.report()
@@ -239,13 +244,13 @@ def test_a_note_says_why_a_node_is_unreachable_until_it_reports_again(one: Spool
 def test_a_note_older_than_the_last_report_of_its_node_says_nothing(one: Spooled) -> None:
     one.report()
     one.drop(json.dumps({"node": "node2", "time": 5, "text": "late"}).encode(), "node2.unreachable")
-    assert one.intake.take_all()
+    assert one.take()
     assert one.intake.unreachable == {}
 
 
 def test_a_note_about_a_host_outside_the_cluster_is_rejected(one: Spooled) -> None:
     one.drop(json.dumps({"node": "router", "time": 5, "text": ""}).encode(), "router.unreachable")
-    assert not one.intake.take_all()
+    assert not one.take()
     assert one.intake.rejections == {"wrong-node": 1}
 
 
@@ -267,7 +272,7 @@ def test_a_note_about_a_host_outside_the_cluster_is_rejected(one: Spooled) -> No
 )
 def test_a_malformed_note_is_rejected(one: Spooled, note: bytes) -> None:
     one.drop(note, "node2.unreachable")
-    assert not one.intake.take_all()
+    assert not one.take()
     assert one.intake.unreachable == {}
     assert one.intake.rejections == {"malformed": 1}
     assert one.spooled() == []
@@ -307,7 +312,7 @@ def test_a_report_in_the_form_of_the_cluster_counts_after_a_restart_too(one: Spo
     salt = str(int(one.now))
     key = one.where.hmac_key.read_bytes()
     one.drop(json.dumps({"msg": message, "salt": salt, "hmac": cluster_form(message, salt, key)}).encode())
-    assert one.intake.take_all()
+    assert one.take()
     assert set(one.restarted().observed()) == {one.node().uuid}
     one.change_settings(accept_cluster_key=False)
     assert one.restarted().observed() == {}
@@ -339,7 +344,7 @@ def test_a_file_dated_ahead_is_not_fresh_for_ever(one: Spooled) -> None:
     path = one.drop(twins.envelope(one.lab, one.node(), '{"status": "Ok"}'))
     ahead = time.time() + 10**6
     os.utime(path, (ahead, ahead))
-    one.intake.take_all()
+    one.take()
     assert not one.restarted().reported_ok_since(one.node().uuid, time.time() + 1000)
 
 

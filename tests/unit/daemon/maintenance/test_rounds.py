@@ -333,7 +333,7 @@ def test_asking_before_a_report_is_judged_tells_what_is_observed_only(
         running, _ = twins.assemble(lab, monkeypatch)
         twins.report(lab, running, "node2", EVACUATE)
         assert running.rounds.preview().jobs == ()
-        running.intake.take_all()
+        await running.intake.take_all()
         assert running.rounds.preview().jobs != ()
         assert running.configuration.current.maintenance.incidents == ()
 

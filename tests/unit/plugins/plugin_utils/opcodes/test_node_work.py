@@ -26,6 +26,9 @@ class Said:
         self.silent = silent
         self.asked: list[tuple[str, float]] = []
 
+    async def take_all(self) -> bool:
+        return False
+
     def reported_ok_since(self, node: str, since: float) -> bool:
         self.asked.append((node, since))
         return self.is_ok
