@@ -73,19 +73,19 @@ def test_health_is_printed_as_pairs(rack: simulated.Rack, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("fault", "command", "text"),
+    ("fault", "words", "text"),
     [
-        (chassis.STUBBORN, "power-off", f"roundsman-oob: {NODE}: not_off: accepted, but the node does not read off\n"),
-        (chassis.DEAD, "power-status", f"roundsman-oob: {NODE}: timeout: no verdict within 2 s\n"),
-        (chassis.DEAD, "health", f"roundsman-oob: {NODE}: timeout: no answer within 2 s\n"),
+        (chassis.STUBBORN, "6 power-off", "not_off: accepted, but the node does not read off"),
+        (chassis.DEAD, "2 power-status", "timeout: no verdict within 2 s"),
+        (chassis.DEAD, "2 health", "timeout: no answer within 2 s"),
     ],
 )
 def test_what_is_not_confirmed_is_a_failure_with_its_reason(
-    rack: simulated.Rack, tmp_path: Path, fault: str, command: str, text: str
+    rack: simulated.Rack, tmp_path: Path, fault: str, words: str, text: str
 ) -> None:
     rack.add(ADDRESS, fault)
     path = credentials(tmp_path, address=ADDRESS, port=rack.port)
-    assert call(path, "--deadline", "2", command, NODE) == (1, "", text)
+    assert call(path, "--deadline", *words.split(), NODE) == (1, "", f"roundsman-oob: {NODE}: {text}\n")
 
 
 def test_a_node_that_is_off_is_not_cycled(rack: simulated.Rack, tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_a_play_that_asks_is_answered(warm: warming.Warm) -> None:
 
 
 def test_a_play_that_nobody_answers_ends_at_its_time_limit_with_all_of_its_processes(warm: warming.Warm) -> None:
-    (status, rc, _, _), events, _ = _play(warm, ASKING, is_warm=True, passwords={"A word": "yes"}, timeout=3)
+    (status, rc, _, _), events, _ = _play(warm, ASKING, is_warm=True, passwords={"A word": "yes"}, timeout=10)
     assert (status, rc) == ("timeout", 254)
     assert "Go on" in str(events)
     warming.wait_until(lambda: not run_group.members(warm.run))

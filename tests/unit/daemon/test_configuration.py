@@ -84,7 +84,7 @@ def test_a_write_that_fails_fails_all_who_wait_and_changes_nothing(where: tree.T
         assert [type(error) for error in found] == [errors.StoreFailed, asyncio.CancelledError, errors.StoreFailed]
         assert (one.current, where.config.read_bytes()) == (before, written)
         disk.is_full = False
-        after = await asyncio.wait_for(one.commit(lambda _: tagged("d")), 20)
+        after = await asyncio.wait_for(one.commit(lambda _: tagged("d")), 60)
         assert after.cluster.tags == ("prod", "d")
         assert store.read(where.config) == one.current == after
 
@@ -96,7 +96,7 @@ def test_what_json_cannot_hold_stops_only_its_own_commit(where: tree.Tree) -> No
         one = configuration.Configuration(where, clock=lambda: 1.0)
         with pytest.raises(errors.StoreFailed, match="represented"):
             await one.commit(lambda _: tagged("\ud800"))
-        await asyncio.wait_for(one.commit(lambda _: tagged("fine")), 20)
+        await asyncio.wait_for(one.commit(lambda _: tagged("fine")), 60)
         assert store.read(where.config).cluster.tags == ("prod", "fine")
 
     asyncio.run(story())

@@ -11,7 +11,7 @@ def test_news_wakes_everyone_who_waits_for_it() -> None:
         waiting = [asyncio.create_task(one.after(0, seconds=600)) for _ in range(3)]
         await asyncio.sleep(0)
         one.tell()
-        return await asyncio.wait_for(asyncio.gather(*waiting), 20)
+        return await asyncio.wait_for(asyncio.gather(*waiting), 60)
 
     assert asyncio.run(story()) == [1, 1, 1]
 

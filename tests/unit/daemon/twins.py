@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pytest
     from ansible_collections.roundsman.cluster.daemon.jobs import process
 
-LIMIT = 20.0
+LIMIT = 60.0
 RECORDED: dict[str, Callable[[str], changes.Change]] = {
     "instance_create": membership.InstanceMade,
     "instance_remove": membership.InstanceGone,

@@ -27,7 +27,7 @@ async def ended(one: reached.Reached, method: str, path: str, body: Any = None) 
     """Ask for a change, and wait for its job."""
     job = (await one.ask(method, path, body)).json()
     assert isinstance(job, int), job
-    await one.ask("GET", f"/2/jobs/{job}/wait?timeout=20")
+    await one.ask("GET", f"/2/jobs/{job}/wait?timeout=60")
     found: dict[str, Any] = (await one.ask("GET", f"/2/jobs/{job}")).json()
     return found
 

@@ -130,7 +130,7 @@ def test_a_node_is_drained_and_undrained_by_jobs(local: Callable[..., None]) -> 
             answer = await one.ask("PUT", "/2/nodes/node2/role", role)
             assert answer.status_code == 200
             job = answer.json()
-            told = (await one.ask("GET", f"/2/jobs/{job}/wait?timeout=20")).json()
+            told = (await one.ask("GET", f"/2/jobs/{job}/wait?timeout=60")).json()
             assert told["status"] == "success"
             assert told == (await one.ask("GET", f"/2/jobs/{job}")).json()
             assert one.running.configuration.current.node("node2").drained is drained
@@ -144,7 +144,7 @@ def test_a_node_with_running_instances_keeps_its_power_unless_forced(local: Call
     async def act(one: Reached) -> None:
         for force, status in ((False, "error"), (True, "success")):
             job = (await one.ask("PUT", "/2/nodes/node2/power", {"command": "off", "force": force})).json()["id"]
-            told = (await one.ask("GET", f"/2/jobs/{job}/wait?timeout=20")).json()
+            told = (await one.ask("GET", f"/2/jobs/{job}/wait?timeout=60")).json()
             assert told["status"] == status
             assert one.running.configuration.current.node("node2").powered is (status == "error")
 

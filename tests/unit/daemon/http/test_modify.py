@@ -24,7 +24,7 @@ async def done(one: reached.Reached, method: str, path: str, body: Any = None) -
     """Ask for a change, and wait for its job."""
     job = (await one.ask(method, path, body)).json()
     assert isinstance(job, int), job
-    told: dict[str, Any] = (await one.ask("GET", f"/2/jobs/{job}/wait?timeout=20")).json()
+    told: dict[str, Any] = (await one.ask("GET", f"/2/jobs/{job}/wait?timeout=60")).json()
     found: dict[str, Any] = (await one.ask("GET", f"/2/jobs/{job}")).json()
     assert found["status"] == "success", (told, found)
     return found

@@ -22,7 +22,7 @@ def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
 async def ended(one: Reached, path: str, body: Any = None) -> dict[str, Any]:
     answer = await one.ask("PUT", path, body)
     assert answer.status_code == 202, answer.text
-    found: dict[str, Any] = (await one.ask("GET", f"/2/jobs/{answer.json()['id']}/wait?timeout=20")).json()
+    found: dict[str, Any] = (await one.ask("GET", f"/2/jobs/{answer.json()['id']}/wait?timeout=60")).json()
     return found
 
 

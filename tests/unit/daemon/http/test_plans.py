@@ -37,7 +37,7 @@ def _body(document: plan_documents.Document) -> dict[str, str]:
 
 
 async def _ended(one: Reached, job: int) -> dict[str, Any]:
-    told = (await one.ask("GET", f"/2/jobs/{job}/wait?timeout=20")).json()
+    told = (await one.ask("GET", f"/2/jobs/{job}/wait?timeout=60")).json()
     assert isinstance(told, dict)
     return told
 

@@ -237,7 +237,7 @@ def test_a_job_that_no_file_can_hold_is_refused_and_the_others_are_taken(daemon:
         )
         assert isinstance(found[0], errors.InvalidInput), found
         assert not isinstance(found[1], BaseException)
-        await asyncio.wait_for(running.queue.submit([twins.job(0, daemons.delay())]), 10)
+        await asyncio.wait_for(running.queue.submit([twins.job(0, daemons.delay())]), twins.LIMIT)
         await twins.jobs_end(running)
 
     daemon.run(act)

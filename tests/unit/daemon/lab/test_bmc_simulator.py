@@ -30,7 +30,7 @@ def rack() -> Iterator[simulated.Rack]:
 def test_a_ping_is_answered_from_the_address_that_was_asked(rack: simulated.Rack) -> None:
     rack.add(SECOND)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
-        asker.settimeout(10)
+        asker.settimeout(60)
         asker.sendto(PRESENCE_PING, (SECOND, rack.port))
         answer, source = asker.recvfrom(100)
     assert source == (SECOND, rack.port)
@@ -42,7 +42,7 @@ def test_one_socket_serves_all_of_127_8(rack: simulated.Rack) -> None:
     for address in everywhere:
         rack.add(address)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
-        asker.settimeout(10)
+        asker.settimeout(60)
         for address in everywhere:
             asker.sendto(PRESENCE_PING, (address, rack.port))
             assert asker.recvfrom(100)[1] == (address, rack.port)
@@ -183,7 +183,7 @@ def test_garbage_is_ignored() -> None:
 def test_the_server_still_answers_after_garbage(rack: simulated.Rack) -> None:
     rack.add(FIRST)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
-        asker.settimeout(10)
+        asker.settimeout(60)
         for datagram in (b"", b"\x06", b"\xff" * 2000, AUTH_CAPABILITIES[:-3], AUTH_CAPABILITIES):
             asker.sendto(datagram, (FIRST, rack.port))
         answer = asker.recv(100)

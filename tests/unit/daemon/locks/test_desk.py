@@ -69,7 +69,7 @@ def test_an_end_is_seen_although_no_more_files_could_be_open_for_a_while(
             ending = asyncio.create_task(desk.ended(tmp_path / "live"))
             await asyncio.to_thread(failed.wait, 20)
             process.kill()
-            await asyncio.wait_for(ending, 20)
+            await asyncio.wait_for(ending, 60)
 
     monkeypatch.setattr(desk, "RETRY_SECONDS", 0.001)
     asyncio.run(story())
@@ -100,7 +100,7 @@ def test_the_end_of_a_process_frees_its_locks(tmp_path: Path) -> None:
             await settle()
             assert not waiting.done()
             process.kill()
-            await asyncio.wait_for(waiting, 20)
+            await asyncio.wait_for(waiting, 60)
         assert saved(tmp_path) == {"job 1": {"node/1": "exclusive", "node/2": "exclusive"}}
 
     asyncio.run(story())
@@ -118,8 +118,8 @@ def test_the_end_of_a_process_withdraws_what_it_waits_for(tmp_path: Path) -> Non
             assert not behind.done()
             process.kill()
             with pytest.raises(errors.LockRefused, match="play has ended"):
-                await asyncio.wait_for(waiting, 20)
-            await asyncio.wait_for(behind, 20)
+                await asyncio.wait_for(waiting, 60)
+            await asyncio.wait_for(behind, 60)
         assert one.table.waiting == []
 
     asyncio.run(story())
@@ -147,7 +147,7 @@ def test_a_canceled_wait_lets_those_behind_it_go_on(tmp_path: Path) -> None:
         behind = asyncio.create_task(one.acquire(holders.Owner("job 3"), {"node/1": SH}))
         await settle()
         waiting.cancel()
-        await asyncio.wait_for(behind, 20)
+        await asyncio.wait_for(behind, 60)
 
     asyncio.run(story())
 
@@ -172,7 +172,7 @@ def test_locks_survive_a_restart_but_not_those_of_processes_that_ended(tmp_path:
             await settle()
             assert not waiting.done()
             process.kill()
-            await asyncio.wait_for(waiting, 20)
+            await asyncio.wait_for(waiting, 60)
 
     asyncio.run(story())
 
@@ -264,7 +264,7 @@ def test_on_a_full_disk_nobody_is_left_waiting_for_ever(tmp_path: Path, monkeypa
         with pytest.raises(errors.StoreFailed):
             one.release(JOB)
         with pytest.raises(errors.StoreFailed):
-            await asyncio.wait_for(waiting, 20)
+            await asyncio.wait_for(waiting, 60)
 
     asyncio.run(story())
 
@@ -312,7 +312,7 @@ def test_an_end_that_cannot_be_written_frees_the_locks_all_the_same(
                 full.setattr(durable_files, "replace", fail)
                 process.kill()
                 with pytest.raises(errors.StoreFailed):
-                    await asyncio.wait_for(waiting, 20)
+                    await asyncio.wait_for(waiting, 60)
         gc.collect()
         assert unseen == []
         assert one.table.locks_of(play) == {}

@@ -187,6 +187,7 @@ def test_unstarted_balancing_is_given_up_when_a_node_is_to_be_evacuated(
         left = [job.status for job in running.queue.jobs.values()]
         assert left.count(values.Status.CANCELED) == len(left) - 1
         assert "did not succeed" not in str(running.rounds.preview().refusals)
+        await running.queue.stop()
 
     asyncio.run(scenario())
 
@@ -204,6 +205,7 @@ def test_balancing_of_a_round_with_an_evacuation_is_not_given_up_for_that(
         await running.rounds.step()
         assert balancing
         assert all(running.queue.jobs[job.id].status is not values.Status.CANCELED for job in balancing)
+        await running.queue.stop()
 
     asyncio.run(scenario())
 
@@ -229,6 +231,7 @@ def test_explain_tells_why_balancing_leaves_a_node_out_and_what_it_moves(
         assert refusal["reason"] == "balancing leaves it out: it is drained"
         assert told("node4")["planned"] == []
         assert [one["reason"] for one in told("node2")["planned"]] == ["balancing group1: moving instance3"]
+        await running.queue.stop()
 
     asyncio.run(scenario())
 

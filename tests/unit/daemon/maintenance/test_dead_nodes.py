@@ -154,6 +154,7 @@ def test_what_the_bmc_said_before_this_silence_does_not_count(lab: world.Lab, mo
         await twins.jobs_end(nodes.service)
         await nodes.service.dead.step()
         assert nodes.service.configuration.current.maintenance.incidents == ()
+        await nodes.service.queue.stop()
 
     asyncio.run(scenario())
 

@@ -25,7 +25,7 @@ def events(folder: Path, act: Callable[[Path, Path], object], *, last: Callable[
             if last is not None:
                 last(outside / "marker")
                 (outside / "marker").rename(spooled / "marker")
-            await asyncio.wait_for(told.get(), 20)
+            await asyncio.wait_for(told.get(), 60)
             del kept
             return 1 + told.qsize()
         finally:

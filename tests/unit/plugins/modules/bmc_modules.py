@@ -39,7 +39,7 @@ class Module:
     def __call__(self, *addresses: str, **arguments: Any) -> dict[str, Any]:
         if addresses:
             arguments["targets"] = [self.target(address) for address in addresses]
-        arguments = {"deadline": 20.0, **arguments}
+        arguments = {"deadline": 60.0, **arguments}
         with patch_module_args(arguments), pytest.raises(SystemExit):
             self._module.main()
         self.printed = self._capsys.readouterr().out

@@ -4,7 +4,6 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.lab import chassis
 from ansible_collections.roundsman.cluster.plugins.modules import oob_info
 
 from tests.unit.daemon.lab import simulated
@@ -49,12 +48,12 @@ def test_a_helper_program_takes_the_commands_of_its_contract(module: bmc_modules
 def test_a_bmc_that_cannot_be_asked_says_why_and_stops_no_other(
     rack: simulated.Rack, module: bmc_modules.Module, tmp_path: Path
 ) -> None:
-    rack.add(FIRST, chassis.DEAD)
+    rack.add(FIRST, suites=())
     rack.add(SECOND)
     path = module.credentials(tmp_path / "bmc.json", FIRST, SECOND)
-    told = module(credentials_file=path, nodes=[FIRST, SECOND, THIRD], deadline=2.0)["results"]
+    told = module(credentials_file=path, nodes=[FIRST, SECOND, THIRD])["results"]
     assert [(one["power"], one["reason"]) for one in told] == [
-        ("unknown", "timeout"),
+        ("unknown", "cipher"),
         ("on", None),
         ("unknown", "unconfigured"),
     ]

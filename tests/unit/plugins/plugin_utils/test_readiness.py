@@ -30,7 +30,7 @@ def test_systemd_is_told_once_and_what_is_started_here_cannot_speak_for_the_daem
     name = f"\0roundsman-test-{os.getpid()}" if is_abstract else str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(name)
-        listener.settimeout(5)
+        listener.settimeout(60)
         monkeypatch.setenv("NOTIFY_SOCKET", name.replace("\0", "@"))
         readiness.tell(None)
         assert listener.recv(100) == b"READY=1"

@@ -6,10 +6,12 @@ import contextlib
 import datetime as dt
 import http.server
 import json
+import os
 import ssl
 import threading
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from ansible_collections.roundsman.cluster.daemon.remote import certificate
 
 if TYPE_CHECKING:
@@ -75,7 +77,9 @@ def running(folder: Path) -> Iterator[Service]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(path)
     handler = type("Handler", (_Handler,), {"service": service})
-    with http.server.ThreadingHTTPServer((ADDRESS, 0), handler) as server:
+    with http.server.ThreadingHTTPServer((ADDRESS, 0), handler) as server, pytest.MonkeyPatch.context() as here:
+        # pyghmi reads all authorities that a machine knows for each connection: much of a second, for nothing.
+        here.setenv("SSL_CERT_FILE", os.devnull)
         server.socket = context.wrap_socket(server.socket, server_side=True)
         service.port = server.server_address[1]
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

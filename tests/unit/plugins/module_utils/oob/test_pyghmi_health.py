@@ -38,7 +38,7 @@ def service(tmp_path: Path) -> Iterator[redfish_service.Service]:
         yield one
 
 
-def ask(*, address: str = FIRST, driver: str = "ipmi", deadline: float = 20.0, **changes: Any) -> health.Health:
+def ask(*, address: str = FIRST, driver: str = "ipmi", deadline: float = 60.0, **changes: Any) -> health.Health:
     login = {"username": simulated.USERNAME, "password": simulated.PASSWORD, **changes}
     [told] = drivers.health([power.Target(name="node1", driver=driver, address=address, **login)], deadline=deadline)
     return told
