@@ -56,7 +56,7 @@ class Resource:
     node_ids: Optional[Tuple[int, int]] = None
 
     def text(self) -> str:
-        """The file: no automatic recovery, and never two primaries, which are allowed at run time only.
+        """The file: no automatic recovery, nobody a primary unasked, and never two, which are allowed at run time only.
 
         Raises:
             InvalidInput: a value would be taken for something else in the file.
@@ -69,11 +69,14 @@ class Resource:
             raise errors.InvalidInput(f"{self.name}: {self.nodename} cannot be its own peer")
         secret = f' cram-hmac-alg sha256; shared-secret "{self.secret}";' if self.secret else ""
         ids = self.node_ids or (None, None)
+        # Without this, version 9 makes whoever opens the device for writing a primary.
+        options = "  options { auto-promote no; }\n" if self.node_ids else ""
         return (
             f"# Written by Roundsman for {self.instance}, and again when its nodes change.\n"
             f'resource "{self.name}" {{\n'
             f"  net {{ protocol C;{secret} {NO_AUTOMATICS} }}\n"
             "  disk { on-io-error detach; }\n"
+            f"{options}"
             f"{self._on(self.nodename, self.here, ids[0])}{self._on(self.peer.name, self.peer, ids[1])}}}\n"
         )
 

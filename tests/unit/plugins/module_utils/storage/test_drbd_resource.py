@@ -35,9 +35,11 @@ def test_the_file_names_both_nodes_and_lets_nothing_be_recovered_automatically()
     assert "secret" not in RESOURCE.text()
 
 
-def test_version_9_numbers_the_nodes() -> None:
+def test_version_9_numbers_the_nodes_and_lets_nobody_be_primary_unasked() -> None:
     text = dataclasses.replace(RESOURCE, node_ids=(1, 0)).text()
     assert drbd_resource.written_ids(text) == [1, 0]
+    assert "options { auto-promote no; }" in text
+    assert "auto-promote" not in RESOURCE.text()
 
 
 @pytest.mark.parametrize(
