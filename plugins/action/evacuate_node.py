@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.domain import changes, errors
+from ..module_utils.domain import cluster as clusters
 from ..module_utils.domain.locks import Mode
 from ..plugin_utils import holding
 from ..plugin_utils.config import store
-from ..plugin_utils.opcodes import registry
+from ..plugin_utils.opcodes import contract, registry
 from ..plugin_utils.planning import evacuation, rounds
 from ..plugin_utils.planning.room import Room
 from ..plugin_utils.planning.waves import Waves
 
 if TYPE_CHECKING:
-    from ..module_utils.domain import cluster as clusters
     from ..plugin_utils.planning import work
 
 _SPEC = {
@@ -27,7 +27,10 @@ _SPEC = {
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    """Return the steps that empty a node and what has to stay; in check mode nothing is held."""
+    """Return the steps that empty a node and what has to stay; in check mode nothing is held.
+
+    `look` has the instances that shall run there, by name, and the nodes to look at for one that does not.
+    """
 
     _requires_connection = False
     _VALID_ARGS = frozenset(_SPEC)
@@ -46,6 +49,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 if _plan(cluster, options["node"], failover=options["failover"]) != plan:
                     raise errors.Refused("the cluster changed while the locks were waited for: run this play again")
             steps = _steps(cluster, plan)
+            look = _look(cluster, options["node"], steps)
         except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}
         refusals = [
@@ -53,7 +57,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             for one in plan.refusals
         ]
         told = [step["text"] for step in steps] + [f"stays: {one['text']}" for one in refusals]
-        return {**result, "changed": bool(steps), "steps": steps, "refusals": refusals, "msg": told}
+        told = told or [f"{options['node']} has no instances and no copies of any: nothing is to be done"]
+        return {**result, "changed": bool(steps), "steps": steps, "refusals": refusals, "msg": told, "look": look}
 
 
 def _plan(cluster: clusters.Cluster, name: str, *, failover: bool) -> evacuation.EvacuationPlan:
@@ -83,6 +88,23 @@ def _steps(cluster: clusters.Cluster, plan: evacuation.EvacuationPlan) -> list[d
         steps.append({"kind": opcode.kind, "text": _text(cluster, opcode), "variables": made.variables(cluster)})
         cluster = changes.apply_all(cluster, made.effects(cluster), now=0.0)
     return steps
+
+
+def _look(cluster: clusters.Cluster, name: str, steps: list[dict[str, Any]]) -> dict[str, Any]:
+    """What is asked of the node first: a play that was killed may have moved an instance, and not recorded it."""
+    node = cluster.node(name)
+    moved = [step["variables"]["instance"] for step in steps if step["kind"] != "replace_disks"]
+    is_asked = clusters.reachable(cluster, node)
+    expected = {one["name"]: one for one in moved if is_asked and one["admin_state"] == "up"}
+    around = [one for one in cluster.nodes.values() if one.group == node.group and one.vm_capable]
+    asked = [one.uuid for one in around if clusters.reachable(cluster, one)]
+    return {
+        "expected": expected,
+        "hypervisors": sorted({one["hypervisor"] for one in expected.values()}),
+        "known": {one: list(cluster.instance(one).nodes) for one in expected},
+        "nodes": [contract.node_variables(cluster, uuid) for uuid in asked],
+        "unasked": [one.name for one in around if one.uuid not in asked],
+    }
 
 
 def _opcodes(plan: evacuation.EvacuationPlan) -> list[work.Opcode]:

@@ -84,6 +84,27 @@ def test_check_mode_says_what_would_move_and_what_would_stay_and_changes_nothing
 
 
 @pytest.mark.slow
+def test_what_runs_elsewhere_than_the_configuration_says_is_found_before_anything_is_planned(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=3, pairs=(("node2", "node3"),), edit=_with_its_nodes_exchanged)
+    processes.stop(one.lab, "daemon")
+    looked = one.play("evacuate.yml", "-e", "node=node3", "-e", "failover=true", "--check", check=True)
+    assert "instance1 is not on node3, where the configuration has it" in looked.stdout
+    done = one.play("evacuate.yml", "-e", "node=node3", "-e", "failover=true", check=True)
+    assert "replace_disks instance1: node3 -> node1" in done.stdout
+    assert (_on(one, "node3"), _on(one, "node2")) == ([], ["instance1"])
+    assert one.wrong() == []
+
+
+def _with_its_nodes_exchanged(cluster: clusters.Cluster) -> clusters.Cluster:
+    known = cluster.instance("instance1")
+    [secondary] = known.secondary_nodes
+    one = dataclasses.replace(known, primary_node=secondary, secondary_nodes=(known.primary_node,))
+    return clusters.with_instance(cluster, one)
+
+
+@pytest.mark.slow
 def test_by_hand_without_the_daemon_the_play_commits_and_keeps_the_daemon_from_starting(
     lab: Callable[..., labs.Running],
 ) -> None:
