@@ -23,8 +23,8 @@ $(VENV)/.ready: pyproject.toml
 demo: setup ## six nodes, fifteen instances, two broken nodes: watch the whole walk
 	@$(BIN)/python -m ansible_collections.roundsman.cluster.daemon.lab.demo --dir $(LAB)/demo
 
-test: setup ## the default suite
-	$(BIN)/python -m pytest
+test: setup ## the default suite, in two processes
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 slowtest: setup ## minutes: labs that are killed, real peers; a Ganeti on a machine made for it and gone with it (root)
 	$(BIN)/python -m pytest -m "slow and not containers and not guests"

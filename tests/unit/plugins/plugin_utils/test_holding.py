@@ -281,7 +281,10 @@ class Daemon:
 
         self._where = where
         where.socket.parent.mkdir(parents=True, exist_ok=True)
-        self._server = socketserver.ThreadingUnixStreamServer(str(where.socket), Handler)
+        folder = os.open(where.socket.parent, os.O_PATH)
+        # The path itself may be too long for an address.
+        self._server = socketserver.ThreadingUnixStreamServer(f"/proc/self/fd/{folder}/{where.socket.name}", Handler)
+        os.close(folder)
         self._thread = threading.Thread(target=self._server.serve_forever)
 
     def __enter__(self) -> Self:
