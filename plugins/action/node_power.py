@@ -94,4 +94,3 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
 def _batches(targets: list[dict[str, Any]], *, size: int) -> list[list[dict[str, Any]]]:
     return [targets[start : start + size] for start in range(0, len(targets), size)]
-
