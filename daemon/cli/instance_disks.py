@@ -1,4 +1,4 @@
-"""`roundsman instance activate-disks`, `deactivate-disks`, `verify-disks`, `recreate-disks` and `reinstall`."""
+"""`roundsman instance activate-disks`, `deactivate-disks`, `verify-`, `repair-`, `recreate-disks` and `reinstall`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def install(app: typer.Typer) -> None:
     app.command("activate-disks", epilog="Example: roundsman instance activate-disks web1")(activate)
     app.command("deactivate-disks", epilog="Example: roundsman instance deactivate-disks web1")(deactivate)
     app.command("verify-disks", epilog="Example: roundsman instance verify-disks web1")(verify)
+    app.command("repair-disks", epilog="Example: roundsman instance repair-disks web1")(repair)
     app.command("recreate-disks", epilog="Example: roundsman instance recreate-disks web1")(recreate)
     app.command(epilog="Example: roundsman instance reinstall web1 --os-playbook debian.yml")(reinstall)
 
@@ -38,6 +39,11 @@ def deactivate(ctx: typer.Context, name: Name, *, submit: parameters.Submit = Fa
 def verify(ctx: typer.Context, name: Name, *, submit: parameters.Submit = False) -> None:
     """Tell how the disks of an instance are on each of its nodes; nothing is changed."""
     _put(ctx, name, "verify-disks", submit=submit)
+
+
+def repair(ctx: typer.Context, name: Name, *, submit: parameters.Submit = False) -> None:
+    """Repair the DRBD disks of an instance as far as that is without doubt; what is doubtful is told and left."""
+    _put(ctx, name, "repair-disks", submit=submit)
 
 
 def recreate(ctx: typer.Context, name: Name, *, yes: Yes = False, submit: parameters.Submit = False) -> None:

@@ -1,4 +1,4 @@
-"""The disks of an instance that stays where it is, as Ganeti's remote API has them, and `verify-disks`."""
+"""The disks of an instance that stays where it is, as Ganeti's remote API has them, and `verify-disks`, `repair-disks`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def add(routes: APIRouter, service: Service) -> None:
     @routes.put("/instances/{name}/{verb}-disks", response_model=int)
     async def change(
         name: str,
-        verb: Literal["activate", "deactivate", "verify"],
+        verb: Literal["activate", "deactivate", "verify", "repair"],
         asked: asking.Parameters,
         body: bodies.JobBody | None = None,
     ) -> Response:

@@ -41,4 +41,4 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             )
         except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}
-        return {**result, "changed": False, **disk_repairs.as_result(judged, nodes)}
+        return {**result, "changed": False, **disk_repairs.as_result(judged, nodes, tried=options["tried"])}

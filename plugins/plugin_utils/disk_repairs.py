@@ -69,7 +69,9 @@ def judge(
     return found
 
 
-def as_result(judged: Sequence[Judged], nodes: Mapping[Where, str]) -> dict[str, Any]:
+def as_result(
+    judged: Sequence[Judged], nodes: Mapping[Where, str], *, tried: Sequence[Mapping[str, str]] = ()
+) -> dict[str, Any]:
     """What a play gets: a line for each resource, the steps to do on which nodes, and what is left to people."""
     steps = [
         {
@@ -85,6 +87,7 @@ def as_result(judged: Sequence[Judged], nodes: Mapping[Where, str]) -> dict[str,
     return {
         "resources": [one.resource for one in judged],
         "lines": [one.text for one in judged],
+        "tried": [f"{one['resource']}: tried to {_step(one).action.value} on {one['node']}" for one in tried],
         "steps": steps,
         "refused": [one.text for one in judged if one.verdict.kind is Kind.REFUSED],
         "replaced": [one.text for one in judged if one.is_replacement],

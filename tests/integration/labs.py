@@ -50,9 +50,9 @@ class Running:
         """Ask the daemon to end something."""
         return self.ask("DELETE", path)
 
-    def until(self, is_so: Callable[[Running], Any], what: str) -> Any:
+    def until(self, is_so: Callable[[Running], Any], what: str, *, seconds: float = LIMIT) -> Any:
         """Wait for a state: looks again after each change that the daemon tells of."""
-        end, number = time.monotonic() + LIMIT, -1
+        end, number = time.monotonic() + seconds, -1
         while time.monotonic() < end:
             try:
                 number = self.get(f"/1/news?after={number}&seconds=5")["number"]
@@ -61,7 +61,7 @@ class Running:
             except httpx.HTTPError:
                 self.start()
                 number = -1
-        raise AssertionError(f"not within {LIMIT:g} s: {what}\n{self.told()}")
+        raise AssertionError(f"not within {seconds:g} s: {what}\n{self.told()}")
 
     def incident(self, node: str) -> dict[str, Any] | None:
         """The first incident of a node."""

@@ -40,6 +40,7 @@ def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
         "activate_disks": "activate the disks of {instance}",
         "deactivate_disks": "deactivate the disks of {instance}",
         "verify_disks": "verify the disks of {instance}",
+        "repair_disks": "repair the disks of {instance}",
         "recreate_disks": "make the disks of {instance} anew",
         "reinstall": "install {instance} anew",
         "node_confirm_off": "take a person's word that {node} is off",

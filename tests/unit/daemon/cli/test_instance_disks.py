@@ -22,6 +22,7 @@ DONE = canned.job(20, "verify_disks", {"instance": "u-instance1"}, status=values
         (("activate-disks", "web1"), ("PUT", None)),
         (("deactivate-disks", "web1"), ("PUT", None)),
         (("verify-disks", "web1"), ("PUT", None)),
+        (("repair-disks", "web1"), ("PUT", None)),
         (("recreate-disks", "web1", "--yes"), ("POST", {})),
         (("reinstall", "web1", "--yes", "-o", "debian"), ("POST", {"os": "debian", "start": True})),
     ],

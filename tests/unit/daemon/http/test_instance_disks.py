@@ -22,7 +22,7 @@ async def ended(one: reached.Reached, method: str, path: str, body: Any = None) 
     """Ask for a change, and wait for its job."""
     job = (await one.ask(method, path, body)).json()
     assert isinstance(job, int), job
-    await one.ask("GET", f"/2/jobs/{job}/wait?timeout=20")
+    await one.ask("GET", f"/2/jobs/{job}/wait?timeout=60")
     found: dict[str, Any] = (await one.ask("GET", f"/2/jobs/{job}")).json()
     return found
 
@@ -31,7 +31,7 @@ def steps(job: dict[str, Any]) -> list[tuple[str, str]]:
     return [(one["kind"], one["status"]) for one in job["opcodes"]]
 
 
-@pytest.mark.parametrize("verb", ["activate", "verify"])
+@pytest.mark.parametrize("verb", ["activate", "verify", "repair"])
 def test_disks_are_activated_and_verified_whether_the_instance_is_up_or_not(
     local: Callable[..., None], verb: str
 ) -> None:

@@ -19,7 +19,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils import disk_repa
 
 INSTANCE = {"name": "web1", "uuid": "u1", "disks": [{"name": ""}, {"name": "old"}]}
 NODES = {Where.PRIMARY: "n1", Where.SECONDARY: "n2"}
-DETACH = [{"resource": "web1-disk0", "action": "attach", "where": "secondary"}]
+DETACH = [{"resource": "web1-disk0", "action": "attach", "where": "secondary", "node": "n2"}]
 
 
 def side(role: Role, disk: Disk = Disk.UP_TO_DATE, connection: Connection = Connection.CONNECTED, **more: Any) -> Side:
@@ -32,7 +32,7 @@ def judged(primary: Any, secondary: Any, tried: list[dict[str, str]] | None = No
         return one if isinstance(one, dict) else {"sides": [drbd_sides.encode(one)]}
 
     found = disk_repairs.judge(["web1-disk0"], primary=answer(primary), secondary=answer(secondary), tried=tried or [])
-    return disk_repairs.as_result(found, NODES)
+    return disk_repairs.as_result(found, NODES, tried=tried or [])
 
 
 def test_resources_are_named_as_on_the_nodes() -> None:
@@ -44,6 +44,7 @@ def test_a_healthy_pair_needs_nothing() -> None:
     assert told == {
         "resources": ["web1-disk0"],
         "lines": ["web1-disk0: healthy"],
+        "tried": [],
         "steps": [],
         "refused": [],
         "replaced": [],
@@ -59,6 +60,7 @@ def test_a_step_names_its_node_and_when_it_did_not_help_the_secondary_is_replace
         "web1-disk0: repair, the secondary has lost its disk, attach the disk again on the secondary"
     ]
     told = judged(*pair, tried=DETACH)
+    assert told["tried"] == ["web1-disk0: tried to attach the disk again on n2"]
     assert told["steps"] == []
     assert told["replaced"] == [
         "web1-disk0: repair, the disk of the secondary cannot be attached, replace the secondary"
