@@ -5,6 +5,8 @@ LAB ?= .lab
 # Ansible's tools see this checkout's collection, and leave nothing in the home folder.
 TOOLS := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_HOME="$(CURDIR)/.lab/ansible" \
          ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/playbooks/collections"
+# Hundreds of processes start from the collection: each would compile it anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test slowtest realtest guesttest testbed molecule sanity check bench crashtest
 
@@ -27,8 +29,8 @@ test: setup ## the default suite, in two processes
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 slowtest: setup ## minutes: labs that are killed, real peers; a Ganeti on a machine made for it and gone with it (root)
-	$(BIN)/python -m pytest -m "slow and not containers and not guests"
-	ROUNDSMAN_EXAMPLES=8 $(BIN)/python -m pytest -m thorough
+	$(BIN)/python -m pytest -n 2 --dist worksteal --timeout 600 -m "slow and not containers and not guests"
+	ROUNDSMAN_EXAMPLES=8 $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 600 -m thorough
 
 testbed: setup ## real nodes to try things on: three containers with libvirt, or KIND=guests with DRBD too (root)
 	$(BIN)/python -m tests.testbed up $(or $(KIND),containers)

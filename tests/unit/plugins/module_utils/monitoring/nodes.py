@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ansible_collections.roundsman.cluster.daemon.lab import processes
 from ansible_collections.roundsman.cluster.plugins.module_utils import node_settings
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import collected, signing
 from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import agent_settings, observing
@@ -105,17 +106,10 @@ class Agent:
             time.sleep(0.02)
 
 
-def free_port(host: str = "127.0.0.1") -> int:
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as one:
-        one.bind((host, 0))
-        port: int = one.getsockname()[1]
-        return port
-
-
 @contextlib.contextmanager
 def running(node: Node, *, host: str = "127.0.0.1", command: list[str] | None = None, **fields: Any) -> Iterator[Agent]:
     """The agent of a node, ready: it has told the service manager so."""
-    port = free_port(host)
+    port = processes.free_port()
     node.settings(bind=[host], port=port, **fields)
     address = str(node.root / "n")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified, selectors.DefaultSelector() as selector:

@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.lab import processes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import collected, errors, signing
 
 from . import nodes
@@ -110,7 +111,7 @@ def test_it_moves_to_another_port_and_stays_where_it_is_if_it_cannot(node: nodes
         found = agent.until(lambda one: one.problem is not None)
         assert found.problem is not None
         assert "cannot listen at 127.0.0.1" in found.problem.text
-        agent.port = nodes.free_port()
+        agent.port = processes.free_port()
         node.settings(port=agent.port)
         agent.until(lambda one: one.problem is None)
 
