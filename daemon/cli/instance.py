@@ -15,13 +15,16 @@ Name = Annotated[str, typer.Argument(help="The instance's name.", autocompletion
 
 @app.command("list", epilog="Example: roundsman instance list -o json")
 def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> None:
-    """List the instances with their nodes."""
+    """List the instances with their nodes.
+
+    ON RECORD is the state in which an instance should be; no node is asked whether it is.
+    """
     with client.of(ctx) as daemon:
         if form is output.Format.JSON:
             output.as_json(daemon.text("1", "instances"))
             return
         found = daemon.get("1", "instances")
-    headers = ("INSTANCE", "PRIMARY", "SECONDARIES", "STATE", "DISKS", "MEMORY")
+    headers = ("INSTANCE", "PRIMARY", "SECONDARIES", "ON RECORD", "DISKS", "MEMORY")
     rows = [
         (
             one["name"],
@@ -38,7 +41,7 @@ def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> N
 
 @app.command(epilog="Example: roundsman instance info instance3")
 def info(ctx: typer.Context, name: Name, *, form: output.Option = output.Format.TABLE) -> None:
-    """Show one instance."""
+    """Show one instance, as it is on record: no node is asked."""
     with client.of(ctx) as daemon:
         text = daemon.text("1", "instances")
     found = output.selected(text, name=name, kind="instance")
@@ -52,7 +55,7 @@ def info(ctx: typer.Context, name: Name, *, form: output.Option = output.Format.
             ("UUID", one["uuid"]),
             ("Primary", one["primary"]),
             ("Secondaries", " ".join(one["secondaries"])),
-            ("State", _state(one)),
+            ("On record", _state(one)),
             ("Hypervisor", one["hypervisor"]),
             ("Disks", f"{one['disk_template']}, {wording.mebibytes(one['disk'])}"),
             *((f"Disk {index}", _disk(disk)) for index, disk in enumerate(one["disks"])),

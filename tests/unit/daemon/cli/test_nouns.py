@@ -39,6 +39,13 @@ def test_nodes_are_listed_with_how_their_agents_answer_where_those_are_asked(dae
     assert "not asked" in said["node1"]
 
 
+@pytest.mark.usefixtures("daemon")
+def test_the_state_of_an_instance_is_told_as_what_is_on_record_not_as_what_was_found(roundsman: Run) -> None:
+    assert "ON RECORD" in roundsman("instance", "list")[1]
+    assert "On record" in roundsman("instance", "info", "instance1")[1]
+    assert "no node is asked" in roundsman("instance", "list", "--help")[1]
+
+
 def test_groups_are_listed_with_their_nodes_and_instances_and_so_is_one_without(
     daemon: StandIn, roundsman: Run
 ) -> None:
