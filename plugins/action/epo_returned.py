@@ -57,15 +57,20 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             **result,
             "changed": bool(stated),
             "since": options["since"] or time.time(),
-            "here": ["localhost"] if found.waiting or found.starts else [],
+            "here": ["localhost"] if found.waiting or found.copies or found.starts else [],
             "waiting": list(found.waiting),
-            "starts": {
-                name: instance_facts.step_facts(cluster, [cluster.instances[uuid] for uuid in uuids])
-                for name, uuids in found.starts.items()
-            },
-            "missed": list(found.missed),
+            "copies": _facts(cluster, found.copies),
+            "starts": _facts(cluster, found.starts),
+            "missed": [*found.missed, *_copies_missed(cluster, told)],
             "stands": _stands(changes.apply_all(cluster, stated, now=time.time())),
         }
+
+
+def _facts(cluster: clusters.Cluster, by_node: Mapping[str, list[str]]) -> dict[str, list[dict[str, Any]]]:
+    return {
+        name: instance_facts.step_facts(cluster, [cluster.instances[uuid] for uuid in uuids])
+        for name, uuids in by_node.items()
+    }
 
 
 def _answered(told: Mapping[str, Any], nodes: Mapping[str, str]) -> set[str]:
@@ -78,6 +83,18 @@ def _running(cluster: clusters.Cluster, told: Mapping[str, Any]) -> set[str]:
     steps = node_results.registered(told, names, variable="epo_step")
     running = {one["name"] for step in steps.values() for one in step.get("results", []) if one["running"]}
     return {uuid for uuid, one in cluster.instances.items() if one.name in running}
+
+
+def _copies_missed(cluster: clusters.Cluster, told: Mapping[str, Any]) -> list[str]:
+    """The copies that do not come up: their instances run without them."""
+    names = [node.name for node in cluster.nodes.values()]
+    steps = node_results.registered(told, names, variable="epo_copies")
+    return [
+        f"the copy of {one['name']} on {node}: {one['text']}"
+        for node, step in steps.items()
+        for one in step.get("results", [])
+        if one["text"]
+    ]
 
 
 def _stated(found: epo.Return, *, ends: bool, is_forced: bool) -> list[changes.Change]:

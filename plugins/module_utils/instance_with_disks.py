@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Mapping, Optional
 
+from .domain import errors
 from .hypervisor import drivers, stepping
 from .storage import disks, templates
 
 if TYPE_CHECKING:
     import pathlib
+
+    from .storage.disks import Storage
 
 DISKS = {
     "disk_template": {"type": "str", "default": "diskless"},
@@ -31,13 +34,7 @@ def make(
     hypervisor = drivers.get(given["hypervisor"], root, opcode=opcode)
     if only_looks or given["disk_template"] == "diskless" or given["hypervisor"] == "fake":
         return stepping.make(hypervisor, name, given, starts=starts, only_looks=only_looks, limit=limit)
-    storage = templates.get(
-        given["disk_template"],
-        disks.of_options({**given, "instance": name, "here": None, "peer": None, "secret": ""}),
-        root=root,
-        hypervisor=given["hypervisor"],
-        opcode=opcode,
-    )
+    storage = _storage(given, root, opcode=opcode)
     facts = dict(given)
     if starts and name not in hypervisor.running():
         templates.done(storage.steps(disks.State.ACTIVE))
@@ -46,3 +43,34 @@ def make(
     if not starts:
         templates.done(storage.steps(disks.State.STANDBY))
     return made
+
+
+def stand_by(given: Mapping[str, Any], root: pathlib.Path, *, only_looks: bool, opcode: str) -> stepping.Made:
+    """Have the copies of an instance that runs elsewhere up, and closed, unless this only looks.
+
+    Raises:
+        InvalidInput, Refused, Failed: as the disk template does, and where a copy is not fit to follow.
+    """
+    storage = _storage(given, root, opcode=opcode)
+    before, steps = _told(storage), storage.steps(disks.State.STANDBY)
+    if only_looks:
+        return stepping.Made(bool(steps), running=False, before=before, after="standby" if steps else before)
+    templates.done(steps)
+    trouble = next((f"{one.path} {one.trouble}" for one in storage.copies() if one.trouble), "")
+    if trouble:
+        raise errors.Failed(trouble)
+    return stepping.Made(bool(steps), running=False, before=before, after=_told(storage))
+
+
+def _storage(given: Mapping[str, Any], root: pathlib.Path, *, opcode: str) -> Storage:
+    return templates.get(
+        given["disk_template"],
+        disks.of_options({**given, "instance": given["name"], "here": None, "peer": None, "secret": ""}),
+        root=root,
+        hypervisor=given["hypervisor"],
+        opcode=opcode,
+    )
+
+
+def _told(storage: Storage) -> str:
+    return ", ".join(one.text for one in storage.copies())

@@ -164,7 +164,8 @@ devices:
   elements: str
 disks:
   description: >-
-    Each disk with its C(path), C(size) (MiB, null if it is not there), C(synced), C(progress) and C(text), how it is.
+    Each disk with its C(path), C(size) (MiB, null if it is not there), C(synced), C(progress), C(text), how it is, and
+    C(trouble), why its copies do not become equal by waiting.
   returned: success
   type: list
   elements: dict

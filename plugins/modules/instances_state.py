@@ -16,9 +16,11 @@ description:
   - It does not know where else the instances may run; the locks and the order of the steps take care of that.
 options:
   state:
-    description: What the instances shall be.
+    description: >-
+      What the instances shall be. V(standby) is for those that run elsewhere and have copies here: their disks are
+      brought up, as is needed after a boot, and nobody may write them here.
     type: str
-    choices: [started, stopped]
+    choices: [started, stopped, standby]
     required: true
   instances:
     description: The instances.
@@ -157,7 +159,7 @@ from ..module_utils.domain import errors
 AT_ONCE = 8
 NAME = {"name": {"type": "str", "required": True}, "hypervisor": instance_options.SPEC["hypervisor"]}
 SPEC: Dict[str, Any] = {
-    "state": {"type": "str", "required": True, "choices": ["started", "stopped"]},
+    "state": {"type": "str", "required": True, "choices": ["started", "stopped", "standby"]},
     "instances": {
         "type": "list",
         "elements": "dict",
@@ -190,13 +192,16 @@ def main() -> None:
 def _made(entry: Dict[str, Any], module: AnsibleModule) -> Dict[str, Any]:
     """Make one instance run, or not; what stands against it is its text."""
     name, root, opcode = entry["name"], instance_options.root(), module.params["opcode"]
-    starts, limit = module.params["state"] == "started", module.params["time_limit"]
+    wanted, limit = module.params["state"], module.params["time_limit"]
     lock = instance_lock.held(name, root, opcode=opcode)
     try:
         with contextlib.nullcontext() if module.check_mode else lock:
-            made = instance_with_disks.make(
-                entry, root, starts=starts, only_looks=module.check_mode, limit=limit, opcode=opcode
-            )
+            if wanted == "standby":
+                made = instance_with_disks.stand_by(entry, root, only_looks=module.check_mode, opcode=opcode)
+            else:
+                made = instance_with_disks.make(
+                    entry, root, starts=wanted == "started", only_looks=module.check_mode, limit=limit, opcode=opcode
+                )
     except errors.RoundsmanError as error:
         unknown = dict.fromkeys(("before", "state"), "not known")
         return {"name": name, "changed": False, "running": None, "text": str(error), **unknown}

@@ -131,7 +131,14 @@ def as_result(copies: List[Copy]) -> Dict[str, Any]:
         "present": all(one.size is not None for one in copies),
         "devices": [one.path for one in copies],
         "disks": [
-            {"path": one.path, "size": one.size, "synced": one.is_synced, "progress": one.progress, "text": one.text}
+            {
+                "path": one.path,
+                "size": one.size,
+                "synced": one.is_synced,
+                "progress": one.progress,
+                "text": one.text,
+                "trouble": one.trouble,
+            }
             for one in copies
         ],
         "synced": all(one.is_synced for one in copies),

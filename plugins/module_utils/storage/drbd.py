@@ -7,6 +7,7 @@ of two copies counts; that is for `domain/drbd_repairs.py` and for people.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, Dict, FrozenSet, List, NamedTuple, Optional
 
@@ -79,7 +80,7 @@ class Template:
         if wanted is State.ABSENT:
             return self._gone(one, side, look)
         if wanted is State.STANDBY:
-            return self._roles.standby(side, may_be_two=may_be_two)
+            return [*self._up_again(one, side, look), *self._roles.standby(side, may_be_two=may_be_two)]
         made = self._made(one, wanted, look) if one.is_ours else []
         steps = [*made, *self._connected(one, side, look)]
         if wanted is State.PRESENT:
@@ -104,6 +105,18 @@ class Template:
         if one.file.exists():
             steps.insert(0, Step(f"remove {one.file}, whose volumes are gone", one.file.unlink))
         return [*steps, Step(f"make the metadata of {one.resource}", lambda: self._create_metadata(one))]
+
+    def _up_again(self, one: _One, side: Optional[Side], look: _Look) -> List[Step]:
+        """Up where it is whole and down, as after a boot; one that does not come up may not run here either."""
+        if side is not None or (one.is_ours and self._is_unmade(one, look)):
+            return []
+        names = [one.data, one.metadata] if one.is_ours else []
+        activated = [self._volumes.activate(name) for name in names if not look.volumes[name].is_active]
+        return [*activated, Step(f"bring {one.resource} up, if its disk allows", lambda: self._try_up(one))]
+
+    def _try_up(self, one: _One) -> None:
+        with contextlib.suppress(errors.Failed):
+            insist(self._runner, "drbdadm", "adjust", one.resource)
 
     def _is_unmade(self, one: _One, look: _Look) -> bool:
         return not ({one.data, one.metadata} <= set(look.volumes) and one.file.exists())

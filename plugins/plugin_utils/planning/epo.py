@@ -169,12 +169,14 @@ def _on(cluster: clusters.Cluster, known: emergency.Epo, nodes: Iterable[str]) -
 class Return:
     """How far the return of an emergency power off has come, and what is to be done next.
 
-    `stated` are the changes that say so. `waiting` are the nodes (names) that have not answered, `starts` are per node
-    (name) the instances (UUIDs) to start there now, and `missed` tells a line for each that is not back.
+    `stated` are the changes that say so. `waiting` are the nodes (names) that have not answered. Per node (name),
+    `copies` are the instances (UUIDs) whose copies are to be brought up there, for DRBD does not do that by itself, and
+    then `starts` those to start there now. `missed` tells a line for each that is not back.
     """
 
     stated: tuple[changes.Change, ...]
     waiting: tuple[str, ...] = ()
+    copies: Mapping[str, list[str]] = field(default_factory=dict)
     starts: Mapping[str, list[str]] = field(default_factory=dict)
     missed: tuple[str, ...] = ()
 
@@ -199,6 +201,7 @@ def returned(cluster: clusters.Cluster, *, among: set[str], answered: set[str], 
     return Return(
         (*powered, stands if nodes or instances else changes.EpoGone()),
         tuple(cluster.node_name(one) for one in nodes if one in among),
+        _copies(cluster, came={one for one in known.nodes if one in answered}, starts=starts),
         {cluster.node_name(node): found for node, found in starts.items()},
         (*missed, *(f"{one.name} does not run on {cluster.node_name(one.primary_node)}" for one in meant)),
     )
@@ -211,6 +214,19 @@ def _startable(cluster: clusters.Cluster, instances: Iterable[str], *, missing: 
         one = cluster.instances[uuid]
         if missing.isdisjoint(one.nodes) and not cluster.nodes[one.primary_node].offline:
             found.setdefault(one.primary_node, []).append(uuid)
+    return found
+
+
+def _copies(cluster: clusters.Cluster, *, came: set[str], starts: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """Per secondary (name) the instances with a copy on a node that came back, or that are about to start."""
+    about_to = {uuid for found in starts.values() for uuid in found}
+    found: dict[str, list[str]] = {}
+    for one in cluster.instances.values():
+        if one.disk_template != "drbd" or one.hypervisor == "fake":
+            continue
+        for node in one.secondary_nodes:
+            if node in came or (one.uuid in about_to and not cluster.nodes[node].offline):
+                found.setdefault(cluster.node_name(node), []).append(one.uuid)
     return found
 
 

@@ -36,7 +36,7 @@ class World:
     def __init__(self) -> None:
         self.happened: list[str] = []
         self.state: dict[str, str] = {}
-        self.refusal = ""
+        self.refusal = self.trouble = ""
 
     def running(self) -> list[str]:
         return [name for name, state in self.state.items() if state == drivers.RUNNING]
@@ -61,7 +61,7 @@ class World:
         return [disks.Step(wanted.value, lambda: self.happened.append(wanted.value))]
 
     def copies(self) -> list[disks.Copy]:
-        return [disks.Copy("/dev/drbd3", 64.0)]
+        return [disks.Copy("/dev/drbd3", 64.0, text="Secondary, Connected", trouble=self.trouble)]
 
 
 @pytest.fixture(name="world")
@@ -105,3 +105,13 @@ def test_check_mode_opens_nothing(world: World, tmp_path: Path) -> None:
 def test_a_diskless_instance_starts_on_the_devices_it_is_given(world: World, tmp_path: Path) -> None:
     make(tmp_path, starts=True, disk_template="diskless", devices=["/dev/x"])
     assert world.happened == ["start /dev/x"]
+
+
+def test_a_copy_of_what_runs_elsewhere_stands_by_and_one_that_cannot_is_told(world: World, tmp_path: Path) -> None:
+    only_looks = instance_with_disks.stand_by(GIVEN, tmp_path, only_looks=True, opcode="1/0")
+    assert (only_looks.changed, only_looks.after, world.happened) == (True, "standby", [])
+    assert instance_with_disks.stand_by(GIVEN, tmp_path, only_looks=False, opcode="1/0").after == "Secondary, Connected"
+    assert world.happened == ["standby"]
+    world.trouble = "is down on this node"
+    with pytest.raises(errors.Failed, match="/dev/drbd3 is down on this node"):
+        instance_with_disks.stand_by(GIVEN, tmp_path, only_looks=False, opcode="1/0")

@@ -204,6 +204,18 @@ def test_where_there_is_no_whole_copy_an_instance_may_not_run(machine: Machine) 
     assert become(machine, State.STANDBY) == []
 
 
+def test_a_copy_that_is_down_is_brought_up_as_standby_if_its_disk_allows(pair: Machine) -> None:
+    pair.resources.clear()
+    pair.volumes[META].is_active = False
+    assert become(pair, State.STANDBY) == [f"activate the volume {META}", f"bring {NAME} up, if its disk allows"]
+    assert (pair.resources[NAME].role, pair.resources[NAME].state) == ("Secondary", "WFConnection")
+    assert become(pair, State.STANDBY) == []
+    pair.resources.clear()
+    pair.broken["drbdadm adjust"] = "No valid meta data found"
+    templates.done(storage(pair).steps(State.STANDBY))
+    assert [copy.trouble for copy in storage(pair).copies()] == ["is down on this node"]
+
+
 def test_a_copy_goes_with_its_file_and_its_volumes(pair: Machine) -> None:
     assert become(pair, State.ABSENT) == [
         f"take {NAME} down",

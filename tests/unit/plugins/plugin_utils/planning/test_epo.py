@@ -154,6 +154,17 @@ def test_an_instance_starts_when_all_its_nodes_are_back() -> None:
     assert both.stated == (changes.EpoStands((), ("i1",), "ops", returning=True),)
 
 
+def test_a_node_that_is_back_brings_up_its_copies_of_real_disks() -> None:
+    real = standing(CLUSTER)
+    simulated = clusters.with_instance(real, dataclasses.replace(real.instances["i1"], hypervisor="fake"))
+    assert returned(simulated, "n2 n3").copies == {}
+    assert returned(real, "n2").copies == {}
+    assert returned(real, "n3").copies == returned(real, "n2 n3").copies == {"node3": ["i1"]}
+    struck_off = changes.apply(real, changes.EpoStands((), ("i1",), "ops", returning=True), now=1.0)
+    assert returned(struck_off).copies == {"node3": ["i1"]}
+    assert returned(struck_off, running="i1").copies == {}
+
+
 def test_the_hold_ends_when_all_is_back() -> None:
     assert returned(standing(CLUSTER), "n2 n3", "i1").stated == (changes.EpoGone(),)
     assert returned(CLUSTER, "n2", "i1").stated == ()

@@ -1,0 +1,210 @@
+"""The life of one instance on two real machines: it counts, its disk is DRBD's, and each test goes on after the last.
+
+The machines are guests of QEMU whose BMCs, simulated ones, take their power and give it. What the instance counted is
+read from its serial port and its disk, from outside.
+"""
+
+from __future__ import annotations
+
+import base64
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.lab import processes, world
+
+from tests.testbed import building, counter, nodes
+
+from . import labs, states
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.testbed import beds
+
+pytestmark = [pytest.mark.slow, pytest.mark.guests, pytest.mark.timeout(1500)]
+NAME, SERIAL, DEVICE = "counting", "/var/lib/roundsman/disks/counting.serial", "/dev/drbd0"
+RESOURCE = f"{NAME}-disk0"
+HVPARAMS = ("accel=tcg", "shutdown_timeout=1", "migration_transport=tcp", f"serial_log={SERIAL}")
+LIMIT = 600.0
+EQUAL, GOOD = "cs:Connected", "ds:UpToDate/UpToDate"
+LEAST, MOST = (
+    f"memory-size={size},disk-size={size},disk-count=1,cpu-count=1,nic-count=0,spindle-use=1" for size in (8, 256)
+)
+OS = """
+- hosts: roundsman_primary
+  gather_facts: false
+  tasks:
+    - ansible.builtin.shell: echo {image} | base64 -d | dd of={{{{ instance_devices[0] }}}} conv=fsync
+"""
+
+
+@dataclass(frozen=True)
+class Story:
+    """The guests, the daemon that keeps them, and what is seen of the instance."""
+
+    bed: beds.Bed
+    daemon: labs.Running
+
+    def command(self, *arguments: str) -> str:
+        """What `roundsman` says; it succeeds."""
+        done = states.command(self.daemon, *arguments)
+        assert done.returncode == 0, done.stdout + done.stderr + self.daemon.told()
+        return done.stdout
+
+    def play(self, name: str, *arguments: str) -> str:
+        """What a playbook says; it succeeds."""
+        done = self.daemon.play(name, *arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def running(self) -> list[str]:
+        """The nodes whose libvirt runs the instance."""
+        there = nodes.running(self.bed)
+        said = {node: self.bed.run(node, "virsh list --name --state-running") for node in sorted(there)}
+        return [node for node, done in said.items() if NAME in done.stdout.decode().split()]
+
+    def pair(self, node: str) -> str:
+        """Connection, roles and disks of its disk as a node sees them."""
+        said = self.bed.run(node, "grep ' cs:' /proc/drbd", check=False).stdout.decode()
+        return " ".join(said.split()[1:4])
+
+    def disk(self, node: str) -> counter.Count:
+        """What its disk says, read past every cache on the node that runs it."""
+        script = f"dd if={DEVICE} bs=4096 count=1 iflag=direct 2>/dev/null"
+        return counter.on_disk(self.bed.run(node, script).stdout)
+
+    def counts(self) -> list[counter.Count]:
+        """What it told on both nodes, in order: one that ran twice would have told a count twice."""
+        said = [self.bed.run(node, f"cat {SERIAL}", check=False).stdout for node in ("node1", "node2")]
+        return sorted(one for each in said for one in counter.told(each))
+
+    def await_more(self, node: str) -> counter.Count:
+        """Wait until it has counted on, from what its disk says."""
+        known = self.disk(node)
+        self.until(lambda: self.disk(node) > known, "it counts on")
+        return self.disk(node)
+
+    def until(self, is_so: Callable[[], Any], what: str) -> None:
+        """Wait for what only a question to a guest tells; one that is busy is not helped by many questions."""
+        end, pause = time.monotonic() + LIMIT, threading.Event()
+        while not is_so():
+            assert time.monotonic() < end, f"not within {LIMIT:g} s: {what}\n{self.daemon.told()}"
+            pause.wait(2)
+
+    def assert_healthy(self, primary: str) -> None:
+        """It runs there and nowhere else, and both of its copies are good."""
+        secondary = "node2" if primary == "node1" else "node1"
+        assert self.running() == [primary]
+        self.until(lambda: self.pair(primary) == f"{EQUAL} ro:Primary/Secondary {GOOD}", "its copies are equal")
+        assert self.pair(secondary) == f"{EQUAL} ro:Secondary/Primary {GOOD}"
+        cluster = self.daemon.cluster()
+        assert [cluster.node_name(uuid) for uuid in cluster.instance(NAME).nodes] == [primary, secondary]
+
+
+@pytest.fixture(scope="module")
+def story(guests: beds.Bed) -> Iterator[Story]:
+    """The daemon at work, and the instance added as a user adds one, its system installed by a playbook."""
+    one = Story(guests, labs.Running(world.Lab(guests.folder), {}))
+    systems = guests.where.etc / "os"
+    systems.mkdir()
+    image = base64.b64encode(counter.boot_sector()).decode()
+    (systems / "counting.yml").write_text(OS.format(image=image))
+    one.daemon.start()
+    try:
+        one.command("cluster", "modify", f"ipolicy.minmax=min:{LEAST}/max:{MOST}", f"ipolicy.std={LEAST}")
+        sizes = ("-t", "drbd", "-s", "8M", "-m", "16M", "-n", "node1:node2", "-o", "counting")
+        one.command("instance", "add", NAME, *sizes, *(part for each in HVPARAMS for part in ("-H", each)))
+        yield one
+    finally:
+        states.command(one.daemon, "instance", "remove", NAME, "--yes")
+        processes.stop(one.daemon.lab, "daemon")
+
+
+def test_it_is_made_and_counts(story: Story) -> None:
+    story.assert_healthy("node1")
+    assert story.await_more("node1").boots == 1
+
+
+def test_a_round_takes_it_live_from_a_node_that_reports_evacuate(story: Story) -> None:
+    story.bed.say("node1", {"status": "evacuate"})
+
+    def has_moved(one: labs.Running) -> bool:
+        cluster = one.cluster()
+        return cluster.instance(NAME).primary_node == cluster.node("node2").uuid and states.at_rest(one)
+
+    story.daemon.until(has_moved, "the round has done what it can", seconds=LIMIT)
+    story.assert_healthy("node2")
+    story.await_more("node2")
+    counter.check(story.counts(), boots=1)
+    assert "no other node of group default takes it (node2 holds its other copy)" in story.command("explain", "node1")
+
+
+def test_its_node_comes_back(story: Story) -> None:
+    incident = story.daemon.incident("node1")
+    assert incident is not None
+    story.bed.say("node1", {"status": "Ok"})
+    story.command("incident", "cancel", incident["id"])
+    story.daemon.until(states.forgotten("node1"), "its report says Ok", seconds=LIMIT)
+    story.command("node", "undrain", "node1")
+
+
+def test_a_disk_that_was_detached_is_attached_by_a_job(story: Story) -> None:
+    story.bed.run("node1", f"drbdadm detach {RESOURCE}")
+    story.await_more("node2")
+    assert "tried to attach the disk again on node1" in story.command("instance", "repair-disks", NAME)
+    story.assert_healthy("node2")
+
+
+def test_its_secondary_gets_another_disk_while_it_counts(story: Story) -> None:
+    before = story.bed.run("node1", "lvs --noheadings -o lv_uuid").stdout
+    story.command("instance", "replace-disks", NAME, "--to", "node1")
+    after = story.bed.run("node1", "lvs --noheadings -o lv_uuid").stdout
+    assert set(before.split()).isdisjoint(after.split())
+    story.assert_healthy("node2")
+    story.await_more("node2")
+    counter.check(story.counts(), boots=1)
+
+
+def test_it_goes_on_elsewhere_once_its_node_has_no_power_and_the_node_that_returns_follows(story: Story) -> None:
+    known = story.disk("node2")
+    refused = states.command(story.daemon, "node", "power", "off", "node2", "--yes")
+    assert refused.returncode != 0
+    assert story.running() == ["node2"]
+    story.command("node", "power", "off", "node2", "--force", "--ignore-status")
+    assert nodes.running(story.bed) == {"node1"}
+    story.command("instance", "failover", NAME)
+    assert story.running() == ["node1"]
+    assert story.await_more("node1").boots == known.boots + 1
+    assert story.disk("node1").count > known.count
+    story.command("node", "power", "on", "node2")
+    building.await_node(story.bed, "node2", seconds=building.BOOT)
+    verdict = f"{RESOURCE}: repair, the resource is down on the secondary, bring the resource up on the secondary"
+    before = story.pair("node2")
+    assert verdict in story.play("repair.yml", "-e", f"instance_name={NAME}", "--check")
+    assert story.pair("node2") == before
+    assert verdict in story.play("repair.yml", "-e", f"instance_name={NAME}")
+    story.assert_healthy("node1")
+    counter.check(story.counts(), boots=2)
+
+
+def test_an_emergency_ends_the_guests_and_its_return_boots_them(story: Story) -> None:
+    known = story.disk("node1")
+    story.play("epo.yml", "-e", "epo_all=true", "-e", "epo_force=true")
+    assert nodes.running(story.bed) == set()
+    story.play("epo.yml", "-e", "epo_on=true", "-e", "epo_force=true")
+    assert nodes.running(story.bed) == {"node1", "node2"}
+    story.assert_healthy("node1")
+    assert story.await_more("node1").boots == known.boots + 1
+    assert story.disk("node1").count >= known.count
+
+
+def test_it_is_removed_and_leaves_nothing(story: Story) -> None:
+    story.command("instance", "remove", NAME, "--yes")
+    for node in story.bed.addresses():
+        left = story.bed.run(
+            node, "ls /etc/drbd.d | grep roundsman; lvs --noheadings; virsh list --all --name", check=False
+        )
+        assert left.stdout.split() == []
