@@ -26,11 +26,11 @@ demo: setup ## six nodes, fifteen instances, two broken nodes: watch the whole w
 	@$(BIN)/python -m ansible_collections.roundsman.cluster.daemon.lab.demo --dir $(LAB)/demo
 
 test: setup ## the default suite, in two processes
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 slowtest: setup ## minutes: labs that are killed, real peers; a Ganeti on a machine made for it and gone with it (root)
-	$(BIN)/python -m pytest -n 2 --dist worksteal --timeout 600 -m "slow and not containers and not guests"
-	ROUNDSMAN_EXAMPLES=8 $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 600 -m thorough
+	$(BIN)/python -m pytest -n 2 --dist loadfile --timeout 600 -m "slow and not containers and not guests"
+	ROUNDSMAN_EXAMPLES=8 $(BIN)/python -m pytest -n 2 --dist loadfile --timeout 600 -m thorough
 
 testbed: setup ## real nodes to try things on: three containers with libvirt, or KIND=guests with DRBD too (root)
 	$(BIN)/python -m tests.testbed up $(or $(KIND),containers)
