@@ -7,6 +7,7 @@ clients tell it; unlike there the text is not escaped for HTML. A wrong method i
 
 from __future__ import annotations
 
+import json
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +23,21 @@ if TYPE_CHECKING:
     from fastapi import FastAPI, Request
 
 
+def encoded(content: Any) -> bytes:
+    """The content as JSON, also where somebody gave a job an integer beyond 64 bits or half a character."""
+    try:
+        return orjson.dumps(content)
+    except orjson.JSONEncodeError:
+        return json.dumps(content, allow_nan=False).encode()
+
+
 class Json(Response):
     """A JSON answer; fragments of foreign JSON pass through as they are."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        return orjson.dumps(content)
+        return encoded(content)
 
 
 class Listed(Response):

@@ -1,4 +1,4 @@
-"""The disks of an instance that stays where it is, as Ganeti's remote API has them, and `verify-disks`, `repair-disks`."""
+"""The disks of an instance that stays where it is: Ganeti's resources, and `verify-disks` and `repair-disks`."""
 
 from __future__ import annotations
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils.planning.holdings import Holdings
+from . import answers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,5 +66,5 @@ class Snapshots:
         """A list as JSON text, made again only when one of the parts that it depends on is another object."""
         known = self._lists.get(name)
         if known is None or any(one is not other for one, other in zip(known[0], parts, strict=True)):
-            self._lists[name] = known = (tuple(parts), orjson.dumps(make()))
+            self._lists[name] = known = (tuple(parts), answers.encoded(make()))
         return known[1]

@@ -30,6 +30,7 @@ MADE = ("controller", "inventory", "nodes", "shared", "bmc-faults")
 FILES = ("bed.json", "key", "key.pub", "host_key", "host_key.pub", "known_hosts", "bmcs.pid", "daemon.pid")
 STEADY, BOOT = 120.0, 600.0
 """Seconds after which a node that does not answer will not: one that is started, a guest that boots."""
+SSH = 22
 ANSWERS = "until virsh --connect qemu:///system version >/dev/null 2>&1; do sleep 1; done"
 PREPARE = f"""set -e
 vgs {guests.VOLUME_GROUP} >/dev/null 2>&1 || vgcreate -q {guests.VOLUME_GROUP} /dev/vdb
@@ -132,6 +133,7 @@ def _restore(bed: beds.Bed, image: Path, snapshot: Path) -> None:
     for name, known in bed.record()["nodes"].items():
         guests.go_on(bed, name)
         # Until it has the addresses of this bed, it is reached by the one that every guest of its number has.
+        _await_link(guests.link_local(bed, name))
         script = ADDRESSES.format(now=f"{time.time():.3f}", **known)
         bed.run(name, script, at=guests.link_local(bed, name))
         files = {**seeds.of_names(bed), **seeds.of_ssh(bed), **seeds.of_node(cluster.node(name), cluster_key=key)}
@@ -172,7 +174,7 @@ def await_node(bed: beds.Bed, name: str, *, seconds: float = STEADY) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         with contextlib.suppress(OSError):
-            socket.create_connection((bed.addresses()[name], 22), timeout=5).close()
+            socket.create_connection((bed.addresses()[name], SSH), timeout=5).close()
             # One question that is waited for: a guest that is busy is not helped by more of them.
             left = max(1.0, end - time.monotonic())
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -181,6 +183,20 @@ def await_node(bed: beds.Bed, name: str, *, seconds: float = STEADY) -> None:
                     return
         time.sleep(0.2)
     raise errors.Failed(f"{name} does not answer within {seconds:g} s")
+
+
+def _await_link(address: str) -> None:
+    """Wait until this machine has an address of its own beside that one: a new bridge gets its a moment later."""
+    end = time.monotonic() + STEADY
+    while True:
+        try:
+            socket.create_connection((address, SSH), timeout=STEADY).close()
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+        else:
+            return
 
 
 def _refuse_used(bed: beds.Bed) -> None:

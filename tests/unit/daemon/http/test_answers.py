@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING
 
 import httpx
@@ -71,3 +72,10 @@ def test_an_error_with_text_that_is_no_unicode_is_still_an_answer() -> None:
 def test_foreign_json_passes_through_as_it_is() -> None:
     big = b'{"n":123456789012345678901234567890}'
     assert answered(lambda: answers.Json([orjson.Fragment(big)])).content == b"[" + big + b"]"
+
+
+@pytest.mark.parametrize("value", [2**70, -(2**70), "half \ud800"])
+def test_what_orjson_does_not_write_is_answered_all_the_same(value: object) -> None:
+    told = answered(lambda: answers.Json({"value": value, "rest": [1, None]}))
+    assert told.status_code == 200
+    assert json.loads(told.content) == {"value": value, "rest": [1, None]}
