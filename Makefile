@@ -38,7 +38,7 @@ testbed: setup ## real nodes to try things on: three containers with libvirt, or
 realtest: setup ## minutes: instances on real hosts, containers with libvirt (root, podman)
 	$(BIN)/python -m pytest -m containers
 
-guesttest: setup ## a quarter of an hour: DRBD on two real machines, guests of QEMU (root)
+guesttest: setup ## twenty minutes and more: DRBD on two real machines, guests of QEMU (root)
 	$(BIN)/python -m pytest -m guests
 
 molecule: setup ## the roles: on the simulated nodes of a lab, and on a machine with systemd (root, podman)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs
 
-from tests.testbed import beds, building, churn, counter, nodes
+from tests.testbed import beds, building, certificates, churn, counter, nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,6 +148,23 @@ def test_an_instance_counts_on_while_it_moves_by_every_way_and_ends_when_it_is_s
     assert on_disk.count - counts[-1].count in {0, 1}, "what it wrote last it may not have told"
     for node in ("node1", "node2", "node3"):
         assert hosts.bed.run(node, "virsh --quiet list --all --name").stdout.strip() == b"", "no definition is left"
+
+
+def test_it_moves_over_tls_and_to_nobody_whom_no_known_authority_vouches_for(hosts: Hosts) -> None:
+    name, known = "sealed", certificates.Authority()
+    for node, authority in (("node1", known), ("node2", known), ("node3", certificates.Authority())):
+        certificates.install(hosts.bed, node, authority)
+    hosts.start("node1", name, counter.disk())
+    hosts.await_count(name, more=3)
+    assert hosts.migrate("node1", "node2", name, migration_transport="tls")["migrated"]
+    hosts.await_count(name, more=3)
+    refused = hosts.migrate("node2", "node3", name, migration_transport="tls")
+    assert refused["failed"]
+    assert "Failed to verify peer's certificate" in refused["msg"]
+    hosts.await_count(name, more=3)
+    assert hosts.states("node1", "node2", "node3") == {"node1": {}, "node2": {name: "running"}, "node3": {}}
+    counter.check(hosts.counts(name), boots=1)
+    assert hosts.stop("node2", name)["changed"]
 
 
 def test_a_migration_that_never_converges_is_aborted_and_the_instance_goes_on(hosts: Hosts) -> None:
