@@ -21,6 +21,7 @@ from . import labs, states
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tests.testbed import beds
 
@@ -149,6 +150,26 @@ def test_its_node_comes_back(story: Story) -> None:
     story.command("incident", "cancel", incident["id"])
     story.daemon.until(states.forgotten("node1"), "its report says Ok", seconds=LIMIT)
     story.command("node", "undrain", "node1")
+
+
+def test_a_new_controller_adopts_the_hosts_as_they_are(story: Story, tmp_path: Path) -> None:
+    reached = (
+        f"ansible_user=root ansible_ssh_private_key_file={story.bed.key} ansible_ssh_timeout=60 "
+        f"ansible_ssh_common_args='{' '.join(story.bed.ssh_options())}' ansible_python_interpreter=/usr/bin/python3"
+    )
+    hosts = tmp_path / "hosts.ini"
+    hosts.write_text("".join(f"{name} ansible_host={at} {reached}\n" for name, at in story.bed.addresses().items()))
+    other = labs.Running(world.Lab(tmp_path), {})
+    other.where.root.mkdir()
+    done = states.command(other, "cluster", "adopt", "-i", str(hosts), "--name", "adopted", "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found, known = other.cluster(), story.daemon.cluster()
+    there, here = found.instance(NAME), known.instance(NAME)
+    assert (there.uuid, there.disk_template, there.memory) == (here.uuid, "drbd", here.memory)
+    assert [(disk.name, disk.minor, disk.size) for disk in there.disks] == [(RESOURCE, 0, 8)]
+    assert [found.node_name(uuid) for uuid in there.nodes] == [known.node_name(uuid) for uuid in here.nodes]
+    addresses = {one.name: one.secondary_ip for one in found.nodes.values()}
+    assert addresses == {one.name: one.secondary_ip for one in known.nodes.values() if one.vm_capable}
 
 
 def test_a_disk_that_was_detached_is_attached_by_a_job(story: Story) -> None:
