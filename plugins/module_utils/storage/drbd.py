@@ -15,7 +15,7 @@ from ..domain import errors
 from ..domain.drbd import Connection, Disk, Role, Side
 from . import drbd_progress, drbd_resource, drbd_roles
 from .disks import Copy, Disks, State, Step
-from .drbd_node import DrbdNode, insist, is_together
+from .drbd_node import DrbdNode, is_together
 from .volumes import Volume, Volumes
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Template:
 
     def _try_up(self, one: _One) -> None:
         with contextlib.suppress(errors.Failed):
-            insist(self._runner, "drbdadm", "adjust", one.resource)
+            self._node.adjust(one.resource)
 
     def _is_unmade(self, one: _One, look: _Look) -> bool:
         return not ({one.data, one.metadata} <= set(look.volumes) and one.file.exists())
@@ -151,9 +151,7 @@ class Template:
                 steps.append(Step(f"forget {old} in {one.resource}", lambda: self._node.forget_peers(one.resource)))
             steps.append(Step(f"write {one.file} with {peer} as peer", lambda: _replace(one.file, text)))
         if is_new or side is None or side.connection is Connection.STANDALONE:
-            steps.append(
-                Step(f"adjust {one.resource}", lambda: insist(self._runner, "drbdadm", "adjust", one.resource))
-            )
+            steps.append(Step(f"adjust {one.resource}", lambda: self._node.adjust(one.resource)))
         return steps
 
     def _refuse_worthless(self, one: _One, side: Side) -> None:

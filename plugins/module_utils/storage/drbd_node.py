@@ -65,6 +65,10 @@ class DrbdNode:
         """What one resource says of itself; None while it is down."""
         return next((side for side in self.sides() if side.resource == resource), None)
 
+    def adjust(self, resource: str) -> None:
+        """Have a resource be as its file says, which brings it up where it is down."""
+        insist(self._runner, "drbdadm", "adjust", resource)
+
     def forget_peers(self, resource: str) -> None:
         """Have version 9 forget the peer that a resource has in its file, and what that one lacks.
 

@@ -9,7 +9,7 @@ from ..domain import errors
 from ..domain.drbd import Connection, Disk, Role, Side
 from ..domain.drbd_repairs import Action
 from .disks import Step
-from .drbd_node import insist, is_together
+from .drbd_node import is_together
 
 if TYPE_CHECKING:
     from .drbd_node import DrbdNode
@@ -36,7 +36,7 @@ class Repairs:
         side = self._node.side(resource)
         if action is Action.UP:
             is_up = side is not None and side.volumes
-            adjust = Step(f"drbdadm adjust {resource}", lambda: insist(self._runner, "drbdadm", "adjust", resource))
+            adjust = Step(f"drbdadm adjust {resource}", lambda: self._node.adjust(resource))
             return [] if is_up else [adjust]
         if side is None:
             raise errors.Refused(f"{resource} is down on this node: bring it up first")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd, templates
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage.disks import Disk, Disks, End, State
 
+from tests.unit.plugins.module_utils.storage.machine import USED_GI
+
 if TYPE_CHECKING:
     from tests.unit.plugins.module_utils.storage.machine import Machine
 
@@ -31,3 +33,13 @@ def become(machine: Machine, state: State, *, peer: End | None = TWO) -> list[st
     templates.done(steps)
     assert storage(machine, peer=peer).steps(state) == []
     return [step.text for step in steps]
+
+
+def up_to_date(machine: Machine) -> Machine:
+    """The machine with a resource that is connected, and up to date on both of its nodes."""
+    become(machine, State.PRESENT)
+    one = machine.resources[NAME]
+    one.disk, one.gi = "UpToDate", USED_GI
+    one.meet(disk="UpToDate")
+    machine.ran.clear()
+    return machine

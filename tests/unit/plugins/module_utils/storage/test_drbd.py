@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
@@ -12,29 +11,14 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage.disks import Disk, State
 
-from tests.unit.plugins.module_utils.storage.copies import DATA, META, NAME, THREE, become, storage
+from tests.unit.plugins.module_utils.storage.copies import DATA, META, NAME, THREE, become, storage, up_to_date
 from tests.unit.plugins.module_utils.storage.machine import USED_GI, Machine, Volume
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    for name in ("PATIENCE", "IN_USE"):
-        monkeypatch.setattr(drbd_roles, name, 0.0)
-    return Machine(tmp_path)
 
 
 @pytest.fixture
 def pair(machine: Machine) -> Machine:
     """A resource that is connected, and up to date on both of its nodes."""
-    become(machine, State.PRESENT)
-    one = machine.resources[NAME]
-    one.disk, one.gi = "UpToDate", USED_GI
-    one.meet(disk="UpToDate")
-    machine.ran.clear()
-    return machine
+    return up_to_date(machine)
 
 
 def test_a_copy_is_made_of_two_volumes_metadata_a_file_and_a_connection_that_is_tried(machine: Machine) -> None:

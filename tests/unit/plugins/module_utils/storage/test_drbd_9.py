@@ -7,33 +7,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_resource, drbd_roles, templates
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_resource, templates
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage.disks import State
 
-from tests.unit.plugins.module_utils.storage.copies import META, NAME, THREE, TWO, become, storage
-from tests.unit.plugins.module_utils.storage.machine import USED_GI, Machine
+from tests.unit.plugins.module_utils.storage.copies import META, NAME, THREE, TWO, become, storage, up_to_date
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    for name in ("PATIENCE", "IN_USE"):
-        monkeypatch.setattr(drbd_roles, name, 0.0)
-    return Machine(tmp_path)
+    from tests.unit.plugins.module_utils.storage.machine import Machine
 
 
 @pytest.fixture
 def nine(machine: Machine) -> Machine:
     """As `pair`, with version 9."""
     machine.is_nine = True
-    become(machine, State.PRESENT)
-    one = machine.resources[NAME]
-    one.disk, one.gi = "UpToDate", USED_GI
-    one.meet(disk="UpToDate")
-    machine.ran.clear()
-    return machine
+    return up_to_date(machine)
 
 
 @pytest.mark.parametrize("is_nine", [False, True])
