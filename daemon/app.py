@@ -72,6 +72,7 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
     work.append(loop.create_task(service.dead.run()))
     if service.warm is not None:
         work.append(loop.create_task(service.warm.run()))
+    work.append(loop.create_task(service.failures.until_defect()))
     stop: asyncio.Task[Any] = loop.create_task(stopping.wait())
     readiness.tell(ready)
     port = pages.getsockname()[1]

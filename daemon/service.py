@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..plugins.plugin_utils import ansible_runs, replication
 from .configuration import Configuration
+from .failures import Failures
 from .jobs.ports import Ports
 from .jobs.process import Processes, inherited
 from .jobs.queue import Queue
@@ -41,6 +42,7 @@ class Service:
     agents: Agents
     dead: DeadNodes
     news: News
+    failures: Failures
     warm: Keeper | None
 
 
@@ -54,6 +56,7 @@ def assemble(
     """
     clock = time.time
     news = News()
+    failures = Failures(clock=clock, on_change=news.tell)
 
     def changed() -> None:
         news.tell()
@@ -93,4 +96,4 @@ def assemble(
     rounds = Rounds(configuration, queue, intake, history, clock=clock, dead=dead.observed, cpus=agents.busy_cpus)
     poll = Poll(configuration, processes, agents, folder=where.lib, environment=environment)
     warm = Keeper(where, environment={**inherited(), **environment}) if is_warm else None
-    return Service(where, configuration, desk, queue, intake, history, rounds, poll, agents, dead, news, warm)
+    return Service(where, configuration, desk, queue, intake, history, rounds, poll, agents, dead, news, failures, warm)

@@ -37,6 +37,8 @@ def status(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> 
     output.line(f"Cluster {state['cluster']}, master {state['master']}.")
     if state["paused"]:
         output.line(f"Maintenance is paused: {state['paused']}", style="bold yellow")
+    for line in explanation.failing(state["failing"], now=time.time()):
+        output.line(line, style="bold red")
     _nodes(state["nodes"])
     output.title("Incidents")
     incident.show(state["incidents"], empty="None.")

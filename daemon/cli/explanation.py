@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from . import wording
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 PAUSED = "maintenance is paused"
 
@@ -15,6 +15,7 @@ PAUSED = "maintenance is paused"
 def sentences(told: dict[str, Any], *, now: float) -> list[str]:
     """Word the daemon's explanation of a node, the operator's next step last; `now` in unix seconds."""
     return [
+        *failing(told["failing"], now=now),
         *_state(told["node"], epo=told["epo"], now=now),
         *_silent(told["silent"]),
         *(line for one in told["incidents"] for line in _incident(one, told, now=now)),
@@ -22,6 +23,18 @@ def sentences(told: dict[str, Any], *, now: float) -> list[str]:
         *_planned(told["planned"]),
         *_next(told),
     ]
+
+
+def failing(failures: Iterable[dict[str, Any]], *, now: float) -> Iterator[str]:
+    """Word what fails in the daemon itself, each with its remedy."""
+    for failure in failures:
+        times = "once" if failure["times"] == 1 else f"{failure['times']} times"
+        yield (
+            f"roundsmand: {failure['part']} fails ({times}, first {wording.age(failure['since'], now=now)} ago): "
+            f"{failure['text'].rstrip('.')}."
+        )
+        if failure["remedy"]:
+            yield f"  To fix it: {failure['remedy']}."
 
 
 def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> Iterator[str]:
@@ -122,6 +135,11 @@ def _next(told: dict[str, Any]) -> list[str]:
     epo = ["Return from the emergency power off: `roundsman cluster epo --on`"] if told["epo"] else []
     silent = [f"See to it: {told['silent']['unblock']}"] if told["silent"] and told["silent"]["unblock"] else []
     steps = list(dict.fromkeys([*epo, *silent, *_for_incidents(told), *_for_node(told)]))
+    if not steps and told["failing"]:
+        return [
+            "What you do next:",
+            "  Fix what fails in roundsmand (above); until then its view of the node may be old.",
+        ]
     if not steps:
         return ["There is nothing for you to do."]
     return ["What you do next:", *(f"  {step}" for step in steps)]

@@ -27,6 +27,7 @@ def state(service: Service) -> dict[str, Any]:
         "cluster": cluster.cluster.cluster_name,
         "master": cluster.node_name(cluster.cluster.master_node),
         "paused": views.paused(cluster),
+        "failing": service.failures.listed(),
         "nodes": views.nodes(cluster, service.intake),
         "instances": views.instances(cluster),
         "incidents": views.status(cluster),

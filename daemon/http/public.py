@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, Response
 
 from ..maintenance import views
-from . import page
+from . import health, page
 from .answers import Json
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def router(service: Service, *, is_local: bool = False) -> APIRouter:
     routes = APIRouter()
     if not is_local:
         _versions(routes)
+    health.add(routes, service)
     _maintenance(routes, service)
     _objects(routes, service)
     _page(routes, service)
@@ -79,6 +80,7 @@ def _objects(routes: APIRouter, service: Service) -> None:
             queue=service.queue,
             preview=service.rounds.preview(),
             silent=service.dead.verdicts,
+            failing=service.failures.listed(),
         )
         return Json(told)
 

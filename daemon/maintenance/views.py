@@ -13,7 +13,7 @@ from ...plugins.plugin_utils.planning import wording
 from ...plugins.plugin_utils.planning.holdings import Holdings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ...plugins.module_utils.domain import dead_nodes, incidents
     from ...plugins.plugin_utils.planning import work
@@ -230,14 +230,19 @@ def explain(
     queue: Queue,
     preview: RoundPlan,
     silent: Mapping[str, dead_nodes.Verdict] | None = None,
+    failing: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Everything there is to know of why a node is as it is, and what would move it on; `silent` has verdicts."""
+    """Everything there is to know of why a node is as it is, and what would move it on; `silent` has verdicts.
+
+    `failing` are the parts of the daemon that fail: what is said of a node may be old because of them.
+    """
     one = cluster.node(name)
     verdict = (silent or {}).get(one.uuid)
     mine = [entry for entry in cluster.maintenance.incidents if entry.node == one.uuid]
     ids = {entry.uuid for entry in mine}
     told = {job_id for entry in mine for job_id in entry.jobs}
     return {
+        "failing": list(failing),
         "node": node(cluster, one, intake),
         "epo": _epo(cluster, one),
         "silent": dataclasses.asdict(verdict) if verdict is not None and verdict.reason else None,

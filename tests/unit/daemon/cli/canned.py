@@ -8,6 +8,7 @@ import types
 from typing import Any
 
 import orjson
+from ansible_collections.roundsman.cluster.daemon import failures
 from ansible_collections.roundsman.cluster.daemon.http import page
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.maintenance import views
@@ -49,6 +50,7 @@ def service(*, at_work: bool = True, name: str = "north") -> Any:
         intake=_intake(cluster),
         rounds=types.SimpleNamespace(is_at_work=at_work, preview=lambda: plan),
         queue=types.SimpleNamespace(jobs={one.id: one for one in jobs()}),
+        failures=failures.Failures(clock=lambda: 100.0),
         poll=types.SimpleNamespace(problem="the playbook diagnose.yml has no hosts"),
     )
 

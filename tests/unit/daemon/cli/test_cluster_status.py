@@ -167,3 +167,19 @@ def test_a_plan_names_what_holds_maintenance_instead_of_nothing_to_do(daemon: St
     out = roundsman("plan")[1]
     assert "Maintenance is held: new switch" in out
     assert "nothing to do" not in out
+
+
+def test_the_status_says_what_fails_in_the_daemon(daemon: StandIn, roundsman: Run) -> None:
+    failure = {
+        "part": "report intake",
+        "since": 80.0,
+        "last": 190.0,
+        "times": 3,
+        "text": "no room",
+        "remedy": "free it",
+    }
+    state = json.loads(canned.answers()["GET", "/1/page"]) | {"failing": [failure]}
+    daemon.put("GET", "/1/page", state)
+    said = roundsman("status")[1]
+    assert "roundsmand: report intake fails (3 times" in said
+    assert "To fix it: free it." in said

@@ -141,3 +141,21 @@ def test_an_agent_that_answers_without_a_report_says_so() -> None:
     assert "Its agent gives no report: it answers with status 404." in text(value)
     value["node"]["agent"] |= {"text": ""}
     assert "agent" not in text(value)
+
+
+def test_what_fails_in_the_daemon_is_said_first_and_never_that_there_is_nothing_to_do() -> None:
+    value = told("node1")
+    failure = {
+        "part": "report intake",
+        "since": 80.0,
+        "last": 190.0,
+        "times": 3,
+        "text": "no room",
+        "remedy": "free it",
+    }
+    value["failing"] = [failure]
+    said = text(value)
+    assert said.startswith(
+        "roundsmand: report intake fails (3 times, first 2 min ago): no room.\n  To fix it: free it."
+    )
+    assert "nothing for you to do" not in said
