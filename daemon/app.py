@@ -1,4 +1,4 @@
-"""The FastAPI application, and the two servers that serve it: the network's and the socket's."""
+"""The FastAPI applications, one for each door, and their servers: the network's and those of the two sockets."""
 
 from __future__ import annotations
 
@@ -6,36 +6,39 @@ import asyncio
 import contextlib
 import logging
 import signal
-import socket
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from fastapi import FastAPI
 
 from ..plugins.module_utils.domain import addresses
-from ..plugins.plugin_utils import bounded_serving, readiness, tcp_sockets, unix_sockets
+from ..plugins.plugin_utils import bounded_serving, peer_sockets, readiness, tcp_sockets
 from .http import answers, documentation, local, public
+from .http.asking import Door
 from .maintenance import spool
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Iterator
-    from pathlib import Path
 
     from .service import Service
 
 LOG = logging.getLogger(__name__)
 
 
-def make_app(service: Service, *, is_local: bool) -> FastAPI:
-    """All resources for the socket, or only those that anyone may read."""
-    app = FastAPI(title="Roundsman", docs_url=None, redoc_url=None, openapi_url="/openapi.json" if is_local else None)
+def make_app(service: Service, *, door: Door) -> FastAPI:
+    """The resources that there are behind a door."""
+    openapi = None if door is Door.PUBLIC else "/openapi.json"
+    app = FastAPI(title="Roundsman", docs_url=None, redoc_url=None, openapi_url=openapi)
+    app.state.door = door
     answers.install(app)
-    if is_local:
+    if door is not Door.PUBLIC:
         # Before the public ones: `/` is Ganeti's here.
         app.include_router(local.top())
-        app.include_router(local.router(service))
+        app.include_router(local.router(service, door=door))
         documentation.install(app)
-    app.include_router(public.router(service, is_local=is_local))
+    if door is not Door.REMOTE:
+        app.include_router(public.router(service, is_local=door is Door.SOCKET))
     return app
 
 
@@ -57,12 +60,13 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     public_server = bounded_serving.Server(
-        make_app(service, is_local=False), limits=bounded_serving.Limits(), log_level="warning"
+        make_app(service, door=Door.PUBLIC), limits=bounded_serving.Limits(), log_level="warning"
     )
     pages = tcp_sockets.listening(bind, port)
-    servers = [
-        (public_server, pages),
-        (_server(make_app(service, is_local=True)), unix_socket(service.where.socket)),
+    own = {Door.SOCKET: service.where.socket, Door.REMOTE: service.where.rapi_socket}
+    servers: list[tuple[uvicorn.Server, socket.socket]] = [(public_server, pages)]
+    servers += [
+        (socket_server(make_app(service, door=door)), peer_sockets.listening(path)) for door, path in own.items()
     ]
     observer = spool.watch(service.where.spool, service.rounds.wake, loop=loop)
     service.queue.resume()
@@ -84,27 +88,25 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
     observer.stop()
     if service.warm is not None:
         service.warm.stop()
-    for task in work[2:]:
+    for task in work[len(servers) :]:
         task.cancel()
     await asyncio.wait(work, timeout=5)
-    service.where.socket.unlink(missing_ok=True)
+    for path in own.values():
+        path.unlink(missing_ok=True)
     for task in done - {stop}:
         task.result()
 
 
-def _server(app: FastAPI) -> _Server:
+def socket_server(app: FastAPI) -> uvicorn.Server:
+    """A server for a socket of `peer_sockets`."""
     return _Server(
-        uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=2)
+        uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            # The client is the peer that the kernel names: no header replaces it.
+            proxy_headers=False,
+            timeout_graceful_shutdown=2,
+        )
     )
-
-
-def unix_socket(path: Path) -> socket.socket:
-    """A listening socket at a path of any length; a dead one that stands there is replaced."""
-    path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    with unix_sockets.short_name(path) as name:
-        listener.bind(name)
-    path.chmod(0o660)
-    listener.listen(128)
-    return listener

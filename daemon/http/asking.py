@@ -1,11 +1,16 @@
-"""What any request for a change may carry beside its body: who asks, why, how urgently, and whether only to try."""
+"""Who makes a request and through which door, and what a request for a change may carry beside its body."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import pwd
+import re
 from dataclasses import dataclass
+from enum import Enum
 from typing import Annotated
 
-from fastapi import Depends, Header, Query, Request
+from fastapi import Depends, Query, Request
 
 from ...plugins.module_utils.domain import errors
 
@@ -13,6 +18,37 @@ DRY_RUN = "dry-run"
 NO = frozenset({"", "0", "f", "false", "n", "no", "off"})
 USER = "gnt:user"
 CLIENT = "gnt:client:rapi"
+USER_HEADER = "x-roundsman-user"
+UNKNOWN = "unknown"
+_USER = re.compile(r"[!-~]{1,200}")
+
+
+class Door(Enum):
+    """The listening socket through which a request came."""
+
+    SOCKET = "socket"
+    REMOTE = "remote"
+    PUBLIC = "public"
+
+
+@dataclass(frozen=True)
+class Requester:
+    """The user who makes a request, and the door it came through.
+
+    `uid` is the peer's, as the kernel reports it (SO_PEERCRED): at the remote door it is that of `roundsman-rapi`.
+    `user` is the name of that account, or `uid 1234`; at the remote door the user whom the remote API authenticated,
+    or `unknown`.
+    """
+
+    door: Door
+    user: str
+    uid: int | None
+    pid: int | None
+
+    @property
+    def is_root(self) -> bool:
+        """Whether this is root on the controller, or the daemon's own user: a lab needs no root."""
+        return self.door is Door.SOCKET and self.uid in {0, os.geteuid()}
 
 
 @dataclass(frozen=True)
@@ -22,26 +58,82 @@ class Asked:
     trail: tuple[tuple[str, str], ...]
     dry_run: bool
     force: bool
+    requester: Requester
+
+    @property
+    def door(self) -> Door:
+        """The door through which the request came."""
+        return self.requester.door
+
+    @property
+    def user(self) -> str:
+        """The name of the user who makes the request."""
+        return self.requester.user
+
+    @property
+    def uid(self) -> int | None:
+        """The uid of the process at the other end of the socket."""
+        return self.requester.uid
+
+    @property
+    def is_root(self) -> bool:
+        """Whether root on the controller makes the request."""
+        return self.requester.is_root
 
     def because(self, text: str) -> tuple[tuple[str, str], ...]:
         """The reason trail; `text` says what was asked for where nobody said why."""
         return self.trail if any(source == USER for source, _ in self.trail) else ((USER, text), *self.trail)
 
 
+async def requester(request: Request) -> Requester:
+    """The user who makes a request; a dependency of handlers and of whole routers."""
+    door: Door = request.app.state.door
+    uid, pid = _peer(request)
+    if door is Door.REMOTE:
+        given = request.headers.getlist(USER_HEADER)
+        is_name = len(given) == 1 and _USER.fullmatch(given[0])
+        return Requester(door, given[0] if is_name else UNKNOWN, uid, pid)
+    return Requester(door, UNKNOWN if uid is None else await _account(uid), uid, pid)
+
+
+Requesting = Annotated[Requester, Depends(requester)]
+
+
+def _peer(request: Request) -> tuple[int | None, int | None]:
+    """The uid and pid that `peer_sockets` reports as the peer's address."""
+    host, pid = request.scope.get("client") or ("", 0)
+    return (int(host), pid) if re.fullmatch("[0-9]+", host) else (None, None)
+
+
+_accounts: dict[int, str] = {}
+
+
+async def _account(uid: int) -> str:
+    # The accounts may come from a directory server that does not answer.
+    if uid not in _accounts:
+        _accounts[uid] = await asyncio.to_thread(_account_name, uid)
+    return _accounts[uid]
+
+
+def _account_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
+
+
 def _asked(
+    who: Requesting,
     *,
     reason: Annotated[str, Query(max_length=1000, description="Why; the first entry of the reason trail.")] = "",
     dry_run: Annotated[
         bool, Query(alias=DRY_RUN, description="Only say what would be done; refused where that cannot be known.")
     ] = False,
     force: Annotated[bool, Query(description="Skip the checks that protect instances.")] = False,
-    x_roundsman_user: Annotated[
-        str, Header(max_length=200, description="Who was authenticated; set by the front, believed on the socket.")
-    ] = "",
 ) -> Asked:
     trail = [(USER, reason)] if reason else []
-    trail += [(CLIENT, x_roundsman_user)] if x_roundsman_user else []
-    return Asked(tuple(trail), dry_run, force)
+    trail += [(CLIENT, who.user)] if who.door is Door.REMOTE else []
+    return Asked(tuple(trail), dry_run, force, who)
 
 
 Parameters = Annotated[Asked, Depends(_asked)]

@@ -1,4 +1,4 @@
-"""What a local administrator may do (unix socket): Ganeti's remote API, version 2, and ours beside it."""
+"""What is served on the unix sockets: Ganeti's remote API, version 2, and ours beside it."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def top() -> APIRouter:
     return routes
 
 
-def router(service: Service) -> APIRouter:
-    """All resources below `/2`."""
+def router(service: Service, *, door: asking.Door) -> APIRouter:
+    """All resources below `/2`; those of plays by hand and of the whole configuration only on the local socket."""
     routes = APIRouter(prefix="/2", dependencies=[Depends(asking.refuse_ignored_trial)])
     snapshots = Snapshots(lambda: service.configuration.current)
     cluster.add(routes, service)
@@ -61,9 +61,10 @@ def router(service: Service) -> APIRouter:
     queue.add(routes, service)
     incidents.add(routes, service)
     lock_table.add(routes, service)
-    config.add(routes, service)
     modify.add(routes, service)
-    by_hand.add(routes, service)
-    adoption.add(routes, service)
     plans.add(routes, service)
+    if door is asking.Door.SOCKET:
+        config.add(routes, service)
+        by_hand.add(routes, service)
+        adoption.add(routes, service)
     return routes

@@ -23,7 +23,7 @@ def chosen(service: Service, *, name: str, path: str, asked: asking.Asked) -> st
     if not (name or path):
         return ""
     folder = service.where.os_playbooks
-    if path and any(source == asking.CLIENT for source, _ in asked.trail):
+    if path and asked.door is asking.Door.REMOTE:
         raise errors.Refused(f"os_playbook: a path is for local administrators: name one in {folder}")
     if not path and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9+._-]{0,99}", name):
         raise errors.InvalidInput(f"os: {name!r} is no name of a playbook in {folder}")

@@ -44,7 +44,7 @@ async def _serve(where: tree.Tree, options: argparse.Namespace) -> None:
         handshake_seconds=options.patience,
         header_seconds=options.patience,
     )
-    daemon = forwarding.Daemon(where.socket)
+    daemon = forwarding.Daemon(where.rapi_socket)
     app = front.Front(authentication.Authenticator(where.rapi_users), daemon)
     server = bounded_serving.Server(app, limits=limits, log_config=None, log_level="error", server_header=False)
     server.config.load()

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import uvicorn
-from ansible_collections.roundsman.cluster.daemon import app
 from ansible_collections.roundsman.cluster.daemon.lab import processes
 from ansible_collections.roundsman.cluster.daemon.remote import users
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import peer_sockets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +75,7 @@ class StandIn:
     @contextlib.contextmanager
     def serving(self) -> Iterator[None]:
         """Serve at the socket; afterwards its folder is gone, as after the end of a unit."""
-        listener = app.unix_socket(self.where.socket)
+        listener = peer_sockets.listening(self.where.rapi_socket)
         server = Quiet(uvicorn.Config(self, lifespan="off", log_level="warning", timeout_graceful_shutdown=1))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
@@ -84,7 +84,7 @@ class StandIn:
         finally:
             server.should_exit = True
             thread.join()
-            shutil.rmtree(self.where.socket.parent)
+            shutil.rmtree(self.where.rapi_socket.parent)
 
 
 @dataclass

@@ -88,6 +88,11 @@ class Tree:
         return self.run / "socket/roundsmand.sock"
 
     @property
+    def rapi_socket(self) -> Path:
+        """The socket behind the remote API, in a folder that the local one's users and its own do not share."""
+        return self.run / "rapi/roundsmand.sock"
+
+    @property
     def pid_file(self) -> Path:
         return self.run / "roundsmand.pid"
 

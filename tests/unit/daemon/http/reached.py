@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 from ansible_collections.roundsman.cluster.daemon import app as apps
+from ansible_collections.roundsman.cluster.daemon.http.asking import Door
 
 from tests.unit.daemon import twins
 
@@ -50,15 +51,19 @@ def reach(
     act: Callable[[Reached], Awaitable[None]],
     *,
     is_local: bool,
+    door: Door | None = None,
+    uid: int | None = None,
     outcomes: dict[str, str] | None = None,
     pairs: Sequence[tuple[str, str]] = (("node2", "node3"),),
 ) -> None:
-    """Assemble a service on a new lab, and act on it."""
+    """Assemble a service on a new lab, and act on it; as the user who runs the tests, or as `uid`."""
+    chosen = door or (Door.SOCKET if is_local else Door.PUBLIC)
+    peer = (str(os.geteuid() if uid is None else uid), os.getpid())
 
     async def scenario() -> None:
         lab = twins.lab(folder, pairs=pairs)
         running, twin = twins.assemble(lab, monkeypatch, outcomes=outcomes)
-        transport = httpx.ASGITransport(app=apps.make_app(running, is_local=is_local))
+        transport = httpx.ASGITransport(app=apps.make_app(running, door=chosen), client=peer)
         async with httpx.AsyncClient(transport=transport, base_url="http://daemon") as client:
             await act(Reached(running, twin, client))
         await running.queue.stop()

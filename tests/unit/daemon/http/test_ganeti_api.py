@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.http.asking import Door
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.http.reached import Reached, reach
@@ -112,7 +113,7 @@ def test_a_role_is_told_in_ganetis_words(local: Callable[..., None]) -> None:
     local(act)
 
 
-def test_who_asks_and_why_is_in_the_reason_trail(local: Callable[..., None]) -> None:
+def test_the_user_and_the_reason_are_in_the_reason_trail(local: Callable[..., None]) -> None:
     async def act(one: Reached) -> None:
         answer = await one.client.put(
             "/2/nodes/node2/role?reason=smoke", json="drained", headers={"X-Roundsman-User": "ann"}
@@ -120,7 +121,7 @@ def test_who_asks_and_why_is_in_the_reason_trail(local: Callable[..., None]) -> 
         trail = (await ended(one, answer.json()))["ops"][0]["reason"]
         assert [entry[:2] for entry in trail[:2]] == [["gnt:user", "smoke"], ["gnt:client:rapi", "ann"]]
 
-    local(act)
+    local(act, door=Door.REMOTE)
 
 
 @pytest.mark.parametrize("mode", ["all", "primary-only", "secondary-only"])

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.http.asking import Door
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import parameters
 
@@ -153,15 +154,29 @@ def test_what_is_not_accepted_makes_no_job(
     local(act)
 
 
-def test_a_playbook_by_its_path_is_for_who_is_on_this_machine(local: Callable[..., None], tmp_path: Path) -> None:
+@pytest.mark.parametrize("headers", [{}, {"X-Roundsman-User": "ops"}, {"X-Roundsman-User": ""}])
+def test_the_remote_door_takes_no_playbook_by_its_path_whatever_its_headers(
+    local: Callable[..., None], tmp_path: Path, headers: dict[str, str]
+) -> None:
     playbook = tmp_path / "os.yml"
     playbook.write_text("[]")
 
     async def act(one: reached.Reached) -> None:
         body = {**WEB, "os_playbook": str(playbook)}
-        answer = await one.client.post("/2/instances", json=body, headers={"X-Roundsman-User": "ops"})
+        answer = await one.client.post("/2/instances", json=body, headers=headers)
         assert answer.status_code == 409
         assert answer.json()["detail"].startswith("os_playbook: a path is for local administrators")
+        assert (await one.ask("GET", "/2/jobs")).json() == []
+
+    local(act, door=Door.REMOTE)
+
+
+def test_root_on_the_controller_names_a_playbook_by_its_path(local: Callable[..., None], tmp_path: Path) -> None:
+    playbook = tmp_path / "os.yml"
+    playbook.write_text("[]")
+
+    async def act(one: reached.Reached) -> None:
+        body = {**WEB, "os_playbook": str(playbook)}
         await ended(one, "POST", "/2/instances", body)
         (spec,) = [each for each in one.twin.specs.values() if each.playbook.stem == "instance_create"]
         assert spec.variables["instance_os_playbook"] == str(playbook)

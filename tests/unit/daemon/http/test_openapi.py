@@ -14,6 +14,7 @@ import pytest
 import schemathesis
 import uvicorn
 from ansible_collections.roundsman.cluster.daemon import app as apps
+from ansible_collections.roundsman.cluster.daemon.http.asking import Door
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
 
 from tests.unit.daemon import twins
@@ -25,7 +26,7 @@ SECONDS = 30
 EXAMPLES = 15
 # Its resources are listed, and none is asked.
 ABSENT: Any = types.SimpleNamespace(where=tree.Tree(Path("/nowhere")))
-DOCUMENT: dict[str, Any] = apps.make_app(ABSENT, is_local=True).openapi()
+DOCUMENT: dict[str, Any] = apps.make_app(ABSENT, door=Door.SOCKET).openapi()
 # News are awaited: what a client knows already is told at once, what it does not after as long as it asks.
 OPERATIONS = [(method, path) for path, one in DOCUMENT["paths"].items() for method in one if path != "/1/news"]
 CHECKS = (
@@ -45,7 +46,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         async def serve() -> None:
             one = twins.lab(tmp_path_factory.mktemp("api"), pairs=[("node2", "node3")])
             running, _ = twins.assemble(one, patch)
-            config = uvicorn.Config(apps.make_app(running, is_local=True), log_level="error", lifespan="off")
+            config = uvicorn.Config(apps.make_app(running, door=Door.SOCKET), log_level="error", lifespan="off")
             servers.append(uvicorn.Server(config))
             ready.set()
             await servers[0].serve(sockets=[listener])
