@@ -44,6 +44,7 @@ class Driver:
         self._slots = slots
         self._inside = inside.Inside(ports, book, submit=submit)
         self._attempts: dict[int, asyncio.Timeout] = {}
+        self._endings: set[asyncio.Task[None]] = set()
 
     async def work(self, job: int) -> None:
         """Work on the next opcode until it has ended, or its lock attempts are used up.
@@ -76,11 +77,13 @@ class Driver:
             attempts.reschedule(None if seconds is None else asyncio.get_running_loop().time() + seconds)
 
     def interrupt(self, job: int) -> None:
-        """End what an opcode does now, be it in processes or in a delay; it is settled like a lost one."""
+        """Have what an opcode does now ended, be it processes or a delay; it is settled like a lost one."""
         one = self._book.jobs[job]
         index = one.next_opcode
         if index is not None and one.opcodes[index].run:
-            process.end_all_of(self._ports.store.run_folder(job, index))
+            ending = asyncio.create_task(process.end_run(self._ports.store.run_folder(job, index)))
+            self._endings.add(ending)
+            ending.add_done_callback(self._endings.discard)
         self._inside.interrupt(job)
 
     async def _opcode(self, job: int, index: int) -> bool:

@@ -6,6 +6,7 @@ breaks off is repeated; nothing that the lost run was to do is.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import shutil
 from dataclasses import dataclass
@@ -160,12 +161,13 @@ async def carry_out(look: Look, *, folder: Path, ports: Ports, owner: holders.Ow
 
 async def _tried(look: Look, *, folder: Path, ports: Ports, owner: holders.Owner) -> tuple[str, str]:
     """Look once; returns why it broke off, or '' and what was found."""
-    _empty(folder)
+    await process.end_run(folder)
+    await asyncio.to_thread(_empty, folder)
     granted = ports.desk.table.locks_of(owner)
     spec = run_spec(ports.configuration.current, look, granted=granted, environment=ports.environment)
     ports.processes.start(folder, spec)
     await ports.processes.ended(folder)
-    found = settling.settle(folder)
+    found = await settling.settle(folder)
     refused = await settling.commit(found, ports=ports, by=owner.name)
     if not found.succeeded:
         return found.text, ""
@@ -173,8 +175,7 @@ async def _tried(look: Look, *, folder: Path, ports: Ports, owner: holders.Owner
 
 
 def _empty(folder: Path) -> None:
-    """End what is left of a look, and take away its files, but for the log that somebody may follow."""
-    process.end_all_of(folder)
+    """Remove the files of a look that has ended, except the log that somebody may follow."""
     for entry in folder.iterdir() if folder.is_dir() else ():
         if entry.is_dir():
             shutil.rmtree(entry, ignore_errors=True)

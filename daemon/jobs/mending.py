@@ -29,7 +29,7 @@ async def clear_up(ports: Ports, job: int, owner: holders.Owner) -> str:
     """
     runs = ports.store.runs(job)
     for run in runs:
-        process.end_all_of(run)
+        await process.end_run(run)
         if (run / "livelock").exists():
             await ports.processes.ended(run)
     held = ports.desk.table.locks_of(owner)
@@ -39,7 +39,7 @@ async def clear_up(ports: Ports, job: int, owner: holders.Owner) -> str:
 
 
 async def _settled(ports: Ports, run: Path, held: Mapping[str, Mode], owner: holders.Owner) -> str:
-    settlement = settling.settle(run)
+    settlement = await settling.settle(run)
     refused = await settling.commit(settlement, ports=ports, by=owner.name)
     told = [f"its last run: {settlement.text or 'success'}", *refused]
     if not settlement.succeeded:

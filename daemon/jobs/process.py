@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import fcntl
 import json
 import logging
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -24,6 +27,12 @@ if TYPE_CHECKING:
 
 RUN_VARIABLE = run_group.RUN_VARIABLE
 LOG = logging.getLogger(__name__)
+MARGIN = 60.0
+"""Seconds after its own time limit at which the daemon ends a run: what limits it from within may hang with it."""
+SHORTEST_WAIT = 5.0
+"""Seconds that an adopted run has at least, to be seen as ended if it has ended."""
+REAP_SECONDS = 5.0
+_OVERDUE = "overdue"
 INHERITED = frozenset(
     {
         *("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SSH_AUTH_SOCK", "TMPDIR", "TZ", "USER"),
@@ -72,7 +81,7 @@ class Processes:
         faults.point("before-opcode-start")
         livelock = os.open(run / "livelock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
-            fcntl.flock(livelock, fcntl.LOCK_EX)
+            fcntl.flock(livelock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with open(run / "output", "ab", opener=_private) as output:
                 self.children[run] = subprocess.Popen(
                     [sys.executable, "-m", f"{__package__}.opcode_process", str(run), str(livelock)],
@@ -88,11 +97,19 @@ class Processes:
             os.close(livelock)
 
     async def ended(self, run: Path) -> None:
-        """Wait until the process of a run has ended, be it ours or adopted."""
-        await desk.ended(run / "livelock")
+        """Wait until the process of a run has ended, be it ours or adopted; one that is overdue is killed.
+
+        A process that cannot be killed is waited for no longer: it runs no further instruction of its program.
+        """
+        try:
+            async with asyncio.timeout(_seconds_left(run)):
+                await desk.ended(run / "livelock")
+        except TimeoutError:
+            await _end_overdue(run)
         child = self.children.pop(run, None)
-        if child is not None:
-            child.wait()
+        if child is not None and child.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(child.wait, REAP_SECONDS)
 
     @staticmethod
     def _write(run: Path, spec: Spec) -> None:
@@ -102,6 +119,7 @@ class Processes:
             "variables": {"roundsman_opcode": f"{run.parent.name}/{run.name}", **spec.variables},
             "environment": environment,
             "time_limit": spec.time_limit,
+            "started": time.monotonic(),
         }
         # Results of modules are nobody else's business.
         (run / "runner").mkdir(mode=0o700, exist_ok=True)
@@ -142,10 +160,50 @@ def _is_readable(run: Path) -> bool:
     return True
 
 
+def overdue(run: Path) -> str:
+    """Why the daemon killed a run, or ''."""
+    try:
+        return (run / _OVERDUE).read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def _seconds_left(run: Path) -> float | None:
+    """How long a run may still take; None for one of which no limit is known.
+
+    The monotonic clock is that of the whole machine, so it also serves the daemon that adopts a run.
+    """
+    try:
+        opcode = json.loads((run / "opcode.json").read_bytes())
+        limit = float(opcode["time_limit"]) + MARGIN
+        spent = time.monotonic() - float(opcode.get("started", time.monotonic()))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return max(SHORTEST_WAIT, limit - max(0.0, spent))
+
+
+async def _end_overdue(run: Path) -> None:
+    text = "its process did not end at its time limit (it hung or was stopped), and was killed"
+    LOG.error("%s: %s", run, text)
+    await end_run(run)
+    with contextlib.suppress(errors.StoreFailed):
+        await asyncio.to_thread(durable_files.replace, run / _OVERDUE, text.encode())
+
+
+async def end_run(run: Path) -> None:
+    """As `end_all_of`, without holding the event loop while the kernel ends the processes."""
+    await asyncio.to_thread(end_all_of, run)
+
+
 def end_all_of(run: Path) -> int:
-    """Kill every process that belongs to a run, its modules' children included; returns how many there were."""
+    """Kill every process that belongs to a run, its modules' children included; returns how many there were.
+
+    It blocks for up to ten seconds where a process cannot be killed: the event loop calls `end_run`.
+    """
     ended = run_group.end(run)
     ssh_sockets.remove(run)
     if ended.left:
-        LOG.error("%s: processes %s cannot be ended", run, ", ".join(map(str, sorted(ended.left))))
+        LOG.error(
+            "%s: processes %s cannot be killed (stuck in the kernel?)", run, ", ".join(map(str, sorted(ended.left)))
+        )
     return ended.count

@@ -151,6 +151,9 @@ class Queue:
     async def cancel(self, job_id: int, *, kill: bool) -> values.Job:
         """Cancel a job: what has not started never starts; what runs is killed, or finishes when `kill` is false.
 
+        A job that runs is `canceling` when this returns: its processes are being ended, and it ends by itself once
+        it is known what they left.
+
         Raises:
             NotFound: there is no such job. Refused: it has ended already. StoreFailed: nothing was done.
         """
@@ -164,7 +167,6 @@ class Queue:
             self._book.change(job_id, lambda one: dataclasses.replace(one, canceling=True))
             if kill:
                 self._turns.interrupt(job_id)
-                await self._book.until_end(job_id)
         return self.find(job_id)
 
     def change_priority(self, job_id: int, priority: int) -> values.Job:

@@ -43,7 +43,7 @@ async def _settle(
 ) -> None:
     folder = ports.store.run_folder(job, index)
     faults.point("before-settling")
-    settlement, standing = settling.settle(folder), process.standing(folder)
+    settlement, standing = await settling.settle(folder), process.standing(folder)
     refused = await settling.commit(settlement, ports=ports, by=owner.name)
     text = "; ".join(filter(None, [settlement.text, *refused]))
     status = values.Status.SUCCESS if settlement.succeeded and not refused else values.Status.ERROR

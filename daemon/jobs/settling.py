@@ -30,11 +30,11 @@ class Settlement:
     value: Any = None
 
 
-def settle(run: Path) -> Settlement:
+async def settle(run: Path) -> Settlement:
     """Read how a run ended; one that began and left no readable result is lost, and nothing of it is repeated."""
     stands = process.standing(run)
     # What is left of the run, such as a module whose play was killed, may still act and record: it ends first.
-    process.end_all_of(run)
+    await process.end_run(run)
     told = _result(run, stands)
     recorded = run_records.recorded(run, expected=told["changes"])
     succeeded = told["status"] == "success"
@@ -73,7 +73,8 @@ def _result(run: Path, stands: process.Standing) -> dict[str, Any]:
     try:
         result = run_records.result(run)
     except FileNotFoundError:
-        return {**bad, "text": "its process ended without a result: it is lost, and not repeated"}
+        why = process.overdue(run) or "its process ended without a result"
+        return {**bad, "text": f"{why}: it is lost, and not repeated"}
     except errors.InvalidInput as error:
         return {**bad, "text": f"{error}: it counts as lost, and is not repeated"}
     # Halves of characters come from a node's connection, and no job file can hold them.

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .agents import Agents
 
 LOG = logging.getLogger(__name__)
+_LIMIT_BASE, _LIMIT_PER_NODE, _LONGEST_LIMIT = 60, 15, 600
+"""Seconds a run of `diagnose.yml` may take: five nodes at once, each of which has 60 s for its diagnose command."""
 
 
 class Poll:
@@ -77,11 +79,11 @@ class Poll:
             environment=self._environment,
             inventory=hosts.run_inventory(cluster, nodes, root=self._environment["ROUNDSMAN_ROOT"]),
             granted={},
-            time_limit=600,
+            time_limit=min(_LONGEST_LIMIT, _LIMIT_BASE + _LIMIT_PER_NODE * len(nodes)),
         )
         self._processes.start(run, spec)
         await self._processes.ended(run)
-        ended = settling.settle(run)
+        ended = await settling.settle(run)
         self.problem = "" if ended.succeeded else ended.text
         if self.problem:
             LOG.warning("the poll of the nodes failed: %s", self.problem)

@@ -35,7 +35,7 @@ def test_the_queue_is_drained_told_of_and_archived(tmp_path: Path, monkeypatch: 
         assert [(job["id"], job["archived"]) for job in bulk] == [(1, True)]
         assert (await one.refused("GET", "/2/jobs?archived=1&limit=0"))[0] == 400
         assert (await one.ask("PUT", "/2/queue/drained", {"drained": False})).json()["drained"] is False
-        await queue.cancel(2, kill=True)
+        await daemons.cancel(one.running, 2)
 
     reached.reach(tmp_path, monkeypatch, act, is_local=True)
 
@@ -49,6 +49,6 @@ def test_a_job_that_waits_gets_one_of_three_priorities(tmp_path: Path, monkeypat
         assert answer.json() == {"id": 2, "priority": -10}
         assert one.running.queue.jobs[2].priority == -10
         assert (await one.refused("PUT", "/2/jobs/2/priority", {"priority": -11}))[0] in {400, 422}
-        await one.running.queue.cancel(1, kill=True)
+        await daemons.cancel(one.running, 1)
 
     reached.reach(tmp_path, monkeypatch, act, is_local=True)

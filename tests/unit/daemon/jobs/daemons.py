@@ -36,18 +36,25 @@ class Daemon:
     ) -> None:
         async def scenario() -> None:
             running, twin = twins.assemble(self.lab, self.monkeypatch, limit=limit, outcomes=outcomes)
-            self.monkeypatch.setattr(process, "end_all_of", lambda run: kill(twin, run))
+            self.monkeypatch.setattr(process, "end_run", lambda run: kill(twin, run))
             await act(running, twin)
             await running.queue.stop()
 
         asyncio.run(scenario())
 
 
-def kill(twin: twins.Processes, run: Path) -> int:
-    if run not in twin.held():
-        return 0
-    twin.finish(run, "lost")
-    return 1
+async def kill(twin: twins.Processes, run: Path) -> None:
+    if run in twin.held():
+        twin.finish(run, "lost")
+
+
+async def cancel(running: service.Service, number: int) -> values.Job:
+    """Cancel a job and wait for its end, which a running one reaches after it was looked at."""
+    await running.queue.cancel(number, kill=True)
+    await running.queue.wait(number, seconds=twins.LIMIT)
+    job = running.queue.find(number)
+    assert job.is_final
+    return job
 
 
 def move(running: service.Service, number: int = 1) -> values.Opcode:

@@ -54,9 +54,9 @@ def test_a_job_is_canceled_before_its_first_step(daemon: daemons.Daemon) -> None
         assert (await running.queue.cancel(1, kill=False)).status is daemons.CANCELED
         assert twin.ran == []
         with pytest.raises(errors.Refused, match="has ended"):
-            await running.queue.cancel(1, kill=True)
+            await daemons.cancel(running, 1)
         with pytest.raises(errors.NotFound):
-            await running.queue.cancel(99, kill=True)
+            await daemons.cancel(running, 99)
 
     daemon.run(act)
 
@@ -90,7 +90,7 @@ def test_a_cancelation_that_cannot_be_written_now_is_tried_again(daemon: daemons
             save(job)
 
         daemon.monkeypatch.setattr(store, "save", full)
-        canceled = await asyncio.wait_for(running.queue.cancel(2, kill=True), twins.LIMIT)
+        canceled = await daemons.cancel(running, 2)
         assert canceled.status is daemons.CANCELED
         assert daemons.on_disk(running)[2].status is daemons.CANCELED
 
@@ -119,7 +119,7 @@ def test_a_job_that_a_defect_stopped_before_it_began_is_canceled_and_lets_others
         assert running.desk.table.held != {}
         waiting = asyncio.create_task(running.queue.wait(1, seconds=twins.LIMIT))
         await asyncio.sleep(0)
-        canceled = await asyncio.wait_for(running.queue.cancel(1, kill=True), twins.LIMIT)
+        canceled = await daemons.cancel(running, 1)
         assert canceled.status is daemons.CANCELED
         await asyncio.wait_for(waiting, twins.LIMIT)
         await twins.jobs_end(running)
@@ -135,12 +135,12 @@ def test_a_job_that_a_defect_stopped_while_it_ran_ends_when_it_is_canceled(
 ) -> None:
     real, count = settling.settle, 0
 
-    def defect(run: Path) -> settling.Settlement:
+    async def defect(run: Path) -> settling.Settlement:
         nonlocal count
         count += 1
         if run.parent.name == "1" and (is_lasting or count == 1):
             raise ZeroDivisionError("of all things")
-        return real(run)
+        return await real(run)
 
     async def act(running: service.Service, twin: twins.Processes) -> None:
         still = told_of_defects(daemon)
@@ -148,7 +148,7 @@ def test_a_job_that_a_defect_stopped_while_it_ran_ends_when_it_is_canceled(
         running.queue.add([twins.job(1, daemons.move(running)), twins.job(2, daemons.power(running))])
         await asyncio.wait_for(still.wait(), twins.LIMIT)
         assert twins.statuses(running)[1] == "running"
-        canceled = await asyncio.wait_for(running.queue.cancel(1, kill=True), twins.LIMIT)
+        canceled = await daemons.cancel(running, 1)
         if is_lasting:
             assert canceled.status is daemons.CANCELED
             told = f"what {running.where.queue}/1/0 records may be unknown: ZeroDivisionError('of all things')"
@@ -166,7 +166,7 @@ def test_a_job_that_a_defect_stopped_while_it_ran_ends_when_it_is_canceled(
 def test_a_job_that_cannot_be_settled_nor_written_now_ends_when_there_is_room(
     daemon: daemons.Daemon, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def defect(_run: Path) -> settling.Settlement:
+    async def defect(_run: Path) -> settling.Settlement:
         raise ZeroDivisionError
 
     async def act(running: service.Service, twin: twins.Processes) -> None:
@@ -183,8 +183,24 @@ def test_a_job_that_cannot_be_settled_nor_written_now_ends_when_there_is_room(
             save(job)
 
         daemon.monkeypatch.setattr(store, "save", full)
-        canceled = await asyncio.wait_for(running.queue.cancel(1, kill=True), twins.LIMIT)
+        canceled = await daemons.cancel(running, 1)
         assert canceled.status is daemons.CANCELED
         assert daemons.on_disk(running)[1].status is daemons.CANCELED
 
     daemon.run(act)
+
+
+def test_canceling_a_running_job_answers_before_what_it_left_is_known(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, daemons.move(running))])
+        await twins.until_held(twin)
+        canceled = await asyncio.wait_for(running.queue.cancel(1, kill=True), twins.LIMIT)
+        assert canceled.status is values.Status.CANCELING
+        (look,) = await twins.until_held(twin)
+        assert look.name == "lookup"
+        assert running.queue.jobs[1].status is values.Status.CANCELING
+        twin.finish(look)
+        await twins.jobs_end(running)
+        assert twins.statuses(running) == {1: "canceled"}
+
+    daemon.run(act, outcomes={"migrate": "held", "find_instance": "held"})

@@ -81,7 +81,7 @@ def test_an_archived_job_is_found_and_depended_on_and_its_number_stays_taken(dae
         assert running.queue.find(1).status is values.Status.SUCCESS
         running.queue.add([twins.job(1, daemons.power(running))])
         assert list(running.queue.jobs) == [2]
-        await running.queue.cancel(2, kill=True)
+        await daemons.cancel(running, 2)
         assert await running.queue.archive_older_than(0) == [2]
 
     async def second(running: service.Service, twin: twins.Processes) -> None:

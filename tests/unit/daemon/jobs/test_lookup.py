@@ -152,7 +152,7 @@ def test_a_canceled_power_command_is_read_back_too(daemon: daemons.Daemon) -> No
     async def act(running: service.Service, twin: twins.Processes) -> None:
         running.queue.add([twins.job(1, daemons.power(running, "off"))])
         await twins.until_held(twin)
-        await running.queue.cancel(1, kill=True)
+        await daemons.cancel(running, 1)
         assert daemons.reads(running, 1) == ["canceled"]
         assert not powered(running)
 

@@ -132,7 +132,7 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
         job = data.draw(st.sampled_from(self.at(*set(values.Status) - values.FINAL)))
-        after = self.act(asyncio.wait_for(self.queue.cancel(job, kill=True), twins.LIMIT))
+        after = self.act(daemons.cancel(self.running, job))
         assert after.status is values.Status.CANCELED
 
     @precondition(lambda self: self.at(values.Status.QUEUED, values.Status.WAITING))
@@ -221,7 +221,7 @@ class Machine(RuleBasedStateMachine):
             self.act(self.running.configuration.commit(lambda _: [changes.FilterGone("hold")]))
             for _ in range(3 * len(self.jobs) + 1):
                 for job in self.at(values.Status.RUNNING):
-                    self.act(self.queue.cancel(job, kill=True))
+                    self.act(daemons.cancel(self.running, job))
             assert [one for one in self.queue.jobs.values() if not one.is_final] == []
             assert self.running.desk.table.held == {}
             self.act(self.queue.stop())

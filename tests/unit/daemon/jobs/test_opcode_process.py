@@ -60,7 +60,7 @@ def test_a_run_that_hangs_is_ended_at_its_time_limit_with_all_its_processes(tmp_
     run.mkdir(parents=True)
     run_records.append(run, off)
     ran(tmp_path, [{"name": "Hang", "ansible.builtin.shell": hang}], time_limit=6)
-    found = settling.settle(run)
+    found = asyncio.run(settling.settle(run))
     assert (found.succeeded, found.text) == (False, "time limit of 6 s reached: all of its processes were ended")
     assert found.recorded == [changes.NodePowered("n3", powered=False)]
     assert [entry[2:] for entry in task_log.entries(run, first=1)] == [["started", "Hang"]]
@@ -80,7 +80,7 @@ def test_nothing_of_the_daemons_environment_and_of_hidden_results_is_left(
         {"name": "Pass", "ansible.builtin.debug": {"msg": "x"}, "when": "false"},
     ]
     run = ran(tmp_path, tasks)
-    assert settling.settle(run).succeeded
+    assert asyncio.run(settling.settle(run)).succeeded
     told = [entry[2:] for entry in task_log.entries(run, first=1)]
     assert [kind for kind, _ in told] == ["started", "ok", "started", "ignored", "started", "skipped"]
     assert told[3][1].endswith("no more")
@@ -99,7 +99,7 @@ def _words(path: Path) -> list[str]:
 
 def test_a_play_that_fails_says_where_and_why(tmp_path: Path) -> None:
     run = ran(tmp_path, [{"name": "Try it", "ansible.builtin.command": "false"}])
-    assert settling.settle(run).text.startswith("Try it: non-zero return code")
+    assert asyncio.run(settling.settle(run)).text.startswith("Try it: non-zero return code")
     assert [entry[2] for entry in task_log.entries(run, first=1)] == ["started", "failed"]
 
 
@@ -120,7 +120,7 @@ def test_a_play_that_cannot_write_its_events_any_more_is_ended_long_before_its_t
     # The event of an item comes from a worker, and the play waits for the one that follows it.
     fill = {"name": "Fill", "ansible.builtin.command": f"{sys.executable} -S {tmp_path}/full.py", "loop": [1, 2]}
     run = ran(tmp_path, [fill], time_limit=600)
-    found = settling.settle(run)
+    found = asyncio.run(settling.settle(run))
     assert not found.succeeded
     assert found.text.startswith("its play could not write down what happened, as on a full disk")
     assert run_group.members(run) == frozenset()

@@ -1,17 +1,18 @@
 from __future__ import annotations
 
+import asyncio
 import fcntl
+import json
 import os
+import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import time
+from pathlib import Path
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.jobs import process
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from ansible_collections.roundsman.cluster.daemon.jobs import process, settling
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_group, run_records
 
 LEFT = "import os, sys, time; os.write(1, b'%s %d\\n' % (sys.argv[1].encode(), os.getpid())); time.sleep(60)"
 TREE = """
@@ -70,3 +71,60 @@ def test_every_process_of_a_run_is_ended_and_no_other(tmp_path: Path) -> None:
 
 def test_a_run_without_processes_has_none_to_end(tmp_path: Path) -> None:
     assert process.end_all_of(tmp_path) == 0
+
+
+def overdue(folder: Path) -> process.Spec:
+    """A run whose process is stopped as soon as it began, so that its own time limit never comes."""
+    (folder / "play.yml").write_text(
+        "[{hosts: localhost, gather_facts: false, tasks: [{ansible.builtin.command: sleep 600}]}]"
+    )
+    return process.Spec(
+        playbook=folder / "play.yml",
+        variables={},
+        environment={"PATH": f"{Path(sys.executable).parent}:{os.defpath}", "ROUNDSMAN_ROOT": str(folder)},
+        inventory=json.dumps({"all": {"hosts": {"localhost": {"ansible_connection": "local"}}}}).encode(),
+        granted={},
+        time_limit=0,
+    )
+
+
+@pytest.mark.parametrize("is_adopted", [False, True])
+def test_a_run_whose_process_is_stopped_is_killed_from_outside_and_settled_as_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_adopted: bool
+) -> None:
+    monkeypatch.setattr(process, "MARGIN", 0.0)
+    monkeypatch.setattr(process, "SHORTEST_WAIT", 0.1)
+    run = tmp_path / "1/0"
+
+    async def scenario() -> settling.Settlement:
+        processes = process.Processes()
+        processes.start(run, overdue(tmp_path))
+        child = processes.children[run]
+        os.kill(child.pid, signal.SIGSTOP)
+        await asyncio.to_thread(os.waitid, os.P_PID, child.pid, os.WSTOPPED)
+        (run / "began").touch()
+        waiting = process.Processes() if is_adopted else processes
+        await asyncio.wait_for(waiting.ended(run), 60)
+        found = await settling.settle(run)
+        # Looked at from outside: no process of the run is left.
+        assert child.wait(60) == -signal.SIGKILL
+        return found
+
+    found = asyncio.run(scenario())
+    assert not found.succeeded
+    assert found.text == (
+        "its process did not end at its time limit (it hung or was stopped), and was killed: "
+        "it is lost, and not repeated"
+    )
+    assert run_group.members(run) == frozenset()
+
+
+def test_the_time_that_an_adopted_run_has_left_is_counted_from_its_start(tmp_path: Path) -> None:
+    (tmp_path / "opcode.json").write_text(json.dumps({"time_limit": 100, "started": time.monotonic() - 130}))
+    left = process._seconds_left(tmp_path)
+    assert left is not None
+    assert process.SHORTEST_WAIT <= left <= 100 + process.MARGIN - 130
+    (tmp_path / "opcode.json").write_text(json.dumps({"time_limit": 100, "started": time.monotonic() - 10_000}))
+    assert process._seconds_left(tmp_path) == process.SHORTEST_WAIT
+    (tmp_path / "opcode.json").write_text("{}")
+    assert process._seconds_left(tmp_path) is None

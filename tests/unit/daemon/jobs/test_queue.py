@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import json
 from typing import TYPE_CHECKING
@@ -123,7 +122,7 @@ def test_a_canceled_dependency_cancels_unless_that_is_accepted(
             ]
         )
         await twins.until_held(twin)
-        await running.queue.cancel(2, kill=True)
+        await daemons.cancel(running, 2)
         await running.queue.wait(3, seconds=twins.LIMIT)
         assert twins.statuses(running) == {1: "running", 2: "canceled", 3: expected}
 
@@ -143,7 +142,7 @@ def test_what_runs_is_killed_settled_like_a_lost_one_and_its_instance_looked_for
     async def act(running: service.Service, twin: twins.Processes) -> None:
         running.queue.add([twins.job(1, daemons.move(running), daemons.drain(running))])
         await twins.until_held(twin)
-        canceled = await asyncio.wait_for(running.queue.cancel(1, kill=True), twins.LIMIT)
+        canceled = await daemons.cancel(running, 1)
         assert daemons.reads(running, 1) == ["canceled", "canceled"]
         assert canceled.opcodes[0].text.startswith("canceled while it ran: ")
         assert canceled.opcodes[0].text.endswith("instance1 runs on node1")

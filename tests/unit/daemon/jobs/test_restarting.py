@@ -210,7 +210,7 @@ def test_a_rate_limit_counts_a_job_between_two_opcodes_after_a_restart_too(daemo
         running.queue.resume()
         await daemons.until(running, lambda: "running" in twins.statuses(running).values())
         assert twins.statuses(running) == {1: "running", 2: "queued"}
-        await running.queue.cancel(1, kill=True)
+        await daemons.cancel(running, 1)
         await daemons.until(running, lambda: twins.statuses(running)[2] == "running")
 
     daemon.run(first)

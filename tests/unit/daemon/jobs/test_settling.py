@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ def run(folder: Path, status: str = "success") -> Path:
 
 @pytest.mark.parametrize(("status", "succeeded"), [("success", True), ("error", False)])
 def test_a_result_says_how_a_run_ended(tmp_path: Path, status: str, *, succeeded: bool) -> None:
-    found = settling.settle(run(tmp_path, status))
+    found = asyncio.run(settling.settle(run(tmp_path, status)))
     assert found == settling.Settlement(succeeded=succeeded, text="so", recorded=[OFF], unreadable=[])
 
 
@@ -33,7 +34,7 @@ def test_a_damaged_result_is_a_loss_that_names_the_file_and_whose_changes_count(
     run(tmp_path)
     (tmp_path / "result.json").write_text(data)
     assert process.standing(tmp_path) is process.Standing.LOST
-    found = settling.settle(tmp_path)
+    found = asyncio.run(settling.settle(tmp_path))
     assert (found.succeeded, found.recorded) == (False, [OFF])
     assert found.text.startswith(f"{tmp_path}/result.json is damaged: ")
     assert found.text.endswith("it counts as lost, and is not repeated")
@@ -49,13 +50,13 @@ def test_a_run_with_a_damaged_result_did_run_even_without_its_first_act(tmp_path
 def test_recorded_changes_that_are_missing_are_told(tmp_path: Path) -> None:
     run(tmp_path)
     (tmp_path / "changes.jsonl").unlink()
-    found = settling.settle(tmp_path)
+    found = asyncio.run(settling.settle(tmp_path))
     assert found.unreadable == [f"{tmp_path}/changes.jsonl is damaged: 1 of 1 recorded changes are missing"]
 
 
 def test_a_run_that_ended_before_it_began_failed_with_what_it_said(tmp_path: Path) -> None:
     (tmp_path / "output").write_text("Traceback\nImportError: no ansible\n")
-    found = settling.settle(tmp_path)
+    found = asyncio.run(settling.settle(tmp_path))
     assert (found.succeeded, found.recorded) == (False, [])
     assert found.text.endswith("ImportError: no ansible")
 
@@ -64,7 +65,7 @@ def test_what_is_left_of_a_lost_run_is_ended_before_its_changes_are_read(tmp_pat
     run(tmp_path)
     (tmp_path / "result.json").unlink()
     with subprocess.Popen(["sleep", "600"], env={**os.environ, process.RUN_VARIABLE: str(tmp_path)}) as left:
-        found = settling.settle(tmp_path)
+        found = asyncio.run(settling.settle(tmp_path))
         assert left.wait() < 0
     assert (found.succeeded, found.recorded) == (False, [OFF])
     assert "lost" in found.text

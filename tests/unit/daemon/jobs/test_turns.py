@@ -219,7 +219,7 @@ def test_no_more_jobs_of_a_bucket_are_at_work_than_it_holds(daemon: daemons.Daem
         for _ in range(2):
             assert sorted(twins.statuses(running).values()).count("running") == 2
             first = next(number for number, one in twins.statuses(running).items() if one == "running")
-            await running.queue.cancel(first, kill=True)
+            await daemons.cancel(running, first)
             await daemons.until(running, lambda: list(twins.statuses(running).values()).count("running") == 2)
         assert list(twins.statuses(running).values()).count("queued") == 1
 
@@ -247,11 +247,11 @@ def test_a_new_rate_limit_counts_the_jobs_that_are_at_work(daemon: daemons.Daemo
         running.queue.add([twins.job(3, daemons.delay(60)), twins.job(4, daemons.drain(running))])
         await running.queue.wait(4, seconds=twins.LIMIT)
         assert twins.statuses(running)[3] == "queued"
-        await running.queue.cancel(1, kill=True)
+        await daemons.cancel(running, 1)
         await running.queue.submit([twins.job(0, daemons.drain(running))])
         await running.queue.wait(5, seconds=twins.LIMIT)
         assert twins.statuses(running)[3] == "queued"
-        await running.queue.cancel(2, kill=True)
+        await daemons.cancel(running, 2)
         await daemons.until(running, lambda: twins.statuses(running)[3] == "running")
 
     daemon.run(act)

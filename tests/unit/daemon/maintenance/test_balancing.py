@@ -14,6 +14,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models 
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.score import oracle
 
 from tests.unit.daemon import twins
+from tests.unit.daemon.jobs import daemons
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -165,7 +166,7 @@ def test_the_nodes_of_others_jobs_are_left_alone(tmp_path: Path, monkeypatch: py
             pass
         assert running.rounds.preview().jobs == ()
         assert [one.subject for one in running.rounds.preview().left_out] == ["node3"]
-        await running.queue.cancel(delay.id, kill=True)
+        await daemons.cancel(running, delay.id)
         await twins.settle(running)
         assert len(running.queue.jobs) > 1
 
