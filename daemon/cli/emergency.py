@@ -45,7 +45,14 @@ PowerDelay = Annotated[
 Batch = Annotated[int, typer.Option("--batch", min=1, metavar="N", help="Nodes that are powered on together.")]
 Wait = Annotated[int, typer.Option("--wait", min=1, max=900, metavar="SECONDS", help="For the nodes to answer again.")]
 Deadline = Annotated[
-    float, typer.Option("--deadline", min=1, max=600, metavar="SECONDS", help="For each BMC, all of them at once.")
+    float | None,
+    typer.Option(
+        "--deadline",
+        min=1,
+        max=600,
+        metavar="SECONDS",
+        help="Seconds each BMC has, all of them at once (default: 30; helper programs: 60 for each call).",
+    ),
 ]
 Forks = Annotated[int, typer.Option("--forks", min=1, metavar="N", help="Nodes that are worked on at the same time.")]
 OFF_HALF_WAY = (
@@ -76,7 +83,7 @@ def epo(
     power_delay: PowerDelay = 2.0,
     batch: Batch = 10,
     wait: Wait = 900,
-    deadline: Deadline = 30.0,
+    deadline: Deadline = None,
     forks: Forks = 50,
     form: output.Option = output.Format.TABLE,
 ) -> None:
@@ -103,7 +110,7 @@ def epo(
         "epo_power_delay": power_delay,
         "epo_batch": batch,
         "epo_wait": wait,
-        "epo_deadline": deadline,
+        **({} if deadline is None else {"epo_deadline": deadline}),
         "epo_shown": True,
     }
     status = _play(where, wanted, forks=forks, form=form)

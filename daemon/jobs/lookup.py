@@ -87,7 +87,7 @@ class FindPower:
     """Read the power of nodes at their BMCs, which are sent no command, and record it."""
 
     kind: ClassVar[str] = "find_power"
-    time_limit: ClassVar[int] = 300
+    time_limit: ClassVar[int] = 1800
     nodes: tuple[str, ...]
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:

@@ -20,7 +20,7 @@ _SPEC = {
     "stopping": {"type": "list", "elements": "str", "default": []},
     "ignore_failures": {"type": "bool", "default": False},
     "delay": {"type": "float", "default": 0.0},
-    "deadline": {"type": "float", "default": 30.0},
+    "deadline": {"type": "float"},
     "credentials_file": {"type": "str", "required": True},
 }
 Target = dict[str, Any]

@@ -45,9 +45,8 @@ options:
     default: 0
   deadline:
     description: >-
-      Seconds that each BMC has.
+      Seconds that each BMC has for the command; without it what M(roundsman.cluster.oob_power) gives.
     type: float
-    default: 30
   credentials_file:
     description: >-
       The credentials file of the BMCs, on the controller.

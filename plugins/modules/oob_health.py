@@ -32,7 +32,8 @@ attributes:
 options:
   deadline:
     description:
-      - Seconds each BMC has to tell everything, 60 unless told; a BMC with many sensors needs one question for each.
+      - Seconds each BMC or helper program has to report everything, 60 by default.
+      - A BMC with many sensors needs one question for each.
       - 32 BMCs are asked at a time.
     type: float
 seealso:
@@ -120,9 +121,10 @@ def main() -> None:
 
 
 def _ask(params: Dict[str, Any]) -> List[health.Health]:
-    deadline = drivers.HEALTH_DEADLINE if params["deadline"] is None else params["deadline"]
     wanted = request.of_options(params)
-    return request.ask(wanted, work=lambda targets: drivers.health(targets, deadline=deadline), refuse=health.unread)
+    return request.ask(
+        wanted, work=lambda targets: drivers.health(targets, deadline=params["deadline"]), refuse=health.unread
+    )
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ attributes:
 options:
   deadline:
     description:
-      - Seconds each BMC has, 30 unless told.
+      - Seconds each BMC has; without it 30, and 60 for the call of a helper program.
     type: float
 seealso:
   - module: roundsman.cluster.oob_power
@@ -103,9 +103,10 @@ def main() -> None:
 
 
 def _ask(params: Dict[str, Any]) -> List[bmc.Description]:
-    deadline = drivers.DEADLINE if params["deadline"] is None else params["deadline"]
     wanted = request.of_options(params)
-    return request.ask(wanted, work=lambda targets: drivers.describe(targets, deadline=deadline), refuse=bmc.unread)
+    return request.ask(
+        wanted, work=lambda targets: drivers.describe(targets, deadline=params["deadline"]), refuse=bmc.unread
+    )
 
 
 if __name__ == "__main__":

@@ -43,7 +43,9 @@ options:
     choices: [status, "on", "off", cycle, soft_off, emergency_off]
   deadline:
     description:
-      - Seconds each BMC has for the whole of the command, 30 unless told, and 600 for V(soft_off).
+      - Seconds each BMC has for the whole of the command.
+      - Without it BMCs have 30 seconds, and 600 for V(soft_off). Helper programs have 60 seconds for each call, and
+        a command takes several calls.
     type: float
 seealso:
   - module: roundsman.cluster.oob_health
@@ -75,7 +77,6 @@ EXAMPLES = r"""
 - name: Switch a node off through a helper program
   roundsman.cluster.oob_power:
     command: "off"
-    deadline: 60
     targets:
       - name: node5
         driver: /usr/local/sbin/oob
@@ -153,10 +154,9 @@ def main() -> None:
 
 def _run(params: Dict[str, Any], *, command: power.Command, check: bool) -> List[power.Outcome]:
     sent = power.Command.STATUS if check else command
-    deadline = drivers.usual_deadline(sent) if params["deadline"] is None else params["deadline"]
     outcomes = request.ask(
         request.of_options(params),
-        work=lambda targets: drivers.run(targets, command=sent, deadline=deadline),
+        work=lambda targets: drivers.run(targets, command=sent, deadline=params["deadline"]),
         refuse=lambda name, failure: power.untried(sent, name=name, failure=failure),
     )
     return [power.foresee(status, command=command) for status in outcomes] if check else outcomes

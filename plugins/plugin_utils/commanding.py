@@ -31,7 +31,7 @@ def commanded(
 ) -> list[power.Outcome]:
     """What became of each target (`name`, `driver`); a module that gives no results is the trouble of all of them.
 
-    `deadline` are the seconds of each BMC, unless they shall be the usual ones.
+    `deadline` are the seconds of each BMC; None are the usual ones, with a minute for each call of a helper program.
     """
     if not targets:
         return []

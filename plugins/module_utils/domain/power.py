@@ -240,13 +240,14 @@ def untried(command: Command, *, name: str, failure: Failure) -> Outcome:
 def cut_off(outcome: Outcome, *, seconds: float) -> Outcome:
     """Judge a driver that was ended at its deadline: a confirmed verdict stands, any other is a timeout.
 
-    Unless it is known what held it up: a BMC that is busy, or cannot be reached.
+    Unless it is known what held it up: a BMC that is busy, cannot be reached, or a helper program that took too long.
     """
     if outcome.confirmed:
         return outcome
     reason, text = Reason.TIMEOUT.value, f"no verdict within {seconds:g} s"
-    if outcome.reason in {Reason.BUSY.value, Reason.UNREACHABLE.value}:
-        reason, text = outcome.reason, f"{text}: {outcome.text}"
+    is_told = outcome.reason == reason and outcome.text not in _SENTENCES.values()
+    if outcome.text and (is_told or outcome.reason in {Reason.BUSY.value, Reason.UNREACHABLE.value}):
+        reason, text = str(outcome.reason), f"{text}: {outcome.text}"
     return replace(outcome, after=State.UNKNOWN, seconds=seconds, reason=reason, text=text)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Generic, List, Mapping, Protocol, Sequence, Set, Tuple, TypeVar
+from typing import Any, Callable, Dict, Generic, List, Mapping, Optional, Protocol, Sequence, Set, Tuple, TypeVar
 
 from ..domain import bmc, errors, power
 from ..domain import health as health_values
@@ -39,26 +39,49 @@ class Ask(Protocol[Told_co]):
     def __call__(self, targets: Sequence[power.Target], *, deadline: float) -> Sequence[Told_co]: ...
 
 
+def usual_deadline(command: power.Command) -> float:
+    """Seconds that a BMC has unless the caller sets a deadline: a system that shuts down takes minutes."""
+    return SOFT_DEADLINE if command is power.Command.SOFT_OFF else DEADLINE
+
+
 @dataclass(frozen=True)
 class Driver:
-    """A way to reach BMCs: `check` refuses a target before anything is sent, the others do the work."""
+    """A way to reach BMCs: `check` refuses a target before anything is sent, the others do the work.
+
+    `run_seconds`, `health_seconds` and `describe_seconds` are the deadlines where the caller sets none.
+    """
 
     check: Callable[[power.Target], None]
     run: Run
     health: Ask[health_values.Health]
     describe: Ask[bmc.Description]
+    run_seconds: Callable[[power.Command], float] = usual_deadline
+    health_seconds: float = HEALTH_DEADLINE
+    describe_seconds: float = DEADLINE
 
 
 @dataclass(frozen=True)
 class _Question(Generic[Told]):
-    """What is asked of a driver; `parse` reads an answer back, `fail` is that of a driver that died."""
+    """What is asked of a driver; `parse` reads an answer back, `fail` is that of a driver that died.
 
-    ask: Callable[[Driver, Sequence[power.Target]], Sequence[Told]]
+    `seconds` is the driver's own deadline.
+    """
+
+    ask: Callable[[Driver, Sequence[power.Target], float], Sequence[Told]]
+    seconds: Callable[[Driver], float]
     parse: Callable[[Mapping[str, Any]], Told]
     fail: Callable[[str, power.Failure], Told]
 
 
-PROGRAM = Driver(check=program.check, run=program.run, health=program.ask_health, describe=program.describe)
+PROGRAM = Driver(
+    check=program.check,
+    run=program.run,
+    health=program.ask_health,
+    describe=program.describe,
+    run_seconds=program.usual_deadline,
+    health_seconds=program.deadline(1),
+    describe_seconds=program.deadline(1),
+)
 """The driver of whoever is named by an absolute path instead."""
 DRIVERS: Mapping[str, Driver] = {
     "ipmi": Driver(check=ipmi.check, run=ipmi.run, health=pyghmi_health.ask_ipmi, describe=ipmi.describe),
@@ -66,11 +89,6 @@ DRIVERS: Mapping[str, Driver] = {
         check=redfish.check, run=redfish.run, health=pyghmi_health.ask_redfish, describe=redfish.describe
     ),
 }
-
-
-def usual_deadline(command: power.Command) -> float:
-    """Seconds that a BMC has when nobody says how many: a system that shuts down takes minutes."""
-    return SOFT_DEADLINE if command is power.Command.SOFT_OFF else DEADLINE
 
 
 def check(target: power.Target, *, drivers: Mapping[str, Driver] = DRIVERS) -> None:
@@ -87,12 +105,13 @@ def run(
     targets: Sequence[power.Target],
     *,
     command: power.Command,
-    deadline: float = DEADLINE,
+    deadline: Optional[float] = None,
     drivers: Mapping[str, Driver] = DRIVERS,
 ) -> List[power.Outcome]:
     """Run one command at every target and give the outcomes in the targets' order.
 
-    Each target has `deadline` seconds of its own, so a silent BMC says nothing about the others. Nothing is sent
+    Each target has `deadline` seconds of its own, so a silent BMC says nothing about the others; without one it has
+    what its driver gives, which for helper programs is a minute for each call. Nothing is sent
     unless every target can be tried.
 
     Raises:
@@ -100,7 +119,8 @@ def run(
         errors.PowerFailed: a driver's library is missing.
     """
     question = _Question(
-        ask=lambda driver, some: driver.run(some, command=command, deadline=deadline),
+        ask=lambda driver, some, seconds: driver.run(some, command=command, deadline=seconds),
+        seconds=lambda driver: driver.run_seconds(command),
         parse=power.parse_outcome,
         fail=lambda name, failure: power.untried(command, name=name, failure=failure),
     )
@@ -108,15 +128,16 @@ def run(
 
 
 def health(
-    targets: Sequence[power.Target], *, deadline: float = HEALTH_DEADLINE, drivers: Mapping[str, Driver] = DRIVERS
+    targets: Sequence[power.Target], *, deadline: Optional[float] = None, drivers: Mapping[str, Driver] = DRIVERS
 ) -> List[health_values.Health]:
-    """Ask for the health of every target, in the targets' order, each within `deadline` seconds of its own.
+    """Ask for the health of every target, in the targets' order, each within `deadline` seconds or its driver's.
 
     Raises:
         errors.InvalidInput: as for `run`.
     """
     question = _Question(
-        ask=lambda driver, some: driver.health(some, deadline=deadline),
+        ask=lambda driver, some, seconds: driver.health(some, deadline=seconds),
+        seconds=lambda driver: driver.health_seconds,
         parse=health_values.parse_health,
         fail=health_values.unread,
     )
@@ -124,15 +145,16 @@ def health(
 
 
 def describe(
-    targets: Sequence[power.Target], *, deadline: float = DEADLINE, drivers: Mapping[str, Driver] = DRIVERS
+    targets: Sequence[power.Target], *, deadline: Optional[float] = None, drivers: Mapping[str, Driver] = DRIVERS
 ) -> List[bmc.Description]:
-    """Ask what every target is, in the targets' order, each within `deadline` seconds of its own.
+    """Ask what every target is, in the targets' order, each within `deadline` seconds or its driver's.
 
     Raises:
         errors.InvalidInput: as for `run`.
     """
     question = _Question(
-        ask=lambda driver, some: driver.describe(some, deadline=deadline),
+        ask=lambda driver, some, seconds: driver.describe(some, deadline=seconds),
+        seconds=lambda driver: driver.describe_seconds,
         parse=bmc.parse_description,
         fail=bmc.unread,
     )
@@ -140,10 +162,14 @@ def describe(
 
 
 def _served(
-    targets: Sequence[power.Target], question: _Question[Told], *, deadline: float, drivers: Mapping[str, Driver]
+    targets: Sequence[power.Target],
+    question: _Question[Told],
+    *,
+    deadline: Optional[float],
+    drivers: Mapping[str, Driver],
 ) -> List[Told]:
     """Let each driver work for its targets; every one is checked before any driver begins."""
-    if deadline <= 0:
+    if deadline is not None and deadline <= 0:
         raise errors.InvalidInput(f"the deadline must be more than 0 seconds, not {deadline:g}")
     names: Set[str] = set()
     by_driver: Dict[str, List[power.Target]] = {}
@@ -160,20 +186,30 @@ def _served(
 
 
 def _side_by_side(
-    groups: Sequence[Tuple[Driver, Sequence[power.Target]]], question: _Question[Told], *, deadline: float
+    groups: Sequence[Tuple[Driver, Sequence[power.Target]]], question: _Question[Told], *, deadline: Optional[float]
 ) -> List[Sequence[Told]]:
     """Each driver in a process of its own: none waits for another, and those that fork need one without threads."""
-    if len(groups) == 1:
-        return [question.ask(driver, some) for driver, some in groups]
-    tasks = [functools.partial(_tell, question, driver, some) for driver, some in groups]
+    seconds = [question.seconds(driver) if deadline is None else deadline for driver, _ in groups]
+    if len(groups) < 2:  # noqa: PLR2004 -- nothing to do side by side
+        return [question.ask(driver, some, seconds[0]) for driver, some in groups]
+    tasks = [
+        functools.partial(_tell, question, driver, some, limit)
+        for (driver, some), limit in zip(groups, seconds)  # noqa: B905 -- Python 3.9 has no strict=
+    ]
     # Each driver keeps the deadlines itself; it may need one round after the other.
-    longest = deadline * (1 + len(groups) + sum(len(some) for _, some in groups))
+    longest = max(seconds) * (1 + len(groups) + sum(len(some) for _, some in groups))
     ends = children.run(tasks, deadline=longest, width=len(tasks) or 1)
     return [_answers(question, some, end) for (_, some), end in zip(groups, ends)]  # noqa: B905 -- Python 3.9 has no strict=
 
 
-def _tell(question: _Question[Told], driver: Driver, targets: Sequence[power.Target], report: children.Report) -> None:
-    report(json.dumps([one.as_dict() for one in question.ask(driver, targets)]))
+def _tell(
+    question: _Question[Told],
+    driver: Driver,
+    targets: Sequence[power.Target],
+    seconds: float,
+    report: children.Report,
+) -> None:
+    report(json.dumps([one.as_dict() for one in question.ask(driver, targets, seconds)]))
 
 
 def _answers(question: _Question[Told], targets: Sequence[power.Target], end: children.Ended) -> Sequence[Told]:

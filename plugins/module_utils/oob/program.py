@@ -1,6 +1,6 @@
 """The power driver that is an external helper program (seed 001, "OOB Program"): PROGRAM COMMAND NODE.
 
-It has 60 seconds for each command, after which its whole process group is ended; it exits with 0, says what was asked
+It has 60 seconds for each call, after which its whole process group is ended; it exits with 0, says what was asked
 for as JSON on its standard output, and why not on its standard error.
 """
 
@@ -18,13 +18,29 @@ from ..domain import bmc, errors, health, power
 from . import description, operation
 
 SECONDS = 60.0
+"""What each call has (seed 001, three times)."""
+SLACK = 5.0
+"""Seconds for starting and ending programs, beside the calls themselves."""
+REAP_SECONDS = 5.0
 WIDTH = 64
 LONGEST_OUTPUT = 1 << 20
 LONGEST_ERROR = 500
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 Told = TypeVar("Told")
 _COMMANDS = (power.Command.STATUS, power.Command.ON, power.Command.OFF, power.Command.CYCLE)
+_CALLS: Mapping[power.Command, int] = {power.Command.STATUS: 1, power.Command.CYCLE: 5}
+"""Calls of a command that all take their whole minute; the others read, command, and read back twice."""
 _STATES: Mapping[bool, power.State] = {True: power.State.ON, False: power.State.OFF}
+
+
+def deadline(calls: int) -> float:
+    """Seconds for so many calls, one after the other."""
+    return calls * SECONDS + SLACK
+
+
+def usual_deadline(command: power.Command) -> float:
+    """Seconds for all calls of a command: its status before, the command, and the status read back."""
+    return deadline(_CALLS.get(command, 4))
 
 
 def check(target: power.Target) -> None:
@@ -158,7 +174,17 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     """End what is left of a program's group, whoever of it is still there."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
+    try:
+        await asyncio.wait_for(process.wait(), REAP_SECONDS)
+    except asyncio.TimeoutError:
+        # Stuck in the kernel: its end is not waited for. The loop would wait for its pipes, too.
+        _close(process)
+
+
+def _close(process: asyncio.subprocess.Process) -> None:
+    transport = getattr(process, "_transport", None)
+    if transport is not None:
+        transport.close()
 
 
 def _why(status: object, said: bytes) -> str:

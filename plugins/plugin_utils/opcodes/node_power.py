@@ -77,7 +77,8 @@ class Power(_AtBmcs):
     """
 
     kind: ClassVar[str] = "power"
-    time_limit: ClassVar[int] = 3600
+    # 64 helper programs at once, each with up to five calls of a minute: an hour for 700 nodes, beside all delays.
+    time_limit: ClassVar[int] = 7200
     command: Literal["on", "off", "cycle", "status"] = field(kw_only=True)
     force: bool = field(default=False, kw_only=True)
     expect: str = field(default="", kw_only=True)
@@ -165,7 +166,8 @@ class Health(_AtBmcs):
     """Read the health of nodes from their BMCs; what is wrong is logged (seed 001, "health")."""
 
     kind: ClassVar[str] = "health"
-    time_limit: ClassVar[int] = 3600
+    # 64 helper programs at once, each with up to five calls of a minute: an hour for 700 nodes, beside all delays.
+    time_limit: ClassVar[int] = 7200
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return {f"node/{uuid}": contract.SHARED for uuid in self.all_nodes}

@@ -163,3 +163,75 @@ def test_a_program_that_is_no_program_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "oob").write_bytes(b"\x7fnothing that runs")
     outcome = run(one, power.Command.STATUS)
     assert (outcome.reason, outcome.text) == ("driver", "OOB program execution failed (Exec format error)")
+
+
+def test_without_a_deadline_each_call_of_a_program_has_a_minute() -> None:
+    assert program.SECONDS == 60
+    assert drivers.PROGRAM.health_seconds > program.SECONDS
+    assert drivers.PROGRAM.describe_seconds > program.SECONDS
+    assert drivers.PROGRAM.run_seconds(power.Command.STATUS) > program.SECONDS
+    for command in (power.Command.ON, power.Command.OFF, power.Command.CYCLE):
+        assert drivers.PROGRAM.run_seconds(command) > 3 * program.SECONDS
+
+
+SHORT = 1.5
+"""Seconds for one call in the tests below, so that nobody waits for a minute."""
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each call a few seconds; all deadlines follow from that."""
+    monkeypatch.setattr(program, "SECONDS", SHORT)
+    monkeypatch.setattr(program, "SLACK", 1.0)
+    monkeypatch.setattr(program.Bmc.__init__, "__kwdefaults__", {"seconds": SHORT})
+    changed = dataclasses.replace(drivers.PROGRAM, health_seconds=program.deadline(1))
+    monkeypatch.setattr(drivers, "PROGRAM", changed)
+
+
+@pytest.mark.usefixtures("short")
+def test_a_program_that_needs_most_of_its_time_for_each_call_switches_off_and_confirms(tmp_path: Path) -> None:
+    [outcome] = drivers.run([target(tmp_path, f"sleep {SHORT / 2}\n{WELL}")], command=power.Command.OFF)
+    assert (outcome.confirmed, outcome.before, outcome.after) == (True, ON, OFF)
+
+
+ABORTED = "OOB program execution timeout exceeded, OOB program execution aborted"
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("command", [power.Command.STATUS, power.Command.OFF])
+def test_a_program_that_hangs_is_aborted_in_the_seeds_words(tmp_path: Path, command: power.Command) -> None:
+    [outcome] = drivers.run([target(tmp_path, "exec sleep 60")], command=command)
+    assert (outcome.confirmed, outcome.reason, outcome.text) == (False, "timeout", ABORTED)
+
+
+@pytest.mark.usefixtures("short")
+def test_a_program_that_hangs_at_the_command_only_is_aborted_in_the_seeds_words(tmp_path: Path) -> None:
+    script = WELL.replace("power-off) echo false >power", "power-off) exec sleep 60")
+    [outcome] = drivers.run([target(tmp_path, script)], command=power.Command.OFF)
+    assert (outcome.confirmed, outcome.reason) == (False, "timeout")
+    assert outcome.text is not None
+    assert outcome.text.endswith(ABORTED)
+
+
+@pytest.mark.usefixtures("short")
+def test_health_of_a_program_that_hangs_is_aborted_in_the_seeds_words(tmp_path: Path) -> None:
+    [told] = drivers.health([target(tmp_path, "exec sleep 60")])
+    assert (told.reason, told.text) == ("timeout", ABORTED)
+
+
+@pytest.mark.slow
+def test_a_helper_of_35_seconds_a_call_confirms_a_power_off(tmp_path: Path) -> None:
+    [outcome] = drivers.run([target(tmp_path, f"sleep 35\n{WELL}")], command=power.Command.OFF)
+    assert (outcome.confirmed, outcome.before, outcome.after) == (True, ON, OFF)
+    assert outcome.seconds > 100
+
+
+def test_a_program_whose_pipe_stays_open_after_it_was_killed_is_waited_for_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "REAP_SECONDS", 0.5)
+    # In another session it survives its group, and keeps the pipe: as a process stuck in the kernel does.
+    one = target(tmp_path, "setsid sh -c 'echo $$ >child; exec sleep 60' & while true; do sleep 1; done")
+    with pytest.raises(errors.PowerFailed, match=ABORTED):
+        asyncio.run(asyncio.wait_for(program.Bmc(one, seconds=1.0).state(), 30))
+    os.kill(int((tmp_path / "child").read_text()), 9)
