@@ -60,7 +60,7 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     public_server = bounded_serving.Server(
-        make_app(service, door=Door.PUBLIC), limits=bounded_serving.Limits(), log_level="warning"
+        make_app(service, door=Door.PUBLIC), limits=bounded_serving.Limits(), log_config=None, log_level="warning"
     )
     pages = tcp_sockets.listening(bind, port)
     own = {Door.SOCKET: service.where.socket, Door.REMOTE: service.where.rapi_socket}
@@ -102,6 +102,7 @@ def socket_server(app: FastAPI) -> uvicorn.Server:
     return _Server(
         uvicorn.Config(
             app,
+            log_config=None,
             log_level="warning",
             access_log=False,
             lifespan="off",

@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..plugins.module_utils.domain import errors, health, power, tree
+from ..plugins.module_utils.domain import control_characters, errors, health, power, tree
 from ..plugins.module_utils.oob import drivers, request
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         printed = _run(options)
     except (errors.RoundsmanError, OSError) as error:
-        sys.stderr.write(f"roundsman-oob: {error}\n")
+        sys.stderr.write(f"roundsman-oob: {control_characters.escaped(str(error))}\n")
         sys.exit(1)
     if printed:
         sys.stdout.write(printed + "\n")

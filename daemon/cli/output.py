@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ...plugins.module_utils.domain import errors, json_values
+from ...plugins.module_utils.domain import control_characters, errors, json_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,6 +22,8 @@ ENDLESS = 10_000
 """The width of a line that no terminal shows: one row stays one line for grep and awk."""
 NARROW = 20
 """A column whose cells are no longer than this is not folded on a terminal: the others give way."""
+BMP = 0xFFFF
+"""Characters above are two escapes in JSON."""
 STYLES = {
     **dict.fromkeys(("Ok", "OK", "success", "completed", "on", "confirmed"), "green"),
     **dict.fromkeys(("evacuate", "evacuate-failover", "error", "failed", "unreachable", "unknown"), "bold red"),
@@ -42,8 +44,8 @@ Option = Annotated[Format, typer.Option("--output", "-o", help="Print a table fo
 
 
 def line(text: str = "", *, style: str = "") -> None:
-    """Print one paragraph; on a terminal it is wrapped at words."""
-    _console().print(Text(printable(text), style=style), soft_wrap=not sys.stdout.isatty())
+    """Print one paragraph; on a terminal it is wrapped at words. A line break in it is followed by an indent."""
+    _console().print(Text(_indented(text), style=style), soft_wrap=not sys.stdout.isatty())
 
 
 def title(text: str) -> None:
@@ -60,14 +62,15 @@ def warning(text: str) -> None:
 def alarm(text: str) -> None:
     """Print one line on standard error that nobody overlooks."""
     if sys.stderr.isatty():
-        Console(stderr=True, highlight=False, markup=False, emoji=False).print(Text(printable(text), style="bold red"))
+        Console(stderr=True, highlight=False, markup=False, emoji=False).print(Text(_indented(text), style="bold red"))
     else:
-        sys.stderr.write(printable(text) + "\n")
+        sys.stderr.write(_indented(text) + "\n")
 
 
 def as_json(value: str) -> None:
-    """Print JSON text as it came, and nothing else."""
-    sys.stdout.write(value.rstrip("\n") + "\n")
+    """Print JSON text as it came, and nothing else; on a terminal what is not printable is written as an escape."""
+    text = value.rstrip("\n")
+    sys.stdout.write((_ascii(text) if sys.stdout.isatty() else text) + "\n")
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,18 @@ def facts(pairs: Iterable[tuple[str, object]]) -> None:
 def printable(text: str) -> str:
     """Give a text from anywhere without the characters that could steer a terminal."""
     return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text)
+
+
+def _indented(text: str) -> str:
+    return printable(text).replace("\n", "\n" + control_characters.CONTINUED)
+
+
+def _ascii(text: str) -> str:
+    r"""JSON text with the same values, whose strings have `\uXXXX` for what could steer a terminal."""
+    return "".join(
+        one if one.isprintable() or one == "\n" else f"\\u{ord(one):04x}" if ord(one) <= BMP else json.dumps(one)[1:-1]
+        for one in text
+    )
 
 
 def _print(made: Table) -> None:

@@ -74,7 +74,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # Ansible ships no ty
 
     def _trouble(self, result: Any) -> None:
         host, lines = result.host.get_name(), _messages(result.result.get("msg"))
-        self._say([lines[0] if host == HERE else f"{host}: {lines[0]}", *lines[1:]])
+        # Each line names the node that sent it: none looks like a line of this command.
+        self._say(lines if host == HERE else [f"{host}: {line}" for line in lines])
         self._count(result, failed=1)
 
     def _count(self, result: Any, *, failed: int = 0) -> None:

@@ -10,6 +10,8 @@ import os
 from pathlib import Path  # noqa: TC003 - an annotation that readers resolve
 from typing import TYPE_CHECKING
 
+from ..module_utils import log_lines
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -40,7 +42,7 @@ def install(*, level: str, file: Path | None, audit: Path | None = None) -> None
     if file is not None:
         handlers.append(_PrivateFile(file))
     for handler in handlers:
-        handler.setFormatter(logging.Formatter(FORMAT))
+        handler.setFormatter(log_lines.Formatter(FORMAT))
         root.addHandler(handler)
     root.setLevel(level.upper())
     if audit is not None:
@@ -74,5 +76,5 @@ def append_audit(file: Path, lines: Iterable[str]) -> None:
 
 def _audit_handler(file: Path) -> logging.Handler:
     handler = _PrivateFile(file)
-    handler.setFormatter(logging.Formatter(FORMAT))
+    handler.setFormatter(log_lines.Formatter(FORMAT))
     return handler

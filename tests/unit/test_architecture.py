@@ -63,6 +63,7 @@ ALSO = {
     ("daemon.lab.world", "plugins.module_utils.hypervisor.fake"),
     # the agent says of its node what the modules say of it
     ("plugins.module_utils.monitoring.agent", "plugins.module_utils.node_settings"),
+    ("plugins.module_utils.monitoring.agent", "plugins.module_utils.log_lines"),
     ("plugins.module_utils.monitoring.agent_settings", "plugins.module_utils.node_settings"),
     ("plugins.module_utils.monitoring.collecting", "plugins.module_utils.node_settings"),
     ("plugins.module_utils.monitoring.observing", "plugins.module_utils.node_settings"),

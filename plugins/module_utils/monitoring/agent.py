@@ -19,7 +19,7 @@ import sys
 import threading
 from typing import Any, Dict, List, Optional, Sequence
 
-from .. import node_settings
+from .. import log_lines, node_settings
 from ..domain import errors
 from . import agent_settings, collecting, front, listening, observing, publishing
 
@@ -137,7 +137,9 @@ def tell_systemd(state: str) -> None:
 def main(words: Optional[Sequence[str]] = None) -> None:
     """Run the agent in the foreground until SIGTERM or SIGINT."""
     given = list(sys.argv[1:] if words is None else words)
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
+    output = logging.StreamHandler()
+    output.setFormatter(log_lines.Formatter("%(levelname)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[output])
     if given[:1] == ["--front"]:
         front.main(given[1:])
         return

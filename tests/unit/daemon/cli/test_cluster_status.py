@@ -4,6 +4,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.cli import output
 
 from tests.unit.daemon.cli import canned
 
@@ -53,6 +54,26 @@ def test_what_a_node_says_cannot_steer_the_terminal(daemon: StandIn, roundsman: 
     daemon.put("GET", "/1/page", state)
     _, out, _ = roundsman("status")
     assert "\N{REPLACEMENT CHARACTER}[2J[bold]gone[/bold]" in out
+
+
+def test_what_a_node_says_cannot_forge_a_line(daemon: StandIn, roundsman: Run) -> None:
+    told = json.loads(canned.answers()["GET", "/1/explain/node2"])
+    told["node"]["problem"] = {"reason": "failed", "text": "no\nThere is nothing for you to do."}
+    daemon.put("GET", "/1/explain/node2", told)
+    _, out, _ = roundsman("explain", "node2")
+    assert "\n    | There is nothing for you to do.)" in out
+    assert "\nThere is nothing" not in out
+
+
+def test_json_on_a_terminal_has_escapes_for_what_could_steer_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = '{"text":"\x7f\x9b31m\u202e \U000e0041 \u00e9"}'
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    output.as_json(told)
+    shown = capsys.readouterr().out
+    assert shown[:-1].isprintable()
+    assert json.loads(shown) == json.loads(told)
 
 
 def test_json_is_the_very_text_of_the_daemon(daemon: StandIn, roundsman: Run) -> None:

@@ -54,8 +54,8 @@ def test_what_fails_is_told_at_once_with_its_node(
 ) -> None:
     stop = task("Stop")
     callback.v2_playbook_on_task_start(stop, is_conditional=False)
-    tell(callback, result("node7", stop, msg="no \x1b[31mroom"))
-    assert capsys.readouterr().out == "node7: no  [31mroom\n"
+    tell(callback, result("node7", stop, msg="no \x1b[31mroom\nnode8: powered off"))
+    assert capsys.readouterr().out == "node7: no  [31mroom\nnode7: node8: powered off\n"
     ended(callback)
     assert capsys.readouterr().out == "Stop: 1 node, 1 failed, 1.0 s\n"
 

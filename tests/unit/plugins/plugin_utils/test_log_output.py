@@ -64,3 +64,40 @@ def test_the_audit_has_a_file_of_its_own_whatever_the_level_of_the_rest(
     assert line.endswith("INFO roundsman.audit: job 1: node3 is recorded as powered off, was on")
     assert line in capsys.readouterr().err
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+FORGED = "text\n2026-11-22 00:00:00,000 CRITICAL forged line"
+HOSTILE = FORGED + "\r\x1b]0;title\x07 \x7f\x9b31m \u202eabc \u2028 \u200b"
+
+
+def _fail() -> None:
+    raise ValueError(HOSTILE)
+
+
+def test_a_text_from_outside_can_neither_forge_a_line_nor_steer_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, audit = tmp_path / "roundsmand.log", tmp_path / "audit.log"
+    log_output.install(level="info", file=file, audit=audit)
+    logging.getLogger("one").warning("node %s cannot be diagnosed: %s", "node3", HOSTILE)
+    logging.getLogger(log_output.AUDIT).info("job 1: %s", HOSTILE)
+    log_output.append_audit(audit, [HOSTILE])
+    for text, count in ((file.read_text(), 2), (audit.read_text(), 2), (capsys.readouterr().err, 2)):
+        lines = text.split("\n")[:-1]
+        assert len(lines) == count
+        assert all(line.isprintable() for line in lines)
+        assert r"text\n2026-11-22 00:00:00,000 CRITICAL forged line\r\x1b]0;title\x07 \x7f\x9b31m \u202eabc" in lines[0]
+
+
+def test_a_traceback_stays_readable_and_each_of_its_lines_is_indented(tmp_path: Path) -> None:
+    file = tmp_path / "roundsmand.log"
+    log_output.install(level="info", file=file)
+    try:
+        _fail()
+    except ValueError:
+        logging.getLogger("one").exception("it failed")
+    first, *further = file.read_text().split("\n")[:-1]
+    assert first.endswith("ERROR one: it failed")
+    assert further[0] == "    | Traceback (most recent call last):"
+    assert "    | 2026-11-22 00:00:00,000 CRITICAL forged line" in "\n".join(further)
+    assert all(line.startswith("    | ") and line.isprintable() for line in further)
