@@ -73,7 +73,7 @@ def memory(node: Mapping[str, Any]) -> str:
 def job(one: Mapping[str, Any], names: Mapping[str, str] | None = None) -> str:
     """All steps of a job in words."""
     known = one.get("names", {}) if names is None else names
-    return ", then ".join(wording.opcode(step, known) for step in one["opcodes"])
+    return ", then ".join(step.get("what") or wording.opcode(step, known) for step in one["opcodes"])
 
 
 def steps(one: Mapping[str, Any]) -> str:

@@ -35,7 +35,7 @@ def state(service: Service) -> dict[str, Any]:
         "originals": {one.uuid: one.original for one in maintenance.incidents},
         "round": maintenance.round,
         "at_work": service.rounds.is_at_work,
-        "jobs": [views.job(service.queue.jobs[one]) for one in maintenance.jobs if one in service.queue.jobs],
+        "jobs": [views.public_job(service.queue.jobs[one]) for one in maintenance.jobs if one in service.queue.jobs],
         "refusals": views.plan(cluster, service.rounds.preview(), is_at_work=False)["refusals"],
         "rejected": dict(service.intake.rejections),
         "poll_problem": service.poll.problem or None,

@@ -68,7 +68,7 @@ def _objects(routes: APIRouter, service: Service) -> None:
 
     @routes.get("/1/jobs")
     async def jobs() -> Response:
-        return Json([views.job(one) for one in service.queue.jobs.values()])
+        return Json([views.public_job(one) for one in service.queue.jobs.values()])
 
     @routes.get("/1/explain/{node}")
     async def explain(node: str) -> Response:

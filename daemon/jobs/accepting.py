@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import errors, job_filters
+from ...plugins.module_utils.domain import errors, job_filters, secret_values
 from ...plugins.plugin_utils.opcodes import contract, registry
 from . import op_ids, scheduling, store, values
 
@@ -52,10 +52,10 @@ def _needs_process(made: registry.Made) -> bool:
 
 
 def subject(job: values.Job) -> job_filters.Subject:
-    """What filters see of a job."""
+    """What filters see of a job; secrets are hidden, so that no filter finds them out."""
     return job_filters.Subject(
         job.id,
-        [{**one.params, "OP_ID": op_ids.op_id(one.kind)} for one in job.opcodes],
+        [{**secret_values.masked(one.params), "OP_ID": op_ids.op_id(one.kind)} for one in job.opcodes],
         [{"source": one.source, "reason": one.text, "timestamp": one.timestamp} for one in job.reason],
     )
 

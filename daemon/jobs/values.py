@@ -12,6 +12,8 @@ from ...plugins.module_utils.domain import errors
 
 HIGHEST, LOWEST = -20, 19
 SUBMITTABLE = {"high": -10, "normal": 0, "low": 10}
+CLIENT = "gnt:client:"
+"""What the source of an entry of a reason trail begins with whose text is the user who asked; the door follows."""
 UNREADABLE = "unreadable"
 """The kind of the only opcode of a job that stands in for one whose file was damaged; nobody can submit it."""
 

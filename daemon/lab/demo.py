@@ -16,7 +16,6 @@ from rich.console import Console
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors, tree
 from ...plugins.plugin_utils import daemon_client
-from ...plugins.plugin_utils.planning import wording
 from . import building, checker, processes, world
 
 NODES, INSTANCES = 6, 15
@@ -83,7 +82,7 @@ class Demo:
                 continue
             for index, opcode in enumerate(job["opcodes"]):
                 if opcode["status"] in {"running", "success", "error"}:
-                    step = f"  job {job['id']}: {wording.opcode(opcode, job['names'])}"
+                    step = f"  job {job['id']}: {opcode['what']}"
                     self._once(
                         f"{step}: {opcode['status']} {opcode['text']}".rstrip(),
                         key=(job["id"], index, opcode["status"]),

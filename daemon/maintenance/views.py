@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from ...plugins.module_utils.domain import changes
+from ...plugins.module_utils.domain import changes, secret_values
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils.planning import wording
 from ...plugins.plugin_utils.planning.holdings import Holdings
+from ..jobs import values
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ...plugins.module_utils.domain import dead_nodes, incidents
     from ...plugins.plugin_utils.planning import work
     from ...plugins.plugin_utils.planning.rounds import RoundPlan
-    from ..jobs import values
     from ..jobs.queue import Queue
     from .reports import Intake, Received
 
@@ -133,7 +133,17 @@ def instances(cluster: clusters.Cluster) -> list[dict[str, Any]]:
 
 
 def job(one: values.Job) -> dict[str, Any]:
-    """A job with its opcodes, the names of the objects in them beside."""
+    """A job with its opcodes, secrets hidden, and the names of the objects in them."""
+    return _job(one, lambda entry: {"params": secret_values.masked(entry.params)})
+
+
+def public_job(one: values.Job) -> dict[str, Any]:
+    """A job for anybody: each opcode in words instead of its parameters, and without the names of users."""
+    told = _job(one, lambda entry: {"what": wording.summary({"kind": entry.kind, "params": entry.params}, one.names)})
+    return {**told, "reason": [entry for entry in told["reason"] if not entry[0].startswith(values.CLIENT)]}
+
+
+def _job(one: values.Job, tell: Callable[[values.Opcode], dict[str, Any]]) -> dict[str, Any]:
     return {
         "id": one.id,
         "status": one.status.value,
@@ -147,7 +157,7 @@ def job(one: values.Job) -> dict[str, Any]:
         "opcodes": [
             {
                 "kind": entry.kind,
-                "params": dict(entry.params),
+                **tell(entry),
                 "status": entry.status.value,
                 "text": entry.text,
                 "started": entry.started or None,
@@ -247,7 +257,7 @@ def explain(
         "epo": _epo(cluster, one),
         "silent": dataclasses.asdict(verdict) if verdict is not None and verdict.reason else None,
         "incidents": [incident(cluster, entry) for entry in mine],
-        "jobs": [job(queue.jobs[job_id]) for job_id in sorted(told) if job_id in queue.jobs],
+        "jobs": [public_job(queue.jobs[job_id]) for job_id in sorted(told) if job_id in queue.jobs],
         "refusals": [
             dataclasses.asdict(entry)
             for entry in (*preview.refusals, *preview.left_out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ....plugins.module_utils.domain import cluster as clusters
+from ....plugins.module_utils.domain import secret_values
 from .definition import Field, Kind
 
 if TYPE_CHECKING:
@@ -57,7 +58,9 @@ FIELDS: dict[str, Instance] = {
         lambda _, one: [nic.network or None for nic in one.nics],
     ),
     "hypervisor": _attribute("hypervisor", "Hypervisor", Kind.TEXT, "Hypervisor"),
-    "hvparams": Instance("HypervisorParameters", Kind.OTHER, "Hypervisor's own", lambda _, one: dict(one.hvparams)),
+    "hvparams": Instance(
+        "HypervisorParameters", Kind.OTHER, "Hypervisor's own", lambda _, one: secret_values.masked(one.hvparams)
+    ),
     "beparams": Instance("BackendParameters", Kind.OTHER, "Memory and CPUs", _beparams),
     "be/memory": _attribute("memory", "ConfigMemory", Kind.UNIT, "Memory"),
     "be/auto_balance": _attribute("auto_balance", "Auto_balance", Kind.BOOL, "Whether memory is kept for its failure"),

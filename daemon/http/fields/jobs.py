@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ....plugins.module_utils.domain import secret_values
 from ...jobs import op_ids, settling, values
 from ...maintenance import views
 from .definition import Field, Kind
@@ -23,14 +24,14 @@ def ganeti(one: values.Job) -> dict[str, Any]:
 def whole(one: values.Job, folder: Path) -> dict[str, Any]:
     """One job with what each opcode left, also of those that ended badly; the runs of it are in its folder."""
     found = [settling.value(folder / entry.run) if entry.run else entry.result for entry in one.opcodes]
-    return {**ganeti(one), "results": found}
+    return {**ganeti(one), "results": secret_values.masked(found)}
 
 
 def result(one: values.Opcode) -> Any:
     """What an opcode left, as Ganeti tells it: of one that ended badly the error's class and text."""
     if one.status in {values.Status.ERROR, values.Status.CANCELED}:
         return ["OpExecError", [one.text]]
-    return one.result if one.status is values.Status.SUCCESS else None
+    return secret_values.masked(one.result) if one.status is values.Status.SUCCESS else None
 
 
 def log(one: values.Opcode) -> list[list[Any]]:
@@ -53,7 +54,7 @@ def _summary(job: values.Job, one: values.Opcode) -> str:
 def _op(job: values.Job, one: values.Opcode) -> dict[str, Any]:
     trail = [[entry.source, entry.text, entry.timestamp] for entry in job.reason]
     own = {"OP_ID": op_ids.op_id(one.kind), "priority": one.priority, "dry_run": one.dry_run, "reason": trail}
-    return {**one.params, **own}
+    return {**secret_values.masked(one.params), **own}
 
 
 def _each(title: str, doc: str, read: Callable[[values.Job, values.Opcode], Any]) -> Job:

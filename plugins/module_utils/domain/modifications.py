@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from typing import TYPE_CHECKING, Any, Iterator, List, Mapping, Tuple
+
+from . import secret_values
 
 if TYPE_CHECKING:
     from . import cluster as clusters
 
 NOTHING = "nothing to change"
 UNSET = "unset"
-HIDDEN = "hidden"
 _OWN = frozenset({"serial_no", "mtime"})
-_SECRET = re.compile("pass|secret|token|key", re.IGNORECASE)
 Difference = Tuple[str, Any, Any]
 
 
 def differences(before: clusters.Cluster, after: clusters.Cluster) -> List[Tuple[str, Any]]:
-    """What changed of objects that were there before: the names of fields and their new values, as Ganeti tells it."""
+    """What changed of objects that were there before: names of fields and their new values, secrets hidden."""
     return [
-        (name, dict(new) if isinstance(new, Mapping) else new)
+        (name, secret_values.masked(dict(new)) if isinstance(new, Mapping) else new)
         for one, other in _pairs(before, after)
         for name, _, new in _fields(one, other)
     ]
@@ -77,7 +76,7 @@ def _told(difference: Difference, cluster: clusters.Cluster) -> Iterator[str]:
 def _entry(key: str, values: Mapping[str, Any]) -> str:
     if key not in values:
         return UNSET
-    return HIDDEN if _SECRET.search(key) else _text(values[key])
+    return secret_values.HIDDEN if secret_values.is_secret(key) else _text(secret_values.masked(values[key]))
 
 
 def _shown(name: str, value: Any, cluster: clusters.Cluster) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +14,32 @@ SETTING = {"cluster_modify": "modify", "group_modify": "modify", "node_modify": 
 SETTING["instance_modify"] = "modify"
 SETTING |= {"group_add": "add", "node_add": "add", "group_remove": "remove", "node_remove": "remove"}
 AT_BMCS = frozenset({"power", "health"})
+OWN_WORDS = frozenset({"node_role", *AT_BMCS, *TAGGING})
+"""Kinds whose words depend on their parameters."""
+PATTERNS = {
+    "migrate": "migrate {instance} from {source} to {target}",
+    "failover": "fail {instance} over from {source} to {target}",
+    "replace_disks": "move the copy of {instance} from {old} to {new}",
+    "repair_command": "run {command} on {node}",
+    "diagnose": "diagnose {node}",
+    "node_evacuate": "evacuate {node} ({mode})",
+    "run_plan": "run the plan of `{command}`",
+    "node_migrate": "migrate the primaries of {node}",
+    "cluster_adopt": "take over what is there",
+    "cluster_verify": "verify the cluster",
+    "instance_reserve": "find a place for {name}",
+    "instance_create": "make {instance}",
+    "instance_remove": "remove {instance}",
+    "startup": "start {instance}",
+    "shutdown": "stop {instance}",
+    "activate_disks": "activate the disks of {instance}",
+    "deactivate_disks": "deactivate the disks of {instance}",
+    "verify_disks": "verify the disks of {instance}",
+    "repair_disks": "repair the disks of {instance}",
+    "recreate_disks": "make the disks of {instance} anew",
+    "reinstall": "install {instance} anew",
+    "node_confirm_off": "take a person's word that {node} is off",
+}
 NAMED = 3
 """Of more nodes than these only the number is told."""
 
@@ -21,30 +48,6 @@ def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """One step in words, with names for UUIDs."""
     told = {key: names.get(str(value), value) for key, value in one["params"].items()}
     kind = str(one["kind"])
-    patterns = {
-        "migrate": "migrate {instance} from {source} to {target}",
-        "failover": "fail {instance} over from {source} to {target}",
-        "replace_disks": "move the copy of {instance} from {old} to {new}",
-        "repair_command": "run {command} on {node}",
-        "diagnose": "diagnose {node}",
-        "node_evacuate": "evacuate {node} ({mode})",
-        "run_plan": "run the plan of `{command}`",
-        "node_migrate": "migrate the primaries of {node}",
-        "cluster_adopt": "take over what is there",
-        "cluster_verify": "verify the cluster",
-        "instance_reserve": "find a place for {name}",
-        "instance_create": "make {instance}",
-        "instance_remove": "remove {instance}",
-        "startup": "start {instance}",
-        "shutdown": "stop {instance}",
-        "activate_disks": "activate the disks of {instance}",
-        "deactivate_disks": "deactivate the disks of {instance}",
-        "verify_disks": "verify the disks of {instance}",
-        "repair_disks": "repair the disks of {instance}",
-        "recreate_disks": "make the disks of {instance} anew",
-        "reinstall": "install {instance} anew",
-        "node_confirm_off": "take a person's word that {node} is off",
-    }
     if kind == "node_role":
         return _role(told)
     if kind == "instance_reserve":
@@ -56,9 +59,25 @@ def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
     if kind in SETTING:
         return _setting(kind, told)
     try:
-        return patterns[kind].format_map(told)
+        return PATTERNS[kind].format_map(told)
     except KeyError:
         return " ".join([kind.replace("_", " "), *(f"{key}={value}" for key, value in told.items())])
+
+
+def summary(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """One step in words for anybody: of what is set only the names of the parameters, none of their values."""
+    params, kind = dict(one["params"]), str(one["kind"])
+    if kind in SETTING:
+        fields = dict(params.get("fields", {}))
+        shown = {"name": fields.pop("name")} if kind.endswith("_add") and "name" in fields else {}
+        text = opcode({"kind": kind, "params": {**params, "fields": shown}}, names)
+        return f"{text}: {', '.join(sorted(fields))}" if fields else text
+    if kind == "instance_reserve":
+        params = {"fields": {"name": params.get("fields", {}).get("name", "")}}
+    elif kind not in OWN_WORDS:
+        named = {field for _, field, _, _ in string.Formatter().parse(PATTERNS.get(kind, ""))}
+        params = {name: value for name, value in params.items() if name in named}
+    return opcode({"kind": kind, "params": params}, names)
 
 
 def count(number: int, noun: str) -> str:

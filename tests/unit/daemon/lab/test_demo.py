@@ -40,7 +40,7 @@ def incident(name: str, status: str, *jobs: int) -> dict[str, Any]:
 
 
 def job(number: int, status: str) -> dict[str, Any]:
-    step = {"kind": "diagnose", "params": {"node": "it"}, "status": status, "text": ""}
+    step = {"kind": "diagnose", "what": "diagnose it", "status": status, "text": ""}
     return {"id": number, "names": {}, "opcodes": [step]}
 
 
