@@ -13,7 +13,7 @@ from pathlib import Path
 from ..plugins.module_utils.domain import errors, tree
 from ..plugins.plugin_utils import log_output, secret_files
 from ..plugins.plugin_utils.config import store
-from . import app, service, settings
+from . import abnormal_ends, app, failures, service, settings
 
 LOG = logging.getLogger(__name__)
 
@@ -32,9 +32,24 @@ def main() -> None:
         lock = store.open_lock(where)
         store.sign_lock(lock, f"roundsmand, pid {os.getpid()}")
         _write_pid(where)
-        asyncio.run(_run(where, chosen, options))
-    except (errors.RoundsmanError, OSError) as error:
+        _counted(where, chosen, options)
+    except (errors.RoundsmanError, OSError, failures.Defect) as error:
         sys.exit(f"roundsmand: {error}")
+
+
+def _counted(where: tree.Tree, chosen: settings.Settings, options: argparse.Namespace) -> None:
+    """Run the daemon; an end by an unforeseen exception is recorded, a clean one begins a new count."""
+    ends = abnormal_ends.AbnormalEnds(where.abnormal_ends)
+    try:
+        asyncio.run(_run(where, chosen, options))
+    except (errors.RoundsmanError, OSError):
+        raise
+    except Exception as error:
+        if not isinstance(error, failures.Defect):
+            LOG.critical("roundsmand ended with an unforeseen exception", exc_info=error)
+        ends.record(failures.escaped(str(error) if isinstance(error, failures.Defect) else repr(error)))
+        raise
+    ends.clear()
 
 
 def _look_at_secrets(where: tree.Tree) -> None:

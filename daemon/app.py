@@ -13,7 +13,8 @@ from fastapi import FastAPI
 
 from ..plugins.module_utils.domain import addresses
 from ..plugins.plugin_utils import bounded_serving, peer_sockets, readiness, tcp_sockets
-from .http import answers, documentation, local, public
+from .failures import Defect
+from .http import answers, documentation, holding, local, public
 from .http.asking import Door
 from .maintenance import spool
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from .service import Service
 
 LOG = logging.getLogger(__name__)
+STOPPING = 15.0
+"""Seconds for the jobs' tasks to end; the processes of opcodes go on."""
 
 
 def make_app(service: Service, *, door: Door) -> FastAPI:
@@ -32,6 +35,7 @@ def make_app(service: Service, *, door: Door) -> FastAPI:
     app = FastAPI(title="Roundsman", docs_url=None, redoc_url=None, openapi_url=openapi)
     app.state.door = door
     answers.install(app)
+    app.add_middleware(holding.Holding, hold=service.hold)
     if door is not Door.PUBLIC:
         # Before the public ones: `/` is Ganeti's here.
         app.include_router(local.top())
@@ -68,15 +72,8 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
     servers += [
         (socket_server(make_app(service, door=door)), peer_sockets.listening(path)) for door, path in own.items()
     ]
-    observer = spool.watch(service.where.spool, service.rounds.wake, loop=loop)
-    service.queue.resume()
-    service.rounds.resume()
     work: list[asyncio.Task[Any]] = [loop.create_task(server.serve(sockets=[listener])) for server, listener in servers]
-    work += [loop.create_task(service.rounds.run()), loop.create_task(service.poll.run())]
-    work.append(loop.create_task(service.dead.run()))
-    if service.warm is not None:
-        work.append(loop.create_task(service.warm.run()))
-    work.append(loop.create_task(service.failures.until_defect()))
+    work += [loop.create_task(_work(service)), loop.create_task(service.failures.until_defect())]
     stop: asyncio.Task[Any] = loop.create_task(stopping.wait())
     readiness.tell(ready)
     port = pages.getsockname()[1]
@@ -84,8 +81,8 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
     done, _ = await asyncio.wait([*work, stop], return_when=asyncio.FIRST_COMPLETED)
     for server, _listener in servers:
         server.should_exit = True
-    await service.queue.stop()
-    observer.stop()
+    # After a defect a job may not let itself be stopped: the next daemon adopts its process all the same.
+    await asyncio.wait([loop.create_task(service.queue.stop())], timeout=STOPPING)
     if service.warm is not None:
         service.warm.stop()
     for task in work[len(servers) :]:
@@ -94,7 +91,31 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
     for path in own.values():
         path.unlink(missing_ok=True)
     for task in done - {stop}:
+        _raise_defect(task)
+
+
+async def _work(service: Service) -> None:
+    """All that changes something; it begins when the daemon is not held, and ends with the first part that ends."""
+    if service.hold.reason:
+        LOG.critical("%s; %s", service.hold.reason, service.hold.REMEDY)
+        await service.hold.is_over.wait()
+        service.failures.recovered("roundsmand")
+    service.queue.resume()
+    service.rounds.resume()
+    parts = [service.rounds.run(), service.poll.run(), service.dead.run()]
+    parts.append(spool.keep_watching(service.where.spool, service.rounds.wake, failures=service.failures))
+    if service.warm is not None:
+        parts.append(service.warm.run())
+    await asyncio.gather(*parts)
+
+
+def _raise_defect(task: asyncio.Task[Any]) -> None:
+    error = task.exception()
+    if error is None or isinstance(error, Defect):
         task.result()
+        return
+    LOG.critical("a part of the daemon ended with an unforeseen exception", exc_info=error)
+    raise Defect(f"a part of the daemon ended with an unforeseen exception: {error!r}") from error
 
 
 def socket_server(app: FastAPI) -> uvicorn.Server:

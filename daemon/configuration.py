@@ -10,12 +10,15 @@ from ..plugins.module_utils.domain import changes, errors
 from ..plugins.plugin_utils import replication
 from ..plugins.plugin_utils.config import store
 from . import audit, faults
+from .failures import Defect, Failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..plugins.module_utils.domain import cluster as clusters
     from ..plugins.module_utils.domain import tree
+
+PART = "configuration"
 
 
 class Configuration:
@@ -28,14 +31,18 @@ class Configuration:
         clock: Callable[[], float],
         on_change: Callable[[], None] = lambda: None,
         replicated: replication.Replication | None = None,
+        failures: Failures | None = None,
     ) -> None:
+        self._failures = failures or Failures()
         self._replication = replicated or replication.Replication(replication.NoReplica())
         self._on_change = on_change
         self._path = where.config
         self._clock = clock
         self._current = self._head = store.read(where.config)
         self._waiting: list[asyncio.Future[None]] = []
+        self._writing: list[asyncio.Future[None]] = []
         self._writer: asyncio.Task[None] | None = None
+        self._defect: Defect | None = None
 
     @property
     def current(self) -> clusters.Cluster:
@@ -50,6 +57,7 @@ class Configuration:
         Raises:
             Refused, InvalidInput: from `decide` or a change; nothing is changed.
             StoreFailed: it could not be written; nothing is changed.
+            Defect: the writer ended; what is on disk is unknown until the daemon has started again.
         """
         before, stated = self._head, list(decide(self._head))
         after = changes.apply_all(before, stated, now=self._clock())
@@ -63,7 +71,7 @@ class Configuration:
         """Take over a whole configuration, under the next serial number, and return when it is durable.
 
         Raises:
-            StoreFailed: it could not be written; nothing is changed.
+            StoreFailed, Defect: as for `commit`.
         """
         now = self._clock()
         before = self._head
@@ -73,6 +81,8 @@ class Configuration:
         return after
 
     async def _follow(self, after: clusters.Cluster) -> None:
+        if self._defect is not None:
+            raise self._defect
         self._head = after
         done = asyncio.get_running_loop().create_future()
         self._waiting.append(done)
@@ -81,22 +91,35 @@ class Configuration:
         await done
 
     async def _write(self) -> None:
+        try:
+            await self._write_all()
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for ever
+            self._defect = self._failures.end("the writer of the configuration", error)
+            for done in self._writing + self._waiting:
+                if not done.done():
+                    done.set_exception(self._defect)
+            self._waiting = []
+        self._writer = None
+
+    async def _write_all(self) -> None:
         while self._waiting:
             version, waiting, self._waiting = self._head, self._waiting, []
+            self._writing = waiting
             try:
                 data = await asyncio.to_thread(store.write, self._path, version)
                 self._replication.committed(self._path.name, data)
             except (errors.StoreFailed, errors.InvalidInput) as error:
+                self._failures.failed(PART, error, remedy="free space on the disk of /var/lib/roundsman")
                 self._head = self._current
                 for done in waiting + self._waiting:
                     if not done.done():
                         done.set_exception(errors.StoreFailed(str(error)))
                 self._waiting = []
                 break
+            self._failures.recovered(PART)
             self._current = version
             self._on_change()
             faults.point("between-commits")
             for done in waiting:
                 if not done.done():
                     done.set_result(None)
-        self._writer = None

@@ -71,13 +71,17 @@ class Failures:
         """Every part that fails now, the longest failing first, as JSON values."""
         return [dataclasses.asdict(failure) for failure in sorted(self._failing.values(), key=lambda one: one.since)]
 
-    def end(self, part: str, error: BaseException) -> None:
-        """Report an unforeseen exception after which the part cannot work: the daemon ends, and systemd restarts it."""
+    def end(self, part: str, error: BaseException) -> Defect:
+        """Report an unforeseen exception after which the part cannot work: the daemon ends, and systemd restarts it.
+
+        Returns what those who wait for the part are to be given.
+        """
         LOG.critical("%s ended with an unforeseen exception; the daemon ends", part, exc_info=error)
-        if self._defect is None:
-            self._defect = Defect(f"{part} ended with an unforeseen exception: {escaped(repr(error))}")
-            self._defect.__cause__ = error
+        defect = Defect(f"{part} ended with an unforeseen exception: {escaped(repr(error))}")
+        defect.__cause__ = error
+        self._defect = self._defect or defect
         self._has_defect.set()
+        return defect
 
     def watch(self, part: str) -> Callable[[asyncio.Task[Any]], None]:
         """A callback for the end of a task of a part: one that ends with an exception ends the daemon."""

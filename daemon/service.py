@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..plugins.plugin_utils import ansible_runs, replication
+from .abnormal_ends import AbnormalEnds, Hold
 from .configuration import Configuration
 from .failures import Failures
 from .jobs.ports import Ports
@@ -43,6 +44,7 @@ class Service:
     dead: DeadNodes
     news: News
     failures: Failures
+    hold: Hold
     warm: Keeper | None
 
 
@@ -67,14 +69,14 @@ def assemble(
         dead.wake()
 
     replicated = replication.Replication(replication.NoReplica())
-    configuration = Configuration(where, clock=clock, on_change=changed, replicated=replicated)
-    desk = Desk(where.locks, clock=clock)
+    configuration = Configuration(where, clock=clock, on_change=changed, replicated=replicated, failures=failures)
+    desk = Desk(where.locks, clock=clock, failures=failures)
     desk.restore()
     intake = Intake(where, clock=clock, cluster=lambda: configuration.current, on_change=news.tell)
     processes = Processes()
     environment = ansible_runs.environment(where, first=(shim_folder(where),) if is_warm else ())
     store = Store(where.queue, replicated=replicated)
-    ports = Ports(store, desk, processes, configuration, intake, environment, clock)
+    ports = Ports(store, desk, processes, configuration, intake, environment, clock, failures)
     queue = Queue(
         ports,
         limit=lambda: configuration.current.cluster.max_running_jobs or limit,
@@ -96,4 +98,9 @@ def assemble(
     rounds = Rounds(configuration, queue, intake, history, clock=clock, dead=dead.observed, cpus=agents.busy_cpus)
     poll = Poll(configuration, processes, agents, folder=where.lib, environment=environment)
     warm = Keeper(where, environment={**inherited(), **environment}) if is_warm else None
-    return Service(where, configuration, desk, queue, intake, history, rounds, poll, agents, dead, news, failures, warm)
+    hold = Hold(AbnormalEnds(where.abnormal_ends))
+    if hold.reason:
+        failures.failed("roundsmand", hold.reason, remedy=Hold.REMEDY)
+    return Service(
+        where, configuration, desk, queue, intake, history, rounds, poll, agents, dead, news, failures, hold, warm
+    )

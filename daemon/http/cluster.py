@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import changes, instance_policy, parameter_rules
+from ...plugins.module_utils.domain import changes, errors, instance_policy, parameter_rules
 from ...plugins.module_utils.domain import cluster as clusters
 from ..jobs import values
 from ..maintenance import views
@@ -81,12 +81,23 @@ def add(routes: APIRouter, service: Service) -> None:
 
     @routes.put("/pause", response_model=dict[str, str])
     async def pause(body: Pause) -> Response:
+        if service.hold.reason:
+            return _released(service, body)
+
         def paused(cluster: clusters.Cluster) -> list[changes.Change]:
             return [changes.SettingsStand(dataclasses.replace(cluster.maintenance.settings, paused=body.reason))]
 
         await service.configuration.commit(paused)
         service.rounds.wake()
         return Json({"paused": body.reason})
+
+
+def _released(service: Service, body: Pause) -> Response:
+    """Let a held daemon work; a pause that a person set before stays."""
+    if body.reason:
+        raise errors.Refused(f"{service.hold.reason}; {service.hold.REMEDY}")
+    service.hold.release()
+    return Json({"paused": service.configuration.current.maintenance.settings.paused})
 
 
 def _told(cluster: clusters.Cluster) -> dict[str, Any]:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import errors, job_filters, secret_values
 from ...plugins.plugin_utils.opcodes import contract, registry
+from ..failures import Defect, Failures
 from . import op_ids, scheduling, store, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+PART = "submission of jobs"
 
 
 def check(jobs: Iterable[values.Job]) -> None:
@@ -71,18 +74,30 @@ def promised(jobs: Iterable[values.Job]) -> Iterator[int]:
 class Arrivals:
     """Jobs on their way into the queue: whatever comes while a write is under way shares the next one."""
 
-    def __init__(self, queue: store.Store, admit: Callable[[Sequence[values.Job]], None]) -> None:
+    def __init__(
+        self,
+        queue: store.Store,
+        admit: Callable[[Sequence[values.Job]], None],
+        *,
+        failures: Failures | None = None,
+    ) -> None:
+        self._failures = failures or Failures()
         self._store = queue
         self._admit = admit
         self._waiting: list[tuple[Sequence[values.Job], asyncio.Future[None]]] = []
+        self._writing: list[tuple[Sequence[values.Job], asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
+        self._defect: Defect | None = None
 
     async def take(self, jobs: Sequence[values.Job]) -> None:
         """Make jobs durable and hand them over.
 
         Raises:
             StoreFailed: one of those written together could not be; none of them is there.
+            Defect: the writer ended; whether they are there is unknown until the daemon has started again.
         """
+        if self._defect is not None:
+            raise self._defect
         if not jobs:
             return
         done = asyncio.get_running_loop().create_future()
@@ -97,20 +112,32 @@ class Arrivals:
             await asyncio.shield(self._writer)
 
     async def _write(self) -> None:
+        try:
+            await self._write_all()
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody may wait for ever
+            self._defect = self._failures.end("the writer of new jobs", error)
+            _fail([*self._writing, *self._waiting], self._defect)
+            self._waiting = []
+        self._writer = None
+
+    async def _write_all(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting, []
+            self._writing = batch
             jobs = [job for some, _ in batch for job in some]
             try:
                 await asyncio.to_thread(self._store.save_new, jobs)
             except errors.StoreFailed as error:
-                _fail(batch, str(error))
+                self._failures.failed(PART, error, remedy="free space on the disk of /var/lib/roundsman")
+                _fail(batch, errors.StoreFailed(str(error)))
                 continue
+            self._failures.recovered(PART)
             self._admit(jobs)
             for _, done in batch:
                 done.set_result(None)
-        self._writer = None
 
 
-def _fail(batch: list[tuple[Sequence[values.Job], asyncio.Future[None]]], text: str) -> None:
+def _fail(batch: list[tuple[Sequence[values.Job], asyncio.Future[None]]], error: Exception) -> None:
     for _, done in batch:
-        done.set_exception(errors.StoreFailed(text))
+        if not done.done():
+            done.set_exception(error)

@@ -7,7 +7,6 @@ was written last so many seconds ago leaves the archive, with all its files; the
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import errors
@@ -16,7 +15,8 @@ if TYPE_CHECKING:
     from .book import Book
     from .ports import Ports
 
-LOG = logging.getLogger(__name__)
+PART, CLEARING = "archive of jobs", "removal of old archived jobs"
+REMEDY = "make /var/lib/roundsman/queue/archive writable for the daemon, with free space"
 INTERVAL = 300.0
 CLEARING_INTERVAL = 3600.0
 AT_ONCE = 1000
@@ -75,8 +75,9 @@ class Archivist:
         while True:
             try:
                 await self.archive_older_than(after)
-            except errors.StoreFailed:
-                LOG.exception("old jobs cannot be archived now")
+                self._ports.failures.recovered(PART)
+            except errors.StoreFailed as error:
+                self._ports.failures.failed(PART, error, remedy=REMEDY)
             await asyncio.sleep(min(INTERVAL, after))
 
     async def remove_older_than(self, seconds: float) -> list[int]:
@@ -97,8 +98,9 @@ class Archivist:
         while True:
             try:
                 await self.remove_older_than(keep)
-            except errors.StoreFailed:
-                LOG.exception("the archive cannot be cleared now")
+                self._ports.failures.recovered(CLEARING)
+            except errors.StoreFailed as error:
+                self._ports.failures.failed(CLEARING, error, remedy=REMEDY)
             await asyncio.sleep(CLEARING_INTERVAL)
 
     def _forget(self, number: int) -> None:

@@ -54,10 +54,14 @@ class Driver:
         index = self._book.jobs[job].next_opcode
         while index is not None and self._book.jobs[job].opcodes[index].status not in values.FINAL:
             try:
-                if not await self._opcode(job, index):
+                is_over = await self._opcode(job, index)
+                self._ports.failures.recovered(f"job {job}")
+                if not is_over:
                     return
-            except (errors.StoreFailed, OSError):
-                LOG.exception("job %s cannot go on, and is tried again in %s s", job, RETRY_SECONDS)
+            except (errors.StoreFailed, OSError) as error:
+                self._ports.failures.failed(
+                    f"job {job}", error, remedy=f"fix the cause; the job is retried every {RETRY_SECONDS} s"
+                )
                 await asyncio.sleep(RETRY_SECONDS)
         self.release(job)
 

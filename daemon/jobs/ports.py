@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from ..failures import Failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,3 +28,4 @@ class Ports:
     facts: contract.Facts
     environment: Mapping[str, str]
     clock: Callable[[], float]
+    failures: Failures = field(default_factory=Failures)

@@ -46,7 +46,7 @@ class Queue:
         self._on_end = on_end
         self._turns = turns.Turns(ports, self._book, limit=limit, submit=self, on_end=self._tell_end)
         self._archivist = archiving.Archivist(ports, self._book)
-        self._arrivals = accepting.Arrivals(ports.store, self._admit)
+        self._arrivals = accepting.Arrivals(ports.store, self._admit, failures=ports.failures)
         self._is_at_rest = False
         self._next_id = 1 + max(ports.store.highest_id(), *accepting.promised(self.jobs.values()), 0)
 
@@ -147,6 +147,8 @@ class Queue:
             self._tidying.append(asyncio.create_task(self._archivist.run(after=self._archive_after)))
         if self._archive_keep:
             self._tidying.append(asyncio.create_task(self._archivist.clear(keep=self._archive_keep)))
+        for task in self._tidying:
+            task.add_done_callback(self._ports.failures.watch(archiving.PART))
 
     async def cancel(self, job_id: int, *, kill: bool) -> values.Job:
         """Cancel a job: what has not started never starts; what runs is killed, or finishes when `kill` is false.

@@ -125,6 +125,12 @@ class Turns:
             await asyncio.wait(drives)
 
     def _look(self) -> None:
+        try:
+            self._let_in()
+        except Exception as error:  # noqa: BLE001 - a job that is lost here would wait for ever
+            self._ports.failures.end("the job queue", error)
+
+    def _let_in(self) -> None:
         self._is_looking = False
         if self._is_over:
             return
@@ -200,11 +206,22 @@ class Turns:
         drive.add_done_callback(lambda drive: self._returned(job_id, drive))
 
     def _returned(self, job_id: int, drive: asyncio.Task[None]) -> None:
+        try:
+            self._take_back(job_id, drive)
+        except Exception as error:  # noqa: BLE001 - a job that is lost here would wait for ever
+            self._ports.failures.end("the job queue", error)
+
+    def _take_back(self, job_id: int, drive: asyncio.Task[None]) -> None:
         if self._is_over:
             return
         if not drive.cancelled() and (defect := drive.exception()) is not None:
             # A job that stands still because of a defect is never silent about it.
-            LOG.critical("job %s stands still: this is a defect; a restart takes it up again", job_id, exc_info=defect)
+            LOG.critical("job %s is stuck because of an internal error", job_id, exc_info=defect)
+            self._ports.failures.failed(
+                f"job {job_id}",
+                f"it is stuck because of an internal error: {defect!r}",
+                remedy=f"restart roundsmand to retry it, or end it with `roundsman jobs cancel {job_id}`",
+            )
             if job_id in self._doomed:
                 self._give_up(job_id, defect)
             else:
@@ -247,6 +264,7 @@ class Turns:
             self._schedule.give_back(job.id)
 
     def _ended(self, job_id: int) -> None:
+        self._ports.failures.recovered(f"job {job_id}")
         self._held.pop(job_id, None)
         self._doomed.discard(job_id)
         self._schedule.drop(job_id)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ...plugins.module_utils.domain import errors
 from ...plugins.module_utils.domain.locks import Mode
 from ...plugins.plugin_utils import durable_files, livelocks, sealed_json
+from ..failures import Failures
 from . import holders, table
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 RETRY_SECONDS = 5.0
+PART = "lock table"
 
 
 async def ended(livelock: Path) -> None:
@@ -61,7 +63,8 @@ def _opened(livelock: Path) -> int:
 class Desk:
     """Hands out locks; every change is in `locks.data` before anybody acts on it."""
 
-    def __init__(self, path: Path, *, clock: Callable[[], float]) -> None:
+    def __init__(self, path: Path, *, clock: Callable[[], float], failures: Failures | None = None) -> None:
+        self._failures = failures or Failures()
         self.table = table.Table()
         self._path = path
         self._clock = clock
@@ -188,9 +191,16 @@ class Desk:
 
         if owner.livelock and owner not in self._watches:
             self._watches[owner] = asyncio.get_running_loop().create_task(wait())
+            # Nobody else would free its locks.
+            self._watches[owner].add_done_callback(self._failures.watch(f"the watch of {owner.name}"))
 
     def _save(self) -> None:
-        durable_files.replace(self._path, sealed_json.seal(json.dumps({"held": self._rows()}, indent=1).encode()))
+        try:
+            durable_files.replace(self._path, sealed_json.seal(json.dumps({"held": self._rows()}, indent=1).encode()))
+        except errors.StoreFailed as error:
+            self._failures.failed(PART, error, remedy="free space on the disk of /var/lib/roundsman")
+            raise
+        self._failures.recovered(PART)
 
     def _rows(self) -> list[dict[str, Any]]:
         return [

@@ -50,7 +50,15 @@ ROOMS = (
 DOMAIN, MODULE_UTILS, PLUGIN_UTILS = ROOMS[0], "plugins.module_utils", "plugins.plugin_utils"
 EVERYWHERE = {DOMAIN, PLUGIN_UTILS, "plugins.plugin_utils.config", "plugins.plugin_utils.planning"}
 # What the whole daemon shares: modules at its top that decide nothing.
-SHARED = {"daemon.audit", "daemon.configuration", "daemon.failures", "daemon.faults", "daemon.news", "daemon.settings"}
+SHARED = {
+    "daemon.abnormal_ends",
+    "daemon.audit",
+    "daemon.configuration",
+    "daemon.failures",
+    "daemon.faults",
+    "daemon.news",
+    "daemon.settings",
+}
 DAEMON_ORDER = ("daemon.locks", "daemon.jobs", "daemon.maintenance", "daemon.http")
 ALSO = {
     # the simulated disks of the lab are told to the same journal as its simulated instances

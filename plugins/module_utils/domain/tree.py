@@ -52,6 +52,10 @@ class Tree:
         return self.lib / "locks.data"
 
     @property
+    def abnormal_ends(self) -> Path:
+        return self.lib / "abnormal-ends.json"
+
+    @property
     def queue(self) -> Path:
         return self.lib / "queue"
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon import configuration
+from ansible_collections.roundsman.cluster.daemon import configuration, failures
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, tree
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, store
@@ -150,3 +150,46 @@ def test_a_snapshot_stays_as_it_is_while_a_thousand_commits_go_through(where: tr
 def turned(number: int) -> Callable[[clusters.Cluster], list[changes.Change]]:
     """Power off and on in turn, and a tag."""
     return lambda _: [changes.NodePowered("n3", powered=bool(number % 2)), *tagged(f"t{number}")]
+
+
+@pytest.mark.parametrize("where_it_comes_from", ["the write", "a listener"])
+def test_an_unforeseen_exception_in_the_writer_reaches_all_who_wait_and_ends_the_daemon(
+    where: tree.Tree, monkeypatch: pytest.MonkeyPatch, where_it_comes_from: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError("no memory for 20 MiB")
+
+    async def story() -> None:
+        known = failures.Failures()
+        listener = fail if where_it_comes_from == "a listener" else lambda: None
+        one = configuration.Configuration(where, clock=lambda: 1.0, on_change=listener, failures=known)
+        if where_it_comes_from == "the write":
+            monkeypatch.setattr(store, "write", fail)
+        async with asyncio.timeout(20):
+            commits = [one.commit(lambda _, tag=f"t{n}": tagged(tag)) for n in range(3)]  # type: ignore[misc]
+            found = await asyncio.gather(*commits, return_exceptions=True)
+            assert [type(each) for each in found] == [failures.Defect] * 3
+            monkeypatch.setattr(store, "write", WRITE)
+            # What is on disk is unknown to this process: it writes nothing more, and the next one reads the file.
+            with pytest.raises(failures.Defect, match="no memory for 20 MiB"):
+                await one.commit(lambda _: tagged("later"))
+            with pytest.raises(failures.Defect, match="no memory for 20 MiB"):
+                await known.until_defect()
+        assert "later" not in store.read(where.config).cluster.tags
+
+    asyncio.run(story())
+
+
+def test_a_full_disk_is_in_the_health_until_a_commit_succeeds(where: tree.Tree, disk: Disk) -> None:
+    async def story() -> None:
+        known = failures.Failures()
+        one = configuration.Configuration(where, clock=lambda: 1.0, failures=known)
+        disk.is_full = True
+        with pytest.raises(errors.StoreFailed):
+            await one.commit(lambda _: tagged("a"))
+        assert [failure["part"] for failure in known.listed()] == ["configuration"]
+        disk.is_full = False
+        await one.commit(lambda _: tagged("a"))
+        assert known.listed() == []
+
+    asyncio.run(story())

@@ -4,11 +4,14 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon import failures
 from ansible_collections.roundsman.cluster.daemon.maintenance import spool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from watchdog.observers.api import BaseObserver
 
 
 def events(folder: Path, act: Callable[[Path, Path], object], *, last: Callable[[Path], object] | None) -> int:
@@ -19,7 +22,7 @@ def events(folder: Path, act: Callable[[Path, Path], object], *, last: Callable[
 
     async def scenario() -> int:
         told: asyncio.Queue[None] = asyncio.Queue()
-        observer = spool.watch(spooled, lambda: told.put_nowait(None), loop=asyncio.get_running_loop())
+        observer = spool.watch(spooled, spool.Watch(asyncio.get_running_loop(), lambda: told.put_nowait(None)))
         try:
             kept = act(spooled, outside)
             if last is not None:
@@ -64,3 +67,49 @@ def test_a_file_that_is_only_created_or_written_to_does_not_count(tmp_path: Path
 
     # Events come in order: the only one is the marker's.
     assert events(tmp_path, create, last=lambda marker: marker.write_text("x")) == 1
+
+
+def test_dead_kernel_events_are_noticed_the_spool_is_polled_and_the_watch_starts_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The threads that read the kernel's events end, as one did in a fault test; the folder is replaced too."""
+    monkeypatch.setattr(spool, "INTERVAL", 0.05)
+    monkeypatch.setattr(spool, "POLLING", 0.05)
+    monkeypatch.setattr(spool, "LIMIT", 0.5)
+    started: list[BaseObserver] = []
+    start = spool.watch
+
+    def watch(folder: Path, handler: spool.Watch) -> BaseObserver:
+        started.append(start(folder, handler))
+        return started[-1]
+
+    monkeypatch.setattr(spool, "watch", watch)
+    folder = tmp_path / "spool"
+    changed = asyncio.Event()
+
+    async def scenario() -> None:
+        calls: asyncio.Queue[None] = asyncio.Queue()
+        known = failures.Failures(on_change=changed.set)
+        task = asyncio.create_task(spool.keep_watching(folder, lambda: calls.put_nowait(None), failures=known))
+        async with asyncio.timeout(60):
+            await calls.get()
+            started[0].stop()
+            await changed.wait()
+            assert [failure["part"] for failure in known.listed()] == ["spool watcher"]
+            await calls.get()
+            while known.listed():
+                changed.clear()
+                await changed.wait()
+            assert len(started) == 2
+            folder.rename(tmp_path / "old")
+            while not (len(started) > 2 and not known.listed()):
+                changed.clear()
+                await changed.wait()
+            while not calls.empty():
+                calls.get_nowait()
+            (folder / "report").write_text("x")
+            await calls.get()
+        task.cancel()
+        await asyncio.wait([task])
+
+    asyncio.run(scenario())

@@ -1,0 +1,100 @@
+"""Ends of the daemon by unforeseen exceptions, counted across restarts, and the hold that follows the third.
+
+Only ends that the daemon recorded itself count: a power cut, kill -9 or a refused start (no configuration, a port in
+use) do not. The clock is the kernel's, which no step of the wall clock moves; a reboot and a clean stop begin a new
+count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..plugins.module_utils.domain import errors
+from ..plugins.plugin_utils import durable_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LOG = logging.getLogger(__name__)
+MOST, WINDOW = 3, 300.0
+"""So many ends within so many seconds, and the next start is held."""
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True)
+class End:
+    """One end: the boot, the seconds since that boot, and the exception."""
+
+    boot: str
+    moment: float
+    text: str
+
+
+def _moment() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class AbnormalEnds:
+    """The file of recorded ends; one that cannot be read or written counts nothing, and the log says so."""
+
+    def __init__(self, path: Path, *, clock: Callable[[], float] = _moment) -> None:
+        self._path = path
+        self._clock = clock
+        self._boot = BOOT_ID.read_text().strip()
+
+    def record(self, text: str) -> None:
+        """Add an end that happens now."""
+        ends = [*self.recent(), End(self._boot, self._clock(), text)]
+        try:
+            durable_files.replace(self._path, json.dumps([vars(end) for end in ends]).encode())
+        except errors.StoreFailed:
+            LOG.exception("this end is not counted")
+
+    def recent(self) -> list[End]:
+        """The ends within the last five minutes of this boot, oldest first."""
+        try:
+            ends = [End(str(row["boot"]), float(row["moment"]), str(row["text"])) for row in self._rows()]
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            LOG.warning("%s cannot be read and counts nothing: %s", self._path, error)
+            return []
+        now = self._clock()
+        return [end for end in ends if end.boot == self._boot and 0 <= now - end.moment <= WINDOW]
+
+    def clear(self) -> None:
+        """Begin a new count."""
+        self._path.unlink(missing_ok=True)
+
+    def _rows(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self._path.read_bytes())
+        return found
+
+
+class Hold:
+    """Whether the daemon only serves what it knows; `reason` is '' when it works."""
+
+    REMEDY = "read the log, then run `roundsman resume`; restarting roundsmand has the same effect"
+
+    def __init__(self, ends: AbnormalEnds) -> None:
+        self._ends = ends
+        self.reason = ""
+        self.is_over = asyncio.Event()
+        known = ends.recent()
+        if len(known) >= MOST:
+            self.reason = (
+                f"roundsmand ended {len(known)} times within {WINDOW / 60:.0f} minutes, last because of "
+                f"{known[-1].text}: it serves only what it knows, and changes nothing"
+            )
+
+    def release(self) -> None:
+        """Let the daemon work, with a new count."""
+        self._ends.clear()
+        self.reason = ""
+        self.is_over.set()
