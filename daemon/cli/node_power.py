@@ -20,12 +20,15 @@ Names = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[NODE]...",
-        help="Nodes; none for all that support OOB commands.",
+        help="Nodes; without names, all that support OOB commands.",
         autocompletion=completion.nodes,
         show_default=False,
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Ask nothing, and skip the checks that protect instances.")]
+All = Annotated[
+    bool, typer.Option("--all", help="All nodes that support OOB commands; off and cycle leave out the master.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, unless instances run there.")]
 Submit = Annotated[bool, typer.Option("--submit", help="Print the job's number and do not wait for its end.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Read the BMCs and say what would change; send nothing.")]
@@ -44,6 +47,7 @@ def on(
     names: Names = None,
     *,
     power_delay: Delay = 2.0,
+    everything: All = False,
     force: Force = False,
     yes: Yes = False,
     dry_run: DryRun = False,
@@ -51,6 +55,7 @@ def on(
     form: output.Option = output.Format.TABLE,
 ) -> None:
     """Power nodes on, ten at a time; success is the state read back."""
+    _refuse_unnamed(names, everything=everything, force=force and not dry_run, yes=False)
     with client.of(ctx) as daemon:
         chosen = names or _capable(daemon)
         if not (names or force or dry_run):
@@ -65,6 +70,7 @@ def off(
     names: Names = None,
     *,
     ignore_status: IgnoreStatus = False,
+    everything: All = False,
     force: Force = False,
     yes: Yes = False,
     dry_run: DryRun = False,
@@ -72,6 +78,7 @@ def off(
     form: output.Option = output.Format.TABLE,
 ) -> None:
     """Power nodes off and out of service; whoever runs instances only after a typed yes."""
+    _refuse_unnamed(names, everything=everything, force=force and not dry_run, yes=yes and not dry_run)
     with client.of(ctx) as daemon:
         body = _taking(daemon, "off", names, force=force, yes=yes, dry_run=dry_run)
         wanted = {**body, "offline": not ignore_status}
@@ -83,6 +90,7 @@ def cycle(
     ctx: typer.Context,
     names: Names = None,
     *,
+    everything: All = False,
     force: Force = False,
     yes: Yes = False,
     dry_run: DryRun = False,
@@ -90,6 +98,7 @@ def cycle(
     form: output.Option = output.Format.TABLE,
 ) -> None:
     """Power nodes off and on again; whoever runs instances only after a typed yes."""
+    _refuse_unnamed(names, everything=everything, force=force and not dry_run, yes=yes and not dry_run)
     with client.of(ctx) as daemon:
         body = _taking(daemon, "cycle", names, force=force, yes=yes, dry_run=dry_run)
         _follow(daemon, _submitted(daemon, body, dry_run=dry_run), submit=submit, form=form)
@@ -112,6 +121,19 @@ def health(
     with client.of(ctx) as daemon:
         job = daemon.put("2", "health", body={"nodes": names or _capable(daemon)})
         _follow(daemon, job, submit=submit, form=form)
+
+
+def _refuse_unnamed(names: list[str] | None, *, everything: bool, force: bool, yes: bool) -> None:
+    """Refuse options that suppress the question while all nodes are meant only because none is named.
+
+    Raises:
+        Refused: names and --all are missing, or both are given.
+    """
+    if names and everything:
+        raise errors.Refused("give node names or --all, not both")
+    if (force or yes) and not names and not everything:
+        flag = "--force" if force else "--yes"
+        raise errors.Refused(f"{flag} without node names is refused: name the nodes, or add --all for all of them")
 
 
 def _capable(daemon: client.Daemon, *, but_the_master: bool = False) -> list[str]:

@@ -10,6 +10,7 @@ from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annota
 
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors
+from ...plugins.plugin_utils.opcodes import contract
 from ...plugins.plugin_utils.planning import single_moves
 from ..jobs import values
 from . import asking, bodies, submissions
@@ -133,6 +134,17 @@ def _moves(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
 
 
 def _copies(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
+    def _new_secondary(cluster: clusters.Cluster, one: clusters.Instance, chosen: str | None) -> str:
+        if not chosen:
+            silent = frozenset(uuid for uuid in cluster.nodes if service.intake.is_silent(uuid))
+            return single_moves.new_secondary(cluster, one, avoid=silent)
+        target = cluster.node(chosen).uuid
+        if target not in one.nodes:
+            single_moves.refuse_new_secondary(cluster, one, target=target)
+        contract.refuse_unreachable(cluster, target)
+        contract.refuse_silent(cluster, service.intake, target)
+        return target
+
     @routes.post("/instances/{name}/replace-disks", response_model=int)
     async def replace(
         name: str,
@@ -150,8 +162,7 @@ def _copies(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
         if len(one.secondary_nodes) != 1:
             count = len(one.secondary_nodes)
             raise errors.Refused(f"The instance has a strange layout, expected one secondary but found {count}")
-        chosen = wanted.remote_node
-        new = seen.cluster.node(chosen).uuid if chosen else single_moves.new_secondary(seen.cluster, one)
+        new = _new_secondary(seen.cluster, one, wanted.remote_node)
         params = {"instance": one.uuid, "old": one.secondary_nodes[0], "new": new}
         job = await submissions.submit(
             service,

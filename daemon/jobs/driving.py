@@ -158,6 +158,10 @@ class Driver:
         elif isinstance(made, contract.SubmitKind):
             await self._inside.submit(job, index, made)
         else:
+            if isinstance(made, contract.CheckedKind) and (
+                self._book.jobs[job].opcodes[index].status is not values.Status.RUNNING
+            ):
+                made.check(self._ports.configuration.current, self._ports.facts)
             await self._slots.take(job)
             self._schedule.leaves(job)
             self._on_room()

@@ -153,7 +153,7 @@ def _job(cluster: clusters.Cluster, job: work.Job) -> Job:
 
 
 def _named(cluster: clusters.Cluster, opcode: work.Opcode) -> dict[str, str]:
-    told = {name: str(value) for name, value in opcode.params.items()}
+    told = {name: value for name, value in opcode.params.items() if isinstance(value, str)}
     return {
         name: cluster.instances[uuid].name if name == "instance" else cluster.node_name(uuid)
         for name, uuid in told.items()

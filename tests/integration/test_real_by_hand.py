@@ -17,6 +17,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor impor
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
+from tests import child_signals
 from tests.testbed import building, counter, nodes
 
 from . import counting
@@ -64,7 +65,9 @@ class ByHand(counting.Counting):
         program = str(Path(sys.executable).with_name("ansible-playbook"))
         play = str(ansible_runs.PLAYBOOKS / "evacuate.yml")
         command = [program, "-i", str(self.bed.folder / "inventory"), play, "-e", "node=node1"]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True) as process:
+        with subprocess.Popen(
+            child_signals.reset(command), stdout=subprocess.DEVNULL, start_new_session=True
+        ) as process:
             try:
                 self.await_moving()
                 os.killpg(process.pid, number)

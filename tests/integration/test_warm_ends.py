@@ -13,6 +13,8 @@ import pexpect  # type: ignore[import-untyped]  # it has no types
 import pytest
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_group
 
+from tests import child_signals
+
 from . import warming
 
 if TYPE_CHECKING:
@@ -174,8 +176,9 @@ def test_a_working_directory_that_is_gone_is_for_the_plain_command_to_complain_o
 
 
 def _on_terminal(warm: warming.Warm, command: list[str], *, is_warm: bool = True, **options: Any) -> Any:
+    program, *words = child_signals.reset(command, "INT,QUIT" if options.get("ignore_sighup") else "HUP,INT,QUIT")
     environment = warm.environment(warm=is_warm)
-    return pexpect.spawn(command[0], command[1:], env=environment, encoding="utf-8", timeout=warming.LIMIT, **options)
+    return pexpect.spawn(program, words, env=environment, encoding="utf-8", timeout=warming.LIMIT, **options)
 
 
 def _end(child: Any) -> tuple[str, int | None, int | None]:

@@ -84,6 +84,18 @@ class NoticeKind(Protocol):
         """What it did, from the value that its run left."""
 
 
+@runtime_checkable
+class CheckedKind(PlayKind, Protocol):
+    """An opcode whose start depends on facts that are not in the configuration."""
+
+    def check(self, cluster: clusters.Cluster, facts: Facts) -> None:
+        """Check the facts when the locks are granted, before anything runs.
+
+        Raises:
+            Refused: a rule is against it.
+        """
+
+
 class MoveKind(PlayKind, Protocol):
     """An opcode that moves an instance; a plan by hand needs to know what it will make true."""
 
@@ -164,6 +176,18 @@ def node_variables(cluster: clusters.Cluster, uuid: str) -> dict[str, str]:
 def instance_at(instance: str, nodes: Iterable[str]) -> dict[str, Mode]:
     """The locks of whoever works on an instance at nodes (UUIDs): it is for nobody else, and its nodes are shared."""
     return {f"instance/{instance}": EXCLUSIVE, **{f"node/{uuid}": SHARED for uuid in nodes}}
+
+
+def refuse_silent(cluster: clusters.Cluster, facts: Facts, *nodes: str) -> None:
+    """Refuse nodes (UUIDs) that did not answer when they were last asked.
+
+    Raises:
+        Refused: one of them did not. NotFound: it has left the cluster.
+    """
+    for uuid in nodes:
+        name = cluster.node_name(uuid)
+        if facts.is_silent(cluster.node(uuid).uuid):
+            raise errors.Refused(f"{name} did not answer when it was last asked: restore its network link, then retry")
 
 
 def refuse_unreachable(cluster: clusters.Cluster, *nodes: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...module_utils.domain import changes, errors
 from ...module_utils.domain import cluster as clusters
+from ..planning import single_moves
 from . import contract, room_now
 from .instance_facts import instance_variables
 
@@ -97,13 +98,22 @@ class Failover(_Move):
 
 @dataclass(frozen=True)
 class ReplaceDisks:
-    """Give an instance a new secondary, and take its copy from the old one; the same node gets a new copy."""
+    """Give an instance a new secondary, and take its copy from the old one; the same node gets a new copy.
+
+    `planned` says that a planner chose the new node and checked its own rules for it: a change of group passes through
+    two groups. Without it the node must be one that takes new secondaries now.
+    """
 
     kind: ClassVar[str] = "replace_disks"
     time_limit: ClassVar[int] = 86400
     instance: str
     old: str
     new: str
+    planned: bool = False
+
+    def check(self, cluster: clusters.Cluster, facts: contract.Facts) -> None:
+        if not self.planned:
+            contract.refuse_silent(cluster, facts, self.new)
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
         primary = cluster.instance(self.instance).primary_node
@@ -128,6 +138,8 @@ class ReplaceDisks:
             raise errors.Refused(f"{instance.name} keeps a copy on {cluster.node_name(self.new)} already")
         contract.refuse_unreachable(cluster, instance.primary_node, self.new)
         if self.new != self.old:
+            if not self.planned:
+                single_moves.refuse_new_secondary(cluster, instance, target=self.new)
             room_now.refuse_without_disk(cluster, instance, target=self.new)
         return {
             "instance": instance_variables(cluster, instance),

@@ -190,7 +190,7 @@ class _Maker:
         if not instance.secondary_nodes or target in instance.nodes:
             raise errors.InvalidInput(f"{instance.name}: {step!r} needs another copy, and a node without one")
         old, *others = instance.secondary_nodes
-        opcode = work.Opcode(REPLACE, {"instance": instance.uuid, "old": old, "new": target})
+        opcode = work.Opcode(REPLACE, {"instance": instance.uuid, "old": old, "new": target, "planned": True})
         return opcode, dataclasses.replace(instance, secondary_nodes=(target, *others))
 
     def _run(self, instance: clusters.Instance, target: str, step: str) -> tuple[work.Opcode, clusters.Instance]:

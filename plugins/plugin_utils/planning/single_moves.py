@@ -30,20 +30,50 @@ def target(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
     return _best(cluster, instance, demand, room=room, action=Action.FAILOVER_TO_ANY)
 
 
-def new_secondary(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
-    """The best node (UUID) for a new second copy of an instance.
+def refuse_new_secondary(cluster: clusters.Cluster, instance: clusters.Instance, *, target: str) -> None:
+    """Refuse a node (UUID) that the planner would not choose as new secondary of an instance, whatever its room.
+
+    Raises:
+        Refused: it is in another group, drained, not vm_capable, or has an open or failed incident. NotFound: it has
+        left the cluster.
+    """
+    node, primary = cluster.node(target), cluster.node(instance.primary_node)
+    if node.group != primary.group:
+        groups = [cluster.nodegroups[each.group].name for each in (node, primary)]
+        raise errors.Refused(
+            f"{node.name} is in node group {groups[0]} and {instance.name} in {groups[1]}: to change its group, use "
+            f"`roundsman instance change-group {instance.name}`"
+        )
+    if node.drained:
+        raise errors.Refused(f"{node.name} is drained and takes no new secondaries")
+    if not node.vm_capable:
+        raise errors.Refused(f"{node.name} is not vm_capable and holds no instances")
+    if node.uuid in rounds.no_targets(cluster):
+        raise errors.Refused(f"{node.name} has an open or failed incident and takes no new secondaries")
+
+
+def new_secondary(
+    cluster: clusters.Cluster, instance: clusters.Instance, *, avoid: frozenset[str] = frozenset()
+) -> str:
+    """The best node (UUID) for a new second copy of an instance, none of those to avoid.
 
     Raises:
         Refused: there is none.
     """
     demand = targets.Demand(disk=disk_per_copy(instance), reserve=memory_in_use(instance), peer=instance.primary_node)
-    return _best(cluster, instance, demand, room=Room(cluster), action=Action.REPLACE_SECONDARY)
+    return _best(cluster, instance, demand, room=Room(cluster), action=Action.REPLACE_SECONDARY, avoid=avoid)
 
 
 def _best(
-    cluster: clusters.Cluster, instance: clusters.Instance, demand: targets.Demand, *, room: Room, action: Action
+    cluster: clusters.Cluster,
+    instance: clusters.Instance,
+    demand: targets.Demand,
+    *,
+    room: Room,
+    action: Action,
+    avoid: frozenset[str] = frozenset(),
 ) -> str:
-    lookout = targets.Targets(cluster, room=room, avoid=rounds.no_targets(cluster))
+    lookout = targets.Targets(cluster, room=room, avoid=rounds.no_targets(cluster) | avoid)
     group = cluster.nodes[instance.primary_node].group
     scores = functools.partial(lookout.scores, instance, action)
     choice = lookout.best(demand, group=group, without=instance.nodes, scores=scores)

@@ -225,7 +225,7 @@ class Ways:
 
 
 def _replace(instance: clusters.Instance, *, old: str, new: str) -> work.Opcode:
-    return work.Opcode("replace_disks", {"instance": instance.uuid, "old": old, "new": new})
+    return work.Opcode("replace_disks", {"instance": instance.uuid, "old": old, "new": new, "planned": True})
 
 
 def _without(nodes: Collection[str], node: str) -> tuple[str, ...]:

@@ -56,7 +56,8 @@ def evacuate(found: model.Model, request: allocator.Evacuate) -> allocator.Resul
 def change_group(found: model.Model, request: allocator.ChangeGroup) -> allocator.Result:
     """Places in other groups: in one of the targets, or in any that none of the instances is in (seed 004).
 
-    What was interrupted on its way to a target, and runs there already, only gets its second copy there.
+    What was interrupted on its way to a target, and runs there already, only gets its second copy there, unless the
+    request names another primary.
 
     Raises:
         NotFound: there is no such instance, group or node.
@@ -71,10 +72,16 @@ def change_group(found: model.Model, request: allocator.ChangeGroup) -> allocato
     allowed = set(request.targets) or groups - own
     work = _Work(found, frozenset())
     for one in sorted(named, key=lambda each: (-each.memory, -each.disk)):
-        if one.secondary and homes[one.secondary] != homes[one.primary] and homes[one.primary] in allowed:
-            work.leave_secondary(one)
-            continue
-        only = tuple(name for name, group in homes.items() if group in allowed - {homes[one.primary]})
+        is_split = bool(one.secondary) and homes[one.secondary] != homes[one.primary]
+        if is_split and homes[one.primary] in allowed:
+            near = request.secondary != one.primary and homes.get(request.secondary) in {None, homes[one.primary]}
+            if request.primary in {"", one.primary} and near:
+                work.leave_secondary(one, to=request.secondary)
+                continue
+            left = set()
+        else:
+            left = {homes[one.primary]}
+        only = tuple(name for name, group in homes.items() if group in allowed - left)
         work.anywhere(one, only, given=(request.primary, request.secondary))
     return work.result()
 
@@ -120,8 +127,8 @@ class _Work:
             place = self._with_soft_errors(one, "") or answer
         self._take(one, place)
 
-    def leave_secondary(self, one: model.Instance) -> None:
-        """Find a new secondary; the primary stays, so there is none where nothing can be copied from that."""
+    def leave_secondary(self, one: model.Instance, to: str = "") -> None:
+        """Find a new secondary, or take the node `to`; the primary stays, and must be there to copy from."""
         primary = self._now.nodes.index[one.primary]
         if not one.secondary or self._first.nodes.offline[primary]:
             why = f"its primary {one.primary} is offline" if one.secondary else "it has no secondary"
@@ -133,7 +140,7 @@ class _Work:
         offline[primary] = False
         nodes = tuple(replace(each, offline=each.offline and each.name != one.primary) for each in found.nodes)
         self._found = replace(found, nodes=nodes)
-        place = answer = self._answer(one, one.primary)
+        place = answer = self._answer(one, one.primary, secondary=to)
         if isinstance(answer, allocator.Refusal):
             place = self._with_soft_errors(one, one.primary) or answer
         offline[primary], self._found = was, found

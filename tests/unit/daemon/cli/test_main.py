@@ -14,6 +14,7 @@ import pytest
 import typer.main
 from ansible_collections.roundsman.cluster.daemon.cli import client, main
 
+from tests import child_signals
 from tests.unit.daemon.cli import canned, stand_in
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def test_control_c_ends_with_130_and_says_that_the_job_goes_on(
         server.put("PUT", "/2/power", {"id": 11})
         server.put("GET", f"/2/jobs/11/{resource}", {"status": "running", "final": False, "entries": []})
         child = subprocess.Popen(
-            [*COMMAND, "--dir", str(tmp_path), *command],
+            child_signals.reset([*COMMAND, "--dir", str(tmp_path), *command]),
             env={**os.environ, "PYTHONPATH": str(COLLECTIONS)},
             stderr=subprocess.PIPE,
             text=True,

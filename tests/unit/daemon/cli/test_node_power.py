@@ -71,8 +71,11 @@ def test_the_status_is_the_table_of_the_seed_and_what_is_unknown_comes_last_and_
     [
         (("power", "status"), ["node1", "node2", "node3", "node6"]),
         (("power", "on", "--yes"), ["node1", "node2", "node3", "node6"]),
-        (("power", "off", "--force"), ["node2", "node3", "node6"]),
-        (("power", "cycle", "--force"), ["node2", "node3", "node6"]),
+        (("power", "on", "--all", "--yes"), ["node1", "node2", "node3", "node6"]),
+        (("power", "on", "--all", "--force"), ["node1", "node2", "node3", "node6"]),
+        (("power", "off", "--all", "--force"), ["node2", "node3", "node6"]),
+        (("power", "cycle", "--all", "--force"), ["node2", "node3", "node6"]),
+        (("power", "off", "--dry-run"), ["node2", "node3", "node6"]),
         (("health",), ["node1", "node2", "node3", "node6"]),
     ],
 )
@@ -112,6 +115,34 @@ def test_power_is_not_changed_unasked(words: tuple[str, ...], daemon: StandIn, r
     daemon.put("GET", "/1/instances", [])
     code, _, err = roundsman("node", "power", *words)
     assert (code, err.splitlines()[-1]) == (1, f"{NO_TERMINAL}add --yes")
+    assert daemon.asked("PUT") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "flag"),
+    [
+        (("off", "--force"), "--force"),
+        (("off", "--force", "--ignore-status"), "--force"),
+        (("off", "--force", "--yes"), "--force"),
+        (("off", "--yes"), "--yes"),
+        (("cycle", "--force"), "--force"),
+        (("cycle", "--yes"), "--yes"),
+        (("on", "--force"), "--force"),
+    ],
+)
+def test_all_nodes_are_never_meant_by_mistake(
+    words: tuple[str, ...], flag: str, daemon: StandIn, roundsman: Run
+) -> None:
+    daemon.put("GET", "/1/instances", [])
+    code, out, err = roundsman("node", "power", *words)
+    assert (code, out) == (1, "")
+    assert err == f"roundsman: {flag} without node names is refused: name the nodes, or add --all for all of them\n"
+    assert daemon.asked("PUT") == []
+
+
+def test_all_and_names_exclude_each_other(daemon: StandIn, roundsman: Run) -> None:
+    code, _, err = roundsman("node", "power", "off", "node2", "--all", "--force")
+    assert (code, err) == (1, "roundsman: give node names or --all, not both\n")
     assert daemon.asked("PUT") == []
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.http.asking import Door
+from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.daemon.maintenance import agents
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import diagnosis, incidents
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.http.reached import Reached, reach
@@ -192,6 +197,66 @@ def test_an_instance_is_migrated_failed_over_stopped_and_started(local: Callable
         assert second not in (await told(one, "/2/instances/instance1"))["snodes"]
         known = await ended(one, await told(one, "/2/instances/instance1/info"))
         assert known["opresult"][0]["instance1"]["pnode"] == first
+
+    local(act)
+
+
+CLOSED: list[tuple[dict[str, Any], str]] = [
+    ({"group": "u-other"}, "node4 is in node group other and instance1 in group1"),
+    ({"drained": True}, "node4 is drained and takes no new secondaries"),
+    ({"vm_capable": False}, "node4 is not vm_capable and holds no instances"),
+    ({"offline": True}, "node4 is offline: it is not contacted"),
+]
+
+
+def test_a_new_secondary_is_only_a_node_that_takes_one(local: Callable[..., None]) -> None:
+    async def act(one: Reached) -> None:
+        async def refusal() -> str:
+            body = {"mode": "replace_new_secondary", "remote_node": "node4"}
+            status, text = await one.refused("POST", "/2/instances/instance1/replace-disks", body)
+            assert (status, one.running.queue.jobs) == (409, {})
+            return text
+
+        first = one.running.configuration.current
+        first = dataclasses.replace(
+            first, nodegroups={**first.nodegroups, "u-other": clusters.Group("u-other", "other")}
+        )
+        node = first.node("node4")
+        for fields, text in CLOSED:
+            await one.running.configuration.replace(clusters.with_node(first, dataclasses.replace(node, **fields)))
+            assert text in await refusal()
+        said = incidents.note(diagnosis.parse('{"status":"evacuate"}'), node=node.uuid, uuid="a", now=1.0)
+        maintenance = dataclasses.replace(first.maintenance, incidents=(said,))
+        await one.running.configuration.replace(dataclasses.replace(first, maintenance=maintenance))
+        assert "node4 has an open or failed incident" in await refusal()
+        await one.running.configuration.replace(first)
+        one.running.intake.seen[node.uuid] = agents.Seen(misses=1)
+        assert "node4 did not answer when it was last asked" in await refusal()
+
+    local(act)
+
+
+def test_a_node_that_fell_silent_while_a_job_waited_gets_no_new_secondary(local: Callable[..., None]) -> None:
+    async def act(one: Reached) -> None:
+        cluster = one.running.configuration.current
+        instance, new = cluster.instance("instance1"), cluster.node("node4").uuid
+        one.running.intake.seen[new] = agents.Seen(misses=1)
+        params = {"instance": instance.uuid, "old": instance.secondary_nodes[0], "new": new}
+        (job,) = await one.running.queue.submit([twins.job(0, values.Opcode("replace_disks", params))])
+        done = await ended(one, job.id)
+        assert (done["status"], one.twin.ran) == ("error", [])
+        assert "node4 did not answer when it was last asked" in str(done["opresult"])
+
+    local(act)
+
+
+def test_a_silent_node_is_not_chosen_for_a_new_secondary(local: Callable[..., None]) -> None:
+    async def act(one: Reached) -> None:
+        cluster, body = one.running.configuration.current, {"mode": "replace_new_secondary"}
+        for name in ("node1", "node4"):
+            one.running.intake.seen[cluster.node(name).uuid] = agents.Seen(misses=1)
+        status, text = await one.refused("POST", "/2/instances/instance1/replace-disks", body)
+        assert (status, "instance1 has nowhere to go" in text) == (409, True)
 
     local(act)
 

@@ -104,6 +104,59 @@ def test_a_replacement_that_does_not_fit_is_refused(old: str, new: str, text: st
         instance_moves.ReplaceDisks("i1", old, new).variables(CLUSTER)
 
 
+class Facts:
+    """What the daemon would know of nodes beside the configuration."""
+
+    def __init__(self, *silent: str) -> None:
+        self._silent = silent
+
+    async def take_all(self) -> bool:
+        return False
+
+    def reported_ok_since(self, node: str, since: float) -> bool:
+        del node, since
+        return False
+
+    def is_silent(self, node: str) -> bool:
+        return node in self._silent
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"group": "g2"}, "node10 is in node group other and inst1 in rack one"),
+        ({"drained": True}, "node10 is drained and takes no new secondaries"),
+        ({"vm_capable": False}, "node10 is not vm_capable and holds no instances"),
+        ({"offline": True}, "node10 is offline: it is not contacted"),
+    ],
+)
+def test_a_node_that_takes_no_new_secondary_is_refused_unless_a_planner_chose_it(
+    fields: dict[str, Any], text: str
+) -> None:
+    cluster = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.node("n10"), **fields))
+    one = instance_moves.ReplaceDisks("i1", "n3", "n10")
+    with pytest.raises(errors.Refused, match=text):
+        one.variables(cluster)
+    if "offline" not in fields:
+        assert dataclasses.replace(one, planned=True).variables(cluster)
+    closed = dataclasses.replace(CLUSTER.node("n3"), group="g2", drained=True)
+    assert instance_moves.ReplaceDisks("i1", "n3", "n3").variables(clusters.with_node(CLUSTER, closed))
+
+
+def test_a_node_with_an_open_incident_takes_no_new_secondary() -> None:
+    moved = with_instance(secondary_nodes=("n10",))
+    with pytest.raises(errors.Refused, match="node3 has an open or failed incident"):
+        instance_moves.ReplaceDisks("i1", "n10", "n3").variables(moved)
+
+
+def test_a_silent_node_takes_no_new_secondary_unless_a_planner_chose_it() -> None:
+    one = instance_moves.ReplaceDisks("i1", "n3", "n10")
+    with pytest.raises(errors.Refused, match="node10 did not answer when it was last asked"):
+        one.check(CLUSTER, Facts("n10"))
+    one.check(CLUSTER, Facts("n3"))
+    dataclasses.replace(one, planned=True).check(CLUSTER, Facts("n10"))
+
+
 @pytest.mark.parametrize("kind", [*MOVES, instance_moves.ReplaceDisks])
 def test_a_lost_move_is_about_its_instance_and_its_hosts(kind: Any) -> None:
     one = kind("i1", "n3", "n10")

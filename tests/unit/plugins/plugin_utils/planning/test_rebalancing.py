@@ -59,7 +59,8 @@ def done(cluster: clusters.Cluster, answer: rebalancing.Answer) -> clusters.Clus
 
 def touched(answer: rebalancing.Answer, cluster: clusters.Cluster) -> set[str]:
     """The names of the nodes that the jobs are about."""
-    values = {str(value) for job in answer.jobs for opcode in job.opcodes for value in opcode.params.values()}
+    params = [opcode.params for job in answer.jobs for opcode in job.opcodes]
+    values = {str(value) for each in params for name, value in each.items() if name != "planned"}
     return {cluster.node_name(uuid) for uuid in values if uuid in cluster.nodes}
 
 

@@ -181,6 +181,39 @@ def test_nodes_that_are_given_are_kept_to() -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "ends", "action"),
+    [
+        ({"secondary": "node5"}, ("node3", "node5"), "r:node5"),
+        ({"primary": "node3", "secondary": "node4"}, ("node3", "node4"), "r:node4"),
+        ({"primary": "node4", "secondary": "node3"}, ("node4", "node3"), "r:node4 f"),
+        ({"primary": "node5", "secondary": "node4"}, ("node5", "node4"), "r:node5 f r:node4"),
+        ({"primary": "node5"}, None, None),
+        ({"secondary": "node3"}, None, None),
+        ({"primary": "node2", "secondary": "node1"}, ("node2", "node1"), "f r:node2 f"),
+        ({"secondary": "node2", "targets": ("b", "default")}, ("node1", "node2"), None),
+    ],
+)
+def test_nodes_that_are_given_are_kept_to_when_an_interrupted_change_of_group_goes_on(
+    options: dict[str, Any], ends: tuple[str, str] | None, action: str | None
+) -> None:
+    three = "\n".join(f"node{number} 16384 100000{' group=b' if number > 2 else ''}" for number in range(1, 6))
+    cluster = tables.read(three + "\ninstance1 drbd 1024 1024 node3 node1\n")
+    plan = _change(cluster, *options.pop("targets", ()), **options)
+    (move,) = plan.moves
+    found = _ends(cluster, plan)["instance1"]
+    assert len({cluster.node(name).group for name in found}) == 1
+    assert ends in {None, found}
+    assert action in {None, move.action}
+    assert options.get("primary", found[0]) == found[0]
+    assert options.get("secondary", found[1]) == found[1]
+
+
+def test_a_node_that_is_given_and_has_no_room_is_the_reason_why_an_interrupted_change_of_group_stays() -> None:
+    cluster = tables.read(NODES + "node7 16384 100 group=b\ninstance1 drbd 1024 1024 node3 node1\n")
+    assert "node7" in _why(_change(cluster, secondary="node7"))
+
+
+@pytest.mark.parametrize(
     ("options", "told"),
     [
         ({"primary": "node3", "secondary": "node5"}, "in one group: node3 in b and node5 in c"),

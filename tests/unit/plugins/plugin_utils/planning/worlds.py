@@ -23,7 +23,7 @@ def nodes_of(job: work.Job, cluster: clusters.Cluster) -> set[str]:
     found = set()
     for opcode in job.opcodes:
         if "instance" in opcode.params:
-            found |= {str(value) for name, value in opcode.params.items() if name != "instance"}
+            found |= {str(value) for name, value in opcode.params.items() if name not in {"instance", "planned"}}
             found |= set(cluster.instances[str(opcode.params["instance"])].nodes)
     return found
 
