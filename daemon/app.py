@@ -83,10 +83,10 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
         server.should_exit = True
     # After a defect a job may not let itself be stopped: the next daemon adopts its process all the same.
     await asyncio.wait([loop.create_task(service.queue.stop())], timeout=STOPPING)
-    if service.warm is not None:
-        service.warm.stop()
     for task in work[len(servers) :]:
         task.cancel()
+    if service.warm is not None:
+        await asyncio.to_thread(service.warm.stop)
     await asyncio.wait(work, timeout=5)
     for path in own.values():
         path.unlink(missing_ok=True)

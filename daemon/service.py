@@ -96,8 +96,8 @@ def assemble(
     )
     dead = DeadNodes(configuration, queue, agents.silences, clock=clock, on_change=ended)
     rounds = Rounds(configuration, queue, intake, history, clock=clock, dead=dead.observed, cpus=agents.busy_cpus)
-    poll = Poll(configuration, processes, agents, folder=where.lib, environment=environment)
-    warm = Keeper(where, environment={**inherited(), **environment}) if is_warm else None
+    poll = Poll(configuration, processes, agents, folder=where.lib, environment=environment, failures=failures)
+    warm = Keeper(where, environment={**inherited(), **environment}, failures=failures) if is_warm else None
     hold = Hold(AbnormalEnds(where.abnormal_ends))
     if hold.reason:
         failures.failed("roundsmand", hold.reason, remedy=Hold.REMEDY)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import shutil
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import ansible_runs
 from ...plugins.plugin_utils.config import hosts
+from ..failures import Failures
 from ..jobs import process, settling
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..configuration import Configuration
     from .agents import Agents
 
-LOG = logging.getLogger(__name__)
+PART = "Poll of the nodes"
 _LIMIT_BASE, _LIMIT_PER_NODE, _LONGEST_LIMIT = 60, 15, 600
 """Seconds a run of `diagnose.yml` may take: five nodes at once, each of which has 60 s for its diagnose command."""
 
@@ -36,12 +36,14 @@ class Poll:
         *,
         folder: Path,
         environment: Mapping[str, str],
+        failures: Failures | None = None,
     ) -> None:
         self._configuration = configuration
         self._processes = processes
         self._agents = agents
         self._folder = folder
         self._environment = environment
+        self._failures = Failures() if failures is None else failures
         self.problem = ""
 
     async def run(self) -> None:
@@ -54,8 +56,7 @@ class Poll:
                 try:
                     await self.once()
                 except (errors.RoundsmanError, OSError) as error:
-                    self.problem = str(error)
-                    LOG.exception("the nodes could not be asked")
+                    self._failed(str(error))
             # Agents are asked as often as they look; a run of Ansible is given its time.
             spent = loop.time() - began if interval and settings.agent_port else 0.0
             await asyncio.sleep(max(0.0, (interval or 60) - spent))
@@ -65,7 +66,7 @@ class Poll:
         cluster = self._configuration.current
         if cluster.maintenance.settings.agent_port:
             await self._agents.ask()
-            self.problem = ""
+            self._failed("")
             return
         self._agents.forget()
         nodes = [one.uuid for one in cluster.nodes.values() if clusters.reachable(cluster, one)]
@@ -84,6 +85,12 @@ class Poll:
         self._processes.start(run, spec)
         await self._processes.ended(run)
         ended = await settling.settle(run)
-        self.problem = "" if ended.succeeded else ended.text
-        if self.problem:
-            LOG.warning("the poll of the nodes failed: %s", self.problem)
+        self._failed("" if ended.succeeded else ended.text)
+
+    def _failed(self, text: str) -> None:
+        """Keep why the last poll failed, or '' for one that worked."""
+        self.problem = text
+        if text:
+            self._failures.failed(PART, text, remedy="the next poll follows; until one works nobody hears of the nodes")
+        else:
+            self._failures.recovered(PART)

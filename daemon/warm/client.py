@@ -26,6 +26,9 @@ FORWARDED = (
     signal.SIGWINCH,
 )
 LOST = 250
+HELLO = b"H"
+HELLO_SECONDS = 5.0
+"""Seconds that the server may take to greet; one that hangs does not, and the run starts without it."""
 PATIENCE = 60.0
 """Seconds that the server may take for its answer; it imports Ansible meanwhile."""
 
@@ -33,8 +36,11 @@ PATIENCE = 60.0
 def main() -> None:
     folder, own, arguments = sys.argv[1], sys.argv[2], sys.argv[3:]
     command = [plain_command(own), *arguments]
-    server = connect(folder)
-    refusal = "" if server is None else play(server, command)
+    try:
+        server = connect(folder)
+        refusal = "" if server is None else play(server, command)
+    except TimeoutError as error:
+        refusal = str(error)
     if refusal:
         sys.stderr.write(f"roundsman: this run is not warm: {refusal}\n")
         sys.stderr.flush()
@@ -52,15 +58,31 @@ def plain_command(own: str) -> str:
 
 
 def connect(folder: str) -> "socket.socket | None":
-    """A connection to the server, or None when there is none; the path may be longer than a socket's name."""
+    """A connection to a server that has greeted, or None when there is none; the path may be longer than a name.
+
+    Raises:
+        TimeoutError: it does not greet.
+    """
     server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    # Before it connects: where many wait for a server that hangs, to connect blocks too.
+    server.settimeout(HELLO_SECONDS)
     try:
         descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
-        server.connect(f"/proc/self/fd/{descriptor}/{SOCKET}")
     except OSError:
         return None
-    os.close(descriptor)
-    return server
+    try:
+        server.connect(f"/proc/self/fd/{descriptor}/{SOCKET}")
+        if server.recv(16) == HELLO:
+            return server
+    except (TimeoutError, BlockingIOError):
+        server.close()
+        raise TimeoutError(f"the warm server did not greet in {HELLO_SECONDS:g} s") from None
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+    server.close()
+    return None
 
 
 def surroundings() -> "dict[str, object]":

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...plugins.plugin_utils import durable_files
+from ..failures import Failures
+from . import client
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,10 +23,25 @@ if TYPE_CHECKING:
     from ...plugins.module_utils.domain import tree
 
 LOG = logging.getLogger(__name__)
+PART = "Warm Ansible"
 CLIENT = Path(__file__).resolve().with_name("client.py")
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 60.0
 HEALTHY = 30.0
 """Seconds after which a server that ends has not failed at its start."""
+BEAT_SECONDS = 10.0
+HUNG_SECONDS = 30.0
+"""Seconds without a greeting after which a server hangs: it greets nobody while it imports Ansible."""
+REAP_SECONDS = 5.0
+
+
+def _greets(folder: str) -> bool:
+    try:
+        connection = client.connect(folder)
+    except TimeoutError:
+        return False
+    if connection is not None:
+        connection.close()
+    return connection is not None
 
 
 def shim_folder(where: tree.Tree) -> Path:
@@ -51,8 +68,9 @@ class Keeper:
     Its `environment` is that of a run: Python reads some of it once, when it starts.
     """
 
-    def __init__(self, where: tree.Tree, *, environment: Mapping[str, str]) -> None:
+    def __init__(self, where: tree.Tree, *, environment: Mapping[str, str], failures: Failures | None = None) -> None:
         self._where, self._environment = where, environment
+        self._failures = Failures() if failures is None else failures
         self._server: subprocess.Popen[bytes] | None = None
         self._life = -1
 
@@ -68,7 +86,7 @@ class Keeper:
             await asyncio.sleep(pause)
 
     def stop(self) -> None:
-        """End the server."""
+        """End the server; it blocks for a few seconds where the server hangs."""
         if self._life >= 0:
             os.close(self._life)
             self._life = -1
@@ -76,7 +94,8 @@ class Keeper:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._server.wait(5)
             self._server.kill()
-            self._server.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._server.wait(REAP_SECONDS)
 
     async def _until_over(self) -> None:
         server = self._server = self._start()
@@ -84,13 +103,39 @@ class Keeper:
         handle = os.pidfd_open(server.pid)
         loop.add_reader(handle, over.set)
         try:
-            await over.wait()
+            ending = [loop.create_task(over.wait()), loop.create_task(self._until_hung())]
+            try:
+                await asyncio.wait(ending, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in ending:
+                    task.cancel()
+            if not over.is_set():
+                await self._replace(server, over)
         finally:
             loop.remove_reader(handle)
             os.close(handle)
-        server.wait()
+        server.poll()
         os.close(self._life)
         self._life = -1
+
+    async def _until_hung(self) -> None:
+        """Return once the server has greeted nobody for too long."""
+        loop, folder = asyncio.get_running_loop(), str(shim_folder(self._where).parent)
+        greeted = loop.time()
+        while loop.time() - greeted < HUNG_SECONDS:
+            await asyncio.sleep(BEAT_SECONDS)
+            if await asyncio.to_thread(_greets, folder):
+                greeted = loop.time()
+                self._failures.recovered(PART)
+
+    async def _replace(self, server: subprocess.Popen[bytes], over: asyncio.Event) -> None:
+        text = f"its server hung: it did not greet for {HUNG_SECONDS:g} s and was killed; runs start without it"
+        self._failures.failed(PART, text, remedy="the next server starts by itself; see the log if this happens again")
+        # First its socket: nobody waits for a server that cannot be killed.
+        (shim_folder(self._where).parent / client.SOCKET).unlink(missing_ok=True)
+        server.kill()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(over.wait(), REAP_SECONDS)
 
     def _start(self) -> subprocess.Popen[bytes]:
         reading, self._life = os.pipe()

@@ -89,6 +89,7 @@ class Server:
             client.settimeout(PATIENCE)
             with client:
                 try:
+                    client.send(client_side.HELLO)
                     request = _receive(client)
                 except (OSError, ValueError, KeyError, TypeError):
                     continue

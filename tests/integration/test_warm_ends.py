@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pexpect  # type: ignore[import-untyped]  # it has no types
 import pytest
+from ansible_collections.roundsman.cluster.daemon import failures
+from ansible_collections.roundsman.cluster.daemon.warm import client, keeping
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_group
 
 from tests import child_signals
@@ -223,3 +226,39 @@ def test_on_the_terminal_of_a_shell_the_plain_command_runs_and_says_so(warm: war
     assert "not warm: the warm server does not take it: its terminal is that of another process too" in child.before
     child.sendline("")
     assert _end(child)[1:] == (0, None)
+
+
+def test_a_server_that_hangs_is_replaced_and_runs_go_on_without_it_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "BEAT_SECONDS", 0.2)
+    monkeypatch.setattr(keeping, "HUNG_SECONDS", 5.0)
+    monkeypatch.setattr(client, "HELLO_SECONDS", 1.0)
+    own = warming.Warm(tmp_path)
+    own.keeper.stop()
+    failing: list[str] = []
+    known = failures.Failures(on_change=lambda: failing.extend(one["part"] for one in known.listed()))
+    keeper = keeping.Keeper(own.where, environment=own._environment(), failures=known)
+    socket = keeping.shim_folder(own.where).parent / "warm.sock"
+
+    async def scenario() -> None:
+        work = asyncio.create_task(keeper.run())
+        await asyncio.to_thread(warming.wait_until, socket.exists)
+        first = keeper._server
+        assert first is not None
+        os.kill(first.pid, signal.SIGSTOP)
+        cold = await asyncio.to_thread(own.playbook, warming.NOTHING)
+        assert cold.returncode == 0
+        await asyncio.to_thread(warming.wait_until, lambda: keeper._server is not first and socket.exists())
+        # Looked at from outside: the one that hung is gone.
+        assert warming.is_gone(first.pid)
+        assert failing == [keeping.PART]
+        await asyncio.to_thread(warming.wait_until, lambda: not known.listed())
+        await asyncio.to_thread(own.succeed)
+        work.cancel()
+        await asyncio.wait([work])
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        keeper.stop()

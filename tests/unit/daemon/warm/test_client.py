@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.warm import client
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_a_server_that_does_not_answer_is_given_up_and_hears_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,3 +39,23 @@ def test_the_command_ends_as_its_run_did_even_if_a_signal_was_left_unread(said: 
         "ours.send(b'S28'); theirs.send(sys.argv[1].encode()); theirs.close(); client.wait(ours)"
     )
     assert subprocess.run([sys.executable, "-c", program, said], check=False).returncode == status
+
+
+def listening(folder: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    listener.bind(f"/proc/self/fd/{descriptor}/{client.SOCKET}")
+    os.close(descriptor)
+    return listener
+
+
+@pytest.mark.parametrize("backlog", [5, 0])
+def test_a_server_that_does_not_greet_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backlog: int
+) -> None:
+    monkeypatch.setattr(client, "HELLO_SECONDS", 0.05)
+    with listening(tmp_path) as listener:
+        listener.listen(backlog)
+        for _ in range(3):
+            with pytest.raises(TimeoutError, match="did not greet"):
+                client.connect(str(tmp_path))
