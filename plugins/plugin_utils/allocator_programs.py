@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..module_utils import killing
 from ..module_utils.domain import errors
 from .planning.allocation import allocator
 from .planning.allocators import allocator_requests
@@ -86,9 +84,4 @@ def _options(request: allocator.Request) -> list[str]:
 
 def _end(process: subprocess.Popen[str]) -> None:
     """End what is left of a program's group, whoever of it is still there."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    for pipe in (process.stdout, process.stderr):
-        if pipe is not None:
-            pipe.close()
+    killing.kill(process)

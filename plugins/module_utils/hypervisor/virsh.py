@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import tempfile
 from typing import TYPE_CHECKING, Optional
 
+from .. import killing
 from ..domain import errors
 
 if TYPE_CHECKING:
@@ -37,8 +37,10 @@ class Virsh:
         """
         with self.started(*arguments, given=given) as process:
             printed, complaint = ended(process, time_limit=time_limit)
-            if process.returncode is None:
-                raise errors.Failed(f"virsh {arguments[0]}: no answer of {self.uri} in {time_limit:g} s")
+            is_over = process.returncode is not None
+        if not is_over:
+            why = f"no answer of {self.uri} in {time_limit:g} s{killing.stuck(process)}"
+            raise errors.Failed(f"virsh {arguments[0]}: {why}")
         if process.returncode:
             raise errors.Failed(f"virsh {arguments[0]}: {one_line(complaint, code=process.returncode)}")
         return printed
@@ -71,10 +73,7 @@ class Virsh:
         try:
             yield process
         finally:
-            if process.poll() is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+            killing.kill(process)
 
 
 def ended(process: subprocess.Popen[str], *, time_limit: Optional[float]) -> tuple[str, str]:

@@ -8,6 +8,7 @@ role `node_agent` installs.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
 import pathlib
@@ -194,7 +195,8 @@ def _end(process: Optional[subprocess.Popen[bytes]], held: Optional[int]) -> Non
         process.wait(_STOP_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_STOP_SECONDS)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING, Any, Callable, Sequence, Union
 
+from .. import killing
 from ..domain import collected, errors
 
 if TYPE_CHECKING:
@@ -67,20 +68,26 @@ def output(words: Sequence[str]) -> str:
     """
     environment = {"LC_ALL": "C", "PATH": os.defpath + ":/usr/local/sbin:/usr/sbin:/sbin"}
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             list(words),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env=environment,
-            timeout=TIME_LIMIT,
-            check=False,
             cwd="/",
+            start_new_session=True,
         )
     except OSError as e:
         raise errors.CommandFailed("missing", "{}: {}".format(words[0], e.strerror)) from e
+    try:
+        printed, complaint = process.communicate(timeout=TIME_LIMIT)
     except subprocess.TimeoutExpired as e:
-        raise errors.CommandFailed("timeout", "{} was not done after {:g} s".format(words[0], TIME_LIMIT)) from e
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()[-300:]
-        raise errors.CommandFailed("exit", "{}: exit code {}: {}".format(words[0], done.returncode, said))
-    return done.stdout.decode(errors="replace")
+        killing.kill(process)
+        text = "{} was not done after {:g} s{}".format(words[0], TIME_LIMIT, killing.stuck(process))
+        raise errors.CommandFailed("timeout", text) from e
+    finally:
+        killing.kill(process)
+    if process.returncode:
+        said = complaint.decode(errors="replace").strip()[-300:]
+        raise errors.CommandFailed("exit", "{}: exit code {}: {}".format(words[0], process.returncode, said))
+    return printed.decode(errors="replace")

@@ -5,6 +5,7 @@ For libraries that cannot be given a deadline and whose connections threads must
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -17,6 +18,7 @@ WIDTH = 8
 CHUNK = 65536
 # The child ends itself this much after its deadline, should the parent be gone by then.
 GRACE = 1.0
+REAP_SECONDS = 5.0
 
 Report = Callable[[str], None]
 Task = Callable[[Report], None]
@@ -117,14 +119,23 @@ def _receive(child: _Child) -> bool:
     return bool(data)
 
 
+def _reap(pid: int) -> None:
+    """Wait for the end of a child, for a few seconds: one that is stuck in the kernel cannot be killed."""
+    until = time.monotonic() + REAP_SECONDS
+    while os.waitpid(pid, os.WNOHANG) == (0, 0) and time.monotonic() < until:
+        time.sleep(0.01)
+
+
 def _end(child: _Child, *, deadline: float) -> Ended:
     seconds = time.monotonic() - child.started
     killed = seconds >= deadline
     if killed:
         os.kill(child.pid, signal.SIGKILL)
-        while _receive(child):
-            pass
+        os.set_blocking(child.pipe, False)
+        with contextlib.suppress(BlockingIOError):
+            while _receive(child):
+                pass
     os.close(child.pipe)
-    os.waitpid(child.pid, 0)
+    _reap(child.pid)
     whole = bytes(child.received).split(b"\n")[:-1]
     return Ended(line=whole[-1].decode() if whole else None, killed=killed, seconds=seconds)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import signal
 import subprocess
 from typing import Protocol, Tuple
 
+from .. import killing
 from ..domain import errors
 
 TIME_LIMIT = 120.0
@@ -46,15 +44,13 @@ class Programs:
             )
         except OSError as error:
             raise errors.Failed(f"{command[0]} does not start: {error.strerror}") from error
-        with process:
-            try:
-                stdout, stderr = process.communicate(timeout=time_limit)
-            except subprocess.TimeoutExpired as error:
-                raise errors.Failed(f"{shown} is not done after {time_limit:g} s") from error
-            finally:
-                if process.poll() is None:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.killpg(process.pid, signal.SIGKILL)
+        try:
+            stdout, stderr = process.communicate(timeout=time_limit)
+        except subprocess.TimeoutExpired as error:
+            killing.kill(process)
+            raise errors.Failed(f"{shown} is not done after {time_limit:g} s{killing.stuck(process)}") from error
+        finally:
+            killing.kill(process)
         if process.returncode not in accepted:
             raise errors.Failed(f"{shown}: {_said(stderr, stdout) or f'status {process.returncode}'}")
         return stdout.decode(errors="replace")
