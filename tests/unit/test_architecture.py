@@ -70,6 +70,9 @@ ALSO = {
     ("daemon.lab.checker", "plugins.module_utils.storage.simulated"),
     ("daemon.lab.world", "plugins.module_utils.hypervisor.fake"),
     # the agent says of its node what the modules say of it
+    ("plugins.module_utils.hypervisor.virsh", "plugins.module_utils.killing"),
+    ("plugins.module_utils.storage.programs", "plugins.module_utils.killing"),
+    ("plugins.module_utils.monitoring.observing", "plugins.module_utils.killing"),
     ("plugins.module_utils.monitoring.agent", "plugins.module_utils.node_settings"),
     ("plugins.module_utils.monitoring.agent", "plugins.module_utils.log_lines"),
     ("plugins.module_utils.monitoring.agent_settings", "plugins.module_utils.node_settings"),
