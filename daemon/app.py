@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from ..plugins.module_utils.domain import addresses
 from ..plugins.plugin_utils import bounded_serving, peer_sockets, readiness, tcp_sockets
 from .failures import Defect
-from .http import answers, documentation, holding, local, public
+from .http import answers, auditing, documentation, holding, local, public
 from .http.asking import Door
 from .maintenance import spool
 
@@ -41,6 +41,7 @@ def make_app(service: Service, *, door: Door) -> FastAPI:
         app.include_router(local.top())
         app.include_router(local.router(service, door=door))
         documentation.install(app)
+        app.add_middleware(auditing.Audit)
     if door is not Door.REMOTE:
         app.include_router(public.router(service, is_local=door is Door.SOCKET))
     return app

@@ -18,6 +18,8 @@ app = typer.Typer(help="Jobs: the work in the queue.", no_args_is_help=True)
 Id = Annotated[int, typer.Argument(metavar="ID", help="The job's number.", autocompletion=completion.jobs)]
 PRIORITIES = {"low": 10, "normal": 0, "high": -10}
 Wanted = Annotated[Literal["low", "normal", "high"], typer.Argument(metavar="PRIORITY", help="low, normal or high.")]
+DOORS = {"gnt:client:socket": "local socket", "gnt:client:rapi": "remote API"}
+"""By the source of an entry of a reason trail the door through which its user came."""
 CANCELED = 3
 MOST = 1000
 Archived = Annotated[bool, typer.Option("--archived", help="Those of the archive.")]
@@ -67,7 +69,7 @@ def info(ctx: typer.Context, job: Id, *, form: output.Option = output.Format.TAB
             ("Submitted", f"{wording.age(found['received'], now=now)} ago"),
             ("After", depends),
             *([("Archived", "yes")] if found.get("archived") else []),
-            *(("Because", f"{text} ({source})") for source, text, _ in found["reason"]),
+            *(_because(source, text) for source, text, _ in found["reason"]),
         ]
     )
     output.line()
@@ -164,6 +166,13 @@ def show(found: Iterable[dict[str, Any]], *, empty: str) -> None:
         for one in found
     ]
     output.table(("JOB", "STATUS", "STEPS", "AGE", "WHAT"), rows, empty=empty)
+
+
+def _because(source: str, text: str) -> tuple[str, str]:
+    """An entry of the reason trail: the user who asked and through which door, or why."""
+    if source in DOORS:
+        return "By", f"{text} ({DOORS[source]})"
+    return "Because", f"{text} ({source})"
 
 
 def _tell_success(found: dict[str, Any]) -> None:

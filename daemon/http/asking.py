@@ -13,11 +13,13 @@ from typing import Annotated
 from fastapi import Depends, Query, Request
 
 from ...plugins.module_utils.domain import errors
+from ..jobs import values
 
 DRY_RUN = "dry-run"
 NO = frozenset({"", "0", "f", "false", "n", "no", "off"})
 USER = "gnt:user"
-CLIENT = "gnt:client:rapi"
+CLIENTS = {"socket": values.CLIENT + "socket", "remote": values.CLIENT + "rapi", "public": values.CLIENT + "public"}
+"""By door the source of the entry of a reason trail that names the user."""
 USER_HEADER = "x-roundsman-user"
 UNKNOWN = "unknown"
 _USER = re.compile(r"[!-~]{1,200}")
@@ -132,7 +134,7 @@ def _asked(
     force: Annotated[bool, Query(description="Skip the checks that protect instances.")] = False,
 ) -> Asked:
     trail = [(USER, reason)] if reason else []
-    trail += [(CLIENT, who.user)] if who.door is Door.REMOTE else []
+    trail.append((CLIENTS[who.door.value], who.user))
     return Asked(tuple(trail), dry_run, force, who)
 
 

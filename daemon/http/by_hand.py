@@ -11,7 +11,9 @@ from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annota
 
 from ...plugins.module_utils.domain import errors, locks, recording
 from ...plugins.plugin_utils import livelocks
+from ...plugins.plugin_utils.planning import wording
 from ..locks import holders
+from . import auditing
 from .answers import Json
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ def add(routes: APIRouter, service: Service) -> None:
     @routes.post("/hold", response_model=dict[str, str])
     async def hold(body: Hold) -> Response:
         owner = _owner(service, body)
+        auditing.add_text(f"{owner.name} holds {wording.count(len(body.wants), 'lock')}")
         if not livelocks.is_alive(Path(owner.livelock)):
             raise errors.Refused(f"nobody holds the livelock {body.livelock}")
         await service.desk.acquire(owner, body.wants, purpose=body.owner, time_limit=body.time_limit)
@@ -55,6 +58,7 @@ def add(routes: APIRouter, service: Service) -> None:
     async def record(body: Record) -> Response:
         owner = _owner(service, body)
         stated = [recording.decode(one) for one in body.changes]
+        auditing.add_text(f"{owner.name} records {wording.count(len(stated), 'change')}")
         held = service.desk.table.locks_of(owner)
         for change in stated:
             locks.refuse_unless_alone(held, recording.lock_of(change))

@@ -9,7 +9,7 @@ from ...plugins.module_utils.domain import changes, errors, roles
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils.opcodes import node_power
 from ..jobs import values
-from . import asking
+from . import asking, auditing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -130,7 +130,9 @@ async def submit(
     steps = [dataclasses.replace(one, priority=priority, dry_run=dry_run) for one in opcodes]
     job = _job(service, steps, trail=reason or [(asking.USER, ", ".join(one.kind for one in opcodes))])
     job = dataclasses.replace(job, names={**job.names, **(names or {})})
-    return (await service.queue.submit([job]))[0]
+    (submitted,) = await service.queue.submit([job])
+    auditing.add_job(submitted)
+    return submitted
 
 
 def _job(service: Service, opcodes: Sequence[values.Opcode], *, trail: Sequence[tuple[str, str]]) -> values.Job:

@@ -1,0 +1,113 @@
+"""Who did it: one line of the audit log for each write, accepted or refused, with user, door, status and jobs.
+
+A line is written before its answer is sent: `user=alice uid=997 door=remote PUT /2/nodes/node3/power status=202 jobs=7:
+power off node3`. Paths are as they were sent, without queries; a user's name has no spaces, so no part can be forged.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+
+from ...plugins.plugin_utils import log_output
+from ...plugins.plugin_utils.planning import wording
+from . import asking
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ..jobs import values
+
+    Message = dict[str, Any]
+    Receive = Callable[[], Awaitable[Message]]
+    Send = Callable[[Message], Awaitable[None]]
+    Application = Callable[[Message, Receive, Send], Awaitable[None]]
+
+LOG = logging.getLogger(log_output.AUDIT)
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+LONGEST = 500
+FAILED, BROKEN_OFF = 500, 499
+"""The statuses of a request that an unforeseen error ended, and of one whose client went away before the answer."""
+
+
+@dataclass
+class _Write:
+    """What the handler of a write adds to its line."""
+
+    jobs: list[int] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+
+_write: contextvars.ContextVar[_Write | None] = contextvars.ContextVar("write", default=None)
+
+
+def add_job(job: values.Job) -> None:
+    """Name a job that the request at work has submitted."""
+    write = _write.get()
+    if write is not None:
+        steps = [wording.summary({"kind": one.kind, "params": one.params}, job.names) for one in job.opcodes]
+        write.jobs.append(job.id)
+        write.texts.append(", then ".join(steps))
+
+
+def add_text(text: str) -> None:
+    """Say what the request at work does, where its path does not."""
+    write = _write.get()
+    if write is not None:
+        write.texts.append(text)
+
+
+def is_write(method: str, path: str) -> bool:
+    """Whether a request may change something: Ganeti's queries are asked by PUT, and change nothing."""
+    return method not in READING and not (method == "PUT" and path.startswith("/2/query/"))
+
+
+class Audit:
+    """An ASGI application that logs each write of another one."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Pass a request on, and log it when its answer begins or when there is none."""
+        if scope["type"] != "http" or not is_write(scope["method"], scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        who = await asking.requester(Request(scope))
+        write, is_logged = _Write(), False
+        token = _write.set(write)
+
+        def log(status: int) -> None:
+            nonlocal is_logged
+            if not is_logged:
+                is_logged = True
+                _log(scope, who, status, write)
+
+        async def noted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                log(message["status"])
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        except Exception:
+            log(FAILED)
+            raise
+        finally:
+            log(BROKEN_OFF)
+            _write.reset(token)
+
+
+def _log(scope: Message, who: asking.Requester, status: int, write: _Write) -> None:
+    path = (scope.get("raw_path") or b"").decode("latin-1")[:LONGEST]
+    jobs = ",".join(map(str, write.jobs)) or "none"
+    text = f": {'; '.join(write.texts)[:LONGEST]}" if write.texts else ""
+    user = who.user.replace(" ", "-")
+    LOG.info(
+        "user=%s uid=%s door=%s %s %s status=%d jobs=%s%s",
+        user, "unknown" if who.uid is None else who.uid, who.door.value, scope["method"], path, status, jobs, text,
+    )  # fmt: skip
