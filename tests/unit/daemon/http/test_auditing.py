@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ansible_collections.roundsman.cluster.daemon import service
+    from fastapi import FastAPI
 
 ME = pwd.getpwuid(os.geteuid()).pw_name
 USERS = {Door.SOCKET: ME, Door.REMOTE: "ann"}
@@ -55,19 +56,24 @@ class Audited:
     def __init__(self, running: service.Service, audit: Path) -> None:
         self.running = running
         self._audit = audit
+        self._apps = {door: apps.make_app(running, door=door) for door in Door}
 
     async def ask(self, door: Door, method: str, path: str, body: Any = None) -> tuple[httpx.Response, list[str]]:
         """An answer, and the lines of the audit log that its request made."""
         before = len(self.lines())
         headers = {"x-roundsman-user": "ann"} if door is Door.REMOTE else {}
         transport = httpx.ASGITransport(
-            app=apps.make_app(self.running, door=door),
+            app=self._apps[door],
             client=(str(os.geteuid()), os.getpid()),
             raise_app_exceptions=False,
         )
         async with httpx.AsyncClient(transport=transport, base_url="http://daemon", headers=headers) as client:
             answer = await client.request(method, path, json=body)
         return answer, self.lines()[before:]
+
+    def app(self, door: Door) -> FastAPI:
+        """The application behind a door."""
+        return self._apps[door]
 
     def lines(self) -> list[str]:
         return [line for line in self._audit.read_text().splitlines() if " door=" in line]
@@ -96,15 +102,15 @@ def fixture_audited(
     logger.setLevel(level)
 
 
-def writes(running: service.Service, door: Door) -> list[tuple[str, str]]:
+def writes(one: Audited, door: Door) -> list[tuple[str, str]]:
     """Every write that there is behind a door, its path with names of objects; one with an unknown name is an error."""
     found = []
-    for path, operations in apps.make_app(running, door=door).openapi()["paths"].items():
+    for path, operations in one.app(door).openapi()["paths"].items():
         kind = path.split("/")[2] if path.count("/") > 1 else ""
         filled = path.replace("{verb}", "verify")
         methods = [one.upper() for one in operations if auditing.is_write(one.upper(), path)]
         if methods:
-            filled = re.sub("{(name|uuid|job)}", lambda _, kind=kind: NAMES[kind], filled)
+            filled = re.sub("{(name|uuid|job)}", NAMES[kind], filled)
         found += [(method, filled) for method in methods]
     return found
 
@@ -114,7 +120,7 @@ def test_every_write_there_is_makes_exactly_one_line_with_user_and_door(
     audited: Callable[..., None], door: Door
 ) -> None:
     async def act(one: Audited) -> None:
-        asked = writes(one.running, door)
+        asked = writes(one, door)
         assert len(asked) > 40
         assert "{" not in str(asked)
         for method, path in asked:
