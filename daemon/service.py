@@ -95,7 +95,16 @@ def assemble(
         on_poll=lambda: dead.wake(),  # noqa: PLW0108 - bound below
     )
     dead = DeadNodes(configuration, queue, agents.silences, clock=clock, on_change=ended)
-    rounds = Rounds(configuration, queue, intake, history, clock=clock, dead=dead.observed, cpus=agents.busy_cpus)
+    rounds = Rounds(
+        configuration,
+        queue,
+        intake,
+        history,
+        clock=clock,
+        dead=dead.observed,
+        alive=dead.alive,
+        cpus=agents.busy_cpus,
+    )
     poll = Poll(configuration, processes, agents, folder=where.lib, environment=environment, failures=failures)
     warm = Keeper(where, environment={**inherited(), **environment}, failures=failures) if is_warm else None
     hold = Hold(AbnormalEnds(where.abnormal_ends))

@@ -35,10 +35,15 @@ def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> N
 
 @app.command(epilog="Example: roundsman incident cancel 3f2a91c0")
 def cancel(ctx: typer.Context, uuid: Id) -> None:
-    """Have an open incident ignored for as long as its node reports it; its queued jobs are removed."""
+    """Cancel an incident at any time: nothing further is done about it while its node reports the same.
+
+    Its queued jobs are removed, its running jobs finish their current step, and its tag is removed from the node.
+    """
     with client.of(ctx) as daemon:
         done = daemon.put("2", "incidents", uuid, "cancel")
     output.line(f"Incident {wording.short(done['uuid'])} of {done['node_name']} is canceled.")
+    for sentence in done["remaining"]:
+        output.line(sentence)
 
 
 @app.command(epilog="Example: roundsman incident ack 3f2a91c0")

@@ -1,4 +1,4 @@
-"""Incidents: what nodes asked for; a person cancels an open one and acknowledges one that is over."""
+"""Incidents: what nodes asked for; a person cancels one at any time, and acknowledges one that is over."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import changes, incidents, lifecycle
+from ...plugins.module_utils.domain import lifecycle
 from ..maintenance import views
 from .answers import Json
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-    from ...plugins.module_utils.domain import cluster as clusters
     from ..service import Service
 
 
@@ -31,13 +30,14 @@ def add(routes: APIRouter, service: Service) -> None:
 
     @routes.put("/incidents/{uuid}/cancel", response_model=dict[str, Any])
     async def cancel(uuid: str) -> Response:
-        def canceled(cluster: clusters.Cluster) -> list[changes.Change]:
-            return [changes.IncidentStands(incidents.cancel(cluster.incident(uuid), now=service.queue.now()))]
-
+        """`remaining` says in sentences what canceling does not undo."""
         known = service.configuration.current.incident(uuid)
-        cluster = await service.configuration.commit(canceled)
+        now = service.queue.now()
+        cluster = await service.configuration.commit(lambda head: lifecycle.cancel(head, known.uuid, now=now))
         service.rounds.wake()
-        return Json(views.incident(cluster, cluster.incident(known.uuid)))
+        canceled = cluster.incident(known.uuid)
+        remaining = views.remaining(cluster, canceled, service.queue)
+        return Json({**views.incident(cluster, canceled), "remaining": remaining})
 
     @routes.put("/incidents/{uuid}/ack", response_model=dict[str, Any])
     async def ack(uuid: str) -> Response:

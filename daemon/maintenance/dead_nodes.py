@@ -96,6 +96,14 @@ class DeadNodes:
         silent, _ = self._silent(cluster)
         return dead_nodes.observed(cluster, silent)
 
+    def alive(self) -> set[str]:
+        """The nodes (UUIDs) that answered the last poll; none before the first one."""
+        silences, answering = self._silences()
+        nodes = self._configuration.current.nodes
+        if not answering:
+            return set()
+        return {uuid for uuid, node in nodes.items() if uuid not in silences and not dead_nodes.is_off(node)}
+
     def _silent(self, cluster: clusters.Cluster) -> tuple[dict[str, dead_nodes.Silence], int]:
         """The silent nodes; one that lost its power meanwhile is not polled any more, and is silent all the same."""
         silences, answering = self._silences()

@@ -15,7 +15,7 @@ from ..jobs import planned, values
 from . import balancing
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping
 
     from ...plugins.module_utils.domain import cluster as clusters
     from ...plugins.module_utils.domain import diagnosis
@@ -39,9 +39,11 @@ class Rounds:
         *,
         clock: Callable[[], float],
         dead: Callable[[clusters.Cluster], Mapping[str, diagnosis.Diagnosis]] = lambda _: {},
+        alive: Callable[[], Collection[str]] = frozenset,
         cpus: Callable[[], Mapping[str, float]] = dict,
     ) -> None:
         self._dead = dead
+        self._alive = alive
         self._configuration = configuration
         self._queue = queue
         self._intake = intake
@@ -146,10 +148,13 @@ class Rounds:
         # A round whose jobs are not in the queue yet has not failed: `resume` is about to submit them.
         outcomes |= {job: lifecycle.JobOutcome(None) for job in cluster.maintenance.jobs if job not in outcomes}
         heard = {node: one.accepted for node, one in self._intake.diagnosed.items()}
+        spoke = {one.node for one in cluster.maintenance.incidents if heard.get(one.node, 0.0) > one.ctime}
         returned = [changes.NodeOffConfirmed(node, 0.0) for node in dead_nodes.returned(cluster, heard)]
         return returned + lifecycle.reconcile(
             cluster,
-            observed={**self._intake.observed(), **self._dead(cluster)},
+            observed=self._intake.observed(),
+            dead=self._dead(cluster),
+            alive={*self._alive(), *spoke},
             jobs=outcomes,
             now=self._clock(),
             new_uuid=lambda: str(uuid.uuid4()),

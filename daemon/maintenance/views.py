@@ -49,6 +49,18 @@ def status(cluster: clusters.Cluster) -> list[dict[str, Any]]:
     return [incident(cluster, one) for one in cluster.maintenance.incidents]
 
 
+def remaining(cluster: clusters.Cluster, one: incidents.Incident, queue: Queue) -> list[str]:
+    """What canceling an incident does not undo: opcodes that run, and the node's role."""
+    running = [job for job in one.jobs if job in queue.jobs and queue.jobs[job].status is values.Status.RUNNING]
+    left = [f"Job {job} is running: its current step finishes." for job in running]
+    node = cluster.nodes.get(one.node)
+    if node is not None and node.offline:
+        left.append(f"{node.name} stays offline; bring it back with `roundsman node online {node.name}`.")
+    elif node is not None and node.drained:
+        left.append(f"{node.name} stays drained; undo that with `roundsman node undrain {node.name}`.")
+    return left
+
+
 def node(cluster: clusters.Cluster, one: clusters.Node, intake: Intake) -> dict[str, Any]:
     """A node with its role, power and instances, and what it said last."""
     return _node(cluster, one, intake, primaries=cluster.primaries(one.uuid), secondaries=cluster.secondaries(one.uuid))

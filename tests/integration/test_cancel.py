@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
 
-from . import labs, states
+from . import fronts, labs, states
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,3 +125,27 @@ def test_a_power_command_that_is_canceled_after_it_was_sent_is_read_back_and_rec
     assert ended["status"] == "canceled"
     assert ended["opcodes"][0]["text"].endswith("; node4 reads off at its BMC")
     assert not one.cluster().node("node4").powered
+
+
+def test_a_finished_incident_is_canceled_through_the_remote_api(lab: Callable[..., labs.Running]) -> None:
+    one = lab(nodes=3, instances=3)
+    labs.drop(one, "r.json", labs.report(one, "node2", '{"status": "live-repair", "details": "fan 2"}'))
+    one.until(one.ended("node2"), "the incident is completed")
+    incident = one.incident("node2")
+    assert incident is not None
+    assert one.cluster().node("node2").tags == (incident["tag"],)
+    with fronts.front(fronts.prepared(one.where.root)) as front:
+        with front.client("rita") as reader:
+            assert reader.put(f"/2/incidents/{incident['id']}/cancel").status_code == 403
+        assert one.cluster().node("node2").tags == (incident["tag"],)
+        with front.client("wim") as writer:
+            canceled = writer.put(f"/2/incidents/{incident['id']}/cancel")
+    assert (canceled.status_code, canceled.json()["repair-status"]) == (200, "canceled")
+    assert one.cluster().node("node2").tags == ()
+    labs.drop(one, "same.json", labs.report(one, "node2", '{"details": "fan 2", "status": "live-repair"}'))
+    one.until(lambda _: not any(one.where.spool.iterdir()), "the same report is taken")
+    again = one.incident("node2")
+    assert again is not None
+    assert (again["id"], again["repair-status"]) == (incident["id"], "canceled")
+    labs.drop(one, "ok.json", labs.report(one, "node2", '{"status": "Ok"}'))
+    one.until(states.forgotten("node2"), "the canceled incident is forgotten")

@@ -92,12 +92,15 @@ def fail(incident: Incident, reason: str, *, now: float) -> Incident:
 
 
 def cancel(incident: Incident, *, now: float) -> Incident:
-    """A canceled incident is ignored, and kept for as long as it is observed.
+    """Cancel an incident at any time (seed 000): nothing further happens, and it is kept while it is observed.
 
     Raises:
-        Refused: the incident is finished, so there is nothing to cancel.
+        Refused: the incident is canceled already.
     """
-    _must_be_open(incident, "be canceled")
+    if incident.repair_status is RepairStatus.CANCELED:
+        raise errors.Refused(
+            f"incident {incident.uuid} is canceled already; it is forgotten once its node reports something else"
+        )
     return _moved(incident, RepairStatus.CANCELED, now=now)
 
 

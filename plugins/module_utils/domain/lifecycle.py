@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable, Mapping, Optional
+from typing import Callable, Collection, Mapping, Optional
 
-from . import changes, diagnosis, errors, incidents
+from . import changes, dead_nodes, diagnosis, errors, incidents
 from . import cluster as clusters
 
 
@@ -24,26 +24,30 @@ def reconcile(
     jobs: Mapping[int, JobOutcome],
     now: float,
     new_uuid: Callable[[], str],
+    dead: Optional[Mapping[str, diagnosis.Diagnosis]] = None,
+    alive: Collection[str] = frozenset(),
 ) -> list[changes.Change]:
     """What becomes of the incidents: failed by a job, forgotten, newly noted.
 
-    `observed` holds the last diagnosis of nodes (by UUID); a node that is offline or removed is not observed.
+    `observed` holds the last diagnosis of nodes (by UUID); a node that is offline or removed is not observed. A node
+    without one, because its report is missing or was signed with another key, has said nothing new.
+    `dead` holds the reports that are made for dead nodes, `alive` the nodes that are known to answer (UUIDs).
     `jobs` holds the outcomes of the jobs that incidents name; a job that is not there counts as failed.
     """
-    observed = {
-        node: said for node, said in observed.items() if node in cluster.nodes and not cluster.nodes[node].offline
-    }
+    seen = _Seen(_in_service(cluster, observed), _in_service(cluster, dead or {}), alive)
     stated: list[changes.Change] = []
     left: list[incidents.Incident] = []
     for incident in cluster.maintenance.incidents:
-        fate = _fate(cluster, incident, observed=observed, jobs=jobs, now=now)
+        fate = _fate(cluster, incident, seen=seen, jobs=jobs, now=now)
         stated += fate
         if not any(isinstance(one, changes.IncidentForgotten) for one in fate):
             left.append(incident)
-    for node, report in observed.items():
+    for node, report in [*seen.own.items(), *seen.dead.items()]:
         known = any(one.node == node and incidents.holds(one, report) for one in left)
         if report.status is not diagnosis.Status.OK and not known:
-            stated.append(changes.IncidentStands(incidents.note(report, node=node, uuid=new_uuid(), now=now)))
+            noted = incidents.note(report, node=node, uuid=new_uuid(), now=now)
+            left.append(noted)
+            stated.append(changes.IncidentStands(noted))
     return stated
 
 
@@ -53,6 +57,20 @@ def finish(cluster: clusters.Cluster, incident: incidents.Incident) -> list[chan
     if incident.node in cluster.nodes:
         stands.append(changes.Tagged("node", incident.node, incident.tag, present=True))
     return stands
+
+
+def cancel(cluster: clusters.Cluster, uuid: str, *, now: float) -> list[changes.Change]:
+    """Cancel an incident; a completed or failed one loses its tag on the node.
+
+    Raises:
+        InvalidInput: there is no such incident. Refused: it is canceled already.
+    """
+    incident = cluster.incident(uuid)
+    stated: list[changes.Change] = [changes.IncidentStands(incidents.cancel(incident, now=now))]
+    node = cluster.nodes.get(incident.node)
+    if node is not None and incident.tag in node.tags:
+        stated.append(changes.Tagged("node", node.uuid, incident.tag, present=False))
+    return stated
 
 
 def acknowledge(cluster: clusters.Cluster, uuid: str) -> list[changes.Change]:
@@ -77,7 +95,7 @@ def _fate(
     cluster: clusters.Cluster,
     incident: incidents.Incident,
     *,
-    observed: Mapping[str, diagnosis.Diagnosis],
+    seen: _Seen,
     jobs: Mapping[int, JobOutcome],
     now: float,
 ) -> list[changes.Change]:
@@ -89,11 +107,36 @@ def _fate(
         if bad is not None:
             reason = f"job {bad}: {jobs.get(bad, _GONE).text or 'did not succeed'}"
             return finish(cluster, incidents.fail(incident, reason, now=now))
-    report = observed.get(incident.node)
-    is_observed = report is not None and incidents.holds(incident, report)
+    is_observed = not node.offline and not seen.is_over(incident)
     if incidents.is_forgotten(incident, observed=is_observed, tagged=incident.tag in node.tags):
         return [changes.IncidentForgotten(incident.uuid)]
     return []
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The last diagnoses that nodes reported, the reports made for dead nodes, and the nodes known to answer."""
+
+    own: Mapping[str, diagnosis.Diagnosis]
+    dead: Mapping[str, diagnosis.Diagnosis]
+    alive: Collection[str]
+
+    def is_over(self, incident: incidents.Incident) -> bool:
+        """Whether something positive says that an incident is no longer observed; silence never does."""
+        node = incident.node
+        reports = [said[node] for said in (self.own, self.dead) if node in said]
+        if any(incidents.holds(incident, report) for report in reports):
+            return False
+        if dead_nodes.is_of_a_dead_node(incident):
+            return node in self.alive
+        return node in self.own
+
+
+def _in_service(
+    cluster: clusters.Cluster, said: Mapping[str, diagnosis.Diagnosis]
+) -> Mapping[str, diagnosis.Diagnosis]:
+    nodes = cluster.nodes
+    return {node: report for node, report in said.items() if node in nodes and not nodes[node].offline}
 
 
 _GONE = JobOutcome(succeeded=False, text="it is not in the queue any more")

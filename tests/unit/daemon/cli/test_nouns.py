@@ -114,10 +114,10 @@ def test_a_job_shows_its_steps_and_what_it_waits_for(daemon: StandIn, roundsman:
 
 def test_canceling_goes_to_the_daemon(daemon: StandIn, roundsman: Run) -> None:
     daemon.put("DELETE", "/2/jobs/12", ([True, "job 12 is canceled"], [False, "job 12 has ended: success"]))
-    daemon.put("PUT", "/2/incidents/3f2a/cancel", {"uuid": canned.BROKEN, "node_name": "node2"})
+    daemon.put("PUT", "/2/incidents/3f2a/cancel", {"uuid": canned.BROKEN, "node_name": "node2", "remaining": ["node2 stays drained."]})
     assert roundsman("jobs", "cancel", "12")[1] == "Job 12 is canceled.\n"
     assert roundsman("jobs", "cancel", "12") == (1, "", "roundsman: job 12 has ended: success\n")
-    assert roundsman("incident", "cancel", "3f2a")[1] == "Incident 3f2a91c0 of node2 is canceled.\n"
+    assert roundsman("incident", "cancel", "3f2a")[1] == "Incident 3f2a91c0 of node2 is canceled.\nnode2 stays drained.\n"
 
 
 def test_a_job_that_did_not_succeed_is_one_line_and_exit_status_1(daemon: StandIn, roundsman: Run) -> None:

@@ -188,6 +188,24 @@ def test_an_incident_is_canceled_and_a_completed_one_acknowledged(local: Callabl
     local(act)
 
 
+def test_a_completed_incident_is_canceled_with_its_tag_and_what_stays_is_said(local: Callable[..., None]) -> None:
+    async def act(one: Reached) -> None:
+        twins.report(twins.lab_of(one.running), one.running, "node4", '{"status":"live-repair"}')
+        await twins.settle(one.running)
+        (told,) = (await one.ask("GET", "/1/status")).json()
+        assert told["repair-status"] == "completed"
+        await one.ask("PUT", "/2/nodes/node4/role", "drained")
+        await twins.settle(one.running)
+        canceled = (await one.ask("PUT", f"/2/incidents/{told['id']}/cancel")).json()
+        assert canceled["repair-status"] == "canceled"
+        assert canceled["remaining"] == ["node4 stays drained; undo that with `roundsman node undrain node4`."]
+        assert one.running.configuration.current.node("node4").tags == ()
+        await twins.settle(one.running)
+        assert [entry["repair-status"] for entry in (await one.ask("GET", "/1/status")).json()] == ["canceled"]
+
+    local(act)
+
+
 def test_a_pause_holds_rounds_until_it_is_lifted(local: Callable[..., None]) -> None:
     async def act(one: Reached) -> None:
         assert (await one.ask("PUT", "/2/pause", {"reason": "moving racks"})).json() == {"paused": "moving racks"}

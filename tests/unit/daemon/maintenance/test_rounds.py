@@ -69,6 +69,31 @@ def test_an_incident_is_noted_and_durable_before_anything_is_submitted(
     asyncio.run(scenario())
 
 
+def test_a_canceled_incident_does_not_come_back_when_the_accepted_reports_are_lost(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, _twin = twins.assemble(lab, monkeypatch)
+        twins.report(lab, running, "node2", EVACUATE)
+        await running.rounds.step()
+        canceled = incident(running).uuid
+        await running.configuration.commit(lambda head: lifecycle.cancel(head, canceled, now=1.0))
+        for path in running.where.reports.glob("*.json"):
+            path.unlink()
+        restarted, twin = twins.assemble(lab, monkeypatch)
+        assert restarted.intake.observed() == {}
+        await twins.settle(restarted)
+        assert (incident(restarted).uuid, status(restarted)) == (canceled, "canceled")
+        twins.report(lab, restarted, "node2", EVACUATE)
+        await twins.settle(restarted)
+        assert (incident(restarted).uuid, status(restarted), twin.ran) == (canceled, "canceled", [])
+        twins.report(lab, restarted, "node2", OK)
+        await twins.settle(restarted)
+        assert restarted.configuration.current.maintenance.incidents == ()
+
+    asyncio.run(scenario())
+
+
 def test_an_evacuation_goes_from_noted_over_pending_to_completed(
     lab: world.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
+    dead_nodes,
     diagnosis,
     errors,
     incidents,
@@ -64,9 +65,17 @@ def test_the_same_value_on_another_node_is_another_event() -> None:
     assert [one.incident.node for one in stated if isinstance(one, changes.IncidentStands)] == ["n3"]
 
 
-@pytest.mark.parametrize("said", [diagnosis.OK, None], ids=["ok", "not observed"])
-def test_a_noted_incident_is_forgotten_when_it_is_no_longer_observed(said: diagnosis.Diagnosis | None) -> None:
-    assert statuses(after(holding(NOTED), said)) == []
+def test_a_noted_incident_is_forgotten_when_a_report_says_something_else() -> None:
+    assert statuses(after(holding(NOTED), diagnosis.OK)) == []
+
+
+@pytest.mark.parametrize(
+    "one",
+    [NOTED, incidents.cancel(NOTED, now=3.0), incidents.complete(PENDING, now=3.0)],
+    ids=["noted", "canceled", "acknowledged"],
+)
+def test_a_missing_report_is_no_sign_that_an_incident_is_over(one: incidents.Incident) -> None:
+    assert statuses(after(holding(one))) == [("u1", one.repair_status)]
 
 
 def test_another_value_replaces_a_noted_incident() -> None:
@@ -130,7 +139,7 @@ def test_a_failed_incident_without_its_tag_is_forgotten_at_once_and_the_flow_sta
 
 def test_the_ready_tag_does_not_keep_a_failed_incident() -> None:
     one = incidents.fail(PENDING, "why", now=3.0)
-    assert statuses(after(holding(one, tags=("maintd:repairready:u1",)))) == []
+    assert statuses(after(holding(one, tags=("maintd:repairready:u1",)), diagnosis.OK)) == []
 
 
 @pytest.mark.parametrize(
@@ -145,6 +154,64 @@ def test_every_incident_of_a_node_that_left_is_forgotten(one: incidents.Incident
 def test_an_offline_node_is_not_observed() -> None:
     assert statuses(after(holding(offline=True), BAD)) == []
     assert statuses(after(holding(NOTED, offline=True), BAD)) == []
+    assert statuses(after(holding(NOTED, offline=True))) == []
+
+
+def dead(
+    cluster: clusters.Cluster, said: diagnosis.Diagnosis | None, *, is_dead: bool, is_alive: bool = False
+) -> clusters.Cluster:
+    """What becomes of the incidents where n3 last said something, and then fell silent."""
+    stated = lifecycle.reconcile(
+        cluster,
+        observed={} if said is None else {"n3": said},
+        dead={"n3": dead_nodes.report(cluster.nodes["n3"])} if is_dead else {},
+        alive={"n3"} if is_alive else frozenset(),
+        jobs={},
+        now=9.0,
+        new_uuid=lambda: "new",
+    )
+    return changes.apply_all(cluster, stated, now=9.0)
+
+
+def noted_dead() -> incidents.Incident:
+    return incidents.note(dead_nodes.report(holding().nodes["n3"]), node="n3", uuid="u2", now=1.0)
+
+
+def test_a_dead_node_report_stands_beside_the_node_s_own() -> None:
+    canceled = incidents.cancel(NOTED, now=3.0)
+    both = holding(canceled, noted_dead())
+    assert statuses(dead(both, BAD, is_dead=True)) == [("u1", S.CANCELED), ("u2", S.NOTED)]
+    assert statuses(dead(both, BAD, is_dead=False, is_alive=True)) == [("u1", S.CANCELED)]
+
+
+def test_a_dead_node_incident_ends_when_the_node_answers_and_not_because_nobody_asked_yet() -> None:
+    canceled = holding(incidents.cancel(noted_dead(), now=3.0))
+    assert statuses(dead(canceled, BAD, is_dead=True)) == [("u2", S.CANCELED), ("new", S.NOTED)]
+    assert statuses(dead(canceled, diagnosis.OK, is_dead=False)) == [("u2", S.CANCELED)]
+    assert statuses(dead(canceled, diagnosis.OK, is_dead=False, is_alive=True)) == []
+
+
+def test_a_report_in_the_form_of_a_dead_node_report_is_noted_once() -> None:
+    said = dead_nodes.report(holding().nodes["n3"])
+    assert statuses(dead(holding(noted_dead()), said, is_dead=False, is_alive=True)) == [("u2", S.NOTED)]
+
+
+def test_a_completed_or_failed_incident_is_canceled_with_its_tag_and_nothing_further_happens() -> None:
+    for one in (incidents.complete(PENDING, now=3.0), incidents.fail(PENDING, "why", now=3.0)):
+        cluster = holding(one, tags=("other", one.tag))
+        found = changes.apply_all(cluster, lifecycle.cancel(cluster, "u1", now=4.0), now=4.0)
+        assert (statuses(found), found.nodes["n3"].tags) == ([("u1", S.CANCELED)], ("other",))
+        assert statuses(after(found, SAME)) == [("u1", S.CANCELED)]
+        assert statuses(after(found)) == [("u1", S.CANCELED)]
+        assert statuses(after(found, diagnosis.OK)) == []
+
+
+def test_an_open_incident_is_canceled_and_a_canceled_one_only_once() -> None:
+    for one in (NOTED, PENDING):
+        stated = lifecycle.cancel(holding(one), "u1", now=4.0)
+        assert statuses(changes.apply_all(holding(one), stated, now=4.0)) == [("u1", S.CANCELED)]
+    with pytest.raises(errors.Refused, match="canceled already"):
+        lifecycle.cancel(holding(incidents.cancel(NOTED, now=3.0)), "u1", now=4.0)
 
 
 def test_an_incident_finishes_together_with_its_tag() -> None:
