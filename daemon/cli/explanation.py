@@ -43,6 +43,9 @@ def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> I
     if node["off_confirmed"]:
         power = f"a person stated {wording.age(node['off_confirmed'], now=now)} ago that it is off"
     yield f"{name}, in group {node['group']}, is {_role(node['role'])}; {power}."
+    if node["refused"] is not None:
+        yield f"Its newest report does not count ({node['refused']['reason']}): {node['refused']['text']}."
+        yield "Nothing newer is known of its health."
     if node["problem"] is not None:
         text = f": {node['problem']['text']}" if node["problem"]["text"] else ""
         yield f"It cannot be diagnosed ({node['problem']['reason']}{text}). This is no sign of health."
@@ -187,6 +190,9 @@ def _failed(one: dict[str, Any], told: dict[str, Any]) -> Iterator[str]:
 
 def _for_node(told: dict[str, Any]) -> Iterator[str]:
     node = told["node"]
+    if node["refused"] is not None:
+        remedy = node["refused"]["remedy"]
+        yield f"{remedy[:1].upper()}{remedy[1:]}"
     is_open = any(one["repair-status"] in {"noted", "pending"} for one in told["incidents"])
     is_failed = any(one["repair-status"] == "failed" for one in told["incidents"])
     if is_open:

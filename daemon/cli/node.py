@@ -91,6 +91,7 @@ def _facts(one: dict[str, Any]) -> None:
             ("Group", one["group"]),
             ("Role", one["role"]),
             ("Health", wording.health(one)),
+            *([("Refused", f"{one['refused']['text']}; {one['refused']['remedy']}")] if one["refused"] else []),
             *([("Problem", problem["text"])] if problem else []),
             *([("Unreachable", unreachable["text"])] if unreachable else []),
             *([("Agent", wording.agent(one["agent"], now=time.time()))] if one["agent"] else []),
@@ -125,6 +126,20 @@ def offline(ctx: typer.Context, name: Name, *, force: Force = False, submit: Sub
 def online(ctx: typer.Context, name: Name, *, force: Force = False, submit: Submit = False) -> None:
     """Bring a mended node back: its power is confirmed and it must report Ok, unless forced."""
     _role(ctx, name, "online", force=force, submit=submit)
+
+
+@app.command("reset-report-floor", epilog="Example: roundsman node reset-report-floor node3")
+def reset_report_floor(ctx: typer.Context, name: Name) -> None:
+    """Accept a node's reports again after one that was dated ahead because a clock was wrong.
+
+    Reports made before this moment stay refused, so no captured report is accepted again.
+    """
+    with client.of(ctx) as daemon:
+        ahead = daemon.put("2", "nodes", name, "reset-report-floor")["seconds_ahead"]
+    if ahead:
+        output.line(f"The last report of {name} was dated {ahead:.0f} s ahead; reports made from now on count again.")
+    else:
+        output.line(f"The last report of {name} is not dated ahead; there is nothing to reset.")
 
 
 @app.command(epilog="Example: roundsman node modify node3 oob_program=default vm_capable=no --powered no")

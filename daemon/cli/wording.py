@@ -46,6 +46,8 @@ def health(node: Mapping[str, Any]) -> str:
     """Tell what a node said last, or why it says nothing; silence is never health."""
     if node["unreachable"] is not None and not node["offline"]:
         return "unreachable"
+    if node["refused"] is not None:
+        return f"unknown: {node['refused']['reason']}"
     if node["problem"] is not None:
         return f"problem: {node['problem']['reason']}"
     return str(node["health"] or "no report")

@@ -54,6 +54,7 @@ def add(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
     _readable(routes, service, snapshots)
     _role(routes, service)
     _moves(routes, service)
+    _report_floor(routes, service)
 
 
 def _readable(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
@@ -92,6 +93,15 @@ def _role(routes: APIRouter, service: Service) -> None:
         opcodes = submissions.role(service.configuration.current, name, body, force=asked.force)
         reason = asked.because(f"node {body}")
         return Json((await submissions.submit(service, opcodes, reason=reason, dry_run=asked.dry_run)).id)
+
+
+def _report_floor(routes: APIRouter, service: Service) -> None:
+    @routes.put("/nodes/{name}/reset-report-floor", response_model=dict[str, Any])
+    async def reset_report_floor(name: str) -> Response:
+        """Let a node's reports count again after one that was dated ahead; those made before now do not."""
+        node = service.configuration.current.node(name)
+        ahead = await service.intake.reset_floor(node.uuid)
+        return Json({"node": node.name, "seconds_ahead": ahead})
 
 
 def _moves(routes: APIRouter, service: Service) -> None:

@@ -1,21 +1,24 @@
 """The way in: files in the spool become accepted reports, or are moved aside with a reason.
 
 Accepting a report is renaming it to `reports/<node>.json` (a report of a problem: `<node>.problem.json`); what is
-there is also the floor below which a report counts as replayed.
+there is also the floor below which a report counts as replayed. A floor that lies ahead of every honest report was
+set while a clock was wrong: it is lowered to the present, which lets nothing older in.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
+import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pydantic
 
-from ...plugins.module_utils.domain import diagnosis, errors, reports
+from ...plugins.module_utils.domain import diagnosis, errors, reports, signing
 from ...plugins.plugin_utils import durable_files
 from . import rejected, spool
 
@@ -29,7 +32,11 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 BATCH = 100
-"""How many files are judged, and become durable, together; each may be as large as a report is at most."""
+"""How many files are judged, and become durable, together."""
+BATCH_BYTES = 8 * 2**20
+"""How many bytes of files are in memory together."""
+FILES = 2000
+"""How many files one step takes; more wait for the next."""
 SYNCS = 16
 """How many files of a batch are made durable side by side: a file system commits such together."""
 TEXT_LIMIT = 500
@@ -55,37 +62,98 @@ class Received:
 
     report: reports.Report
     accepted: float
+    floor: int = 0
+    """What it demands of later timestamps (ns): its own, save where that lay ahead of the clock."""
+    is_dated: bool = True
+    """Whether `accepted` is known; it is not where the clock was set back since."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why the newest report that a node signed does not count, and the unix time at which it came."""
+
+    reason: str
+    text: str
+    at: float
 
 
 @dataclass(frozen=True)
 class Heard:
-    """What the nodes said last, by UUID; `unreachable` is by name, `rejections` by reason."""
+    """What the nodes said last, by UUID; `unreachable` is by name, `rejections` by reason.
+
+    `refused` holds the nodes whose clocks keep their newest reports from being accepted.
+    """
 
     diagnosed: dict[str, Received] = field(default_factory=dict)
     problems: dict[str, Received] = field(default_factory=dict)
     unreachable: dict[str, dict[str, Any]] = field(default_factory=dict)
     rejections: Counter[str] = field(default_factory=Counter)
+    refused: dict[str, Refusal] = field(default_factory=dict)
 
     def copy(self) -> Heard:
         """The same once more, to be changed."""
-        return Heard(dict(self.diagnosed), dict(self.problems), dict(self.unreachable), self.rejections.copy())
+        return Heard(
+            dict(self.diagnosed),
+            dict(self.problems),
+            dict(self.unreachable),
+            self.rejections.copy(),
+            dict(self.refused),
+        )
 
     def floor(self, node: str) -> int:
-        """The timestamp (ns) of a node's last accepted report, 0 for none."""
-        known = [kept[node].report.timestamp for kept in (self.diagnosed, self.problems) if node in kept]
+        """The timestamp (ns) that a node's next report must exceed, 0 for none."""
+        known = [kept[node].floor for kept in (self.diagnosed, self.problems) if node in kept]
         return max(known, default=0)
+
+    def lower_floor(self, node: str, *, now: float) -> float:
+        """Lower a floor that lies ahead of the clock to the present; returns by how many seconds.
+
+        The order of what the node said stays. What was made before now is not accepted again.
+        """
+        ahead = self.floor(node) - int(now * 1e9)
+        if ahead <= 0:
+            return 0.0
+        for kept in (self.diagnosed, self.problems):
+            if node in kept:
+                kept[node] = replace(kept[node], floor=kept[node].floor - ahead)
+        return ahead / 1e9
+
+    def follow_clock(self, *, now: float) -> None:
+        """After a step of the clock, bound what lies ahead of it: no honest floor does by more than 300 s."""
+        for node in {**self.diagnosed, **self.problems}:
+            if self.floor(node) > (now + signing.FRESH_SECONDS) * 1e9:
+                ahead = self.lower_floor(node, now=now)
+                LOG.warning("the last report of node %s was dated %.0f s ahead; newer ones count again", node, ahead)
+        for kept in (self.diagnosed, self.problems):
+            for node, last in kept.items():
+                if last.accepted > now:
+                    kept[node] = replace(last, accepted=now, is_dated=False)
+
+    def refuse(self, error: errors.ReportRejected, *, at: float) -> None:
+        """Count a rejected report, and note what is wrong between the clocks of its node and of the controller."""
+        self.rejections[error.reason] += 1
+        ahead = error.reason == signing.Reason.REPLAYED.value and self.floor(error.node) > at * 1e9
+        if error.node and (ahead or error.reason in _OF_CLOCKS):
+            self.refused[error.node] = Refusal(error.reason, str(error), at)
 
     def keep(self, report: reports.Report, *, name: str, accepted: float) -> None:
         """Take over the accepted report of the node of this name."""
         kept = self.diagnosed if report.diagnosis is not None else self.problems
-        kept[report.node] = Received(report, accepted)
+        kept[report.node] = Received(report, accepted, floor=report.timestamp)
         self.unreachable.pop(name, None)
+        self.refused.pop(report.node, None)
         if report.problem is not None:
             LOG.warning("node %s cannot be diagnosed: %s: %s", name, report.problem.reason, report.problem.text)
 
 
+_OF_CLOCKS = frozenset({signing.Reason.FUTURE.value, signing.Reason.STALE.value})
+
+
 class Intake:
-    """What the nodes said last, changed by `take_all` only, and in `seen` how their agents answer, which those say."""
+    """What the nodes said last, changed by `take_all` only, and in `seen` how their agents answer, which those say.
+
+    `is_behind` says that files are left in the spool for another step.
+    """
 
     def __init__(
         self,
@@ -96,6 +164,7 @@ class Intake:
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.seen: dict[str, Seen] = {}
+        self.is_behind = False
         self._on_change = on_change
         self._where = where
         self._clock = clock
@@ -119,6 +188,21 @@ class Intake:
     def rejections(self) -> Mapping[str, int]:
         """How many reports were rejected, by reason."""
         return self._heard.rejections
+
+    @property
+    def refused(self) -> Mapping[str, Refusal]:
+        """The nodes (UUIDs) whose newest reports are not accepted because of a clock."""
+        return self._heard.refused
+
+    async def reset_floor(self, node: str) -> float:
+        """Lower the replay floor of a node (UUID) to the present; returns by how many seconds it lay ahead."""
+        async with self._turn:
+            heard = self._heard.copy()
+            ahead = heard.lower_floor(node, now=self._clock())
+            heard.refused.pop(node, None)
+            self._heard = heard
+        self._on_change()
+        return ahead
 
     async def take_all(self) -> bool:
         """Judge every file in the spool; returns whether anything was accepted or noted.
@@ -145,23 +229,41 @@ class Intake:
     def reported_ok_since(self, node: str, since: float) -> bool:
         """Whether a node's last accepted report says Ok and was accepted after a unix time."""
         last = self.diagnosed.get(node)
-        if last is None or last.accepted < since or self._heard.floor(node) > last.report.timestamp:
+        if last is None or not last.is_dated or last.accepted < since or self._heard.floor(node) > last.floor:
             return False
         return last.report.diagnosis is not None and last.report.diagnosis.status is diagnosis.Status.OK
 
     def problem_of(self, node: str) -> reports.Problem | None:
         """The problem of a node whose last report was one."""
         last = self._heard.problems.get(node)
-        return last.report.problem if last is not None and last.report.timestamp == self._heard.floor(node) else None
+        return last.report.problem if last is not None and last.floor == self._heard.floor(node) else None
 
     async def _take_all(self) -> bool:
         async with self._turn:
-            found = await asyncio.to_thread(self._found)
-            taken = [await self._take(found[first : first + BATCH]) for first in range(0, len(found), BATCH)]
+            heard = self._heard.copy()
+            heard.follow_clock(now=self._clock())
+            self._heard = heard
+            batches = await asyncio.to_thread(self._found)
+            taken = [await self._take(batch) for batch in batches]
         return any(taken)
 
-    def _found(self) -> list[Path]:
-        return sorted(path for path in self._where.spool.iterdir() if not path.name.startswith("."))
+    def _found(self) -> list[list[Path]]:
+        """The oldest files by name, as many as one step takes, in batches of bounded size."""
+        with os.scandir(self._where.spool) as entries:
+            names = (entry.name for entry in entries if not entry.name.startswith("."))
+            found = heapq.nsmallest(FILES + 1, names)
+        self.is_behind = len(found) > FILES
+        batches: list[list[Path]] = []
+        left = 0
+        for name in found[:FILES]:
+            path = self._where.spool / name
+            size = min(_size(path), reports.LIMIT)
+            if not batches or len(batches[-1]) == BATCH or size > left:
+                batches.append([])
+                left = BATCH_BYTES
+            batches[-1].append(path)
+            left -= size
+        return batches
 
     async def _take(self, found: list[Path]) -> bool:
         heard = self._heard.copy()
@@ -186,7 +288,7 @@ class Intake:
                     continue
                 except errors.ReportRejected as error:
                     self._rejected.put(path, error, at=self._clock())
-                    heard.rejections[error.reason] += 1
+                    heard.refuse(error, at=self._clock())
         finally:
             if taken:
                 durable_files.sync_folder(self._where.reports)
@@ -229,7 +331,15 @@ class Intake:
             known = path.stat()
             # Whoever spooled the file chose its mtime, which may lie ahead; renaming it set its ctime.
             heard.keep(report, name=cluster.node_name(report.node), accepted=min(known.st_mtime, known.st_ctime))
+        heard.follow_clock(now=self._clock())
         return heard
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _is_note(path: Path) -> bool:

@@ -96,6 +96,8 @@ class Rounds:
     async def _step(self) -> bool:
         self.resume()
         await self._intake.take_all()
+        if self._intake.is_behind:
+            self.wake()
         before = self._configuration.current
         await self._configuration.commit(self._reconciled)
         await self._cancel_orphans()

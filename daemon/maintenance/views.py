@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from ...plugins.module_utils.domain import changes, secret_values
+from ...plugins.module_utils.domain import changes, secret_values, signing
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils.planning import wording
 from ...plugins.plugin_utils.planning.holdings import Holdings
@@ -108,6 +108,7 @@ def _node(
         "off_confirmed": one.off_confirmed or None,
         "health": health if problem is None else problem.reason,
         "problem": dataclasses.asdict(problem) if problem is not None else None,
+        "refused": _refused(one, intake),
         "unreachable": intake.unreachable.get(one.name),
         "agent": _agent(one, intake),
         "primaries": [instance.name for instance in primaries],
@@ -214,9 +215,21 @@ def _last(one: clusters.Node, intake: Intake) -> dict[str, Any]:
         "uuid": one.uuid,
         "diagnosis": _diagnosis(intake.diagnosed.get(one.uuid)),
         "problem": dataclasses.asdict(problem) if problem is not None else None,
+        "refused": _refused(one, intake),
         "unreachable": intake.unreachable.get(one.name),
         "agent": _agent(one, intake),
     }
+
+
+def _refused(one: clusters.Node, intake: Intake) -> dict[str, Any] | None:
+    """Why the newest report of a node does not count, when it came, and what helps; nothing where it counts."""
+    refused = intake.refused.get(one.uuid)
+    if refused is None:
+        return None
+    remedy = f"set the clocks of {one.name} and of the controller right (NTP); later reports count by themselves"
+    if refused.reason == signing.Reason.REPLAYED.value:
+        remedy += f", or at once after `roundsman node reset-report-floor {one.name}`"
+    return {**dataclasses.asdict(refused), "remedy": remedy}
 
 
 def _agent(one: clusters.Node, intake: Intake) -> dict[str, Any] | None:

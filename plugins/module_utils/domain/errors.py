@@ -34,11 +34,15 @@ class NotFound(InvalidInput):
 
 
 class ReportRejected(Refused):
-    """A report counts for nothing; `reason` is the name under which it is counted."""
+    """A report counts for nothing; `reason` is the name under which it is counted.
 
-    def __init__(self, reason: str, text: str) -> None:
+    `node` is the UUID of the node that signed it, '' where nobody knows whose it is.
+    """
+
+    def __init__(self, reason: str, text: str, *, node: str = "") -> None:
         super().__init__(text)
         self.reason = reason
+        self.node = node
 
 
 class CommandRefused(Refused):

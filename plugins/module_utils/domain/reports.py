@@ -14,7 +14,6 @@ Reason = signing.Reason
 Problem = collected.Problem
 
 _OTHER_NODES_LIMIT = 64 * 1024
-_FRESH_NS = signing.FRESH_SECONDS * 10**9
 _CLUSTER_FORM_DIGITS = 40
 _Object = Dict[str, json_values.Value]
 
@@ -117,13 +116,24 @@ def accept(
     if not _is_authentic(sealed, node=node, cluster_key=cluster_key, accept_cluster_key=accept_cluster_key):
         _check_other_nodes(sealed, size=len(data), cluster_key=cluster_key, others=nodes)
         raise signing.rejected(Reason.FORGED, text="the signature is not that of node " + node)
-    signing.check_fresh(sealed, now=now)
-    report = _report(content, node=node)
-    if abs(report.timestamp - now * 10**9) > _FRESH_NS:
-        raise signing.rejected(Reason.STALE, text="the report was made more than 300 s from now")
-    if report.timestamp <= floor(node):
-        raise signing.rejected(Reason.REPLAYED, text="the report is not newer than the last of its node")
+    try:
+        signing.check_fresh(sealed, now=now)
+        report = _report(content, node=node)
+        signing.check_date(report.timestamp // 10**9, now=now)
+        _check_newer(report.timestamp, floor=floor(node), now=now)
+    except errors.ReportRejected as e:
+        e.node = node
+        raise
     return report
+
+
+def _check_newer(timestamp: int, *, floor: int, now: int) -> None:
+    if timestamp > floor:
+        return
+    text = "the report is not newer than the last of its node"
+    if floor > now * 10**9:
+        text += ", which is dated {} s ahead of the controller's clock".format(floor // 10**9 - now)
+    raise signing.rejected(Reason.REPLAYED, text=text)
 
 
 def read(data: bytes, *, cluster_key: bytes, accept_cluster_key: bool = False) -> Report:

@@ -24,15 +24,16 @@ class Reason(enum.Enum):
     UNSIGNED = "unsigned"
     FORGED = "forged"
     STALE = "stale"
+    FUTURE = "future"
     REPLAYED = "replayed"
     WRONG_NODE = "wrong-node"
     OVERSIZED = "oversized"
     MALFORMED = "malformed"
 
 
-def rejected(reason: Reason, *, text: str) -> errors.ReportRejected:
-    """Make the error that says why a report is refused, for the caller to raise."""
-    return errors.ReportRejected(reason.value, text)
+def rejected(reason: Reason, *, text: str, node: str = "") -> errors.ReportRejected:
+    """Make the error that says why a report is refused, for the caller to raise; `node` is who signed it."""
+    return errors.ReportRejected(reason.value, text, node=node)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +109,7 @@ def is_signed_in_cluster_form(envelope: Envelope, *, cluster_key: bytes) -> bool
 def verify(envelope: Envelope, *, key: bytes, now: int) -> None:
     """Accept an envelope only if the node's key signed exactly these bytes within 300 s of `now`.
 
-    Raises: errors.ReportRejected, `forged` before anything else is judged, then `malformed` or `stale`.
+    Raises: errors.ReportRejected, `forged` before anything else is judged, then those of `check_fresh`.
     """
     if not is_signed(envelope, key=key):
         raise rejected(Reason.FORGED, text="the signature is not the node's")
@@ -128,12 +129,27 @@ def verify_cluster_form(envelope: Envelope, *, cluster_key: bytes, now: int) -> 
 def check_fresh(envelope: Envelope, *, now: int) -> None:
     """Refuse a salt that is not a unix time in seconds within 300 s of `now`, on either side.
 
-    Raises: errors.ReportRejected, `malformed` or `stale`.
+    Raises: errors.ReportRejected, `malformed`, `stale` or `future`.
     """
     if not re.fullmatch("[0-9]+", envelope.salt):
         raise rejected(Reason.MALFORMED, text="the salt is no unix time")
-    if len(envelope.salt) > _SALT_DIGITS or abs(int(envelope.salt) - now) > FRESH_SECONDS:
-        raise rejected(Reason.STALE, text="the salt is more than {} s from now".format(FRESH_SECONDS))
+    if len(envelope.salt) > _SALT_DIGITS:
+        raise rejected(Reason.STALE, text="the salt has more than {} digits".format(_SALT_DIGITS))
+    check_date(int(envelope.salt), now=now)
+
+
+def check_date(seconds: int, *, now: int) -> None:
+    """Refuse a report that was made or signed more than 300 s before or after `now` (unix seconds).
+
+    Raises: errors.ReportRejected, `stale` or `future`.
+    """
+    ahead = seconds - now
+    if ahead > FRESH_SECONDS:
+        text = "the report is dated {} s ahead of the controller's clock; set both clocks right (NTP)".format(ahead)
+        raise rejected(Reason.FUTURE, text=text)
+    if ahead < -FRESH_SECONDS:
+        text = "the report is dated {} s ago by the controller's clock; its limit is {} s".format(-ahead, FRESH_SECONDS)
+        raise rejected(Reason.STALE, text=text)
 
 
 def _matches(envelope: Envelope, *, key: bytes, algorithm: str) -> bool:

@@ -158,6 +158,7 @@ def _intake(cluster: clusters.Cluster) -> Any:
         problem_of=lambda uuid: problem if uuid == "u-node4" else None,
         unreachable={"node6": {"time": 100.0, "text": "connection refused"}},
         rejections={"replayed": 2, "unsigned": 1},
+        refused={},
     )
 
 

@@ -114,10 +114,23 @@ def test_a_job_shows_its_steps_and_what_it_waits_for(daemon: StandIn, roundsman:
 
 def test_canceling_goes_to_the_daemon(daemon: StandIn, roundsman: Run) -> None:
     daemon.put("DELETE", "/2/jobs/12", ([True, "job 12 is canceled"], [False, "job 12 has ended: success"]))
-    daemon.put("PUT", "/2/incidents/3f2a/cancel", {"uuid": canned.BROKEN, "node_name": "node2", "remaining": ["node2 stays drained."]})
+    daemon.put(
+        "PUT",
+        "/2/incidents/3f2a/cancel",
+        {"uuid": canned.BROKEN, "node_name": "node2", "remaining": ["node2 stays drained."]},
+    )
     assert roundsman("jobs", "cancel", "12")[1] == "Job 12 is canceled.\n"
     assert roundsman("jobs", "cancel", "12") == (1, "", "roundsman: job 12 has ended: success\n")
-    assert roundsman("incident", "cancel", "3f2a")[1] == "Incident 3f2a91c0 of node2 is canceled.\nnode2 stays drained.\n"
+    assert (
+        roundsman("incident", "cancel", "3f2a")[1] == "Incident 3f2a91c0 of node2 is canceled.\nnode2 stays drained.\n"
+    )
+
+
+def test_the_floor_of_a_node_s_reports_is_reset_by_the_daemon(daemon: StandIn, roundsman: Run) -> None:
+    path = "/2/nodes/node2/reset-report-floor"
+    daemon.put("PUT", path, ({"node": "node2", "seconds_ahead": 200.4}, {"node": "node2", "seconds_ahead": 0}))
+    assert "dated 200 s ahead; reports made from now on count" in roundsman("node", "reset-report-floor", "node2")[1]
+    assert "nothing to reset" in roundsman("node", "reset-report-floor", "node2")[1]
 
 
 def test_a_job_that_did_not_succeed_is_one_line_and_exit_status_1(daemon: StandIn, roundsman: Run) -> None:

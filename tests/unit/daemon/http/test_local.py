@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.cli import explanation, wording
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit.daemon import twins
@@ -202,6 +204,32 @@ def test_a_completed_incident_is_canceled_with_its_tag_and_what_stays_is_said(lo
         assert one.running.configuration.current.node("node4").tags == ()
         await twins.settle(one.running)
         assert [entry["repair-status"] for entry in (await one.ask("GET", "/1/status")).json()] == ["canceled"]
+
+    local(act)
+
+
+def test_a_clock_that_runs_ahead_is_shown_and_its_floor_is_lifted(local: Callable[..., None]) -> None:
+    async def act(one: Reached) -> None:
+        async def report(age: float) -> dict[str, Any]:
+            twins.report(twins.lab_of(one.running), one.running, "node2", EVACUATE, age=age)
+            await one.running.rounds.step()
+            told: dict[str, Any] = (await one.ask("GET", "/1/reports")).json()["nodes"]["node2"]
+            return told
+
+        told = await report(-4000)
+        assert (told["diagnosis"], told["refused"]["reason"]) == (None, "future")
+        (shown,) = [node for node in (await one.ask("GET", "/1/nodes")).json() if node["name"] == "node2"]
+        assert (wording.health(shown), shown["health"]) == ("unknown: future", None)
+        assert "NTP" in shown["refused"]["remedy"]
+        explained = (await one.ask("GET", "/1/explain/node2")).json()
+        assert "does not count (future)" in " ".join(explanation.sentences(explained, now=time.time()))
+        assert (await report(-200))["refused"] is None
+        assert (await report(0))["refused"]["reason"] == "replayed"
+        path = "/2/nodes/node2/reset-report-floor"
+        assert 0 < (await one.ask("PUT", path)).json()["seconds_ahead"] <= 200
+        assert (await report(0))["refused"] is None
+        assert (await one.ask("PUT", path)).json() == {"node": "node2", "seconds_ahead": 0}
+        assert (await one.refused("PUT", "/2/nodes/nothing/reset-report-floor"))[0] == 404
 
     local(act)
 

@@ -5,7 +5,9 @@ import dataclasses
 import fcntl
 import json
 import os
+import random
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,8 +19,6 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import st
 from tests.unit.daemon import twins
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ansible_collections.roundsman.cluster.daemon.lab import world
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
@@ -122,6 +122,96 @@ def test_the_floor_survives_a_restart(one: Spooled) -> None:
     assert one.intake.rejections == {"replayed": 1}
 
 
+DAY, HOUR = 86400.0, 3600.0
+OK = '{"status": "Ok"}'
+
+
+def test_a_report_from_the_future_is_refused_counted_and_shown_until_the_next_one_counts(one: Spooled) -> None:
+    assert not one.report(age=-DAY)
+    assert one.intake.rejections == {"future": 1}
+    refused = one.intake.refused[one.node().uuid]
+    assert (refused.reason, refused.at) == ("future", one.now)
+    assert "86400 s ahead" in refused.text
+    assert one.intake.observed() == {}
+    assert one.report(), "no floor was raised"
+    assert one.intake.refused == {}
+
+
+@pytest.mark.parametrize("ahead", [HOUR, DAY])
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_controller_whose_clock_ran_ahead_hears_its_nodes_at_once_when_it_is_right_again(
+    one: Spooled, ahead: float, *, is_restarted: bool
+) -> None:
+    true = one.now
+    one.now = true + ahead
+    assert one.report(OK, age=-ahead)
+    one.now = true
+    if is_restarted:
+        one.intake = one.restarted()
+    one.take()
+    one.now = true + 2
+    assert one.report(age=-1)
+    assert one.intake.observed()[one.node().uuid].original == EVACUATE
+
+
+def test_a_lifted_floor_lets_no_older_report_in_again(one: Spooled) -> None:
+    honest = twins.envelope(one.lab, one.node(), OK, age=20)
+    one.drop(honest)
+    assert one.take()
+    true = one.now
+    one.now = true + DAY
+    assert one.report(age=-DAY)
+    one.now = true
+    one.drop(honest, "captured.json")
+    assert not one.take()
+    assert one.intake.rejections == {"replayed": 1}
+    assert one.intake.observed()[one.node().uuid].original == EVACUATE
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_problem_from_the_future_stays_newer_than_the_diagnosis_before_it(
+    one: Spooled, *, is_restarted: bool
+) -> None:
+    true = one.now
+    one.now = true + DAY
+    one.report(OK, age=-DAY)
+    one.report(problem="hangs", age=-DAY - 1)
+    one.now = true
+    if is_restarted:
+        one.intake = one.restarted()
+    one.take()
+    assert one.intake.problem_of(one.node().uuid) is not None
+    one.now = true + 2
+    assert one.report(age=-1)
+    assert one.intake.problem_of(one.node().uuid) is None
+
+
+@pytest.mark.parametrize("step", [HOUR, -HOUR, DAY, -DAY])
+def test_after_a_step_of_the_clock_no_older_ok_counts_as_fresh(one: Spooled, step: float) -> None:
+    one.report(OK, age=1)
+    one.now += step
+    asked = one.now
+    one.take()
+    one.now += 1
+    assert not one.intake.reported_ok_since(one.node().uuid, asked)
+    assert one.report(OK, age=-step - 1)
+    assert one.intake.reported_ok_since(one.node().uuid, asked)
+
+
+def test_a_person_lifts_a_floor_that_lies_ahead_and_nothing_older_gets_in(one: Spooled) -> None:
+    captured = twins.envelope(one.lab, one.node(), OK, age=3)
+    assert one.report(age=-200)
+    assert not one.report(OK)
+    assert one.intake.rejections == {"replayed": 1}
+    assert one.intake.refused[one.node().uuid].reason == "replayed"
+    assert asyncio.run(one.intake.reset_floor(one.node().uuid)) == pytest.approx(200, abs=30)
+    one.drop(captured)
+    assert not one.take()
+    one.now += 30
+    assert one.report(OK, age=-20)
+    assert asyncio.run(one.intake.reset_floor(one.node().uuid)) == 0
+
+
 def test_an_ok_report_is_observed_too(one: Spooled) -> None:
     one.report('{"status": "Ok"}')
     assert one.intake.observed()[one.node().uuid].status.value == "Ok"
@@ -158,6 +248,105 @@ def test_only_the_newest_rejected_files_are_kept(one: Spooled, monkeypatch: pyte
     one.take()
     assert [name.rpartition("-")[2] for name in one.rejected()] == ["b", "b.reason", "c", "c.reason"]
     assert one.intake.rejections == {"malformed": 4}
+
+
+def test_one_node_cannot_push_out_what_was_rejected_of_another(one: Spooled, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rejected, "KEPT", 6)
+    one.drop(b"no report", "node3-1.json")
+    one.take()
+    for number in range(30):
+        one.now += 1
+        one.drop(b"no report", f"node2-{number}.json")
+    one.take()
+    kept = [name for name in one.rejected() if not name.endswith(".reason")]
+    assert len(kept) == 6
+    assert [name for name in kept if "node3-" in name]
+
+
+def test_of_a_large_rejected_file_the_beginning_is_kept(one: Spooled) -> None:
+    one.drop(b"x" * (reports.LIMIT + 1))
+    (one.where.spool / "a folder").mkdir()
+    (one.where.spool / "a folder" / "large").write_bytes(b"y" * 100_000)
+    one.take()
+    sizes = {name.partition("-")[2]: (one.where.rejected / name).lstat().st_size for name in one.rejected()}
+    assert sizes["oversized-one.json"] == rejected.HEAD == 64 * 1024
+    assert "malformed-a folder" not in sizes
+    assert "malformed-a folder.reason" in sizes
+    assert one.spooled() == []
+
+
+def test_rejected_files_are_bounded_in_bytes(one: Spooled, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rejected, "LIMIT", 150_000)
+    for number in range(20):
+        one.drop(b"x" * 60_000, f"node2-{number}.json")
+    one.take()
+    assert sum((one.where.rejected / name).stat().st_size for name in one.rejected()) <= 150_000
+    assert len(one.rejected()) == 4
+
+
+def test_a_flood_of_files_is_taken_in_steps(one: Spooled, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intakes, "FILES", 10)
+    for number in range(25):
+        one.drop(b"no report", f"node2-{number:02}.json")
+    assert not one.take()
+    assert (len(one.spooled()), one.intake.is_behind) == (15, True)
+    one.take()
+    one.take()
+    assert (one.spooled(), one.intake.is_behind) == ([], False)
+
+
+@pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_forged_reports_are_all_refused_within_their_bounds(
+    one: Spooled, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Forged, mutated, captured and foreign ones through the real spool, seeded; the disk is not waited for."""
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
+    chance = random.Random(13)
+    good = twins.envelope(one.lab, one.node(), EVACUATE)
+    other = signing.node_key(one.where.hmac_key.read_bytes(), one.node("node3").uuid)
+    message = reports.message(node_uuid=one.node().uuid, timestamp_ns=int(one.now * 1e9), data=OK, problem=None)
+    forms = [
+        lambda: _flipped(good, chance),
+        lambda: signing.sign(message, key=chance.choice([other, b"guessed", b" "]), now=int(one.now)).encode(),
+        lambda: good[: chance.randrange(len(good))],
+        lambda: json.dumps({"msg": "x" * chance.randrange(5000), "salt": str(int(one.now)), "hmac": "0" * 64}).encode(),
+        lambda: chance.randbytes(chance.randrange(2000)),
+        lambda: twins.envelope(one.lab, one.node(), EVACUATE, age=chance.choice([-DAY, DAY, -HOUR, HOUR])),
+    ]
+    _reset_peak_memory()
+    before = _peak_memory()
+    for number in range(count):
+        one.drop(chance.choice(forms)(), f"{chance.choice(['node2', 'node4', 'x'])}-{number}.json")
+        if number % 2000 == 1999 or number == count - 1:
+            one.take()
+            while one.intake.is_behind:
+                one.take()
+    assert sum(one.intake.rejections.values()) == count
+    assert one.intake.observed() == {}
+    assert [path.name for path in one.where.reports.glob("*.json")] == []
+    assert one.spooled() == []
+    kept = [one.where.rejected / name for name in one.rejected()]
+    assert len(kept) <= 2 * rejected.KEPT
+    assert sum(path.stat().st_size for path in kept) <= rejected.LIMIT
+    assert _peak_memory() - before < 64 * 2**20
+
+
+def _reset_peak_memory() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak_memory() -> int:
+    """Bytes of memory that this process had at most since the peak was reset."""
+    status = Path("/proc/self/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1]) * 1024
+
+
+def _flipped(data: bytes, chance: random.Random) -> bytes:
+    changed = bytearray(data)
+    # Digits of the signature and of the message: a byte of the envelope's blanks would say the same.
+    place = data.index(b"evacuate") + chance.randrange(8) if chance.random() < 0.5 else len(data) - 10
+    changed[place] = (changed[place] + 1 + chance.randrange(9)) % 128
+    return bytes(changed)
 
 
 def test_a_pipe_is_rejected_without_waiting_for_it(one: Spooled) -> None:

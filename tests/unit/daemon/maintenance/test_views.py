@@ -93,6 +93,7 @@ def test_a_problem_is_shown_instead_of_the_health(tmp_path: Path, monkeypatch: p
         "uuid": reports["nodes"]["node3"]["uuid"],
         "diagnosis": None,
         "problem": None,
+        "refused": None,
         "unreachable": None,
         "agent": None,
     }

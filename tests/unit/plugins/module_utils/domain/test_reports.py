@@ -110,14 +110,25 @@ def test_a_wrong_signature_is_judged_before_the_age_and_the_content() -> None:
     assert rejection(signed(json.dumps(content), key=b"guessed", now=0)) == "forged"
 
 
-@pytest.mark.parametrize("seconds", [-301, 301])
-def test_a_report_signed_more_than_five_minutes_from_now_is_stale(seconds: int) -> None:
-    assert rejection(signed(message(), now=NOW + seconds)) == "stale"
+@pytest.mark.parametrize(("seconds", "reason"), [(-301, "stale"), (301, "future"), (86400, "future")])
+def test_a_report_signed_more_than_five_minutes_from_now_is_stale_or_from_the_future(seconds: int, reason: str) -> None:
+    assert rejection(signed(message(), now=NOW + seconds)) == reason
 
 
-@pytest.mark.parametrize("seconds", [-301, 301])
-def test_a_report_made_more_than_five_minutes_from_now_is_stale(seconds: int) -> None:
-    assert rejection(signed(message(stamp=STAMP + seconds * 10**9))) == "stale"
+@pytest.mark.parametrize(("seconds", "reason"), [(-301, "stale"), (301, "future"), (86400, "future")])
+def test_a_report_made_more_than_five_minutes_from_now_is_stale_or_from_the_future(seconds: int, reason: str) -> None:
+    assert rejection(signed(message(stamp=STAMP + seconds * 10**9))) == reason
+
+
+def test_only_an_authentic_report_is_refused_in_the_name_of_its_node() -> None:
+    def refused(data: bytes) -> str:
+        with pytest.raises(errors.ReportRejected) as caught:
+            accept(data)
+        return caught.value.node
+
+    assert refused(signed(message(), now=NOW + 301)) == NODE
+    assert refused(signed(message(), now=NOW - 301)) == NODE
+    assert refused(signed(message(), now=NOW + 301, key=b"guessed")) == ""
 
 
 @pytest.mark.parametrize("seconds", [-300, 300])

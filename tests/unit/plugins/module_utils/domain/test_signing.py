@@ -114,7 +114,7 @@ def test_an_envelope_that_is_not_exactly_that_is_rejected_by_name(data: bytes, e
         (str(NOW + 300), "accepted"),
         ("00" + str(NOW), "accepted"),
         (str(NOW - 301), "stale"),
-        (str(NOW + 301), "stale"),
+        (str(NOW + 301), "future"),
         ("000" + str(NOW), "stale"),
         ("9" * 10_000, "stale"),
         ("-" + str(NOW), "malformed"),
