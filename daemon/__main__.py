@@ -25,7 +25,7 @@ def main() -> None:
     # A lease on a spooled file that somebody opens again would otherwise end the daemon.
     signal.signal(signal.SIGIO, signal.SIG_IGN)
     try:
-        where.log.mkdir(mode=0o770, parents=True, exist_ok=True)
+        where.log.mkdir(mode=0o750, parents=True, exist_ok=True)
         log_output.install(level=options.log_level, file=options.log_file, audit=where.audit_log)
         _look_at_secrets(where)
         chosen = settings.read(where.daemon_settings)

@@ -21,7 +21,7 @@ from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils import ansible_runs, daemon_client, name_resolution
 from ...plugins.plugin_utils.config import store
 from ...plugins.plugin_utils.planning import adoption
-from . import client, cluster_init, completion, jobs, output, questions, watching, wording
+from . import client, cluster_init, completion, configuration, jobs, output, questions, watching, wording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +62,7 @@ def adopt(
     repeated. Definitions stay on the hosts until Roundsman starts or moves the instance.
     """
     where = _where(ctx.find_root().params.get("root"))
-    before = store.read(where.config) if where.config.exists() else None
+    before = configuration.cluster(client.Daemon(where.root)) if where.config.exists() else None
     if before is None and not name:
         raise errors.Refused(f"there is no cluster at {where.config}: give the new one a name, with --name")
     version = before.cluster.primary_ip_version if before else primary_ip_version

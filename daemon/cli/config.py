@@ -15,7 +15,7 @@ import typer
 from ...plugins.module_utils.domain import errors, tree
 from ...plugins.plugin_utils import daemon_client, durable_files, sealed_json, secret_files
 from ...plugins.plugin_utils.config import differences, document, history, store
-from . import client, output, questions, wording
+from . import client, configuration, output, questions, wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,8 +43,7 @@ def export(ctx: typer.Context, file: File = None, *, version: Version = None, fo
 
     The file is for its owner only: the document tells all of the cluster.
     """
-    path = _where(ctx).config
-    data = (path if version is None else history.get(path, version).path).read_bytes()
+    data = configuration.data(client.of(ctx), version=version)
     document.unseal(data)
     if file is None or file == Path("-"):
         output.as_json(data.decode())
@@ -60,7 +59,7 @@ def import_(ctx: typer.Context, file: Given, *, yes: Yes = False, force: Force =
     text = sealed_json.opened(file.read_bytes())
     wanted = document.load(text)
     where = _where(ctx)
-    preview = _preview(_known(where), wanted)
+    preview = _preview(_known(client.of(ctx)), wanted)
     for line in preview:
         output.line(line)
     if preview == [SAME]:
@@ -73,7 +72,7 @@ def import_(ctx: typer.Context, file: Given, *, yes: Yes = False, force: Force =
         return
     with store.locked(where, "roundsman config import"):
         serials = [one.serial_no for one in history.versions(where.config)]
-        if (known := _known(where)) is not None:
+        if (known := _known(client.of(ctx))) is not None:
             serials.append(known.serial_no)
         wanted = dataclasses.replace(wanted, serial_no=max([wanted.serial_no, *serials]) + 1, mtime=time.time())
         store.write(where.config, wanted)
@@ -83,7 +82,8 @@ def import_(ctx: typer.Context, file: Given, *, yes: Yes = False, force: Force =
 @app.command("history", epilog="Example: roundsman config history --last 3")
 def history_(ctx: typer.Context, *, last: Last = None, form: output.Option = output.Format.TABLE) -> None:
     """List the versions that are kept, the newest and one an hour for a day, and what each changed."""
-    found = _compared(history.versions(_where(ctx).config), last=last)
+    daemon = client.of(ctx)
+    found = _compared(daemon, configuration.versions(daemon), last=last)
     if form is output.Format.JSON:
         output.as_json(json.dumps([_row(one, changes) for one, changes in found]))
         return
@@ -98,18 +98,22 @@ Changes = list[differences.Difference] | str | None
 """What a version changed, or why that cannot be told; None when the version before it is not kept."""
 
 
-def _compared(known: Sequence[history.Version], *, last: int | None) -> Iterator[tuple[history.Version, Changes]]:
+def _compared(
+    daemon: client.Daemon, known: Sequence[configuration.Version], *, last: int | None
+) -> Iterator[tuple[configuration.Version, Changes]]:
     """The newest versions; of the documents two at a time are in memory."""
     listed = known if last is None else known[-last:]
     before: dict[str, Any] | None = None
     for one in known[-len(listed) - 1 :]:
         changes: Changes = None
         try:
-            after = document.raw(one.path.read_bytes())
-        except FileNotFoundError:
-            continue  # it was let go of in the meantime
+            after = document.raw(configuration.data(daemon, version=one.serial_no))
+        except (FileNotFoundError, errors.NotFound):
+            continue  # it was removed in the meantime
         except errors.InvalidInput as error:
             after, changes = None, f"damaged: {error}"
+        except errors.Refused:
+            continue  # the daemon has removed it in the meantime
         if before is not None and after is not None:
             changes = differences.between(before, after)
         if one in listed:
@@ -117,7 +121,7 @@ def _compared(known: Sequence[history.Version], *, last: int | None) -> Iterator
         before = after
 
 
-def _row(one: history.Version, changes: Changes) -> dict[str, Any]:
+def _row(one: configuration.Version, changes: Changes) -> dict[str, Any]:
     told = {"serial_no": one.serial_no, "time": one.time, "size": one.size}
     if isinstance(changes, list):
         return {**told, "changes": [dataclasses.asdict(each) for each in changes], "problem": None}
@@ -147,9 +151,9 @@ def _told(one: differences.Difference) -> str:
     return f"{one.kind}: {', '.join(told)}"
 
 
-def _known(where: tree.Tree) -> clusters.Cluster | None:
+def _known(daemon: client.Daemon) -> clusters.Cluster | None:
     try:
-        return store.read(where.config)
+        return configuration.cluster(daemon)
     except errors.StoreFailed as error:
         sys.stderr.write(f"roundsman: {error}\n")
         return None

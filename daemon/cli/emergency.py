@@ -12,12 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
-from ...plugins.module_utils.domain import tree
+from ...plugins.module_utils.domain import errors, tree
 from ...plugins.plugin_utils import ansible_runs
 from ...plugins.plugin_utils.config import store
 from ...plugins.plugin_utils.planning import epo as planning
 from ...plugins.plugin_utils.planning import wording
-from . import client, output, questions
+from . import client, configuration, output, questions
 
 Names = Annotated[
     list[str] | None,
@@ -91,11 +91,15 @@ def epo(
 
     Rounds and repairs are held from the first step of the power off to the last of the return.
     """
-    where = tree.Tree(client.of(ctx).root.absolute())
-    preview = planning.preview(store.read(where.config), names or [], on=on, by_group=groups, everything=everything)
+    daemon = client.of(ctx)
+    where = tree.Tree(daemon.root.absolute())
+    preview = planning.preview(
+        configuration.cluster(daemon), names or [], on=on, by_group=groups, everything=everything
+    )
     _show(preview, form)
     if dry_run:
         return
+    _refuse_unless_readable(where)
     if not (force or confirm):
         questions.typed(preview.code, question=f"Type {preview.code} to {'return' if on else 'power off'}:")
     wanted = {
@@ -116,6 +120,16 @@ def epo(
     status = _play(where, wanted, forks=forks, form=form)
     if status:
         raise typer.Exit(status)
+
+
+def _refuse_unless_readable(where: tree.Tree) -> None:
+    """Refuse, before anything is done, where the play could not read its files: it runs as the calling user."""
+    for path in (where.config, where.hmac_key, where.bmc_credentials):
+        if path.exists() and not os.access(path, os.R_OK):
+            raise errors.Refused(
+                f"{path} cannot be read, and the emergency power off runs as the user who calls it: "
+                "run `roundsman cluster epo` as root, or as the user of roundsmand"
+            )
 
 
 def _show(preview: planning.Preview, form: output.Format) -> None:

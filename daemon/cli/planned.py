@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from ...plugins.module_utils.domain import errors, tree
+from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import plan_documents
-from ...plugins.plugin_utils.config import store
 from ...plugins.plugin_utils.planning import moving, rounds
 from ...plugins.plugin_utils.planning.models import as_cluster, configured, text_format
-from . import client
+from . import client, configuration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -167,4 +166,4 @@ def parsed(file: Path, text: Callable[[], str], read: Callable[[str], Parsed]) -
 
 
 def _running(ctx: typer.Context) -> clusters.Cluster:
-    return store.read(tree.Tree(client.of(ctx).root).config)
+    return configuration.cluster(client.of(ctx))

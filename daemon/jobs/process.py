@@ -73,6 +73,7 @@ class Processes:
     """The opcode processes of this daemon."""
 
     children: dict[Path, subprocess.Popen[bytes]] = field(default_factory=dict)
+    oom_kills: int = field(default_factory=run_group.oom_kills)
 
     def start(self, run: Path, spec: Spec) -> None:
         """Start the process of a run; it holds the run's livelock from its first moment."""
@@ -110,6 +111,17 @@ class Processes:
         if child is not None and child.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 await asyncio.to_thread(child.wait, REAP_SECONDS)
+        self.log_oom_kills(run_group.oom_kills())
+
+    def log_oom_kills(self, count: int) -> None:
+        """Log it when the kernel has killed processes of the daemon's control group since the last call."""
+        if count > self.oom_kills:
+            LOG.error(
+                "out of memory: the kernel killed %d processes of roundsmand and its jobs; "
+                "raise MemoryMax of roundsmand.service, or lower max_running_jobs",
+                count - self.oom_kills,
+            )
+        self.oom_kills = count
 
     @staticmethod
     def _write(run: Path, spec: Spec) -> None:

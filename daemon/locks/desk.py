@@ -52,7 +52,7 @@ def _opened(livelock: Path) -> int:
     """Open a livelock, be it later: when no more files can be open, its owner has not ended."""
     while True:
         try:
-            return os.open(livelock, os.O_RDONLY | os.O_CLOEXEC)
+            return livelocks.opened(livelock)
         except FileNotFoundError:
             raise
         except OSError:

@@ -177,7 +177,8 @@ def _start_keeper(one: Play, *, alone: bool) -> None:
 @contextlib.contextmanager
 def _turn(one: Play) -> Iterator[None]:
     """Actions of one play run at the same time, one per host: one after the other they read and write."""
-    descriptor = os.open(one.state.with_name(one.state.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(one.state.with_name(one.state.name + ".lock"), flags, 0o640)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

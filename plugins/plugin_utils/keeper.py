@@ -30,7 +30,7 @@ def main() -> int:
     pid, livelock = int(sys.argv[1]), Path(sys.argv[2])
     process = os.pidfd_open(pid)
     for name in sys.argv[2:]:
-        descriptor = os.open(name, os.O_RDWR | os.O_CREAT, 0o640)
+        descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o640)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import logging
 import logging.handlers
 import os
+import stat
 from pathlib import Path  # noqa: TC003 - an annotation that readers resolve
 from typing import TYPE_CHECKING
 
@@ -23,12 +25,27 @@ FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 class _PrivateFile(logging.handlers.WatchedFileHandler):
     """A log that only its daemon can read (seed 004, "Directory structure and permissions")."""
 
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            super().emit(record)
+        except OSError:
+            # The file was replaced by something that is no log: standard error still has the line.
+            self.handleError(record)
+
     def _open(self) -> io.TextIOWrapper:
         return io.TextIOWrapper(
-            io.FileIO(os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "a"),
-            encoding="utf-8",
-            errors="backslashreplace",
+            io.FileIO(_open_log(self.baseFilename), "a"), encoding="utf-8", errors="backslashreplace"
         )
+
+
+def _open_log(name: str) -> int:
+    """Open a regular file for appending; neither a link, which may lead anywhere, nor a pipe, which may block."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    descriptor = os.open(name, flags, 0o600)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", name)
+    return descriptor
 
 
 def install(*, level: str, file: Path | None, audit: Path | None = None) -> None:

@@ -255,6 +255,16 @@ def _own_group() -> Path | None:
     return own.parent if own.name.startswith("roundsman-") else own
 
 
+def oom_kills(group: Path | None = None) -> int:
+    """How many processes the kernel has killed in this process's control group, and below it, for lack of memory."""
+    group = group or _own_group()
+    try:
+        lines = (group / "memory.events").read_text().splitlines() if group is not None else []
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+
 def _in_group(run: Path) -> set[int]:
     group = _group(run)
     if group is None:

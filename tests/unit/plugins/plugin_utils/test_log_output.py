@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,6 +47,31 @@ def test_after_a_rotation_the_log_goes_to_the_new_file(tmp_path: Path) -> None:
     logging.getLogger("one").info("after")
     assert "after" in file.read_text()
     assert "after" not in (tmp_path / "roundsmand.log.1").read_text()
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe"])
+def test_a_log_that_was_replaced_by_a_link_or_a_pipe_gets_no_line_and_blocks_nobody(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    file, victim = tmp_path / "audit.log", tmp_path / "victim"
+    log_output.install(level="info", file=None, audit=file)
+    audit = logging.getLogger(log_output.AUDIT)
+    audit.info("before")
+    file.rename(tmp_path / "audit.log.1")
+    if kind == "pipe":
+        os.mkfifo(file)
+    else:
+        file.symlink_to(victim)
+    if kind == "link":
+        victim.write_text("as it was")
+    for line in ("first", "second"):
+        audit.info(line)
+        assert f"INFO roundsman.audit: {line}" in capsys.readouterr().err
+    assert victim.exists() is (kind == "link")
+    assert kind != "link" or victim.read_text() == "as it was"
+    file.unlink()
+    audit.info("after")
+    assert file.read_text().splitlines()[-1].endswith(": after")
 
 
 def test_a_file_that_cannot_be_written_is_an_error_and_not_silence(tmp_path: Path) -> None:

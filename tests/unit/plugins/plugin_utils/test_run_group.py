@@ -133,3 +133,9 @@ def test_processes_are_gathered_with_what_they_start_later(tmp_path: Path) -> No
 def test_a_forged_group_is_not_believed(tmp_path: Path) -> None:
     (tmp_path / "cgroup").write_text("/sys/fs/cgroup")
     assert run_group.members(tmp_path) == frozenset()
+
+
+def test_the_processes_that_the_kernel_killed_for_lack_of_memory_are_counted(tmp_path: Path) -> None:
+    assert run_group.oom_kills(tmp_path) == 0
+    (tmp_path / "memory.events").write_text("low 0\nhigh 7\nmax 12\noom 4\noom_kill 3\noom_group_kill 0\n")
+    assert run_group.oom_kills(tmp_path) == 3
