@@ -128,3 +128,12 @@ def test_the_time_that_an_adopted_run_has_left_is_counted_from_its_start(tmp_pat
     assert process._seconds_left(tmp_path) == process.SHORTEST_WAIT
     (tmp_path / "opcode.json").write_text("{}")
     assert process._seconds_left(tmp_path) is None
+
+
+def test_processes_killed_for_lack_of_memory_are_in_the_log_once(caplog: pytest.LogCaptureFixture) -> None:
+    processes = process.Processes(oom_kills=2)
+    for count in (2, 5, 5):
+        processes.log_oom_kills(count)
+    assert [line.partition(";")[0] for line in caplog.messages] == [
+        "out of memory: the kernel killed 3 processes of roundsmand and its jobs"
+    ]
