@@ -46,7 +46,9 @@ def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> I
     if node["refused"] is not None:
         yield f"Its newest report does not count ({node['refused']['reason']}): {node['refused']['text']}."
         yield "Nothing newer is known of its health."
-    if node["problem"] is not None:
+    if node["health"] in {"off", "unknown"}:
+        yield from _stale(node, now=now)
+    elif node["problem"] is not None:
         text = f": {node['problem']['text']}" if node["problem"]["text"] else ""
         yield f"It cannot be diagnosed ({node['problem']['reason']}{text}). This is no sign of health."
     elif node["health"] is None:
@@ -65,6 +67,19 @@ def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> I
     yield f"{held}; it keeps copies of {copies}." if copies else f"{held}."
     if epo is not None:
         yield from _epo(node["name"], epo)
+
+
+def _stale(node: dict[str, Any], *, now: float) -> Iterator[str]:
+    """What the last report said, which is not what is known now."""
+    why = {"off": "it has no power"}.get(node["health"], "that is too old to count")
+    if node["health"] == "unknown" and node["offline"]:
+        why = "it is offline and not asked"
+    last = node["last_report"]
+    if last is None:
+        yield f"Its health is {node['health']}: {why.replace('that is too old to count', 'it has not reported')}."
+        return
+    when = "at a time in the future" if last["age"] < 0 else f"{wording.age(now - last['age'], now=now)} ago"
+    yield f"Its health is {node['health']}: its last report said {last['said']} {when}, and {why}."
 
 
 def _silent(verdict: dict[str, Any] | None) -> Iterator[str]:
@@ -197,7 +212,12 @@ def _for_node(told: dict[str, Any]) -> Iterator[str]:
     is_failed = any(one["repair-status"] == "failed" for one in told["incidents"])
     if is_open:
         return
-    if node["problem"] is not None:
+    if node["health"] == "unknown" and not node["offline"]:
+        yield (
+            "Find out why it sends no report: see `roundsman status` for a poll that fails, "
+            "and look at its agent and its clock"
+        )
+    elif node["problem"] is not None:
         yield "Mend the node's diagnose command; until then Roundsman does not know how it is."
     if node["offline"] and node["powered"] is False:
         yield f"Power it on when it is mended: `roundsman node power on {node['name']}`"

@@ -44,10 +44,14 @@ def mebibytes(value: int) -> str:
 
 def health(node: Mapping[str, Any]) -> str:
     """Tell what a node said last, or why it says nothing; silence is never health."""
+    if node["health"] == "off":
+        return "off"
     if node["unreachable"] is not None and not node["offline"]:
         return "unreachable"
     if node["refused"] is not None:
         return f"unknown: {node['refused']['reason']}"
+    if node["health"] == "unknown":
+        return "unknown"
     if node["problem"] is not None:
         return f"problem: {node['problem']['reason']}"
     return str(node["health"] or "no report")

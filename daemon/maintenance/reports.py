@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pydantic
 
-from ...plugins.module_utils.domain import diagnosis, errors, reports, signing
+from ...plugins.module_utils.domain import diagnosis, errors, report_ages, reports, signing
 from ...plugins.plugin_utils import durable_files
 from . import rejected, spool
 
@@ -226,10 +226,34 @@ class Intake:
         seen = self.seen.get(node)
         return (seen is not None and seen.misses > 0) or self._cluster().node_name(node) in self.unreachable
 
+    @property
+    def age_limit(self) -> float:
+        """Seconds after its acceptance for which a report counts."""
+        cluster = self._cluster()
+        return report_ages.limit(cluster.maintenance.settings, nodes=len(cluster.nodes))
+
+    def age(self, node: str) -> float | None:
+        """Seconds since the last report of a node (UUID) was accepted, of a problem or not; None without one."""
+        last = self._last(node)
+        return None if last is None else self._clock() - last.accepted
+
+    def is_current(self, node: str) -> bool:
+        """Whether the last report of a node (UUID) is recent enough to count as what is known of it."""
+        last = self._last(node)
+        if last is None or not last.is_dated:
+            return False
+        return report_ages.is_current(last.accepted, now=self._clock(), limit=self.age_limit)
+
+    def _last(self, node: str) -> Received | None:
+        kept = [kept[node] for kept in (self._heard.diagnosed, self._heard.problems) if node in kept]
+        return max(kept, key=lambda one: one.accepted, default=None)
+
     def reported_ok_since(self, node: str, since: float) -> bool:
-        """Whether a node's last accepted report says Ok and was accepted after a unix time."""
+        """Whether a node's last accepted report says Ok, still counts, and was accepted after a unix time."""
         last = self.diagnosed.get(node)
         if last is None or not last.is_dated or last.accepted < since or self._heard.floor(node) > last.floor:
+            return False
+        if not self.is_current(node):
             return False
         return last.report.diagnosis is not None and last.report.diagnosis.status is diagnosis.Status.OK
 

@@ -92,11 +92,8 @@ def _node(
     primaries: list[clusters.Instance],
     secondaries: list[clusters.Instance],
 ) -> dict[str, Any]:
-    said = intake.diagnosed.get(one.uuid)
     problem = intake.problem_of(one.uuid)
-    diagnosed = said.report.diagnosis if said is not None else None
     has_oob = clusters.parameter(cluster, one, "oob_program") is not None
-    health = diagnosed.status.value if diagnosed is not None else None
     return {
         "uuid": one.uuid,
         "name": one.name,
@@ -106,7 +103,8 @@ def _node(
         "offline": one.offline,
         "powered": one.powered if has_oob else None,
         "off_confirmed": one.off_confirmed or None,
-        "health": health if problem is None else problem.reason,
+        "health": _health(cluster, one, intake),
+        "last_report": _report_age(one, intake),
         "problem": dataclasses.asdict(problem) if problem is not None else None,
         "refused": _refused(one, intake),
         "unreachable": intake.unreachable.get(one.name),
@@ -117,6 +115,32 @@ def _node(
         "mfree": one.mtotal - one.mnode - sum(instance.memory for instance in primaries if instance.is_up),
         "tags": list(one.tags),
     }
+
+
+def _health(cluster: clusters.Cluster, one: clusters.Node, intake: Intake) -> str | None:
+    """What is known of a node now, in a word; None while it has not reported.
+
+    A node without power is `off`; `unknown` is one that is offline, or whose last report is too old to count.
+    """
+    if not clusters.reachable(cluster, one):
+        return "unknown" if one.offline and one.powered and not one.off_confirmed else "off"
+    said = _last_said(one, intake)
+    return said if said is None or intake.is_current(one.uuid) else "unknown"
+
+
+def _last_said(one: clusters.Node, intake: Intake) -> str | None:
+    problem, last = intake.problem_of(one.uuid), intake.diagnosed.get(one.uuid)
+    if problem is not None:
+        return problem.reason
+    return last.report.diagnosis.status.value if last is not None and last.report.diagnosis is not None else None
+
+
+def _report_age(one: clusters.Node, intake: Intake) -> dict[str, Any] | None:
+    """What a node's last report said, its age in seconds, and up to which age it counts."""
+    age = intake.age(one.uuid)
+    if age is None:
+        return None
+    return {"said": _last_said(one, intake), "age": round(age, 3), "limit": intake.age_limit}
 
 
 def _by_name(objects: Mapping[str, Named]) -> list[Named]:
@@ -204,15 +228,17 @@ def reports(cluster: clusters.Cluster, intake: Intake, *, poll_problem: str) -> 
     """The last report of each node, the rejected ones by reason, and how the last poll failed if it did."""
     return {
         "poll_problem": poll_problem or None,
-        "nodes": {one.name: _last(one, intake) for one in cluster.nodes.values()},
+        "nodes": {one.name: _last(cluster, one, intake) for one in cluster.nodes.values()},
         "rejected": dict(intake.rejections),
     }
 
 
-def _last(one: clusters.Node, intake: Intake) -> dict[str, Any]:
+def _last(cluster: clusters.Cluster, one: clusters.Node, intake: Intake) -> dict[str, Any]:
     problem = intake.problem_of(one.uuid)
     return {
         "uuid": one.uuid,
+        "health": _health(cluster, one, intake),
+        "last_report": _report_age(one, intake),
         "diagnosis": _diagnosis(intake.diagnosed.get(one.uuid)),
         "problem": dataclasses.asdict(problem) if problem is not None else None,
         "refused": _refused(one, intake),

@@ -156,6 +156,9 @@ def _intake(cluster: clusters.Cluster) -> Any:
             if uuid in cluster.nodes
         },
         problem_of=lambda uuid: problem if uuid == "u-node4" else None,
+        age=lambda uuid: 30.0 if uuid in {*said, "u-node4"} else None,
+        age_limit=240.0,
+        is_current=lambda _uuid: True,
         unreachable={"node6": {"time": 100.0, "text": "connection refused"}},
         rejections={"replayed": 2, "unsigned": 1},
         refused={},

@@ -32,8 +32,20 @@ def test_a_failed_repair_gives_its_reason_and_the_way_to_try_anew() -> None:
 
 def test_silence_is_never_called_health() -> None:
     assert "It cannot be diagnosed (missing: the diagnose command is not there)" in text(told("node4"))
-    assert "It has not reported yet. This is no sign of health." in text(told("node3"))
+    assert "It has not reported yet. This is no sign of health." in text(told("node6"))
+    assert "Its health is off: it has no power." in text(told("node3"))
     assert "It did not answer 2 min ago: connection refused." in text(told("node6"))
+
+
+def test_what_a_node_said_too_long_ago_is_told_with_its_age_and_is_no_health() -> None:
+    value = told("node1")
+    value["node"]["health"], value["node"]["last_report"]["age"] = "unknown", 7200.0
+    said = text(value)
+    assert "Its health is unknown: its last report said Ok 2 h ago, and that is too old to count." in said
+    assert "Its last report says Ok." not in said
+    assert "Find out why it sends no report" in said
+    value["node"]["last_report"]["age"] = -7200.0
+    assert "its last report said Ok at a time in the future" in text(value)
 
 
 def test_a_healthy_node_leaves_nothing_to_do() -> None:

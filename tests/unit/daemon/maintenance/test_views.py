@@ -91,6 +91,8 @@ def test_a_problem_is_shown_instead_of_the_health(tmp_path: Path, monkeypatch: p
     assert reports["nodes"]["node2"]["diagnosis"]["status"] == "Ok"
     assert reports["nodes"]["node3"] == {
         "uuid": reports["nodes"]["node3"]["uuid"],
+        "health": None,
+        "last_report": None,
         "diagnosis": None,
         "problem": None,
         "refused": None,
