@@ -128,7 +128,7 @@ class Processes:
         environment = {**spec.environment, RUN_VARIABLE: str(run)}
         opcode = {
             "playbook": str(spec.playbook),
-            "variables": {"roundsman_opcode": f"{run.parent.name}/{run.name}", **spec.variables},
+            "variables": {**spec.variables, **_own_variables(run, spec)},
             "environment": environment,
             "time_limit": spec.time_limit,
             "started": time.monotonic(),
@@ -140,6 +140,12 @@ class Processes:
         durable_files.replace(run / "inventory.json", spec.inventory)
         durable_files.replace(run / "granted.json", json.dumps(dict(spec.granted)).encode())
         durable_files.replace(run / "opcode.json", json.dumps(opcode).encode())
+
+
+def _own_variables(run: Path, spec: Spec) -> dict[str, str]:
+    """What every run is told as extra variables, which no variable of a host and no fact replaces."""
+    opcode = f"{run.parent.name}/{run.name}"
+    return {"roundsman_opcode": opcode, "roundsman_root": spec.environment["ROUNDSMAN_ROOT"]}
 
 
 def inherited() -> dict[str, str]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.plugins.action import ActionBase
-
 from ..module_utils.domain import power
-from ..plugin_utils import commanding, findings
+from ..plugin_utils import commanding, findings, module_answers
 
 _SPEC = {
     "targets": {"type": "list", "elements": "dict", "required": True},
@@ -18,7 +16,7 @@ _SPEC = {
 }
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
     """Compare the power of nodes (`name`, `powered`, `driver`) with their record, and weigh the looks at candidates."""
 
     _requires_connection = False

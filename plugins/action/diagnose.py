@@ -10,12 +10,13 @@ import time
 from typing import Any, Dict, Optional
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
-from ansible.plugins.action import ActionBase
+
+from ..plugin_utils import module_answers
 
 _SPEC = {"command": {"type": "str", "default": ""}, "spool": {"type": "path", "default": ""}}
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
     """Put the node's envelope, or a note that the node is unreachable, into the spool.
 
     In check mode, and with an empty `spool`, the result is only returned.

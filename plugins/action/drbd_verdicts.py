@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.plugins.action import ActionBase
-
 from ..module_utils.domain import errors
 from ..module_utils.domain.drbd_repairs import Where
-from ..plugin_utils import disk_repairs
+from ..plugin_utils import disk_repairs, module_answers
 
 _SPEC = {
     "instance": {"type": "dict", "required": True},
@@ -19,7 +17,7 @@ _SPEC = {
 }
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
     """Judge what `drbd_info` answered on the `primary` and the `secondary` of an instance, whose names are `nodes`.
 
     The steps in `tried` were done already.

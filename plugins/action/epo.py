@@ -6,12 +6,10 @@ import getpass
 import time
 from typing import Any
 
-from ansible.plugins.action import ActionBase
-
 from ..module_utils.domain import changes, errors, locks, recording
 from ..module_utils.domain import cluster as clusters
 from ..module_utils.domain.locks import Mode
-from ..plugin_utils import holding
+from ..plugin_utils import holding, module_answers
 from ..plugin_utils.config import store
 from ..plugin_utils.opcodes import instance_facts
 from ..plugin_utils.planning import epo
@@ -29,7 +27,7 @@ _SPEC = {
 }
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
     """Return the preview with its code; with this code as `confirm`, or by `force`, hold the cluster for it first.
 
     The hold of all maintenance is made durable before anything else is waited for.

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ..module_utils.domain import power, power_record
-from ..plugin_utils import commanding, node_results
+from ..plugin_utils import commanding, module_answers, node_results
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +25,7 @@ _SPEC = {
 Target = dict[str, Any]
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
     """Power batches of nodes (`name`, `uuid`, `driver`) one after the other, `delay` seconds between them.
 
     A node among `stopping` whose instances did not stop keeps its power, unless failures are ignored. One that does

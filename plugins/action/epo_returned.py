@@ -5,10 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ansible.plugins.action import ActionBase
-
 from ..module_utils.domain import changes, errors
-from ..plugin_utils import holding, node_results
+from ..plugin_utils import holding, module_answers, node_results
 from ..plugin_utils.config import store
 from ..plugin_utils.opcodes import instance_facts
 from ..plugin_utils.planning import epo, wording
@@ -26,7 +24,7 @@ _SPEC = {
 }
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
     """Strike off the nodes (names and UUIDs) that answered and what runs there; the result says what is next.
 
     With `ends` the hold is lifted when everything is back, or when failures are ignored.

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.plugins.action import ActionBase
-
 from ..module_utils.domain import changes, errors
 from ..module_utils.domain import cluster as clusters
 from ..module_utils.domain.locks import Mode
-from ..plugin_utils import holding
+from ..plugin_utils import holding, module_answers
 from ..plugin_utils.config import store
 from ..plugin_utils.opcodes import contract, registry
 from ..plugin_utils.planning import evacuation, rounds
@@ -26,7 +24,7 @@ _SPEC = {
 }
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
     """Return the steps that empty a node and what has to stay; in check mode nothing is held.
 
     `look` has the instances that shall run there, by name, and the nodes to look at for one that does not.

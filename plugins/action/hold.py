@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.plugins.action import ActionBase
-
 from ..module_utils.domain import errors
 from ..module_utils.domain.locks import Mode
-from ..plugin_utils import holding
+from ..plugin_utils import holding, module_answers
 
 _SPEC = {
     "instances": {"type": "dict", "default": {}},
@@ -17,7 +15,7 @@ _SPEC = {
 }
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
     """Hold instances and nodes (UUIDs, each with a mode `shared` or `exclusive`) until the play ends.
 
     `[lockset]` in place of a UUID stands for all of them.

@@ -7,7 +7,8 @@ import pathlib
 from typing import Any, Dict, Optional
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
-from ansible.plugins.action import ActionBase
+
+from ..plugin_utils import module_answers
 
 _SPEC = {"folder": {"type": "path", "default": ""}, "file_dir": {"type": "str", "default": "/var/lib/roundsman/disks"}}
 CONNECTION = (
@@ -26,7 +27,7 @@ CONNECTION = (
 """The variables with which a host is reached; passwords are none of them."""
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
     """Put what a host has, or why it cannot be asked, into `folder`; with an empty one it is only returned."""
 
     _VALID_ARGS = frozenset(_SPEC)

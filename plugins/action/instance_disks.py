@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, Dict, Optional
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 
 from ..module_utils.domain import signing, tree
+from ..plugin_utils import module_answers
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
     """Hand the module the secret of a DRBD instance, which the cluster's key makes, unless one is given.
 
     Where there is no cluster, and so no key, there is no secret either.

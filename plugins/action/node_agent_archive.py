@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.plugins.action import ActionBase
-
-from ..plugin_utils import agent_archive, pushing
+from ..plugin_utils import agent_archive, module_answers, pushing
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
     """The archive goes to `dest`, with `owner`, `group` and `mode`; it changes only when the agent does."""
 
     _VALID_ARGS = frozenset(pushing.SPEC)

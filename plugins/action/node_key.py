@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 
 from ..module_utils.domain import errors, signing
-from ..plugin_utils import pushing
+from ..plugin_utils import module_answers, pushing
 
 _SPEC = {
     **pushing.SPEC,
@@ -20,7 +19,7 @@ _SPEC = {
 }
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
     """`node` is the UUID, `cluster_key` a file of the controller; neither key is ever in the result or a difference."""
 
     _VALID_ARGS = frozenset(_SPEC)

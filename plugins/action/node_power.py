@@ -5,10 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ansible.plugins.action import ActionBase
-
 from ..module_utils.domain import power, power_record
-from ..plugin_utils import commanding, power_looks
+from ..plugin_utils import commanding, module_answers, power_looks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +24,7 @@ _SPEC = {
 }
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
     """Command nodes (`uuid`, `name`, `driver`) together, or power on a batch at a time with a delay (seconds) between.
 
     `refused` are nodes that are left alone, and why; `looks` what was seen of those that were looked at. The result has

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.plugins.action import ActionBase
-
 from ..module_utils.domain import cluster as clusters
 from ..module_utils.domain import errors
-from ..plugin_utils import holding
+from ..plugin_utils import holding, module_answers
 from ..plugin_utils.config import store
 from ..plugin_utils.opcodes import node_power
 
@@ -24,7 +22,7 @@ _SPEC = {
 }
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
     """Hold the nodes of these names until the play ends; only a status is read of all when none is named.
 
     In check mode nothing is held, and the steps are told to send nothing.

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.plugins.action import ActionBase
-
 from ..module_utils.domain import errors
-from ..plugin_utils import holding
+from ..plugin_utils import holding, module_answers
 from ..plugin_utils.config import store
 from ..plugin_utils.opcodes import disk_repair
 
 _SPEC = {"name": {"type": "str", "required": True}, "time_limit": {"type": "float", "default": 300}}
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
     """Hold the instance of a name and its nodes until the play ends; in check mode nothing is held."""
 
     _requires_connection = False

@@ -30,6 +30,8 @@ def environment(where: tree.Tree, *, first: tuple[Path, ...] = ()) -> dict[str, 
         "ANSIBLE_COLLECTIONS_PATH": f"{COLLECTIONS}:{os.environ.get('ANSIBLE_COLLECTIONS_PATH', SYSTEM_COLLECTIONS)}",
         "ANSIBLE_PIPELINING": "1",
         "ANSIBLE_GATHERING": "explicit",
+        # A fact would be stronger than a variable of the inventory, and any module of a node can return one.
+        "ANSIBLE_INJECT_FACT_VARS": "False",
         "ANSIBLE_INVENTORY_ENABLED": "ansible.builtin.yaml",
         "ANSIBLE_LOCALHOST_WARNING": "0",
         "ANSIBLE_NOCOLOR": "1",

@@ -34,6 +34,7 @@ ROOMS = (
     "plugins.connection",
     "plugins.callback",
     "plugins.filter",
+    "plugins.lookup",
     "plugins.doc_fragments",
     "daemon.locks",
     "daemon.jobs",
