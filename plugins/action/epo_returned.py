@@ -77,10 +77,15 @@ def _answered(told: Mapping[str, Any], nodes: Mapping[str, str]) -> set[str]:
 
 
 def _running(cluster: clusters.Cluster, told: Mapping[str, Any]) -> set[str]:
-    names = [node.name for node in cluster.nodes.values()]
-    steps = node_results.registered(told, names, variable="epo_step")
-    running = {one["name"] for step in steps.values() for one in step.get("results", []) if one["running"]}
-    return {uuid for uuid, one in cluster.instances.items() if one.name in running}
+    """The instances that run, each as its own primary says: no node says anything of another's."""
+    nodes = {node.name: node.uuid for node in cluster.nodes.values()}
+    running = {
+        (nodes[name], one["name"])
+        for name, step in node_results.registered(told, nodes, variable="epo_step").items()
+        for one in step.get("results", [])
+        if one.get("running") is True and isinstance(one.get("name"), str)
+    }
+    return {uuid for uuid, one in cluster.instances.items() if (one.primary_node, one.name) in running}
 
 
 def _copies_missed(cluster: clusters.Cluster, told: Mapping[str, Any]) -> list[str]:
@@ -88,10 +93,10 @@ def _copies_missed(cluster: clusters.Cluster, told: Mapping[str, Any]) -> list[s
     names = [node.name for node in cluster.nodes.values()]
     steps = node_results.registered(told, names, variable="epo_copies")
     return [
-        f"the copy of {one['name']} on {node}: {one['text']}"
+        f"the copy of {one.get('name')} on {node}: {module_answers.shown(str(one['text']))}"
         for node, step in steps.items()
         for one in step.get("results", [])
-        if one["text"]
+        if one.get("text")
     ]
 
 

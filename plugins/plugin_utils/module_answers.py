@@ -74,6 +74,7 @@ NODE_BYTES = 4 * 1024 * 1024
 BYTES = {"host_inventory_info": 16 * 1024 * 1024}
 CONTROLLER_BYTES = 64 * 1024 * 1024
 """How long the output of a module may be: on a node, of these modules, and on the controller itself."""
+ROOT = "roundsman_root"
 TEXT_LIMIT = 4000
 DEPTH = 40
 LOOK_SECONDS = 0.05
@@ -95,6 +96,13 @@ class Action(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     """The parent of all our actions: what a module answers is bounded, and only its documented keys are taken."""
 
     _module = ""
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        if task_vars is not None and ROOT in task_vars:
+            # Actions are given variables as they were written.
+            task_vars[ROOT] = self._templar.template(task_vars[ROOT])
+        return result
 
     def _execute_module(self, module_name: str | None = None, *args: Any, **options: Any) -> dict[str, Any]:
         self._module = (module_name or self._task.action).rpartition(".")[2]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import tempfile
 from typing import TYPE_CHECKING, Any
 
+from . import module_answers
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -40,6 +42,8 @@ def push(
             templar=action._templar,  # noqa: SLF001 - as above
             shared_loader_obj=action._shared_loader_obj,  # noqa: SLF001 - as above
         )
-        result: dict[str, Any] = copy.run(task_vars=variables)
-    told = ("changed", "failed", "msg", "dest", "skipped") if is_secret else (*result,)
-    return {name: result[name] for name in told if name in result}
+        with module_answers.bounded(action._connection, limit=module_answers.NODE_BYTES):  # noqa: SLF001 - as above
+            result: dict[str, Any] = copy.run(task_vars=variables)
+    told, _ = module_answers.documented("copy", result)
+    told |= {"dest": options["dest"]}
+    return {name: value for name, value in told.items() if not (is_secret and name == "diff")}
