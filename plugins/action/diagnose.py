@@ -11,12 +11,13 @@ from typing import Any, Dict, Optional
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
+from ..module_utils.domain import reports
 from ..plugin_utils import module_answers
 
 _SPEC = {"command": {"type": "str", "default": ""}, "spool": {"type": "path", "default": ""}}
 
 
-class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):
     """Put the node's envelope, or a note that the node is unreachable, into the spool.
 
     In check mode, and with an empty `spool`, the result is only returned.
@@ -41,6 +42,8 @@ class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ship
                 note = {"node": host, "time": int(time.time()), "text": str(e).encode(errors="replace").decode()}
                 _put(json.dumps(note), folder=pathlib.Path(spool), name=host + ".unreachable")
             raise
+        if len(str(result.get("envelope", "")).encode()) > reports.LIMIT:
+            raise AnsibleActionFail("the report is larger than {} bytes, and is not kept".format(reports.LIMIT))
         if spool and isinstance(result.get("envelope"), str):
             name = "{}-{}.json".format(host, time.time_ns())
             _put(result["envelope"], folder=pathlib.Path(spool), name=name)

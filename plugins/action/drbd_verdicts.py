@@ -17,7 +17,7 @@ _SPEC = {
 }
 
 
-class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):
     """Judge what `drbd_info` answered on the `primary` and the `secondary` of an instance, whose names are `nodes`.
 
     The steps in `tried` were done already.

@@ -27,7 +27,7 @@ _SPEC = {
 }
 
 
-class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):
     """Return the preview with its code; with this code as `confirm`, or by `force`, hold the cluster for it first.
 
     The hold of all maintenance is made durable before anything else is waited for.

@@ -25,7 +25,7 @@ _SPEC = {
 Target = dict[str, Any]
 
 
-class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):
     """Power batches of nodes (`name`, `uuid`, `driver`) one after the other, `delay` seconds between them.
 
     A node among `stopping` whose instances did not stop keeps its power, unless failures are ignored. One that does

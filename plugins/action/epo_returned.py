@@ -24,7 +24,7 @@ _SPEC = {
 }
 
 
-class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):
     """Strike off the nodes (names and UUIDs) that answered and what runs there; the result says what is next.
 
     With `ends` the hold is lifted when everything is back, or when failures are ignored.

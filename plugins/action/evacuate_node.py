@@ -24,7 +24,7 @@ _SPEC = {
 }
 
 
-class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):
     """Return the steps that empty a node and what has to stay; in check mode nothing is held.
 
     `look` has the instances that shall run there, by name, and the nodes to look at for one that does not.

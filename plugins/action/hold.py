@@ -15,7 +15,7 @@ _SPEC = {
 }
 
 
-class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):
     """Hold instances and nodes (UUIDs, each with a mode `shared` or `exclusive`) until the play ends.
 
     `[lockset]` in place of a UUID stands for all of them.

@@ -27,7 +27,7 @@ CONNECTION = (
 """The variables with which a host is reached; passwords are none of them."""
 
 
-class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):
     """Put what a host has, or why it cannot be asked, into `folder`; with an empty one it is only returned."""
 
     _VALID_ARGS = frozenset(_SPEC)

@@ -11,7 +11,7 @@ from ..module_utils.domain import signing, tree
 from ..plugin_utils import module_answers
 
 
-class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):
     """Hand the module the secret of a DRBD instance, which the cluster's key makes, unless one is given.
 
     Where there is no cluster, and so no key, there is no secret either.

@@ -7,7 +7,7 @@ from typing import Any
 from ..plugin_utils import agent_archive, module_answers, pushing
 
 
-class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):
     """The archive goes to `dest`, with `owner`, `group` and `mode`; it changes only when the agent does."""
 
     _VALID_ARGS = frozenset(pushing.SPEC)

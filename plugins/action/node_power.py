@@ -24,7 +24,7 @@ _SPEC = {
 }
 
 
-class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):
     """Command nodes (`uuid`, `name`, `driver`) together, or power on a batch at a time with a delay (seconds) between.
 
     `refused` are nodes that are left alone, and why; `looks` what was seen of those that were looked at. The result has

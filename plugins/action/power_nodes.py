@@ -22,7 +22,7 @@ _SPEC = {
 }
 
 
-class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):
     """Hold the nodes of these names until the play ends; only a status is read of all when none is named.
 
     In check mode nothing is held, and the steps are told to send nothing.

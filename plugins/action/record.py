@@ -9,7 +9,7 @@ from ..module_utils.domain import errors, recording
 from ..plugin_utils import holding, module_answers
 
 
-class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):
     """Record a change: `instance_nodes`, `instance_state`, `node_powered` or `node_role`, with its fields.
 
     Several are recorded together as the list `changes`. The play must hold what they are about; the configuration

@@ -12,7 +12,7 @@ from ..plugin_utils.opcodes import disk_repair
 _SPEC = {"name": {"type": "str", "required": True}, "time_limit": {"type": "float", "default": 300}}
 
 
-class ActionModule(module_answers.Action):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(module_answers.Action):
     """Hold the instance of a name and its nodes until the play ends; in check mode nothing is held."""
 
     _requires_connection = False

@@ -62,13 +62,13 @@ EXPECTED = frozenset(
     {"invocation", "exception", "warnings", "deprecations", "rc", "stdout_lines", "stderr_lines", "_ansible_parsed"}
 )
 """Keys that every module may add, of which none leaves this place and nobody is warned."""
-TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "bool": bool,
-    "int": int,
+TYPES: Mapping[str, tuple[type, ...]] = {
+    "bool": (bool,),
+    "int": (int,),
     "float": (int, float),
-    "str": str,
-    "dict": dict,
-    "list": list,
+    "str": (str,),
+    "dict": (dict,),
+    "list": (list,),
 }
 NODE_BYTES = 4 * 1024 * 1024
 BYTES = {"host_inventory_info": 16 * 1024 * 1024}
@@ -270,7 +270,8 @@ def _is_of(value: Any, kind: str) -> bool:
         return True
     if isinstance(value, bool) and outer != "bool":
         return False
-    return isinstance(value, TYPES[outer]) and all(_is_of(one, inner) for one in (value if inner else ()))
+    elements = value if inner and isinstance(value, list) else ()
+    return isinstance(value, TYPES[outer]) and all(_is_of(element, inner) for element in elements)
 
 
 def _shown_within(value: Any) -> Any:

@@ -46,7 +46,7 @@ status = subprocess.run(sys.argv[1:]).returncode
 print("largest process:", resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
 sys.exit(status)
 """
-INSTANCE = {
+INSTANCE: dict[str, Any] = {
     "instance": "i1",
     "uuid": "11111111-1111-1111-1111-111111111111",
     "hypervisor": "kvm",
