@@ -110,7 +110,7 @@ def writes(one: Audited, door: Door) -> list[tuple[str, str]]:
         filled = path.replace("{verb}", "verify")
         methods = [one.upper() for one in operations if auditing.is_write(one.upper(), path)]
         if methods:
-            filled = re.sub("{(name|uuid|job)}", NAMES[kind], filled)
+            filled = re.sub("{(name|uuid|job)}", NAMES.get(kind, "{unknown}"), filled)
         found += [(method, filled) for method in methods]
     return found
 
