@@ -25,6 +25,8 @@ def main() -> None:
     where = tree.Tree(options.root.resolve())
     try:
         log_output.install(level=options.log_level, file=options.log_file)
+        # The access log has a better line for each request.
+        logging.getLogger("httpx").setLevel(logging.WARNING)
         if options.make_certificate:
             names = certificate.own_names(options.bind)
             certificate.make(where.rapi_certificate, names=names, now=dt.datetime.now(dt.timezone.utc))

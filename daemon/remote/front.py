@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.plugin_utils import problems
@@ -15,6 +18,39 @@ if TYPE_CHECKING:
     Send = Callable[[Message], Awaitable[None]]
 
 
+LOG = logging.getLogger("roundsman.access")
+LONGEST = 500
+"""Characters of a path that the access log has."""
+NOBODY = "-"
+
+
+@dataclass
+class _Exchange:
+    """A request and its answer, as the access log has them; without query, headers and body, which may hold secrets."""
+
+    scope: Message
+    send: Send
+    user: str = NOBODY
+    status: int = 0
+    bytes: int = 0
+
+    async def answer(self, message: Message) -> None:
+        """Send a part of the answer, and count it."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        self.bytes += len(message.get("body", b""))
+        await self.send(message)
+
+    def log(self, *, seconds: float) -> None:
+        """Write the line; status 0 stands for a client that went away before the answer."""
+        path = (self.scope.get("raw_path") or b"").decode("latin-1")[:LONGEST]
+        address = self.scope["client"][0] if self.scope["client"] else NOBODY
+        LOG.info(
+            "user=%s address=%s %s %s status=%d bytes=%d seconds=%.3f",
+            self.user, address, self.scope["method"], path, self.status, self.bytes, seconds,
+        )  # fmt: skip
+
+
 class Front:
     """An ASGI application; it reads a body only of whom it knows."""
 
@@ -22,7 +58,15 @@ class Front:
         self._authenticator, self._daemon = authenticator, daemon
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request, and log it."""
+        exchange, began = _Exchange(scope, send), time.monotonic()
+        try:
+            await self._answer(scope, receive, exchange)
+        finally:
+            exchange.log(seconds=time.monotonic() - began)
+
+    async def _answer(self, scope: Message, receive: Receive, exchange: _Exchange) -> None:
+        send = exchange.answer
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         method, path = scope["method"], scope["path"]
         given = [value for name, value in headers if name == b"authorization"]
@@ -32,6 +76,7 @@ class Front:
         except authentication.Denied as denied:
             await problems.answer(send, denied.status, denied.detail, headers=denied.headers)
             return
+        exchange.user = asker.name
         if method not in access.METHODS:
             allow = (b"allow", ", ".join(sorted(access.METHODS)).encode())
             await problems.answer(send, 405, f"the method {method} has no meaning here", headers=[allow])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import socket  # noqa: TC003 - an annotation that readers resolve
 from collections import Counter
 from typing import TYPE_CHECKING
+
+from ..module_utils.domain import origins
 
 if TYPE_CHECKING:
     import ssl
@@ -20,19 +21,6 @@ PAUSE = 1.0
 """Seconds until connections are accepted again after the system had no descriptor left."""
 SILENCE = 60.0
 """Seconds between two lines of the log about connections that were closed."""
-
-
-def origin(address: str) -> str:
-    """Whom an address belongs to: in IPv6 one has a whole /64."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(found, ipaddress.IPv4Address):
-        return address
-    if found.ipv4_mapped:
-        return str(found.ipv4_mapped)
-    return str(ipaddress.ip_network((found, 64), strict=False))
 
 
 class Gate:
@@ -49,7 +37,7 @@ class Gate:
 
     def admit(self, address: str) -> Callable[[], None] | None:
         """Take a place; gives what frees it, which may be called more than once, or nothing when there is none."""
-        whose = origin(address)
+        whose = origins.origin(address)
         if self.open >= self._most or self._open[whose] >= self._most_of_one:
             return None
         self._open[whose] += 1

@@ -48,7 +48,7 @@ class Fronts:
         listeners = listening.sockets(settings.bind, settings.port, known=self._listeners)
         read, write = os.pipe()
         passed = [read, *(one.fileno() for one in listeners.values())]
-        words = [*_own_command(), "--front", self._folder, *map(str, passed)]
+        words = [*_own_command(), "--front", self._folder, ",".join(settings.controllers), *map(str, passed)]
         try:
             self._process = subprocess.Popen(words, pass_fds=passed, stdin=subprocess.DEVNULL, **_as_user(self._user))
         except OSError as e:

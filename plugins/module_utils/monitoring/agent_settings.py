@@ -31,19 +31,21 @@ _WORD = re.compile("[A-Za-z0-9_-]{0,128}")
 class Settings:
     """Where the agent listens, and what it collects: `intervals` in seconds by collector, 0 for one that is off.
 
-    An empty `diagnose_command` is the built-in diagnosis, which always says Ok (seed 000).
+    An empty `diagnose_command` is the built-in diagnosis, which always says Ok (seed 000). `controllers` are the
+    addresses for which connections are reserved.
     """
 
     bind: Tuple[str, ...] = (LOOPBACK,)
     port: int = collected.PORT
+    controllers: Tuple[str, ...] = ()
     diagnose_command: str = ""
     hypervisor: str = "kvm"
     intervals: Mapping[str, float] = dataclasses.field(default_factory=lambda: dict(INTERVALS))
 
     @property
-    def place(self) -> Tuple[Tuple[str, ...], int]:
-        """What cannot be changed without listening anew."""
-        return self.bind, self.port
+    def place(self) -> Tuple[Tuple[str, ...], int, Tuple[str, ...]]:
+        """What another process has to be started for."""
+        return self.bind, self.port, self.controllers
 
 
 def parse(text: str) -> Settings:
@@ -59,7 +61,8 @@ def parse(text: str) -> Settings:
         if name not in fields:
             raise errors.InvalidInput("{}: there is no such setting".format(ascii(name[:40])))
     return Settings(
-        bind=_addresses(value.get("bind", [LOOPBACK])),
+        bind=_addresses("bind", value.get("bind", [LOOPBACK])),
+        controllers=_addresses("controllers", value["controllers"]) if value.get("controllers") else (),
         port=_port(value.get("port", json_values.Number(str(collected.PORT)))),
         diagnose_command=_word("diagnose_command", value.get("diagnose_command", "")),
         hypervisor=_word("hypervisor", value.get("hypervisor", "kvm")),
@@ -109,14 +112,14 @@ class Watched:
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _addresses(value: Any) -> Tuple[str, ...]:
+def _addresses(field: str, value: Any) -> Tuple[str, ...]:
     if not isinstance(value, list) or not value or not all(isinstance(one, str) for one in value):
-        raise errors.InvalidInput("bind: not a list of IP addresses")
+        raise errors.InvalidInput("{}: not a list of IP addresses".format(field))
     for one in value:
         try:
             ipaddress.ip_address(one.partition("%")[0])
         except ValueError as e:
-            raise errors.InvalidInput("bind: {} is no IP address".format(ascii(one[:80]))) from e
+            raise errors.InvalidInput("{}: {} is no IP address".format(field, ascii(one[:80]))) from e
     return tuple(dict.fromkeys(value))
 
 

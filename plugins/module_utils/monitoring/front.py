@@ -15,11 +15,14 @@ import sys
 from collections import Counter
 from typing import Optional, Sequence, Tuple
 
+from ..domain import origins
 from . import publishing, requests
 
 LOG = logging.getLogger("roundsman-agent")
 MOST = 128
 MOST_OF_ONE = 16
+RESERVED = 16
+"""Connections of all that only the controllers can have, however many clients there are."""
 REQUEST_SECONDS = 5.0
 ANSWER_SECONDS = 20.0
 _TITLES = {
@@ -39,9 +42,15 @@ class Front:
     """Answers from a folder of reports."""
 
     def __init__(
-        self, folder: pathlib.Path, *, request_seconds: float = REQUEST_SECONDS, answer_seconds: float = ANSWER_SECONDS
+        self,
+        folder: pathlib.Path,
+        *,
+        controllers: Sequence[str] = (),
+        request_seconds: float = REQUEST_SECONDS,
+        answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
         self._folder = folder
+        self._controllers = frozenset(map(origins.address, controllers))
         self._request_seconds = request_seconds
         self._answer_seconds = answer_seconds
         self._open: "Counter[str]" = Counter()
@@ -67,10 +76,11 @@ class Front:
         """Answer the one request of a connection, or break it off at its deadline."""
         peer = writer.get_extra_info("peername")
         address = str(peer[0]) if isinstance(peer, tuple) else ""
-        if sum(self._open.values()) >= MOST or self._open[address] >= MOST_OF_ONE:
+        client = self._client(address)
+        if not self._has_room(client):
             writer.transport.abort()
             return
-        self._open[address] += 1
+        self._open[client] += 1
         try:
             await self._serve(connection, writer)
         except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError):
@@ -78,8 +88,22 @@ class Front:
         finally:
             # Not closed gently: that waits for a client which does not read.
             writer.transport.abort()
-            self._open[address] -= 1
+            self._open[client] -= 1
             self._open += Counter()  # forgets who has none
+
+    def _client(self, address: str) -> str:
+        """Whom a connection counts for: a controller's address counts for itself, in IPv6 too."""
+        own = origins.address(address)
+        return own if own in self._controllers else origins.origin(address)
+
+    def _has_room(self, client: str) -> bool:
+        """Whether a client may have one more connection; others cannot take those that controllers have reserved."""
+        if self._open[client] >= MOST_OF_ONE:
+            return False
+        if client in self._controllers:
+            return sum(self._open[one] for one in self._controllers) < RESERVED
+        others = sum(count for one, count in self._open.items() if one not in self._controllers)
+        return others < (MOST - RESERVED if self._controllers else MOST)
 
     async def _serve(self, connection: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         has_body = True
@@ -124,14 +148,16 @@ def _head(status: int, body: bytes) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
-async def run(folder: pathlib.Path, listeners: Sequence[socket.socket], *, parent: int) -> None:
+async def run(
+    folder: pathlib.Path, listeners: Sequence[socket.socket], *, parent: int, controllers: Sequence[str] = ()
+) -> None:
     """Serve until SIGTERM, or until the other end of the descriptor `parent` is closed: its process is gone."""
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     loop.add_reader(parent, stopping.set)
-    front = Front(folder)
+    front = Front(folder, controllers=controllers)
     servers = [
         await asyncio.start_server(front.serve, sock=one, limit=requests.HEAD_LIMIT, backlog=MOST) for one in listeners
     ]
@@ -141,10 +167,11 @@ async def run(folder: pathlib.Path, listeners: Sequence[socket.socket], *, paren
 
 
 def main(words: Sequence[str]) -> None:
-    """Run as a process of its own, with a folder, the parent's descriptor and those of the listening sockets."""
-    folder, parent, *listeners = words
+    """Run as a process of its own: folder, controllers, the parent's descriptor and those of the listening sockets."""
+    folder, controllers, parent, *listeners = words
     try:
         sockets = [socket.socket(fileno=int(one)) for one in listeners]
-        asyncio.run(run(pathlib.Path(folder), sockets, parent=int(parent)))
+        known = [one for one in controllers.split(",") if one]
+        asyncio.run(run(pathlib.Path(folder), sockets, parent=int(parent), controllers=known))
     except OSError as e:
         sys.exit("roundsman-agent: {}".format(e))

@@ -39,9 +39,16 @@ def variables(cluster: clusters.Cluster, node: clusters.Node) -> dict[str, objec
             "port": settings.agent_port or collected.PORT,
             "diagnose_command": settings.diagnose_command,
             "diagnose_interval": settings.diagnose_interval,
+            "controllers": _controllers(cluster),
         },
         **node.hostvars,
     }
+
+
+def _controllers(cluster: clusters.Cluster) -> list[str]:
+    """The addresses from which agents are asked: agents reserve connections for them."""
+    master = cluster.nodes.get(cluster.cluster.master_node)
+    return [master.primary_ip] if master is not None and master.primary_ip else []
 
 
 def group_names(cluster: clusters.Cluster, node: clusters.Node) -> list[str]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 from typing import TYPE_CHECKING
 
 import argon2
@@ -27,7 +28,13 @@ class World:
         self.path, self.hasher = path, hasher
         self.now = 1000.0
         self.told: dict[bytes, bytes] = {}
-        self.authenticator = authentication.Authenticator(path, clock=lambda: self.now)
+        self.waited = 0.0
+        self.authenticator = authentication.Authenticator(path, clock=lambda: self.now, sleep=self.sleep)
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.waited += seconds
+        await asyncio.sleep(0)
 
     def ask(self, name: str, password: str, *, address: str = "192.0.2.1") -> str:
         """Who it is, or the status of the refusal."""
@@ -83,7 +90,7 @@ def test_an_unknown_user_costs_one_verification_as_a_known_one_does(world: World
     assert world.hasher.verified == 2
 
 
-def test_what_was_right_is_remembered_for_a_short_time_and_only_that(world: World) -> None:
+def test_what_was_right_is_remembered_for_some_hours_and_only_that(world: World) -> None:
     for _ in range(3):
         assert world.ask("rita", "a: ümläut") == "rita read"
     assert world.hasher.verified == 1
@@ -113,38 +120,60 @@ def test_a_damaged_file_lets_nobody_in_and_the_log_says_so_once(world: World, ca
     assert world.ask("rita", "a: ümläut") == "rita read"
 
 
-def test_after_too_many_wrong_passwords_an_address_waits_and_others_do_not(world: World) -> None:
-    assert [world.ask("rita", str(n)) for n in range(authentication.TRIES)] == ["401"] * authentication.TRIES
-    verified = world.hasher.verified
-    assert (world.ask("rita", "more"), world.ask("rita", "a: ümläut"), world.hasher.verified) == (
-        "429",
-        "429",
-        verified,
-    )
-    assert world.ask("rita", "a: ümläut", address="192.0.2.2") == "rita read"
-    world.now += authentication.TRIES_SECONDS
-    assert world.ask("rita", "a: ümläut") == "rita read"
+RIGHT = "a: ümläut"
 
 
-def test_right_passwords_are_not_counted_as_tries(world: World) -> None:
-    for _ in range(2 * authentication.TRIES):
-        world.now += 0.1
-        world.authenticator._right.clear()
-        assert world.ask("rita", "a: ümläut") == "rita read"
+def test_ten_wrong_passwords_do_not_lock_out_the_right_one(world: World) -> None:
+    burst = authentication.OF_USER.burst
+    assert [world.ask("rita", str(n)) for n in range(burst)] == ["401"] * burst
+    assert world.ask("rita", RIGHT) == "rita read"
+    assert world.waited == authentication.OF_USER.interval
 
 
-def test_many_requests_at_once_of_one_user_are_one_try(world: World) -> None:
-    header = b"Basic " + base64.b64encode("rita:a: ümläut".encode())
-
-    async def ask_all() -> list[authentication.Asker]:
-        asking = [world.authenticator.asker(header, address="192.0.2.1") for _ in range(3 * authentication.TRIES)]
-        return await asyncio.gather(*asking)
-
-    assert {one.name for one in asyncio.run(ask_all())} == {"rita"}
-    assert world.hasher.verified == 1
+def test_who_guesses_at_one_name_delays_nobody_elses(world: World) -> None:
+    for number in range(authentication.OF_USER.burst):
+        world.ask("eve", str(number))
+    assert (world.ask("rita", RIGHT), world.waited) == ("rita read", 0)
 
 
-def test_many_guesses_at_once_are_no_more_than_one_after_the_other(world: World) -> None:
+def test_a_password_that_was_right_is_never_delayed_while_its_own_address_guesses_on(world: World) -> None:
+    assert world.ask("rita", RIGHT) == "rita read"
+    waited = 0.0
+    for number in range(100):
+        world.ask(("rita", "eve")[number % 2], str(number))
+        before, verified = world.waited, world.hasher.verified
+        assert world.ask("rita", RIGHT) == "rita read"
+        assert world.hasher.verified == verified
+        waited += world.waited - before
+    assert waited == 0
+
+
+def test_the_right_password_gets_in_while_others_of_its_address_try_wrong_ones_all_the_time(world: World) -> None:
+    async def attack(number: int, stop: asyncio.Event, guessed: asyncio.Event) -> None:
+        guess = 0
+        while not stop.is_set():
+            guess += 1
+            if guess > authentication.OF_USER.burst:
+                guessed.set()
+            header = b"Basic " + base64.b64encode(f"rita:{number} {guess}".encode())
+            with pytest.raises(authentication.Denied):
+                await world.authenticator.asker(header, address="192.0.2.1")
+
+    async def scenario() -> str:
+        stop, guessed = asyncio.Event(), asyncio.Event()
+        attackers = [asyncio.create_task(attack(number, stop, guessed)) for number in range(4)]
+        async with asyncio.timeout(60):
+            await guessed.wait()
+            header = b"Basic " + base64.b64encode(f"rita:{RIGHT}".encode())
+            asker = await world.authenticator.asker(header, address="192.0.2.1")
+        stop.set()
+        await asyncio.gather(*attackers)
+        return asker.name
+
+    assert asyncio.run(scenario()) == "rita"
+
+
+def test_guesses_are_paced_and_their_line_is_short(world: World) -> None:
     async def guess(number: int) -> int:
         header = b"Basic " + base64.b64encode(f"rita:{number}".encode())
         with pytest.raises(authentication.Denied) as denied:
@@ -152,9 +181,71 @@ def test_many_guesses_at_once_are_no_more_than_one_after_the_other(world: World)
         return denied.value.status
 
     async def guess_all() -> list[int]:
-        return await asyncio.gather(*(guess(number) for number in range(3 * authentication.TRIES)))
+        return await asyncio.gather(*(guess(number) for number in range(100)))
 
-    assert asyncio.run(guess_all()).count(401) == world.hasher.verified == authentication.TRIES
+    # Nobody waits for real: the clock stands still until all have asked.
+    world.authenticator._sleep = lambda _: asyncio.sleep(0)
+    most = authentication.OF_USER.burst + authentication.LONGEST_WAIT / authentication.OF_USER.interval
+    assert asyncio.run(guess_all()).count(401) == world.hasher.verified == most
+
+
+def test_names_that_are_guessed_at_bound_the_work_for_an_address_but_not_for_others(world: World) -> None:
+    world.authenticator._sleep = lambda _: asyncio.sleep(0)
+    given = [world.ask(f"eve{number}", "x") for number in range(200)]
+    most = authentication.OF_ORIGIN.burst + authentication.LONGEST_WAIT / authentication.OF_ORIGIN.interval
+    assert given.count("401") == world.hasher.verified == most
+    assert int(world.told[b"retry-after"]) >= 1
+    assert world.ask("rita", RIGHT, address="192.0.2.2") == "rita read"
+
+
+def test_origins_take_turns_at_hashing(world: World) -> None:
+    hashed: list[str] = []
+    verify = world.hasher.verify
+
+    def noted(hash: str | bytes, password: str | bytes) -> bool:  # noqa: A002 - argon2's own name
+        hashed.append(str(password))
+        return verify(hash, password)
+
+    world.hasher.verify = noted  # type: ignore[method-assign]
+
+    async def ask(name: str, password: str, address: str) -> None:
+        header = b"Basic " + base64.b64encode(f"{name}:{password}".encode())
+        with contextlib.suppress(authentication.Denied):
+            await world.authenticator.asker(header, address=address)
+
+    async def scenario() -> None:
+        many = [ask(f"eve{number}", "x", "192.0.2.1") for number in range(30)]
+        await asyncio.gather(*many, ask("rita", RIGHT, "192.0.2.2"))
+
+    asyncio.run(scenario())
+    assert RIGHT in hashed[:3]
+
+
+def test_the_same_wrong_password_again_is_refused_without_work(world: World) -> None:
+    assert [world.ask("rita", "old") for _ in range(50)] == ["401"] * 50
+    assert (world.hasher.verified, world.waited) == (1, 0)
+    users.change(world.path, "rita", password="old", access=None)
+    assert world.ask("rita", "old") == "rita read"
+
+
+def test_right_passwords_are_not_counted_as_tries(world: World) -> None:
+    for _ in range(2 * authentication.OF_USER.burst):
+        world.authenticator._right.clear()
+        assert world.ask("rita", RIGHT) == "rita read"
+    assert world.waited == 0
+
+
+def test_many_requests_at_once_of_one_user_are_one_try(world: World) -> None:
+    header = b"Basic " + base64.b64encode("rita:a: ümläut".encode())
+
+    async def ask_all() -> list[authentication.Asker]:
+        asking = [
+            world.authenticator.asker(header, address="192.0.2.1") for _ in range(3 * authentication.OF_USER.burst)
+        ]
+        return await asyncio.gather(*asking)
+
+    assert {one.name for one in asyncio.run(ask_all())} == {"rita"}
+    assert world.hasher.verified == 1
 
 
 def test_a_password_that_changes_while_it_is_checked_counts_no_more(world: World) -> None:
@@ -173,11 +264,11 @@ def test_what_is_remembered_is_bounded(world: World, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(authentication, "MOST_REMEMBERED", 5)
     for number in range(20):
         world.ask("rita", "x", address=f"192.0.2.{number}")
-    assert len(world.authenticator._tries) == 5
+    assert len(world.authenticator._paces) == len(world.authenticator._wrong) == 5
 
 
 def test_no_password_stands_in_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(0)
     world.ask("rita", "guess-me")
-    assert "192.0.2.1" in caplog.text
+    assert "wrong password for rita from 192.0.2.1" in caplog.text
     assert "guess-me" not in caplog.text

@@ -6,6 +6,7 @@ import os
 import socket
 
 import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import origins
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import bounded_connections
 
 
@@ -20,7 +21,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils import bounded_c
     ],
 )
 def test_an_address_belongs_to_a_host_or_in_ipv6_to_a_network(address: str, whose: str) -> None:
-    assert bounded_connections.origin(address) == whose
+    assert origins.origin(address) == whose
 
 
 def test_a_gate_has_places_for_all_and_for_each_address() -> None:

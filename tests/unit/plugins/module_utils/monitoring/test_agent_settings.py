@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def test_what_is_left_out_has_its_default_and_listens_on_loopback_only() -> None:
     found = agent_settings.parse("{}")
-    assert found.place == (("127.0.0.1",), 1815)
+    assert found.place == (("127.0.0.1",), 1815, ())
     assert found.intervals == agent_settings.INTERVALS
 
 
@@ -84,3 +84,12 @@ def test_a_file_that_is_gone_leaves_the_last_good_settings(node: nodes.Node) -> 
     node.settings(diagnose_command="check")
     watched.refresh()
     assert watched.error == ""
+
+
+def test_the_controllers_addresses_are_read_and_another_process_answers_when_they_change() -> None:
+    before, after = (agent_settings.parse(text) for text in ("{}", '{"controllers": ["192.0.2.1", "2001:db8::1"]}'))
+    assert (before.controllers, after.controllers) == ((), ("192.0.2.1", "2001:db8::1"))
+    assert before.place != after.place
+    assert agent_settings.parse('{"controllers": []}').controllers == ()
+    with pytest.raises(errors.InvalidInput, match="controllers: 'node1' is no IP address"):
+        agent_settings.parse('{"controllers": ["node1"]}')

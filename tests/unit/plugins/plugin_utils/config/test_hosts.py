@@ -63,11 +63,12 @@ def test_a_run_knows_only_its_own_hosts_and_discovers_no_interpreter() -> None:
 
 def test_an_agent_is_told_what_the_cluster_polls_and_at_which_rate() -> None:
     told = hosts.variables(CLUSTER, CLUSTER.nodes["n1"])["roundsman_agent"]
-    assert told == {"port": 1815, "diagnose_command": "", "diagnose_interval": 60.0}
+    assert told == {"port": 1815, "diagnose_command": "", "diagnose_interval": 60.0, "controllers": ["192.0.2.1"]}
     settings = dataclasses.replace(CLUSTER.maintenance.settings, agent_port=1999, diagnose_command="check")
     other = dataclasses.replace(CLUSTER, maintenance=dataclasses.replace(CLUSTER.maintenance, settings=settings))
     assert hosts.variables(other, other.nodes["n1"])["roundsman_agent"] == {
         "port": 1999,
         "diagnose_command": "check",
         "diagnose_interval": 60.0,
+        "controllers": ["192.0.2.1"],
     }
