@@ -195,7 +195,11 @@ def cpus_of(said: collected.Collected) -> float:
     """
     if said.data is None:
         raise errors.Refused(said.problem.text if said.problem is not None else "it says nothing")
-    value = json.loads(said.data)
+    try:
+        value = json.loads(said.data)
+    except ValueError as error:
+        # A signed report may still hold a number of more digits than Python reads.
+        raise errors.Refused("its load is no number of CPUs") from error
     total = value.get("cpu_total") if isinstance(value, dict) else None
     if isinstance(total, bool) or not isinstance(total, (int, float)) or not 0 <= total < 2**20:
         raise errors.Refused("its load is no number of CPUs")

@@ -16,6 +16,8 @@ from typing import Callable, Dict, List, NoReturn, Optional, Sequence
 
 WIDTH = 8
 CHUNK = 65536
+LONGEST_LINE = 64 * 2**20
+"""Bytes of a line; a child that writes a longer one is ended."""
 # The child ends itself this much after its deadline, should the parent be gone by then.
 GRACE = 1.0
 REAP_SECONDS = 5.0
@@ -40,6 +42,7 @@ class _Child:
     pipe: int
     started: float
     received: bytearray = field(default_factory=bytearray)
+    line: Optional[bytes] = None
 
 
 def run(tasks: Sequence[Task], *, deadline: float, width: int = WIDTH) -> List[Ended]:
@@ -116,6 +119,13 @@ def _wait(running: Dict[int, _Child], *, deadline: float) -> List[_Child]:
 def _receive(child: _Child) -> bool:
     data = os.read(child.pipe, CHUNK)
     child.received += data
+    if b"\n" in data:
+        *whole, rest = bytes(child.received).split(b"\n")
+        child.line, child.received = whole[-1], bytearray(rest)
+    if len(child.received) > LONGEST_LINE:
+        os.kill(child.pid, signal.SIGKILL)
+        child.received.clear()
+        return False
     return bool(data)
 
 
@@ -137,5 +147,4 @@ def _end(child: _Child, *, deadline: float) -> Ended:
                 pass
     os.close(child.pipe)
     _reap(child.pid)
-    whole = bytes(child.received).split(b"\n")[:-1]
-    return Ended(line=whole[-1].decode() if whole else None, killed=killed, seconds=seconds)
+    return Ended(line=None if child.line is None else child.line.decode(), killed=killed, seconds=seconds)

@@ -12,7 +12,7 @@ import json
 import os
 import signal
 import stat
-from typing import Any, Awaitable, Callable, List, Mapping, Sequence, TypeVar
+from typing import Any, Awaitable, Callable, List, Mapping, Sequence, Tuple, TypeVar
 
 from ..domain import bmc, errors, health, power
 from . import description, operation
@@ -156,7 +156,7 @@ class Bmc:
             raise _failed(power.Reason.DRIVER, f"OOB program execution failed ({error.strerror})") from error
         is_over = False
         try:
-            output, said = await asyncio.wait_for(process.communicate(), self._seconds)
+            output, said = await asyncio.wait_for(_communicate(process), self._seconds)
             is_over = True
         except asyncio.TimeoutError:
             text = "OOB program execution timeout exceeded, OOB program execution aborted"
@@ -168,6 +168,29 @@ class Bmc:
         if process.returncode != 0:
             raise _failed(power.Reason.REFUSED, f"OOB program execution failed ({_why(process.returncode, said)})")
         return _parsed(output)
+
+
+async def _communicate(process: asyncio.subprocess.Process) -> Tuple[bytes, bytes]:
+    """What a program says on its standard output and error until it ends.
+
+    Raises:
+        errors.PowerFailed: it says more than LONGEST_OUTPUT.
+    """
+    assert process.stdout is not None
+    assert process.stderr is not None
+    output, said = await asyncio.gather(_bounded(process.stdout), _bounded(process.stderr))
+    await process.wait()
+    return output, said
+
+
+async def _bounded(stream: asyncio.StreamReader) -> bytes:
+    told = bytearray()
+    while len(told) <= LONGEST_OUTPUT:
+        part = await stream.read(LONGEST_OUTPUT)
+        if not part:
+            return bytes(told)
+        told += part
+    raise _failed(power.Reason.DRIVER, f"OOB program printed more than {LONGEST_OUTPUT} bytes")
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

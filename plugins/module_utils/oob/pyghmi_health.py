@@ -14,6 +14,8 @@ from ..domain import errors, health, power
 from . import children, ipmi, pyghmi_library, rakp, redfish_connection
 
 WIDTH = 32
+MOST_ITEMS = 1000
+LONGEST_NAME = 200
 ABSENT = "a sensor that is described twice"
 _NOTHING = power.Failure(power.Reason.DRIVER, "the driver ended without an answer")
 Read = Callable[[power.Target], Iterator[health.Item]]
@@ -50,14 +52,21 @@ def _ask(targets: Sequence[power.Target], *, library: str, read: Read, deadline:
 
 
 def _tell(target: power.Target, read: Read, report: children.Report) -> None:
-    """Report all items at the end, and those so far with each that is bad: a BMC that falls silent hides none."""
+    """Report all items at the end, and those so far with each that is bad: a BMC that falls silent hides none.
+
+    A BMC that has more than MOST_ITEMS is not read to its end.
+    """
     items: List[health.Item] = []
     try:
         for item in read(target):
+            if len(items) == MOST_ITEMS:
+                told = health.Health(target.name, items, power.Reason.REFUSED.value, f"more than {MOST_ITEMS} items")
+                break
             items.append(item)
             if item.status in health.TROUBLE:
                 _report(health.Health(target.name, items, power.Reason.DRIVER.value, "not read to its end"), report)
-        told = health.Health(target.name, items)
+        else:
+            told = health.Health(target.name, items)
     except errors.PowerFailed as error:
         told = health.Health(target.name, items, error.reason, str(error))
     _report(told, report)
@@ -99,7 +108,8 @@ def _sensors(target: power.Target) -> Iterator[health.Item]:
         )
         try:
             for one in connection.get_sensor_data():
-                yield health.Item(str(one.name), health.of_reading(one.health, is_available=not one.unavailable))
+                found = health.of_reading(one.health, is_available=not one.unavailable)
+                yield health.Item(str(one.name)[:LONGEST_NAME], found)
             yield from _left_out(connection)
         finally:
             connection.ipmi_session.logout()
@@ -108,7 +118,7 @@ def _sensors(target: power.Target) -> Iterator[health.Item]:
     except NotImplementedError as error:
         text = "the BMC describes its sensors in a version that pyghmi does not know"
         raise errors.PowerFailed(power.Reason.REFUSED.value, text) from error
-    except (LookupError, TypeError, ValueError, AttributeError, struct.error) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError, struct.error) as error:
         text = f"pyghmi does not understand the BMC: {error!r}"
         raise errors.PowerFailed(power.Reason.DRIVER.value, text) from error
 

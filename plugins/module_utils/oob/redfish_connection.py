@@ -18,6 +18,10 @@ _RESETS: Mapping[power.Command, Sequence[str]] = {
 }
 _STATES: Mapping[str, power.State] = {"On": power.State.ON, "Off": power.State.OFF}
 _BUSY = frozenset({http.HTTPStatus.SERVICE_UNAVAILABLE, http.HTTPStatus.TOO_MANY_REQUESTS})
+# What pyghmi runs into where an answer is not as it expects, or is nested too deeply to be read.
+_NOT_UNDERSTOOD = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
+_LONGEST_TEXT = 200
+MOST_PARTS = 1000
 Told = TypeVar("Told")
 
 
@@ -70,7 +74,7 @@ class Bmc:
             managers = system.get("Links", {}).get("ManagedBy") or [{}]
             manager = managers[0].get("@odata.id")
             firmware = connection._do_web_request(manager).get("FirmwareVersion") if manager else None  # noqa: SLF001 -- bmcinfo takes a manager for granted
-            return bmc.Identity(system.get("Manufacturer"), system.get("Model"), firmware)
+            return bmc.Identity(_short(system.get("Manufacturer")), _short(system.get("Model")), _short(firmware))
 
         return self._guarded(read)
 
@@ -96,7 +100,7 @@ class Bmc:
             raise _failed(power.Reason.UNREACHABLE, str(error.strerror or error).lower()) from error
         except pyghmi_library.http_failure() as error:
             raise _failed(power.Reason.UNREACHABLE, "the BMC broke the connection off") from error
-        except (self._failures.PyghmiException, LookupError, TypeError, ValueError, AttributeError) as error:
+        except (self._failures.PyghmiException, *_NOT_UNDERSTOOD) as error:
             status = self._watch.status
             if status in redfish_web.NO_LOGIN or not getattr(self._connection, "sysurl", None):
                 self.close()
@@ -132,11 +136,16 @@ def _bad_parts(connection: Any) -> Sequence[health.Item]:
         status = summary.get("Status") or {}
         known = status.get("HealthRollup") or status.get("Health") or "Unknown"
         system[key] = {**summary, "Status": {**status, "Health": known}}
-    found = [(str(one.name), one.health, one.states) for one in oem.get_health(connection)["badreadings"]]
+    readings = oem.get_health(connection)["badreadings"][:MOST_PARTS]
+    found = [(str(one.name)[:_LONGEST_TEXT], one.health, one.states) for one in readings]
     return [
         health.Item(name, health.of_reading(bits, is_available=bool(bits) and "Unknown" not in states))
         for name, bits, states in found
     ]
+
+
+def _short(told: object) -> Optional[str]:
+    return told[:_LONGEST_TEXT] if isinstance(told, str) else None
 
 
 def _reason(status: int, text: str) -> power.Reason:
@@ -148,7 +157,7 @@ def _reason(status: int, text: str) -> power.Reason:
 
 
 def _text(status: int, text: str) -> str:
-    line = (text.strip().splitlines() or ["nothing"])[0][:200]
+    line = (text.strip().splitlines() or ["nothing"])[0][:_LONGEST_TEXT]
     return f"the BMC's answer: {line}" + ("" if 200 <= status < 300 else f" (HTTP status {status})")  # noqa: PLR2004 - success
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import http
 import urllib.parse
+import zlib
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from . import pyghmi_library
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 PORT = 443
 ANY_CERTIFICATE = "any"
 SESSIONS = "/redfish/v1/SessionService/Sessions"
+LONGEST_ANSWER = 2 * 2**20
+"""Bytes of one answer, unpacked."""
+LONGEST_ANSWERS = 16 * 2**20
+"""Bytes of all answers of one connection, most of which pyghmi keeps."""
+_GZIP = 16 + zlib.MAX_WBITS
 NO_LOGIN = frozenset({http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN})
 
 
@@ -27,6 +33,7 @@ class Watch:
     def __init__(self) -> None:
         self.status = 0
         self._session: Any = None
+        self._read = 0
 
     def connect(self, target: power.Target) -> Any:
         """A `pyghmi.redfish.command.Command`, logged in; it raises what that one raises."""
@@ -41,6 +48,7 @@ class Watch:
 
     def close(self) -> None:
         """Give the BMC its session back; it has few, and keeps each for half an hour. Nobody waits for a failure."""
+        self._read = 0
         session, self._session = self._session, None
         if session is not None:
             web, path = session
@@ -51,7 +59,7 @@ class Watch:
 
     def _watched(self, web: Any) -> Any:
         """Note what each answer's status is, of its copies too: pyghmi asks each question with a new one."""
-        ask, copy = web.grab_json_response_with_status, web.dupe
+        ask, copy, answer = web.grab_json_response_with_status, web.dupe, web.getresponse
 
         def asked(*arguments: Any, **options: Any) -> Any:
             told = ask(*arguments, **options)
@@ -59,8 +67,30 @@ class Watch:
             return told
 
         web.grab_json_response_with_status = asked
+        web.getresponse = lambda: self._bounded(answer())
         web.dupe = lambda *arguments, **options: self._watched(copy(*arguments, **options))
         return web
+
+    def _bounded(self, answer: Any) -> Any:
+        """Limit what is read of an answer: pyghmi reads and unpacks whatever it is sent."""
+        read, header = answer.read, answer.getheader
+        is_packed = header("Content-Encoding") == "gzip"
+
+        def take(*_: Any) -> bytes:
+            told: bytes = read(LONGEST_ANSWER + 1)
+            if is_packed:
+                told = _unpacked(told)
+            self._read += len(told)
+            if len(told) > LONGEST_ANSWER:
+                raise pyghmi_library.exceptions().PyghmiException(f"an answer of more than {LONGEST_ANSWER} bytes")
+            if self._read > LONGEST_ANSWERS:
+                text = f"answers of more than {LONGEST_ANSWERS} bytes in all"
+                raise pyghmi_library.exceptions().PyghmiException(text)
+            return told
+
+        answer.read = take
+        answer.getheader = lambda name, default=None: default if name == "Content-Encoding" else header(name, default)
+        return answer
 
     @property
     def _log_in(self) -> Callable[[Any, Any], None]:
@@ -82,6 +112,14 @@ class Watch:
                 self._session = (connection.wc, path) if path else None
 
         return log_in
+
+
+def _unpacked(told: bytes) -> bytes:
+    """Unpack gzip up to the limit; what only claims to be packed is returned as it is."""
+    try:
+        return zlib.decompressobj(_GZIP).decompress(told, LONGEST_ANSWER + 1)
+    except zlib.error:
+        return told
 
 
 def _trusted(wanted: str) -> Optional[Callable[[bytes], bool]]:

@@ -25,8 +25,15 @@ RESET = f"{SYSTEM}/Actions/ComputerSystem.Reset"
 OFFERED = "ResetType@Redfish.AllowableValues"
 
 
+MOST_FLOODED = 96 * 2**20
+
+
 class Service:
-    """What the BMC knows; `wrong` holds a status and a body by path, `resets` what it was asked for."""
+    """What the BMC knows; `wrong` holds a status and a body by path, `resets` what it was asked for.
+
+    Answers at the paths in `endless` do not end, and `flooded` counts what was taken of them, MOST_FLOODED at most;
+    `headers` are those of every document.
+    """
 
     def __init__(self) -> None:
         self.port = 0
@@ -35,6 +42,9 @@ class Service:
         self.opened = 0
         self.wrong: dict[str, tuple[int, bytes]] = {}
         self.follows = True
+        self.headers: dict[str, str] = {}
+        self.endless: set[str] = set()
+        self.flooded = 0
         self.system: dict[str, Any] = {
             "PowerState": "On",
             "Status": {"Health": "OK"},
@@ -95,6 +105,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     service: Service
 
     def do_GET(self) -> None:
+        if self.path in self.service.endless:
+            self._flood()
+            return
         document = self.service.documents.get(self.path)
         self._answer(200 if document is not None else 404, document if document is not None else {})
 
@@ -114,12 +127,22 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.service.sessions.discard(self.path)
         self._answer(204, None)
 
+    def _flood(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        part = b'["x"],' * 10_000
+        with contextlib.suppress(OSError):
+            self.wfile.write(b'{"PowerState": "Off", "x": [')
+            while self.service.flooded < MOST_FLOODED:
+                self.wfile.write(part)
+                self.service.flooded += len(part)
+
     def _answer(self, status: int, document: Any, headers: dict[str, str] | None = None) -> None:
         status, body = self.service.wrong.get(
             self.path, (status, b"" if document is None else json.dumps(document).encode())
         )
         self.send_response(status)
-        for name, value in {**(headers or {}), "Content-Length": str(len(body))}.items():
+        for name, value in {**(headers or {}), **self.service.headers, "Content-Length": str(len(body))}.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)

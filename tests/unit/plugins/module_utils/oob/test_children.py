@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import time
@@ -40,6 +41,28 @@ def test_a_line_that_was_cut_short_does_not_count(monkeypatch: pytest.MonkeyPatc
     write = os.write
     [end] = children.run([tear], deadline=30.0)
     assert end.line == "whole"
+
+
+def test_of_a_child_that_talks_without_end_only_the_last_line_is_kept() -> None:
+    def talk(report: children.Report) -> None:
+        for number in range(2000):
+            report(f"{number} {'x' * 50_000}")
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    [end] = children.run([talk], deadline=60.0)
+    assert (end.line or "").startswith("1999 ")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 40_000
+
+
+def test_a_child_whose_line_is_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "LONGEST_LINE", 100_000)
+
+    def talk(report: children.Report) -> None:
+        report("first")
+        report("x" * 1_000_000)
+
+    [end] = children.run([talk], deadline=60.0)
+    assert end.line == "first"
 
 
 def test_a_child_that_fails_neither_speaks_nor_returns_into_the_caller(

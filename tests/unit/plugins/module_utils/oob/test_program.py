@@ -57,6 +57,15 @@ def test_a_failure_is_told_as_the_seed_wants_it(tmp_path: Path) -> None:
     assert outcome.text == "OOB program execution failed (no breaker)"
 
 
+@pytest.mark.parametrize("where", ["1", "2"])
+def test_a_program_that_prints_without_end_is_ended(tmp_path: Path, where: str) -> None:
+    bmc = program.Bmc(target(tmp_path, f"echo $$ >child; exec yes >&{where}"), seconds=30.0)
+    with pytest.raises(errors.PowerFailed, match="OOB program printed more than 1048576 bytes"):
+        asyncio.run(bmc.state())
+    with pytest.raises(ProcessLookupError):
+        _alive(int((tmp_path / "child").read_text()))
+
+
 def test_a_program_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     one = target(tmp_path, "(sleep 60; echo late >late) & echo $! >child; wait")
     bmc = program.Bmc(one, seconds=2.0)

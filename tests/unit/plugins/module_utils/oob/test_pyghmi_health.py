@@ -63,6 +63,12 @@ class Bmc:
             yield one
 
 
+def test_a_bmc_of_sensors_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = ask_twin(monkeypatch, Bmc(*[reading(WARNING, name="x" * 300)] * 3000))
+    assert (told.status, told.reason, told.text) == (Status.WARNING, "refused", "more than 1000 items")
+    assert (len(told.items), max(len(item.name) for item in told.items)) == (1000, 200)
+
+
 def ask_twin(monkeypatch: pytest.MonkeyPatch, bmc: Bmc) -> health.Health:
     library = types.SimpleNamespace(select_simplesession=lambda: None, Command=lambda **_: bmc)
     monkeypatch.setattr(pyghmi_library, "load", lambda _: library)

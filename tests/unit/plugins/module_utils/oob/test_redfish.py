@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 import functools
+import gzip
 import json
+import random
+import socket
 import types
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, health, power
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import drivers, operation, redfish
+
+from tests import thoroughness
 
 from . import redfish_service
 
@@ -126,6 +131,128 @@ def test_an_answer_that_is_none_leaves_the_node_unconfirmed_with_a_reason(
     service.wrong[path] = (status, body)
     outcome = run(service, power.Command.OFF)
     assert (outcome.confirmed, outcome.reason, service.resets) == (False, reason, [])
+
+
+@pytest.mark.parametrize("path", [redfish_service.ROOT, "/redfish/v1/Systems", redfish_service.SYSTEM])
+def test_an_answer_without_an_end_is_broken_off(service: redfish_service.Service, path: str) -> None:
+    service.endless.add(path)
+    outcome = run(service, power.Command.OFF)
+    assert (outcome.confirmed, outcome.after, outcome.reason, service.resets) == (False, UNKNOWN, "refused", [])
+    assert "an answer of more than 2097152 bytes" in (outcome.text or "")
+    # What the operating system keeps on its way to a reader counts as taken.
+    assert 0 < service.flooded < redfish_service.MOST_FLOODED / 2
+
+
+def test_many_large_answers_are_no_way_around_the_limit_of_one(service: redfish_service.Service) -> None:
+    members = [f"{redfish_service.SYSTEM}/Processors/{number}" for number in range(40)]
+    large = {"Status": {"Health": "Critical", "State": "Enabled"}, "Name": "x", "Oem": "y" * 1_500_000}
+    service.documents |= dict.fromkeys(members, large)
+    service.system |= {
+        "Status": {"Health": "Critical"},
+        "ProcessorSummary": {"Status": {"HealthRollup": "Critical"}},
+        "Processors": {"@odata.id": f"{redfish_service.SYSTEM}/Processors"},
+    }
+    service.documents[f"{redfish_service.SYSTEM}/Processors"] = {"Members": [{"@odata.id": one} for one in members]}
+    [told] = drivers.health([target(service)])
+    assert (told.reason, told.status) == ("refused", health.Status.CRITICAL)
+    assert "answers of more than 16777216 bytes in all" in (told.text or "")
+
+
+@pytest.mark.parametrize("size", [2**28, 10])
+def test_what_is_packed_is_unpacked_no_further_than_what_is_not(service: redfish_service.Service, size: int) -> None:
+    service.headers["Content-Encoding"] = "gzip"
+    bodies = {path: json.dumps(one).encode() for path, one in service.documents.items()}
+    bodies[redfish_service.SYSTEM] += b" " * size
+    service.wrong |= {path: (200, gzip.compress(body)) for path, body in bodies.items()}
+    outcome = run(service, power.Command.STATUS)
+    assert (outcome.after is ON) is (size == 10)
+    assert ("an answer of more than 2097152 bytes" in (outcome.text or "")) is (size != 10)
+
+
+def test_what_only_claims_to_be_packed_is_read_as_it_is(service: redfish_service.Service) -> None:
+    service.headers["Content-Encoding"] = "gzip"
+    assert run(service, power.Command.STATUS).after is ON
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 100_000, b'{"PowerState":' * 100_000, b'{"PowerState": ' + b"9" * 100_000 + b"}"]
+)
+@pytest.mark.parametrize("path", [redfish_service.ROOT, redfish_service.SYSTEM])
+def test_an_answer_that_no_reader_can_hold_is_refused(service: redfish_service.Service, path: str, body: bytes) -> None:
+    service.wrong[path] = (200, body)
+    outcome = run(service, power.Command.OFF)
+    assert (outcome.after, outcome.reason, service.resets) == (UNKNOWN, "refused", [])
+
+
+ELSEWHERE = ("https://127.0.79.2:{port}/redfish/v1/Systems/1", "//127.0.79.2:{port}/x", "file:///etc/passwd", "../../x")
+
+
+@pytest.mark.parametrize("where", ELSEWHERE)
+def test_a_bmc_sends_nobody_elsewhere(service: redfish_service.Service, where: str) -> None:
+    with socket.create_server(("127.0.79.2", 0)) as other:
+        where = where.format(port=other.getsockname()[1])
+        service.documents["/redfish/v1/Systems"] = {"Members": [{"@odata.id": where}]}
+        assert not run(service, power.Command.OFF).confirmed
+        service.documents["/redfish/v1/Systems"] = {"Members": [{"@odata.id": redfish_service.SYSTEM}]}
+        service.headers["Location"] = where
+        service.wrong[redfish_service.SYSTEM] = (302, b"")
+        assert not run(service, power.Command.OFF).confirmed
+        drivers.describe([target(service)])
+        other.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            other.accept()
+    assert service.resets == []
+
+
+@pytest.mark.parametrize("told", [{"a": 1}, ["x"] * 1000, 7, "A" * 1_000_000])
+def test_what_a_bmc_says_of_itself_is_short_text(service: redfish_service.Service, told: object) -> None:
+    service.system |= {"Manufacturer": told, "Model": told}
+    service.documents[redfish_service.MANAGER] = {"FirmwareVersion": told}
+    [found] = drivers.describe([target(service)])
+    for text in (found.identity.manufacturer, found.identity.model, found.identity.firmware):
+        assert text is None or (isinstance(text, str) and len(text) <= 200)
+    assert (found.identity.model is None) is not isinstance(told, str)
+
+
+RUBBISH: list[Any] = [
+    None,
+    True,
+    -1,
+    1e308,
+    "",
+    "x\n\x1b[2J",
+    "{{ lookup('pipe', 'id') }}",
+    "../../../etc/passwd",
+    [],
+    [[]],
+    {},
+]
+
+
+def test_whatever_a_bmc_answers_is_a_verdict(service: redfish_service.Service) -> None:
+    chance = random.Random(20261122)
+
+    def spoiled(value: Any) -> Any:
+        if chance.random() < 0.12:
+            return chance.choice([*RUBBISH, {"@odata.id": chance.choice(RUBBISH)}, {"Members": chance.choice(RUBBISH)}])
+        if isinstance(value, dict):
+            return {name: spoiled(one) for name, one in value.items()}
+        return [spoiled(one) for one in value] if isinstance(value, list) else value
+
+    documents = {**service.documents, redfish_service.SYSTEM: {**service.system, "Status": {"Health": "Critical"}}}
+    for _ in range(20 * thoroughness.FACTOR):
+        service.documents = spoiled(documents)
+        if not isinstance(service.documents, dict):
+            continue
+        resets = len(service.resets)
+        outcome = run(service, power.Command.OFF)
+        assert outcome.reason != "driver", (service.documents, outcome)
+        assert not outcome.confirmed or len(service.resets) > resets
+        [told] = drivers.health([target(service)])
+        assert told.reason != "driver", (service.documents, told)
+        assert told.status is not health.Status.OK
+        [found] = drivers.describe([target(service)])
+        assert found.reason != "driver", (service.documents, found)
 
 
 @pytest.mark.parametrize("told", ["PoweringOff", "Paused", None, 1])
