@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..plugins.plugin_utils import ansible_runs, replication
+from ..plugins.module_utils.domain import host_variables
+from ..plugins.plugin_utils import ansible_runs, findings, replication
 from .abnormal_ends import AbnormalEnds, Hold
 from .configuration import Configuration
 from .failures import Failures
@@ -25,7 +27,11 @@ from .news import News
 from .warm.keeping import Keeper, shim_folder
 
 if TYPE_CHECKING:
+    from ..plugins.module_utils.domain import cluster as clusters
     from ..plugins.module_utils.domain import tree
+
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,7 @@ def assemble(
 
     replicated = replication.Replication(replication.NoReplica())
     configuration = Configuration(where, clock=clock, on_change=changed, replicated=replicated, failures=failures)
+    _warn_of_ignored(configuration.current)
     desk = Desk(where.locks, clock=clock, failures=failures)
     desk.restore()
     intake = Intake(where, clock=clock, cluster=lambda: configuration.current, on_change=news.tell)
@@ -113,3 +120,10 @@ def assemble(
     return Service(
         where, configuration, desk, queue, intake, history, rounds, poll, agents, dead, news, failures, hold, warm
     )
+
+
+def _warn_of_ignored(cluster: clusters.Cluster) -> None:
+    """Log the host variables that no run uses, as a configuration of an earlier version may have them."""
+    for node in cluster.nodes.values():
+        if ignored := host_variables.ignored(node.hostvars):
+            LOG.warning("%s", findings.ignored_text(node.name, ignored))

@@ -18,10 +18,21 @@ import typer
 
 from ...plugins.module_utils.domain import changes, errors, instance_making, joining, tree
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.plugin_utils import ansible_runs, daemon_client, name_resolution
+from ...plugins.plugin_utils import ansible_runs, daemon_client, name_resolution, unsafe_json
 from ...plugins.plugin_utils.config import store
 from ...plugins.plugin_utils.planning import adoption
-from . import client, cluster_init, completion, configuration, jobs, output, questions, watching, wording
+from . import (
+    client,
+    cluster_init,
+    completion,
+    configuration,
+    host_variables,
+    jobs,
+    output,
+    questions,
+    watching,
+    wording,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,12 +85,14 @@ def adopt(
         if not hosts:
             raise errors.Refused(f"{inventory} has no hosts to adopt")
         found, after = adoption.plan(cluster, hosts, group=group, new_uuid=lambda: str(uuid.uuid4()))
-        _show(found, after, form=form)
+        _show(found, after, where, form=form)
         turned_off = {name: uuids for name, uuids in found.autostart.items() if disable_autostart}
         if dry_run or (found.is_empty and not turned_off):
             return
         questions.confirm("Write this to the configuration?" if not found.is_empty else "Turn it off?", yes=yes)
         if not found.is_empty:
+            for line in host_variables.write(where, found.host_variables):
+                output.warning(line)
             _write(where, before, after, found, quiet=form is output.Format.JSON)
         if turned_off:
             run.play("adopt_autostart.yml", {"adopt_autostart": turned_off})
@@ -103,7 +116,7 @@ class _Run:
     def play(self, playbook: str, variables: dict[str, Any]) -> None:
         """Run a playbook; what it says goes to standard error. Hosts that fail are told of by what they left."""
         path = self._folder / "variables"
-        path.write_text(json.dumps(variables))
+        path.write_bytes(unsafe_json.dumps(variables))
         program = str(Path(sys.executable).with_name("ansible-playbook"))
         command = [program, *self._options, "-e", f"@{path}", str(ansible_runs.PLAYBOOKS / playbook)]
         own = {
@@ -169,7 +182,7 @@ def _settled(daemon: client.Daemon, job: int, *, quiet: bool) -> None:
         raise errors.Failed(f"job {job} ended as {ended['status']}: {ended['text']}")
 
 
-def _show(found: adoption.Adoption, cluster: clusters.Cluster, *, form: output.Format) -> None:
+def _show(found: adoption.Adoption, cluster: clusters.Cluster, where: tree.Tree, *, form: output.Format) -> None:
     if form is output.Format.JSON:
         output.as_json(json.dumps(dataclasses.asdict(found)))
         return
@@ -191,6 +204,7 @@ def _show(found: adoption.Adoption, cluster: clusters.Cluster, *, form: output.F
             ("NEW INSTANCE", "PRIMARY", "SECONDARY", "STATE", "DISKS", "MEMORY", "CPUS"),
             [_row(cluster, one) for one in found.instances],
         )
+    host_variables.show(where, found.host_variables)
     _lines("Left out", found.left_out)
     _lines("To be done by hand", found.advice)
     if found.is_empty:

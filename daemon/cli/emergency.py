@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from ...plugins.module_utils.domain import errors, tree
-from ...plugins.plugin_utils import ansible_runs
+from ...plugins.plugin_utils import ansible_runs, unsafe_json
 from ...plugins.plugin_utils.config import store
 from ...plugins.plugin_utils.planning import epo as planning
 from ...plugins.plugin_utils.planning import wording
@@ -163,7 +163,7 @@ def _play(where: tree.Tree, wanted: dict[str, Any], *, forks: int, form: output.
         (folder / "roundsman.yml").write_text(
             json.dumps({"plugin": "roundsman.cluster.cluster", "root": str(where.root)})
         )
-        (folder / "variables.json").write_text(json.dumps(wanted))
+        (folder / "variables.json").write_bytes(unsafe_json.dumps(wanted))
         program = str(Path(sys.executable).with_name("ansible-playbook"))
         command = [program, "-f", str(forks), "-i", str(folder / "roundsman.yml")]
         command += ["-e", f"@{folder / 'variables.json'}", str(ansible_runs.PLAYBOOKS / "epo.yml")]

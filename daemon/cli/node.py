@@ -142,7 +142,11 @@ def reset_report_floor(ctx: typer.Context, name: Name) -> None:
         output.line(f"The last report of {name} is not dated ahead; there is nothing to reset.")
 
 
-@app.command(epilog="Example: roundsman node modify node3 oob_program=default vm_capable=no --powered no")
+@app.command(
+    epilog="Example: roundsman node modify node3 oob_program=default vm_capable=no --powered no. Host variables are "
+    "merged: hostvars.ansible_port=222 sets one and leaves the others, hostvars.ansible_port=default (or an empty "
+    "value) removes it."
+)
 def modify(
     ctx: typer.Context,
     name: Name,

@@ -41,7 +41,10 @@ def add(
     submit: parameters.Submit = False,
     dry_run: parameters.DryRun = False,
 ) -> None:
-    """Add a node; sizes in MiB, `hostvars.NAME=VALUE` are the Ansible variables with which it is reached.
+    """Add a node; sizes in MiB, `hostvars.NAME=VALUE` are host variables of Ansible with which it is reached.
+
+    They are ansible_host, ansible_port, ansible_user, ansible_become, ansible_become_user and ansible_become_method.
+    Others stand in a file of root's, etc/roundsman/host_vars/NODE.yml.
 
     Without a primary_ip its name is resolved, in the version of IP that the cluster's primary addresses have.
     """

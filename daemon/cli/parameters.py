@@ -22,6 +22,8 @@ WORDS = {"true": True, "yes": True, "false": False, "no": False}
 def read(given: list[str]) -> dict[str, Any]:
     """The parameters that were given, numbers and flags as such; `hostvars.NAME=VALUE` is one host variable.
 
+    `hostvars.NAME=` and `hostvars.NAME=default` remove one.
+
     `ipolicy.NAME=VALUE` is one part of the instance policy.
 
     Raises:

@@ -29,7 +29,7 @@ class Reinstall(bodies.JobBody):
     """A playbook installs an operating system on the disks of an instance that is down."""
 
     os: str | None = pydantic.Field(default=None, description="A playbook in `etc/roundsman/os`, without its `.yml`.")
-    os_playbook: str | None = pydantic.Field(default=None, description="A path; for local administrators only.")
+    os_playbook: str | None = pydantic.Field(default=None, description="A path; for root on the controller only.")
     start: bool = True
 
 
@@ -59,7 +59,7 @@ def add(routes: APIRouter, service: Service) -> None:
     @routes.post("/instances/{name}/reinstall", response_model=int)
     async def reinstall(name: str, asked: asking.Parameters, body: Reinstall) -> Response:
         uuid = _uuid(service, name)
-        playbook = os_playbooks.chosen(service, name=body.os or "", path=body.os_playbook or "", asked=asked)
+        playbook = os_playbooks.chosen(service, name=body.os or "", path=body.os_playbook or "")
         if not playbook:
             raise errors.InvalidInput("os: say which playbook installs the operating system")
         steps = [("reinstall", {"instance": uuid, "os_playbook": playbook})]

@@ -14,6 +14,7 @@ from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annota
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors, instance_making
 from ...plugins.plugin_utils import placing
+from ...plugins.plugin_utils.config import hosts
 from ..jobs import values
 from . import asking, bodies, os_playbooks, submissions
 from .answers import Json
@@ -51,7 +52,7 @@ class Create(bodies.JobBody):
     start: bool = True
     os: str | None = pydantic.Field(default=None, description="A playbook in `etc/roundsman/os`, without its `.yml`.")
     os_type: str | None = None
-    os_playbook: str | None = pydantic.Field(default=None, description="A path; for local administrators only.")
+    os_playbook: str | None = pydantic.Field(default=None, description="A path; for root on the controller only.")
     no_install: bool = False
     ip_check: Literal[False] = False
     name_check: Literal[False] = False
@@ -82,7 +83,7 @@ def add(routes: APIRouter, service: Service) -> None:
 
     @routes.get("/instances/{name}/console", response_model=dict[str, Any])
     async def console(name: str) -> Response:
-        return Json(_console(service.configuration.current, name))
+        return Json(_console(service, name))
 
 
 def _make(routes: APIRouter, service: Service) -> None:
@@ -91,7 +92,7 @@ def _make(routes: APIRouter, service: Service) -> None:
         cluster = service.configuration.current
         fields = _fields(cluster, body)
         os, path = ("", "") if body.no_install else (body.os or body.os_type or "", body.os_playbook or "")
-        playbook = os_playbooks.chosen(service, name=os, path=path, asked=asked)
+        playbook = os_playbooks.chosen(service, name=os, path=path)
         known = next((one for one in cluster.instances.values() if one.name == fields["name"]), None)
         if known is not None and known.is_unfinished:
             _refuse_unlike(known, instance_making.draft(cluster, known.uuid, _without_macs(fields)))
@@ -197,7 +198,7 @@ def _place(service: Service, body: Create, draft: clusters.Instance) -> list[str
         raise errors.InvalidInput("snode: name the pnode, too")
     nodes = tuple(cluster.node(name).uuid for name in (body.pnode, body.snode) if name)
     group = cluster.group(body.group_name).name if body.group_name else ""
-    by = placing.chosen(cluster, body.iallocator or "", folder=service.where.allocators)
+    by = placing.chosen(cluster, body.iallocator or "", where=service.where)
     return placing.place(cluster, draft, placing.Wish(group, nodes), by=by)
 
 
@@ -205,18 +206,20 @@ def _rest(instance: str, playbook: str) -> values.Opcode:
     return values.Opcode("instance_create", {"instance": instance, **({"os_playbook": playbook} if playbook else {})})
 
 
-def _console(cluster: clusters.Cluster, name: str) -> dict[str, Any]:
+def _console(service: Service, name: str) -> dict[str, Any]:
     """How its console is reached, as Ganeti tells it."""
+    cluster = service.configuration.current
     one = cluster.instance(name)
     if not one.is_up:
         raise errors.Refused(f"{one.name} does not run: start it with `roundsman instance start {one.name}`")
     node = cluster.node(one.primary_node)
     told: dict[str, Any] = {"instance": one.name, "kind": "ssh", "message": None, "display": None}
-    user = node.hostvars.get("ansible_user")
+    connection = hosts.connection(node, root=service.where.root)
+    user = connection.get("ansible_user")
     virsh = ["virsh", "--connect", "qemu:///system", "console", one.name]
     told |= {
-        "host": node.hostvars.get("ansible_host") or node.primary_ip or node.name,
-        "port": int(port) if (port := node.hostvars.get("ansible_port", "")).isdigit() else None,
+        "host": connection.get("ansible_host") or node.primary_ip or node.name,
+        "port": int(connection["ansible_port"]) if "ansible_port" in connection else None,
         "user": user,
         "command": virsh if user in {None, "root"} else ["sudo", *virsh],
     }

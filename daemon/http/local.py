@@ -24,6 +24,7 @@ from . import (
     modify,
     node_power,
     nodes,
+    permissions,
     plans,
     queries,
     queue,
@@ -44,7 +45,8 @@ def top() -> APIRouter:
 
 def router(service: Service, *, door: asking.Door) -> APIRouter:
     """All resources below `/2`; those of plays by hand and of the whole configuration only on the local socket."""
-    routes = APIRouter(prefix="/2", dependencies=[Depends(asking.refuse_ignored_trial)])
+    checks = [Depends(asking.refuse_ignored_trial), Depends(permissions.check(service.where))]
+    routes = APIRouter(prefix="/2", dependencies=checks)
     snapshots = Snapshots(lambda: service.configuration.current)
     cluster.add(routes, service)
     nodes.add(routes, service, snapshots)

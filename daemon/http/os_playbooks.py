@@ -8,23 +8,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import errors, instance_making
-from . import asking
+from ...plugins.plugin_utils import trusted_files
 
 if TYPE_CHECKING:
     from ..service import Service
 
 
-def chosen(service: Service, *, name: str, path: str, asked: asking.Asked) -> str:
+def chosen(service: Service, *, name: str, path: str) -> str:
     """The absolute path of the playbook `name` of `etc/roundsman/os`, or `path`; '' where neither is given.
 
+    Only root may give a path: `permissions.py`.
+
     Raises:
-        InvalidInput: there is no such playbook. Refused: a path is named by somebody who is not on this machine.
+        InvalidInput: there is no such playbook. Refused: one in `etc/roundsman/os` is not root's.
     """
     if not (name or path):
         return ""
     folder = service.where.os_playbooks
-    if path and asked.door is asking.Door.REMOTE:
-        raise errors.Refused(f"os_playbook: a path is for local administrators: name one in {folder}")
     if not path and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9+._-]{0,99}", name):
         raise errors.InvalidInput(f"os: {name!r} is no name of a playbook in {folder}")
     found = Path(path) if path else folder / f"{name}.yml"
@@ -32,4 +32,6 @@ def chosen(service: Service, *, name: str, path: str, asked: asking.Asked) -> st
         raise errors.InvalidInput(f"os_playbook: {str(found)!r} is no absolute path")
     if not (found.is_file() and os.access(found, os.R_OK)):
         raise errors.InvalidInput(f"os: there is no playbook {found} that the daemon may read")
+    if not path:
+        trusted_files.refuse_untrusted(found, root=service.where.root)
     return str(found)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ...plugins.module_utils.domain import tree
-from ...plugins.plugin_utils import connection_tries, durable_files, run_group, run_records
+from ...plugins.plugin_utils import connection_tries, durable_files, run_group, run_records, unsafe_json
 from .. import faults
 from . import ssh_sockets, task_log, unheard
 
@@ -136,9 +136,12 @@ def _play(run: Path, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _variables(run: Path, spec: dict[str, Any]) -> str:
-    """The argument with the variables of the play, from a file: an argument could not be longer than 128 KiB."""
+    """The argument with the variables of the play, none of which is a template.
+
+    They stand in a file, because an argument could not be longer than 128 KiB.
+    """
     path = run / "variables.json"
-    path.write_text(json.dumps(spec["variables"]))
+    path.write_bytes(unsafe_json.dumps(spec["variables"]))
     return f"--extra-vars {shlex.quote(f'@{path}')}"
 
 

@@ -18,7 +18,7 @@ from ...plugins.plugin_utils.config import store
 from . import population, world
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 BMC_USER = "roundsman"
@@ -63,6 +63,7 @@ def build(
     (lab.folder / "inventory/roundsman.yml").write_text(inventory)
     for node in cluster.nodes.values():
         _write_node(lab.node(node.name), node, cluster_key=where.hmac_key.read_bytes())
+        write_host_variables(where, node.name, population.host_variables(lab.node(node.name)))
     for instance in cluster.instances.values():
         _place(lab, cluster, instance)
     content = {
@@ -94,6 +95,15 @@ def write_commands(node: world.LabNode) -> None:
     """Write the node's diagnose and repair commands with their modes, whatever has become of them."""
     _write_command(node, "node-diagnose-commands/lab-diagnose", f"exec /bin/cat {shlex.quote(str(node.diagnosis))}\n")
     _write_command(node, f"node-repair-commands/{world.REPAIR_COMMAND}", _repair_script(node))
+
+
+def write_host_variables(where: tree.Tree, name: str, variables: Mapping[str, str]) -> None:
+    """Write the host variables of a node as root does on a real controller."""
+    where.host_vars.mkdir(mode=0o755, exist_ok=True)
+    where.host_vars.chmod(0o755)
+    path = where.host_vars / f"{name}.json"
+    path.write_text(json.dumps(dict(variables), indent=1))
+    path.chmod(0o644)
 
 
 def bmc_address(index: int) -> str:

@@ -32,7 +32,7 @@ def make_cluster(lab: world.Lab, names: Sequence[str], *, settings: clusters.Set
     now, count = time.time(), group_count(len(names))
     groups = [clusters.Group(uuid=_uuid(), name=f"group{one + 1}", ctime=now, mtime=now) for one in range(count)]
     nodes = [
-        _node(lab, name, groups[index * count // len(names)].uuid, is_candidate=index < CANDIDATES, now=now)
+        _node(name, groups[index * count // len(names)].uuid, is_candidate=index < CANDIDATES, now=now)
         for index, name in enumerate(names)
     ]
     parameters = clusters.Parameters(
@@ -88,7 +88,7 @@ def _pair(block: list[str], number: int) -> tuple[str, str]:
     return block[place], block[(place + distance) % len(block)]
 
 
-def _node(lab: world.Lab, name: str, group: str, *, is_candidate: bool, now: float) -> clusters.Node:
+def _node(name: str, group: str, *, is_candidate: bool, now: float) -> clusters.Node:
     return clusters.Node(
         uuid=_uuid(),
         name=name,
@@ -99,16 +99,20 @@ def _node(lab: world.Lab, name: str, group: str, *, is_candidate: bool, now: flo
         dtotal=NODE_DISK,
         ctotal=32,
         master_candidate=is_candidate,
-        hostvars={
-            "ansible_connection": "roundsman.cluster.lab_node",
-            "ansible_python_interpreter": sys.executable,
-            "roundsman_lab_root": str(lab.node(name).root),
-            "roundsman_migration_address": str(lab.node(name).wire),
-            "roundsman_hypervisor": "fake",
-        },
         ctime=now,
         mtime=now,
     )
+
+
+def host_variables(node: world.LabNode) -> dict[str, str]:
+    """The host variables with which a node of a lab is reached."""
+    return {
+        "ansible_connection": "roundsman.cluster.lab_node",
+        "ansible_python_interpreter": sys.executable,
+        "roundsman_lab_root": str(node.root),
+        "roundsman_migration_address": str(node.wire),
+        "roundsman_hypervisor": "fake",
+    }
 
 
 def _uuid() -> str:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import ansible_runs
-from ...plugins.plugin_utils.config import hosts
+from ...plugins.plugin_utils.config import host_vars, hosts
 from ..failures import Failures
 from ..jobs import process, settling
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     from ..configuration import Configuration
     from .agents import Agents
@@ -69,7 +69,7 @@ class Poll:
             self._failed("")
             return
         self._agents.forget()
-        nodes = [one.uuid for one in cluster.nodes.values() if clusters.reachable(cluster, one)]
+        nodes, refused = self._usable([one for one in cluster.nodes.values() if clusters.reachable(cluster, one)])
         run = self._folder / "poll"
         if process.standing(run) is process.Standing.RUNNING:
             await self._processes.ended(run)
@@ -85,7 +85,7 @@ class Poll:
         self._processes.start(run, spec)
         await self._processes.ended(run)
         ended = await settling.settle(run)
-        self._failed("" if ended.succeeded else ended.text)
+        self._failed("; ".join([*refused, *([] if ended.succeeded else [ended.text])]))
 
     def _failed(self, text: str) -> None:
         """Keep why the last poll failed, or '' for one that worked."""
@@ -94,3 +94,9 @@ class Poll:
             self._failures.failed(PART, text, remedy="the next poll follows; until one works nobody hears of the nodes")
         else:
             self._failures.recovered(PART)
+
+    def _usable(self, nodes: Sequence[clusters.Node]) -> tuple[list[str], list[str]]:
+        """The nodes (UUIDs) whose host variables can be used, and why those of others cannot: these are not polled."""
+        root = Path(self._environment["ROUNDSMAN_ROOT"])
+        problems = {node.uuid: host_vars.problem(root, node.name) for node in nodes}
+        return [uuid for uuid, text in problems.items() if not text], [text for text in problems.values() if text]

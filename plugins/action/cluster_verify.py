@@ -12,6 +12,7 @@ _SPEC = {
     "paths": {"type": "list", "elements": "str", "required": True},
     "looks": {"type": "dict", "required": True},
     "unseen": {"type": "dict", "default": {}},
+    "ignored": {"type": "dict", "default": {}},
     "credentials_file": {"type": "str", "required": True},
 }
 
@@ -36,5 +37,6 @@ class ActionModule(module_answers.Action):
         found = [
             *findings.of_programs(options["looks"], paths=options["paths"], unseen=options["unseen"]),
             *findings.of_power(read, records=records),
+            *findings.of_host_variables(options["ignored"]),
         ]
         return {**result, "changed": False, "findings": [one.as_dict() for one in found]}

@@ -15,7 +15,8 @@ description:
     C(master), C(candidate), C(drained), C(offline) and C(regular).
   - By their state they are in the groups C(drained), C(offline), C(powered_off) (on record) and C(reachable), those
     that may be contacted.
-  - Each has its host variables of the configuration, and C(ansible_host) is its primary address. Beside them there are
+  - Each has its plain host variables of the configuration, those that root wrote for it in
+    C(etc/roundsman/host_vars/NODE.yml), and C(ansible_host) is its primary address. Beside them there are
     C(roundsman_node_uuid), C(roundsman_group), C(roundsman_role), C(roundsman_tags), C(roundsman_primary_address),
     C(roundsman_oob_program), and C(roundsman_migration_address) and C(roundsman_drbd_address), which are its secondary
     address where it has one, else its primary one.
@@ -52,9 +53,10 @@ from typing import Any
 
 from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Constructable
+from ansible.template import trust_as_template
 
 from ..module_utils.domain import errors, tree
-from ..plugin_utils.config import hosts, store
+from ..plugin_utils.config import host_vars, hosts, store
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]  # Ansible ships no types
@@ -75,20 +77,38 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
             raise AnsibleParserError(str(error)) from error
         inventory.set_variable("all", "roundsman_root", str(root))
         inventory.set_variable("all", "diagnose_command", cluster.maintenance.settings.diagnose_command)
-        inventory.add_host("localhost")
-        for name, value in hosts.controller().items():
-            inventory.set_variable("localhost", name, value)
         for node in cluster.nodes.values():
             for group in hosts.group_names(cluster, node):
                 inventory.add_group(group)
                 inventory.add_host(node.name, group=group)
-            told = hosts.variables(cluster, node)
-            for key, one in told.items():
-                inventory.set_variable(node.name, key, one)
-            self._construct(node.name, told)
+            known = {**hosts.variables(cluster, node), **_written_by_root(root, node.name)}
+            for name, value in known.items():
+                inventory.set_variable(node.name, name, value)
+            self._construct(node.name, known)
+
+        # Last, so that no node takes the place of the controller, whatever it is called.
+        inventory.add_host("localhost")
+        for name, value in hosts.controller().items():
+            inventory.set_variable("localhost", name, value)
 
     def _construct(self, name: str, told: dict[str, object]) -> None:
         strict = self.get_option("strict")
         self._set_composite_vars(self.get_option("compose"), told, name, strict=strict)
         self._add_host_to_composed_groups(self.get_option("groups"), told, name, strict=strict)
         self._add_host_to_keyed_groups(self.get_option("keyed_groups"), told, name, strict=strict)
+
+
+def _written_by_root(root: Path, node: str) -> dict[str, Any]:
+    """What root wrote for a node; its strings may be templates, and no others are."""
+    try:
+        return {name: _trusted(value) for name, value in host_vars.load(root, node).items()}
+    except errors.RoundsmanError as error:
+        raise AnsibleParserError(str(error)) from error
+
+
+def _trusted(value: Any) -> Any:
+    if isinstance(value, str):
+        return trust_as_template(value)
+    if isinstance(value, dict):
+        return {name: _trusted(item) for name, item in value.items()}
+    return [_trusted(item) for item in value] if isinstance(value, list) else value

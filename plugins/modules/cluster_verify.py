@@ -37,6 +37,11 @@ options:
       Why a node was not looked at.
     type: dict
     default: {}
+  ignored:
+    description: >-
+      By node the names of its host variables that no run uses.
+    type: dict
+    default: {}
   credentials_file:
     description: >-
       The credentials file of the BMCs, on the controller.

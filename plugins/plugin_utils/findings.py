@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ..module_utils.domain import power
 
-PROGRAM, POWERED = "oob_program", "powered"
+PROGRAM, POWERED, HOSTVARS = "oob_program", "powered", "hostvars"
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,22 @@ def of_power(outcomes: Iterable[power.Outcome], *, records: Mapping[str, bool]) 
     """Each node whose power on record is not what its BMC says, or whose BMC does not tell."""
     told = [(one.name, power_record.difference(one.name, powered=records[one.name], outcome=one)) for one in outcomes]
     return _ordered(Finding(POWERED, name, text) for name, text in told if text)
+
+
+def of_host_variables(ignored: Mapping[str, Iterable[str]]) -> list[Finding]:
+    """Each node with host variables in the configuration that no run uses (name: their names)."""
+    return _ordered(Finding(HOSTVARS, node, ignored_text(node, names)) for node, names in ignored.items() if names)
+
+
+def ignored_text(node: str, names: Iterable[str]) -> str:
+    """Why host variables of a node are not used, and what to do."""
+    told = sorted(names)
+    remove = " ".join(f"hostvars.{name}=default" for name in told)
+    return (
+        f"the host variables {', '.join(told)} of {node} are not used, because the configuration may hold only plain "
+        f"ones: have root write them to etc/roundsman/host_vars/{node}.yml on the controller, then run "
+        f"`roundsman node modify {node} {remove}`"
+    )
 
 
 def _ordered(found: Iterable[Finding]) -> list[Finding]:

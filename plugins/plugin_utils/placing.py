@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..module_utils.domain import errors
-from . import allocator_programs
+from . import allocator_programs, trusted_files
 from .planning.allocation import allocator
 from .planning.allocators import own_allocator
 from .planning.models import configured
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from ..module_utils.domain import cluster as clusters
+    from ..module_utils.domain import tree
 
 
 @dataclass(frozen=True)
@@ -28,18 +28,19 @@ class Wish:
     nodes: tuple[str, ...] = ()
 
 
-def chosen(cluster: clusters.Cluster, name: str, *, folder: Path) -> allocator.Allocator:
-    """The allocator of this name, else the cluster's default one, else ours; external ones are programs in a folder.
+def chosen(cluster: clusters.Cluster, name: str, *, where: tree.Tree) -> allocator.Allocator:
+    """The allocator of this name, else the cluster's default one, else ours; external ones are programs of root's.
 
     Raises:
-        InvalidInput: there is no such program.
+        InvalidInput: there is no such program. Refused: others than root can write it.
     """
     wanted = name or cluster.cluster.default_iallocator
     if not wanted:
         return own_allocator.make()
-    path = folder / wanted
+    path = where.allocators / wanted
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,128}", wanted) or not os.access(path, os.X_OK):
-        raise errors.InvalidInput(f"iallocator: there is no program {wanted!r} in {folder}")
+        raise errors.InvalidInput(f"iallocator: there is no program {wanted!r} in {where.allocators}")
+    trusted_files.refuse_untrusted(path, root=where.root)
     return allocator_programs.Program(path)
 
 

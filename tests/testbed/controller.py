@@ -10,7 +10,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.roundsman.cluster.daemon.lab import processes
+from ansible_collections.roundsman.cluster.daemon.lab import building, processes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import hosts, store
 
@@ -42,6 +42,7 @@ def write(bed: beds.Bed) -> clusters.Cluster:
     where.daemon_settings.write_text(json.dumps({"port": processes.free_port(), "bind": "127.0.0.1"}))
     bed.inventory.write_text("plugin: roundsman.cluster.cluster\nroot: ../controller\n")
     _write_master(bed, cluster)
+    _write_host_variables(bed, cluster)
     return cluster
 
 
@@ -56,15 +57,10 @@ def _cluster(bed: beds.Bed, record: dict[str, Any]) -> clusters.Cluster:
         master_candidate=True,
         vm_capable=False,
         ndparams={"oob_program": "!"},
-        hostvars={
-            **hosts.controller(),
-            "ansible_connection": "roundsman.cluster.lab_node",
-            "roundsman_lab_root": str(bed.folder / NAME / "node"),
-        },
         ctime=now,
         mtime=now,
     )
-    nodes = [master, *(_node(bed, name, known, group=group.uuid, now=now) for name, known in record["nodes"].items())]
+    nodes = [master, *(_node(name, known, group=group.uuid, now=now) for name, known in record["nodes"].items())]
     parameters = clusters.Parameters(
         cluster_name=bed.name,
         uuid=str(uuid.uuid4()),
@@ -86,7 +82,7 @@ def _cluster(bed: beds.Bed, record: dict[str, Any]) -> clusters.Cluster:
     )
 
 
-def _node(bed: beds.Bed, name: str, known: dict[str, Any], *, group: str, now: float) -> clusters.Node:
+def _node(name: str, known: dict[str, Any], *, group: str, now: float) -> clusters.Node:
     return clusters.Node(
         uuid=str(uuid.uuid4()),
         name=name,
@@ -97,17 +93,27 @@ def _node(bed: beds.Bed, name: str, known: dict[str, Any], *, group: str, now: f
         mnode=known["memory"] // 4,
         dtotal=known["disk"],
         ctotal=known["cpus"],
-        hostvars={
-            "ansible_user": "root",
-            "ansible_ssh_private_key_file": str(bed.key),
-            "ansible_ssh_common_args": " ".join(bed.ssh_options()),
-            "ansible_ssh_pipelining": "true",
-            "ansible_ssh_timeout": "60",
-            "ansible_python_interpreter": "/usr/bin/python3",
-        },
+        hostvars={"ansible_user": "root"},
         ctime=now,
         mtime=now,
     )
+
+
+def _write_host_variables(bed: beds.Bed, cluster: clusters.Cluster) -> None:
+    of_master = {
+        **hosts.controller(),
+        "ansible_connection": "roundsman.cluster.lab_node",
+        "roundsman_lab_root": str(bed.folder / NAME / "node"),
+    }
+    of_others = {
+        "ansible_ssh_private_key_file": str(bed.key),
+        "ansible_ssh_common_args": " ".join(bed.ssh_options()),
+        "ansible_ssh_pipelining": "true",
+        "ansible_ssh_timeout": "60",
+        "ansible_python_interpreter": "/usr/bin/python3",
+    }
+    for node in cluster.nodes.values():
+        building.write_host_variables(bed.where, node.name, of_master if node.name == NAME else of_others)
 
 
 def _credentials(record: dict[str, Any]) -> dict[str, Any]:

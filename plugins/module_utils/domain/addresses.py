@@ -6,6 +6,7 @@ A node with no secondary address, or with its primary one as such, is single-hom
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import Any, Iterable
 
 from . import cluster as clusters
@@ -23,6 +24,22 @@ def version(name: str, value: Any) -> int:
     if isinstance(value, bool) or value not in VERSIONS:
         raise errors.InvalidInput(f"{name}: {value!r} is none of 4, 6")
     return int(value)
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is an IP address; the zone of an IPv6 address must be the name of an interface, as %eth0."""
+    plain, mark, zone = text.partition("%")
+    if mark and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}", zone):
+        return False
+    try:
+        return ipaddress.ip_address(plain).version in (VERSIONS[1:] if mark else VERSIONS)
+    except ValueError:
+        return False
+
+
+def normal(address: str) -> str:
+    """An IP address in its usual form."""
+    return str(ipaddress.ip_address(address))
 
 
 def bracketed(address: str) -> str:

@@ -20,6 +20,9 @@ TEMPLATES = ("drbd", "plain", "file", "sharedfile", "diskless")
 """The disk templates of which Roundsman makes disks itself."""
 HYPERVISORS = ("kvm", "fake")
 MOST_DISKS, MOST_NICS, MOST = 16, 8, 2**53
+MOST_ADOPTED = 64
+"""Disks, and network interfaces, of an instance that was there before its cluster."""
+UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 TEMPLATE_MARKS = ("{{", "{%", "{#")
 NIC_FIELDS = ("network", "mac", "link")
 
@@ -72,6 +75,18 @@ def tags(field: str, value: Any) -> tuple[str, ...]:
 
 
 _COUNT = parameter_rules.number(1, MOST, whole=True)
+_SIZE = parameter_rules.number(0, MOST, whole=True)
+_MINOR = parameter_rules.number(0, 2**20 - 1, whole=True)
+_UUID = parameter_rules.text(UUID, "a UUID in lower case")
+_PATH = parameter_rules.text(
+    r"(?=.{1,4000}\Z)(/(?!\.\.?(/|\Z))[^\x00-\x1f\x7f-\x9f/{}\"'`$\\;|&<>*?]+)+",
+    "an absolute path without special characters",
+)
+_VOLUME = parameter_rules.text(
+    r"[A-Za-z0-9+_.][A-Za-z0-9+_.-]{0,126}/[A-Za-z0-9+_.][A-Za-z0-9+_.-]{0,126}", "a logical volume, as in vg/name"
+)
+_RESOURCE = parameter_rules.text(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,126}", "the name of a DRBD resource")
+_DISK_NAMES: Mapping[str, Rule] = {"drbd": _RESOURCE, "plain": _VOLUME, "file": _PATH, "sharedfile": _PATH}
 _LINK = parameter_rules.text(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,62}|", "the name of a bridge")
 _NETWORK = parameter_rules.text(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,252}|", "the name of a network")
 _MAC = parameter_rules.text(r"([0-9a-f]{2}(:[0-9a-f]{2}){5})?", "a MAC address, as in 52:54:00:12:34:56")
@@ -138,16 +153,46 @@ def reserve(cluster: clusters.Cluster, one: clusters.Instance, nodes: Sequence[s
     return [membership.InstanceStands(placed)]
 
 
+def is_uuid(text: str) -> bool:
+    """Whether this is a UUID in lower case."""
+    return bool(re.fullmatch(UUID, text))
+
+
 def adopt(cluster: clusters.Cluster, one: clusters.Instance) -> list[changes.Change]:
     """The change that puts an instance on record that was there before its cluster knew of it.
 
     Raises:
-        InvalidInput: its name or its UUID is known.
+        InvalidInput: its name or its UUID is known, or a value of it breaks the rule that a typed value has to keep.
     """
+    _check_adopted(one)
     parameters.refuse_taken(one.name, cluster.instances, but="", kind="instance")
     if one.uuid in cluster.instances:
         raise errors.InvalidInput(f"uuid: {cluster.instances[one.uuid].name} has the UUID {one.uuid} already")
     return [membership.InstanceStands(one)]
+
+
+def _check_adopted(one: clusters.Instance) -> None:
+    """Refuse values of an adopted instance that nobody could have typed: they come from a host."""
+    name("name", one.name)
+    _UUID("uuid", one.uuid)
+    parameter_rules.one_of(*TEMPLATES)("disk_template", one.disk_template)
+    parameter_rules.one_of(*HYPERVISORS)("hypervisor", one.hypervisor)
+    parameter_rules.one_of("up", "down")("admin_state", one.admin_state)
+    for field, rule in (("memory", _COUNT), ("vcpus", _COUNT)):
+        rule(field, getattr(one, field))
+    if len(one.disks) > MOST_ADOPTED or len(one.nics) > MOST_ADOPTED:
+        raise errors.InvalidInput(f"an instance has at most {MOST_ADOPTED} disks and as many network interfaces")
+    for index, disk in enumerate(one.disks):
+        _SIZE(f"disks/{index}/size", disk.size)
+        if disk.name:
+            _DISK_NAMES[one.disk_template](f"disks/{index}/name", disk.name)
+        if disk.minor is not None:
+            _MINOR(f"disks/{index}/minor", disk.minor)
+    for index, nic in enumerate(one.nics):
+        _nic(f"nics/{index}", {"network": nic.network, "mac": nic.mac, "link": nic.link})
+    tags("tags", one.tags)
+    hvparams("hvparams", dict(one.hvparams))
+    hypervisor_rules.check(one.hypervisor, one.hvparams)
 
 
 def modify(cluster: clusters.Cluster, known: str, fields: Mapping[str, Any]) -> list[changes.Change]:

@@ -5,16 +5,17 @@ What is inherited takes `default`, too: it is inherited again, which None says.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import Any, Callable, Mapping, Optional
 
-from . import dead_nodes, errors, instance_policy
+from . import addresses, dead_nodes, errors, host_variables, instance_policy
 
 DRIVERS = ("ipmi", "redfish")
 POLICIES = ("preferred", "last_resort", "unallocable")
 DEFAULT = "default"
 SPEC = ("memory", "disk", "vcpus")
+RESERVED_NAMES = frozenset({"localhost", "127.0.0.1", "all", "ungrouped"})
+"""Names that no node has: the controller's own, and groups of every inventory."""
 Rule = Callable[[str, Any], Any]
 
 
@@ -27,8 +28,8 @@ def oob_program(name: str, value: Any) -> Optional[str]:
     """An absolute path, the name of a driver, or nothing (seed 001)."""
     if value == DEFAULT:
         return None
-    if value in {"", "!", *DRIVERS} or (isinstance(value, str) and value.startswith("/")):
-        return str(value)
+    if isinstance(value, str) and (value in {"", "!", *DRIVERS} or _PROGRAM.fullmatch(value)):
+        return value
     raise errors.InvalidInput(
         f"{name}: {value!r} is none of: an absolute path, {', '.join(DRIVERS)}, '!' (no BMC), 'default' (inherit)"
     )
@@ -79,17 +80,19 @@ def one_of(*values: str) -> Rule:
 
 def address(name: str, value: Any) -> str:
     """Refuse what is no IP address; it may be empty."""
-    try:
-        return str(ipaddress.ip_address(value)) if value else ""
-    except ValueError as error:
-        raise errors.InvalidInput(f"{name}: {value!r} is no IP address") from error
+    if value is None or value == "":
+        return ""
+    if not isinstance(value, str) or not addresses.is_address(value):
+        raise errors.InvalidInput(f"{name}: {value!r} is no IP address")
+    return addresses.normal(value)
 
 
-def variables(name: str, value: Any) -> dict[str, str]:
-    """Refuse what is no map of texts to texts."""
-    if not isinstance(value, dict) or not all(isinstance(one, str) for pair in value.items() for one in pair):
-        raise errors.InvalidInput(f"{name}: {value!r} is no map of names to texts")
-    return dict(value)
+def node_name(name: str, value: Any) -> str:
+    """Refuse what is no name, and the names that mean something else to Ansible."""
+    text = str(_NAME(name, value))
+    if text.lower() in RESERVED_NAMES:
+        raise errors.InvalidInput(f"{name}: {value!r} means something else to Ansible: choose another name")
+    return text
 
 
 def largest(name: str, value: Any) -> tuple[int, int, int]:
@@ -114,6 +117,7 @@ def share(name: str, value: Any) -> float:
 
 
 _MOST = 2**53
+_PROGRAM = re.compile(r"/[^\x00-\x1f\x7f]{1,4000}")
 _SIZE, _COUNT = number(0, _MOST, whole=True), number(1, _MOST, whole=True)
 _SECONDS = number(0, 86400 * 366, whole=False)
 _NAME = text(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,252}", "a name: use letters, digits and . _ -")
@@ -171,7 +175,7 @@ GROUP: Mapping[str, Rule] = {
     **NDPARAMS,
 }
 NODE: Mapping[str, Rule] = {
-    "name": _NAME,
+    "name": node_name,
     "group": _NAME,
     "primary_ip": address,
     "secondary_ip": address,
@@ -181,6 +185,6 @@ NODE: Mapping[str, Rule] = {
     "ctotal": _SIZE,
     "master_capable": flag,
     "vm_capable": flag,
-    "hostvars": variables,
+    "hostvars": host_variables.given,
     **NDPARAMS,
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Mapping
 
-from . import addresses, changes, errors, instance_policy, membership, parameter_rules, roles
+from . import addresses, changes, errors, host_variables, instance_policy, membership, parameter_rules, roles
 from . import cluster as clusters
 
 Fields = Mapping[str, Any]
@@ -122,6 +122,8 @@ def changed(one: Any, wanted: Mapping[str, Any]) -> Any:
     if given:
         stands = {**one.ndparams, **given}
         fields["ndparams"] = {name: value for name, value in stands.items() if value is not None}
+    if "hostvars" in fields:
+        fields["hostvars"] = host_variables.merged(one.hostvars, fields["hostvars"])
     if "ipolicy" in fields:
         fields["ipolicy"] = instance_policy.changed(one.ipolicy, fields["ipolicy"])
     return dataclasses.replace(one, **fields)

@@ -124,5 +124,15 @@ class Tree:
         return self.etc / "os"
 
     @property
+    def host_vars(self) -> Path:
+        """Host variables of nodes that only root may write, `NODE.yml` each."""
+        return self.etc / "host_vars"
+
+    @property
+    def oob_programs(self) -> Path:
+        """Helper programs that others than root may name as `oob_program`."""
+        return self.etc / "oob-programs"
+
+    @property
     def daemon_settings(self) -> Path:
         return self.etc / "roundsmand.json"

@@ -1,13 +1,20 @@
-"""How Ansible reaches the nodes: the variables of a host, and the groups it is in."""
+"""How Ansible reaches the nodes: the variables of a host, and the groups it is in.
+
+What the configuration says is never a template and sets only the plain host variables; what root wrote for a node in
+`etc/roundsman/host_vars` is taken as it is, and wins.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ...module_utils.domain import addresses, collected
+from ...module_utils.domain import addresses, collected, host_variables
 from ...module_utils.domain import cluster as clusters
+from .. import unsafe_json
+from . import host_vars
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +26,7 @@ def controller() -> dict[str, str]:
 
 
 def variables(cluster: clusters.Cluster, node: clusters.Node) -> dict[str, object]:
-    """The Ansible variables of a node's host; its own host variables win.
+    """The Ansible variables of a node's host by the configuration; its own plain host variables win.
 
     Migrations and copies of disks go to `roundsman_migration_address` and `roundsman_drbd_address`: the secondary
     address of a node where it has one, else its primary one. `roundsman_agent` is what its agent is told.
@@ -41,7 +48,7 @@ def variables(cluster: clusters.Cluster, node: clusters.Node) -> dict[str, objec
             "diagnose_interval": settings.diagnose_interval,
             "controllers": _controllers(cluster),
         },
-        **node.hostvars,
+        **host_variables.plain(node.hostvars),
     }
 
 
@@ -70,13 +77,30 @@ def group_names(cluster: clusters.Cluster, node: clusters.Node) -> list[str]:
     ]
 
 
+def connection(node: clusters.Node, *, root: Path) -> dict[str, str]:
+    """The plain host variables of a node, those that root wrote first; for people who want to reach it.
+
+    Raises:
+        Refused: as `host_vars.load`.
+    """
+    return host_variables.plain({**node.hostvars, **host_vars.load(root, node.name)})
+
+
 def run_inventory(cluster: clusters.Cluster, nodes: Iterable[str], *, root: str) -> bytes:
-    """A small inventory of just these nodes (UUIDs) and the controller, for one run; as YAML it is JSON."""
-    named = {cluster.nodes[uuid].name: variables(cluster, cluster.nodes[uuid]) for uuid in nodes}
-    groups = {"roundsman_nodes": {"hosts": dict.fromkeys(named)}}
+    """A small inventory of just these nodes (UUIDs) and the controller, for one run; as YAML it is JSON.
+
+    Raises:
+        Refused: the host variables of a node that stand below the root are not root's; see `host_vars.load`.
+    """
+    named = {
+        node.name: {**unsafe_json.marked(variables(cluster, node)), **host_vars.load(Path(root), node.name)}
+        for node in (cluster.nodes[uuid] for uuid in nodes)
+    }
+    groups: dict[str, Any] = {"roundsman_nodes": {"hosts": dict.fromkeys(named)}}
     whole = {
-        "hosts": {"localhost": controller(), **named},
-        "vars": {"roundsman_root": root},
+        # No node takes the place of the controller, whatever it is called.
+        "hosts": {**named, "localhost": unsafe_json.marked(controller())},
+        "vars": unsafe_json.marked({"roundsman_root": root}),
         "children": groups,
     }
     return json.dumps({"all": whole}, indent=1).encode()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain import host_variables
 from . import contract, node_power
 
 if TYPE_CHECKING:
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClusterVerify:
-    """See that helper programs are on the master candidates, and compare the power of nodes with their record."""
+    """See that helper programs are on the master candidates, and compare the power of nodes with their record.
+
+    Host variables that no run uses are named too.
+    """
 
     kind: ClassVar[str] = "cluster_verify"
     time_limit: ClassVar[int] = 1800
@@ -24,7 +28,8 @@ class ClusterVerify:
         return {f"node/{uuid}": contract.SHARED for uuid in sorted(nodes)}
 
     def moot(self, cluster: clusters.Cluster) -> str:
-        return "" if _with_oob(cluster) else "no node supports OOB commands: there is nothing to verify"
+        has_work = _with_oob(cluster) or any(_ignored(cluster).values())
+        return "" if has_work else "no node supports OOB commands: there is nothing to verify"
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
         return [one.uuid for one in _candidates(cluster) if clusters.reachable(cluster, one)]
@@ -37,6 +42,7 @@ class ClusterVerify:
             "cluster_paths": _paths(cluster),
             "cluster_candidates": [one.name for one in known if one.uuid in looked],
             "cluster_unseen": {one.name: "is not contacted" for one in known if one.uuid not in looked},
+            "cluster_ignored": _ignored(cluster),
             "cluster_held": sorted(lock.partition("/")[2] for lock in self.wants(cluster)),
         }
 
@@ -50,6 +56,12 @@ class ClusterVerify:
 def _with_oob(cluster: clusters.Cluster) -> list[clusters.Node]:
     found = [one for one in cluster.nodes.values() if clusters.parameter(cluster, one, "oob_program") is not None]
     return sorted(found, key=lambda one: clusters.natural(one.name))
+
+
+def _ignored(cluster: clusters.Cluster) -> dict[str, list[str]]:
+    """By node the names of its host variables that no run uses."""
+    found = {node.name: host_variables.ignored(node.hostvars) for node in cluster.nodes.values()}
+    return {name: ignored for name, ignored in found.items() if ignored}
 
 
 def _paths(cluster: clusters.Cluster) -> list[str]:

@@ -11,9 +11,9 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ...module_utils.domain import changes, errors, hvparams, instance_making, joining
+from ...module_utils.domain import changes, errors, host_variables, instance_making, joining
 from ...module_utils.domain import cluster as clusters
-from . import adopted_disks
+from . import adopted_answers, adopted_disks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,6 +35,7 @@ class Adoption:
     """What is new: nodes as (UUID, fields), and instances; the lines tell what is left out and what to do by hand.
 
     `autostart` are the domains (UUIDs) of hosts (names) that start by themselves; `known` counts what was there.
+    `host_variables` are those of new nodes (names) that the configuration does not hold: root writes them to a file.
     """
 
     nodes: tuple[tuple[str, Mapping[str, Any]], ...] = ()
@@ -42,6 +43,7 @@ class Adoption:
     left_out: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     autostart: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    host_variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     known: int = 0
 
     @property
@@ -57,10 +59,9 @@ def plan(
     Without a name that is the only group. A cluster without nodes gets the first new one as its master.
     """
     found = _Adopter(cluster, new_uuid)
-    for one in hosts:
-        if one.problem:
-            found.left_out.append(f"host {one.name}: {one.problem}: mend that, and adopt it again")
-    answered = [one for one in hosts if not one.problem]
+    problems = _problems(hosts)
+    found.left_out += [f"host {name}: {text}: mend that, and adopt it again" for name, text in problems.items()]
+    answered = [one for one in hosts if one.name not in problems]
     secondaries = _secondaries(found.cluster, answered, found.advice)
     for one in answered:
         found.node(one, group=group, secondary=secondaries.get(one.name, ""))
@@ -68,6 +69,22 @@ def plan(
     found.domains(members)
     found.volume_group(members)
     return found.adoption(), found.cluster
+
+
+def _problems(hosts: Sequence[Host]) -> dict[str, str]:
+    """Why hosts are left out, by name: no answer, one that cannot be read, or two that call themselves the same."""
+    problems = {one.name: one.problem for one in hosts if one.problem}
+    for one in hosts:
+        if one.name not in problems:
+            try:
+                adopted_answers.check(one.seen)
+            except errors.InvalidInput as error:
+                problems[one.name] = str(error)
+    own_names = Counter(one.seen["hostname"] for one in hosts if one.name not in problems)
+    for one in hosts:
+        if one.name not in problems and own_names[one.seen["hostname"]] > 1:
+            problems[one.name] = f"another host calls itself {one.seen['hostname'][:100]!a} too"
+    return {one.name: problems[one.name] for one in hosts if one.name in problems}
 
 
 class _Adopter:
@@ -79,12 +96,14 @@ class _Adopter:
         self._nodes: list[tuple[str, Mapping[str, Any]]] = []
         self._instances: list[clusters.Instance] = []
         self._autostart: dict[str, list[str]] = {}
+        self._host_variables: dict[str, Mapping[str, str]] = {}
         self._known = 0
 
     def adoption(self) -> Adoption:
         autostart = {name: tuple(uuids) for name, uuids in self._autostart.items()}
         lines = (tuple(self.left_out), tuple(self.advice))
-        return Adoption(tuple(self._nodes), tuple(self._instances), *lines, autostart, self._known)
+        found = (tuple(self._nodes), tuple(self._instances), *lines)
+        return Adoption(*found, autostart, self._host_variables, self._known)
 
     def node(self, host: Host, *, group: str, secondary: str) -> None:
         """Make a node of a host, unless it is one."""
@@ -105,6 +124,9 @@ class _Adopter:
             own = replace(self.cluster.cluster, master_node=uuid)
             self.cluster = replace(self.cluster, cluster=own)
         self._nodes.append((uuid, fields))
+        others = {key: text for key, text in host.variables.items() if not host_variables.is_plain(key, text)}
+        if others:
+            self._host_variables[host.name] = others
 
     def domains(self, hosts: Sequence[Host]) -> None:
         """Make instances of the domains of hosts that are nodes."""
@@ -146,11 +168,8 @@ class _Adopter:
         if domain["uuid"] in self.cluster.instances:
             other = self.cluster.instances[domain["uuid"]].name
             raise errors.InvalidInput(f"its UUID is that of the instance {other}: give the domain another one")
-        instance_making.name("the name of the domain", name)
         kept = disks.of(host.name, domain)
         secondary = tuple(self._node_uuid(one) for one in ([kept.peer] if kept.peer else []))
-        given = {"domain_xml": domain["xml"]}
-        hvparams.check("kvm", instance_making.hvparams("the definition", given))
         one = clusters.Instance(
             domain["uuid"],
             name,
@@ -163,9 +182,13 @@ class _Adopter:
             vcpus=int(domain["vcpus"]),
             hypervisor="kvm",
             admin_state="up" if domain["running"] else "down",
-            hvparams=given,
+            hvparams={"domain_xml": domain["xml"]},
         )
-        self._apply(instance_making.adopt(self.cluster, one))
+        try:
+            stated = instance_making.adopt(self.cluster, one)
+        except errors.InvalidInput as error:
+            raise errors.InvalidInput(f"on {host.name}, {error}: change it there, and adopt it again") from error
+        self._apply(stated)
         self._instances.append(one)
         self._tell_of_definitions(name, host, found)
 
@@ -204,7 +227,7 @@ class _Adopter:
                     f"{name} is defined on {other.name}, too: undefine it there, so that nobody starts a second copy "
                     f"(`virsh undefine {name}`)"
                 )
-            if domain["autostart"]:
+            if domain["autostart"] and instance_making.is_uuid(domain["uuid"]):
                 self._autostart.setdefault(other.name, []).append(domain["uuid"])
                 self.advice.append(
                     f"{name} starts by itself with {other.name}: after a failover that would be a second copy: "
@@ -237,7 +260,7 @@ def _node_fields(host: Host, vg_name: str) -> dict[str, Any]:
         "mnode": int(libvirt["own_memory"]),
         "ctotal": int(libvirt["cpus"]),
         "dtotal": int(disk),
-        "hostvars": dict(host.variables),
+        "hostvars": host_variables.plain(host.variables),
     }
 
 
@@ -270,4 +293,4 @@ def _is_ipv4(address: str) -> bool:
 
 
 def _nic(one: Mapping[str, str]) -> clusters.Nic:
-    return clusters.Nic(mac=one["mac"], link=one["link"] if one["type"] == "bridge" else "")
+    return clusters.Nic(mac=one["mac"].lower(), link=one["link"] if one["type"] == "bridge" else "")

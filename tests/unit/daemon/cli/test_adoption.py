@@ -20,7 +20,8 @@ STARTED = {**hosts.domain("web", 1, ("block", "/dev/vg/web")), "autostart": True
 PLAYBOOK = '''#!{python}
 """Stands in for ansible-playbook: leaves what hosts have, and notes what it was asked for."""
 import json, pathlib, shutil, sys
-variables = json.loads(pathlib.Path(sys.argv[sys.argv.index("-e") + 1][1:]).read_text())
+text = pathlib.Path(sys.argv[sys.argv.index("-e") + 1][1:]).read_text()
+variables = json.loads(text, object_hook=lambda one: one.get("__ansible_unsafe", one))
 here = pathlib.Path(__file__).parent
 asked = [pathlib.Path(sys.argv[-1]).name, sys.argv[1:-3], variables.get("adopt_autostart")]
 with open(here / "asked", "a") as stream:

@@ -165,7 +165,7 @@ def test_the_remote_door_takes_no_playbook_by_its_path_whatever_its_headers(
         body = {**WEB, "os_playbook": str(playbook)}
         answer = await one.client.post("/2/instances", json=body, headers=headers)
         assert answer.status_code == 409
-        assert answer.json()["detail"].startswith("os_playbook: a path is for local administrators")
+        assert answer.json()["detail"].startswith("os_playbook: only root on the controller may set this")
         assert (await one.ask("GET", "/2/jobs")).json() == []
 
     local(act, door=Door.REMOTE)

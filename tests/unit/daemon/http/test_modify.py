@@ -97,9 +97,9 @@ def test_power_on_record_is_set_alone_and_together_with_the_role(local: Callable
 
 def test_half_of_a_character_is_refused_and_those_who_ask_after_it_are_answered(local: Callable[[Act], None]) -> None:
     async def act(one: reached.Reached) -> None:
-        body = b'{"hostvars": {"a": "\\ud800"}}'
+        body = b'{"paused": "\\ud800"}'
         kind = {"Content-Type": "application/json"}
-        answer = await one.client.request("POST", "/2/nodes/node2/modify", content=body, headers=kind)
+        answer = await one.client.request("PUT", "/2/modify", content=body, headers=kind)
         assert (answer.status_code, answer.json()["detail"][:23]) == (400, "job 1 cannot be written")
         await done(one, "POST", "/2/nodes/node2/modify", {"ctotal": 5})
 

@@ -26,6 +26,13 @@ def test_what_a_candidate_lacks_is_a_finding_and_so_is_one_that_nobody_could_loo
     ]
 
 
+def test_host_variables_that_no_run_uses_are_a_finding_with_the_remedy() -> None:
+    found = findings.of_host_variables({"node2": ["b", "a"], "node1": []})
+    assert [(one.check, one.node) for one in found] == [("hostvars", "node2")]
+    assert "etc/roundsman/host_vars/node2.yml" in found[0].text
+    assert found[0].text.endswith("`roundsman node modify node2 hostvars.a=default hostvars.b=default`")
+
+
 def test_a_node_whose_power_is_not_as_on_record_is_a_finding_and_so_is_a_silent_bmc() -> None:
     states = {"node1": power.State.ON, "node2": power.State.OFF, "node3": power.State.UNKNOWN}
     read = [power.judge(power.Command.STATUS, name=name, before=state, seconds=0.1) for name, state in states.items()]

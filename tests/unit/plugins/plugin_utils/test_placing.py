@@ -4,7 +4,7 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, instance_making
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, instance_making, tree
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import allocator_programs, placing
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocation import allocator
@@ -79,17 +79,19 @@ def test_what_is_being_made_keeps_its_memory_for_those_that_come_after_it() -> N
 
 
 def test_the_allocator_is_the_one_named_else_the_cluster_s_else_ours(tmp_path: Path) -> None:
-    program = tmp_path / "hail"
+    where = tree.Tree(tmp_path)
+    where.allocators.mkdir(parents=True, mode=0o755)
+    program = where.allocators / "hail"
     program.write_text("#!/bin/sh\n")
     program.chmod(stat.S_IRWXU)
-    assert isinstance(placing.chosen(ROOMY, "", folder=tmp_path), allocator.Own)
-    assert placing.chosen(ROOMY, "hail", folder=tmp_path) == allocator_programs.Program(program)
+    assert isinstance(placing.chosen(ROOMY, "", where=where), allocator.Own)
+    assert placing.chosen(ROOMY, "hail", where=where) == allocator_programs.Program(program)
     own = clusters.Parameters("c", "c1", "n1", default_iallocator="hail")
     named = clusters.Cluster(own, ROOMY.nodegroups, ROOMY.nodes)
-    assert placing.chosen(named, "", folder=tmp_path) == allocator_programs.Program(program)
+    assert placing.chosen(named, "", where=where) == allocator_programs.Program(program)
     for name in ("other", "../hail", "a/b"):
         with pytest.raises(errors.InvalidInput, match="iallocator: there is no program"):
-            placing.chosen(ROOMY, name, folder=tmp_path)
+            placing.chosen(ROOMY, name, where=where)
 
 
 def test_an_allocator_that_names_too_few_nodes_is_not_believed() -> None:

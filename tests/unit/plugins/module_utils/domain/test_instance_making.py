@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import pytest
@@ -97,11 +98,46 @@ def test_parameters_change_one_by_one_and_those_of_the_hypervisor_can_be_given_b
             instance_making.modify(CLUSTER, "inst1", fields)
 
 
+UUID = "11111111-1111-1111-1111-111111111111"
+
+
+@pytest.mark.parametrize(
+    ("template", "values", "told"),
+    [
+        ("drbd", {"uuid": "{{ x }}"}, "uuid: '{{ x }}' is not a UUID"),
+        ("drbd", {"uuid": UUID.upper().replace("1", "A")}, "uuid: 'AAAA"),
+        ("drbd", {"name": "-x"}, "name: '-x' is no name of an instance"),
+        ("drbd", {"disks": (clusters.Disk(1, name="a b"),)}, "disks/0/name: 'a b' is not the name of a DRBD resource"),
+        ("drbd", {"disks": (clusters.Disk(1, name="-x"),)}, "disks/0/name: '-x' is not the name of a DRBD resource"),
+        ("drbd", {"disks": (clusters.Disk(1, name="r0", minor=-1),)}, "disks/0/minor: -1 is not a whole number"),
+        ("plain", {"disks": (clusters.Disk(1, name="vg/{{x}}"),)}, "disks/0/name: 'vg/{{x}}' is not a logical volume"),
+        ("plain", {"disks": (clusters.Disk(1, name="vg/-x"),)}, "disks/0/name: 'vg/-x' is not a logical volume"),
+        ("plain", {"disks": (clusters.Disk(1, name="-vg/x"),)}, "disks/0/name: '-vg/x' is not a logical volume"),
+        ("file", {"disks": (clusters.Disk(1, name="/d/{{ x }}.img"),)}, "disks/0/name: '/d/{{ x }}.img' is not an abs"),
+        ("file", {"disks": (clusters.Disk(1, name="/d/../etc/shadow"),)}, "disks/0/name: '/d/../etc/shadow' is not"),
+        ("file", {"disks": (clusters.Disk(1, name="/d/a\nb"),)}, "disks/0/name: "),
+        ("file", {"disks": (clusters.Disk(1, name="d.img"),)}, "disks/0/name: 'd.img' is not an absolute path"),
+        ("sharedfile", {"disks": (clusters.Disk(1, name="/d/$(id)"),)}, "disks/0/name: '/d/$(id)' is not an absolute"),
+        ("drbd", {"nics": (clusters.Nic(link="{{ x }}"),)}, "nics/0/link: '{{ x }}' is not the name of a bridge"),
+        ("drbd", {"nics": (clusters.Nic(mac="x"),)}, "nics/0/mac: 'x' is not a MAC address"),
+        ("drbd", {"memory": 0}, "memory: 0 is not a whole number"),
+        ("drbd", {"hvparams": {"migration_seconds": "1"}}, "hvparams: kvm has no parameter 'migration_seconds'"),
+        ("drbd", {"hypervisor": "xen"}, "hypervisor: 'xen' is none of"),
+        ("rbd", {}, "disk_template: 'rbd' is none of"),
+    ],
+)
+def test_an_adopted_instance_keeps_the_rules_of_a_typed_one(template: str, values: dict[str, Any], told: str) -> None:
+    known = dataclasses.replace(CLUSTER.instances["i1"], hypervisor="kvm", uuid=UUID, name="other", hvparams={})
+    one = dataclasses.replace(known, **{"disk_template": template, "disks": (clusters.Disk(1),), **values})
+    with pytest.raises(errors.InvalidInput, match=re.escape(told)):
+        instance_making.adopt(CLUSTER, one)
+
+
 def test_an_instance_that_was_there_is_put_on_record_once() -> None:
-    one = dataclasses.replace(CLUSTER.instances["i1"], uuid="i7", name="other")
+    one = dataclasses.replace(CLUSTER.instances["i1"], uuid=UUID, name="other")
     found = after(instance_making.adopt(CLUSTER, one))
     assert found.instance("other").memory == 512
-    for again in (one, dataclasses.replace(one, name="third"), dataclasses.replace(one, uuid="i8")):
+    for again in (one, dataclasses.replace(one, name="third"), dataclasses.replace(one, uuid=UUID.replace("1", "2"))):
         with pytest.raises(errors.InvalidInput, match="already"):
             instance_making.adopt(found, again)
 

@@ -53,11 +53,8 @@ def test_a_host_tells_what_it_is_to_the_cluster() -> None:
 def test_a_run_knows_only_its_own_hosts_and_discovers_no_interpreter() -> None:
     found = json.loads(hosts.run_inventory(CLUSTER, ["n2"], root="/r"))["all"]
     assert set(found["hosts"]) == {"localhost", "node2"}
-    assert found["hosts"]["localhost"]["ansible_python_interpreter"] in {
-        "{{ ansible_playbook_python }}",
-        sys.executable,
-    }
-    assert found["vars"] == {"roundsman_root": "/r"}
+    assert found["hosts"]["localhost"]["ansible_python_interpreter"] == {"__ansible_unsafe": sys.executable}
+    assert found["vars"] == {"roundsman_root": {"__ansible_unsafe": "/r"}}
     assert found["children"]["roundsman_nodes"]["hosts"] == {"node2": None}
 
 

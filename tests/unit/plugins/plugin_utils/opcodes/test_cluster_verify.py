@@ -40,6 +40,13 @@ def test_built_in_drivers_need_no_look_at_anybody() -> None:
     assert (told["cluster_candidates"], told["cluster_paths"]) == ([], [])
 
 
+def test_host_variables_that_no_run_uses_are_verified_without_oob_too() -> None:
+    old = {"ansible_connection": "local", "ansible_user": "ops", "ansible_host": "-oProxyCommand=x"}
+    found = with_node("n3", ndparams={}, hostvars=old)
+    assert VERIFY.moot(found) == ""
+    assert VERIFY.variables(found)["cluster_ignored"] == {"node3": ["ansible_connection", "ansible_host"]}
+
+
 def test_without_oob_there_is_nothing_to_verify() -> None:
     assert VERIFY.moot(with_node("n3", ndparams={})) == "no node supports OOB commands: there is nothing to verify"
     assert VERIFY.moot(CLUSTER) == ""

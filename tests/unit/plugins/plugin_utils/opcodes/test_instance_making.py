@@ -109,7 +109,8 @@ def test_an_instance_grows_only_where_there_is_room() -> None:
 
 
 def test_an_adoption_adds_what_is_not_there_and_leaves_what_is() -> None:
-    other = dataclasses.replace(CLUSTER.instances["i1"], uuid="i7", name="other", primary_node="n9", secondary_nodes=())
+    uuid = "11111111-1111-1111-1111-111111111111"
+    other = dataclasses.replace(CLUSTER.instances["i1"], uuid=uuid, name="other", primary_node="n9", secondary_nodes=())
     known = dataclasses.replace(CLUSTER.instances["i1"], memory=9)
     fields = {"name": "node9", "group": "other", "primary_ip": "192.0.2.9"}
     nodes = [["n9", fields], ["n2", {"name": "node2"}]]

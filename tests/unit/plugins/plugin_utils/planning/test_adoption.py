@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,7 @@ def test_what_cannot_be_represented_is_left_out_with_what_to_do() -> None:
         left_out(hosts.host(1, {**hosts.domain("web", 1), "xml": "{{ x }}"})),
     }
     starts = [
-        "a web: the name of the domain: 'a web' is no name of an instance",
+        "a web: on node1, name: 'a web' is no name of an instance",
         "web: is defined on node1 and node2 and runs on none: undefine it",
         "web: its DRBD resource web has the minors 3 and 4: give it one on both nodes",
         "web: its DRBD resource web has the peer h2, which is no host that answered",
@@ -100,8 +101,8 @@ def test_what_cannot_be_represented_is_left_out_with_what_to_do() -> None:
         "web: its disk /d/b.img is not there: mount what it is on",
         "web: its disk vda is /dev/drbd3 (block): only DRBD resources",
         "web: its disks are of several kinds, file and plain: make them of one",
+        "web: on node1, hvparams.domain_xml: it looks like a template",
         "web: runs on node1 and node2: stop it on all but one",
-        "web: the definition.domain_xml: it looks like a template",
     ]
     assert [line[: len(start)] for line, start in zip(sorted(told), starts, strict=True)] == starts
 
@@ -113,6 +114,64 @@ def test_a_host_that_does_not_answer_is_left_out_and_so_is_one_whose_address_is_
     again = adoption.Host("other", "192.0.2.1", {}, hosts.host(1).seen)
     found, _ = adopted(again, cluster=after)
     assert found.left_out == ("host other: 192.0.2.1 is an address of node1 already",)
+
+
+def evil(**values: Any) -> str:
+    """Why the domain of a host is left out that has these values."""
+    one = hosts.domain("web", 1, ("file", "/d/a.img"))
+    return left_out(hosts.host(1, {**one, **values}, files={**FILES, **EVIL_FILES}), hosts.host(2))
+
+
+EVIL_FILES = {"/d/{{ x }}.img": {"size": 1, "shared": True}, "/d/a\nb.img": {"size": 1, "shared": True}}
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"uuid": "{{ x }}"}, "web: on node1, uuid: '{{ x }}' is not a UUID"),
+        ({"name": "a{{x}}"}, "a{{x}}: on node1, name: 'a{{x}}' is no name of an instance"),
+        ({"nics": [{"type": "bridge", "mac": "x", "link": "br0"}]}, "web: on node1, nics/0/mac: 'x' is not a MAC"),
+        (
+            {"nics": [{"type": "bridge", "mac": "", "link": "{{ x }}"}]},
+            "web: on node1, nics/0/link: '{{ x }}' is not the name of a bridge",
+        ),
+        (
+            {"disks": [{"type": "file", "source": "/d/{{ x }}.img", "target": "vda"}]},
+            "web: on node1, disks/0/name: '/d/{{ x }}.img' is not an absolute path",
+        ),
+        ({"disks": [{"type": "file", "source": "/d/a\nb.img", "target": "vda"}]}, "web: on node1, disks/0/name: "),
+    ],
+)
+def test_a_domain_with_a_value_that_nobody_could_type_is_left_out(values: dict[str, Any], told: str) -> None:
+    found = evil(**values)
+    assert (found[: len(told)], found.endswith("change it there, and adopt it again")) == (told, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"hostname": 5}, "host node1: its answer cannot be read: '/hostname' is not a short text"),
+        ({"libvirt": []}, "host node1: its answer cannot be read: '/libvirt' is not an object"),
+        (
+            {"libvirt": {"memory": float("inf")}},
+            "host node1: its answer cannot be read: '/libvirt/memory' is not",
+        ),
+        ({"storage": {}}, "host node1: its answer cannot be read: '/storage/disk' is not there"),
+        ({"hostname": "h2"}, "host node1: another host calls itself 'h2' too"),
+    ],
+)
+def test_a_host_whose_answer_cannot_be_believed_is_left_out(change: dict[str, Any], told: str) -> None:
+    host = hosts.host(1)
+    found, after = adopted(dataclasses.replace(host, seen={**host.seen, **change}), hosts.host(2))
+    assert found.left_out[0][: len(told)] == told
+    assert "node1" not in {one.name for one in after.nodes.values()}
+
+
+def test_only_plain_variables_of_an_inventory_are_recorded_and_the_others_are_for_root() -> None:
+    variables = {"ansible_user": "ops", "ansible_ssh_common_args": "-oProxyCommand=x", "ansible_host": "-oX"}
+    found, after = adopted(dataclasses.replace(hosts.host(1), variables=variables))
+    assert after.node("node1").hostvars == {"ansible_user": "ops"}
+    assert found.host_variables == {"node1": {"ansible_ssh_common_args": "-oProxyCommand=x", "ansible_host": "-oX"}}
 
 
 def test_a_second_definition_and_a_domain_that_starts_by_itself_are_told_of() -> None:

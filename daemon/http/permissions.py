@@ -1,0 +1,62 @@
+"""The one place that checks which fields a request sets, for every resource, by the table `domain/permissions.py`."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fastapi import Request  # noqa: TC002 - FastAPI reads the annotations
+
+from ...plugins.module_utils.domain import permissions
+from ...plugins.plugin_utils import trusted_files
+from . import asking
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ...plugins.module_utils.domain import tree
+
+
+def check(where: tree.Tree) -> Callable[..., Awaitable[None]]:
+    """The dependency of a router that refuses fields which the requester may not set.
+
+    Raises:
+        Refused: see `permissions.refuse`.
+    """
+
+    def is_helper(path: str) -> bool:
+        given = Path(path)
+        is_plain = str(given) == path and given.parent == where.oob_programs
+        return is_plain and trusted_files.is_trusted(given, root=where.root) and os.access(given, os.X_OK)
+
+    async def refuse_forbidden(request: Request, requester: asking.Requesting) -> None:
+        if request.method in {"GET", "HEAD"} or _is_whole(request):
+            return
+        body = [_parsed(await request.body()), dict(request.query_params)]
+        permissions.refuse(body, rank(requester), is_helper=is_helper, folder=str(where.oob_programs))
+
+    return refuse_forbidden
+
+
+def rank(requester: asking.Requester) -> permissions.Requester:
+    """What a requester is to the controller."""
+    if requester.is_root:
+        return permissions.Requester.ROOT
+    is_local = requester.door is asking.Door.SOCKET
+    return permissions.Requester.ADMINISTRATOR if is_local else permissions.Requester.REMOTE
+
+
+def _is_whole(request: Request) -> bool:
+    """Whether the body is a whole object of the configuration, which the remote door does not have."""
+    segments: list[str] = request.scope["route"].path.split("/")
+    return segments[2] in permissions.RESOURCES
+
+
+def _parsed(body: bytes) -> Any:
+    # What cannot be read is refused by the resource.
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
