@@ -161,7 +161,7 @@ class Driver:
             if isinstance(made, contract.CheckedKind) and (
                 self._book.jobs[job].opcodes[index].status is not values.Status.RUNNING
             ):
-                made.check(self._ports.configuration.current, self._ports.facts)
+                made.check_facts(self._ports.configuration.current, self._ports.facts)
             await self._slots.take(job)
             self._schedule.leaves(job)
             self._on_room()

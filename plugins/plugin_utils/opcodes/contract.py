@@ -88,7 +88,7 @@ class NoticeKind(Protocol):
 class CheckedKind(PlayKind, Protocol):
     """An opcode whose start depends on facts that are not in the configuration."""
 
-    def check(self, cluster: clusters.Cluster, facts: Facts) -> None:
+    def check_facts(self, cluster: clusters.Cluster, facts: Facts) -> None:
         """Check the facts when the locks are granted, before anything runs.
 
         Raises:

@@ -111,7 +111,7 @@ class ReplaceDisks:
     new: str
     planned: bool = False
 
-    def check(self, cluster: clusters.Cluster, facts: contract.Facts) -> None:
+    def check_facts(self, cluster: clusters.Cluster, facts: contract.Facts) -> None:
         if not self.planned:
             contract.refuse_silent(cluster, facts, self.new)
 

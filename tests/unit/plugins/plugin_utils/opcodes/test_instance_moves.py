@@ -152,9 +152,9 @@ def test_a_node_with_an_open_incident_takes_no_new_secondary() -> None:
 def test_a_silent_node_takes_no_new_secondary_unless_a_planner_chose_it() -> None:
     one = instance_moves.ReplaceDisks("i1", "n3", "n10")
     with pytest.raises(errors.Refused, match="node10 did not answer when it was last asked"):
-        one.check(CLUSTER, Facts("n10"))
-    one.check(CLUSTER, Facts("n3"))
-    dataclasses.replace(one, planned=True).check(CLUSTER, Facts("n10"))
+        one.check_facts(CLUSTER, Facts("n10"))
+    one.check_facts(CLUSTER, Facts("n3"))
+    dataclasses.replace(one, planned=True).check_facts(CLUSTER, Facts("n10"))
 
 
 @pytest.mark.parametrize("kind", [*MOVES, instance_moves.ReplaceDisks])

@@ -38,3 +38,10 @@ def test_every_opcode_that_touches_nodes_has_its_play() -> None:
     assert plays
     assert [kind for kind in plays if not (PLAYBOOKS / f"{kind}.yml").exists()] == []
     assert isinstance(registry.make("node_role", {"node": "n"}), contract.ChangeKind)
+
+
+def test_only_a_method_makes_an_opcode_one_that_checks_facts() -> None:
+    """A power command has a field `check`, and Python looks at the name only."""
+    one = registry.make("power", {"node": "n", "command": "off"})
+    assert not isinstance(one, contract.CheckedKind)
+    assert isinstance(registry.make("replace_disks", {"instance": "i", "old": "a", "new": "b"}), contract.CheckedKind)
