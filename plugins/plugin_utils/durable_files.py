@@ -22,7 +22,7 @@ def replace(path: Path, data: bytes, *, mode: int = 0o640) -> None:
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+        descriptor = _create(temporary, mode)
         with os.fdopen(descriptor, "wb") as stream:
             _keep_group(path, descriptor)
             stream.write(data)
@@ -35,6 +35,16 @@ def replace(path: Path, data: bytes, *, mode: int = 0o640) -> None:
         raise errors.StoreFailed(
             f"{path} could not be written: {error.strerror}; what was there before is kept"
         ) from error
+
+
+def _create(path: Path, mode: int) -> int:
+    """Open a new file, whatever has its name: the folder may have other writers, who could put a link there."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, mode)
+    except FileExistsError:
+        path.unlink()
+        return os.open(path, flags, mode)
 
 
 def _keep_group(path: Path, descriptor: int) -> None:

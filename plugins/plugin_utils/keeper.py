@@ -41,7 +41,7 @@ def main() -> int:
         os.pwrite(descriptor, f"ansible-playbook, pid {sys.argv[1]}\n".encode(), 0)
     groups = _run_group()
     play = livelock.with_name(f"{livelock.name}.run")
-    play.mkdir(mode=0o750, exist_ok=True)
+    play.mkdir(mode=0o750)
     groups.gather(play, {pid, *groups.descendants(pid)} - {os.getpid()})
     pipes = _private_pipes({pid, *groups.descendants(pid)})
     print("ready", flush=True)

@@ -105,3 +105,18 @@ def test_the_group_of_the_file_that_is_replaced_is_kept(tmp_path: Path) -> None:
     os.chown(path, -1, 12345)
     durable_files.replace(path, b"new")
     assert (path.stat().st_gid, path.read_bytes()) == (12345, b"new")
+
+
+@pytest.mark.parametrize("kind", ["link", "file of another process"])
+def test_what_somebody_put_in_the_way_is_neither_written_to_nor_used(tmp_path: Path, kind: str) -> None:
+    victim, way = tmp_path / "victim", tmp_path / f".state.{os.getpid()}.new"
+    victim.write_text("as it was")
+    if kind == "link":
+        way.symlink_to(victim)
+    else:
+        way.hardlink_to(victim)
+    durable_files.replace(tmp_path / "state", b"new")
+    assert victim.read_text() == "as it was"
+    assert (tmp_path / "state").read_bytes() == b"new"
+    assert not (tmp_path / "state").is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["state", "victim"]
