@@ -281,6 +281,61 @@ def test_a_hostile_node_gets_no_file_of_the_controller_and_no_key_of_another_nod
     assert evil.marks == []
 
 
+def test_a_play_goes_on_after_whatever_a_node_answers(tmp_path: Path) -> None:
+    evil = Node(tmp_path / "evil")
+    nested = "[" * 100_000 + "]" * 100_000
+    tagged = {"__ansible_type": "TrustedAsTemplate"}
+    command = f"touch {evil.folder}/executed"
+    template = f"{{{{ lookup('pipe', '{command}') }}}}"
+    whole: list[Any] = [
+        {"states": {"x": {"__ansible_type": "_AnsibleTaggedStr", "value": template, "tags": [tagged]}}},
+        {"states": {"x": template}, "msg": template, "diff": {"prepared": template}},
+        {"states": {"x": f"#jinja2:variable_start_string:'<<'\n<< lookup('pipe', '{command}') >>"}},
+        {"ansible_facts": {"evil": template, "ansible_connection": "ssh", "inventory_hostname": "x"}},
+        {"ansible_facts": 5, "stdout": 5, "stderr": [], "warnings": 5, "deprecations": {"x": 1}, "exception": {}},
+        {"add_host": {"host_name": "more", "groups": ["all"], "host_vars": {"x": template}}, "changed": True},
+        {"add_group": "more", "parent_groups": ["all"], "_ansible_notify": ["x"], "_ansible_item_label": template},
+        {"results": 5, "running": [], "failed": "no", "unreachable": True, "skipped": template},
+        {"include": "/etc/passwd", "include_args": {}, "ansible_job_id": "../../x", "finished": 0, "started": 1},
+        {"states": {"x": {"__ansible_vault": "$ANSIBLE_VAULT;1.1;AES256\n00"}}, "running": ["\ud800"]},
+        {"running": "x", "states": [], "rc": 10**400, "progress": float("nan")},
+    ]
+    answers = [*map(json.dumps, whole), "", "null", "[]", "{", "{}{}", f'{{"states": {nested}}}', "\x00" * 1000]
+    evil.folder.mkdir()
+    for number, answer in enumerate(answers):
+        (evil.folder / f"{number}.json").write_text(answer)
+    evil.write(
+        "#!{python} -I\n"
+        "import pathlib, sys\n"
+        "sys.stdin.buffer.read()\n"
+        "folder = pathlib.Path({folder!r})\n"
+        "left = sorted(folder.glob('*.json'))\n"
+        "sys.stdout.write(left[0].read_text())\n"
+        "left[0].unlink()\n",
+        folder=str(evil.folder),
+    )
+    look = {
+        "name": "Look at the bad node",
+        "roundsman.cluster.instance_info": {"hypervisor": "kvm"},
+        "delegate_to": "evil",
+        "loop": [*range(len(answers))],
+        "register": "looks",
+        "failed_when": False,
+    }
+    known = "{{ looks }} {{ evil | default('none') }} {{ groups.all | length }} {{ inventory_hostname }}"
+    shown = {"name": "Show what is known", "ansible.builtin.debug": {"msg": known}}
+    said = {"name": "Say it as a result", "ansible.builtin.set_stats": {"data": {"text": "{{ looks }}"}}}
+
+    host = {**local(evil.python), "ansible_pipelining": True}
+    done = play(tmp_path, [look, shown, said], {"evil": host}, environment={"ANSIBLE_SHOW_CUSTOM_STATS": "1"})
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list(evil.folder.glob("*.json")) == []
+    assert evil.marks == []
+    assert " none 2 localhost" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("connection", ["lab_node", "ssh"])
 def test_three_hundred_megabytes_from_a_node_fail_its_step_and_not_the_controller(
     tmp_path: Path, connection: str
