@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import uuid
 from dataclasses import dataclass
@@ -58,6 +59,8 @@ class DeadNodes:
         self._asking: dict[str, int] = {}
         self._fencing: dict[str, int] = {}
         self._fenced: dict[str, float] = {}
+        self._incidents: dict[str, str] = {}
+        self._power_jobs: dict[str, list[int]] = {}
         self._awake = asyncio.Event()
         self.verdicts: dict[str, dead_nodes.Verdict] = {}
 
@@ -80,6 +83,9 @@ class DeadNodes:
         cluster = self._configuration.current
         self._read_jobs()
         silent, answering = self._silent(cluster)
+        for node in self._incidents.keys() - silent.keys():
+            del self._incidents[node]
+            self._power_jobs.pop(node, None)
         self.verdicts = {node: self._judged(cluster, node, silent, answering) for node in silent}
         if cluster.maintenance.epo is not None or cluster.maintenance.settings.paused:
             return
@@ -165,8 +171,9 @@ class DeadNodes:
             known = (entry for entry in cluster.maintenance.incidents if entry.node == node)
             stated: list[changes.Change] = []
             if not any(incidents.holds(entry, report) for entry in known):
-                stands = incidents.note(report, node=node, uuid=str(uuid.uuid4()), now=now)
-                stated.append(changes.IncidentStands(stands))
+                stands = incidents.note(report, node=node, uuid=self._incident_of(cluster, one), now=now)
+                listed = dataclasses.replace(stands, power_jobs=tuple(self._power_jobs.get(node, ())))
+                stated.append(changes.IncidentStands(listed))
                 LOG.warning("node %s is dead: %s", one.name, self.verdicts[node].reason)
             if powered is not None and clusters.parameter(cluster, one, "oob_program") is not None:
                 stated.append(changes.NodePowered(node, powered))
@@ -174,16 +181,35 @@ class DeadNodes:
 
         await self._configuration.commit(noted)
 
+    def _incident_of(self, cluster: clusters.Cluster, node: clusters.Node) -> str:
+        """The UUID of the incident that a silent node has, or will have when it is known to be off or is fenced."""
+        report = dead_nodes.report(node)
+        found = [one for one in cluster.maintenance.incidents if one.node == node.uuid and incidents.holds(one, report)]
+        return found[0].uuid if found else self._incidents.setdefault(node.uuid, str(uuid.uuid4()))
+
+    async def _list(self, incident: str, node: str, job: int) -> None:
+        """List a job in its incident: now, or when the incident is noted."""
+        self._power_jobs[node] = [*self._power_jobs.get(node, ()), job][-incidents.MOST_POWER_JOBS :]
+
+        def listed(cluster: clusters.Cluster) -> list[changes.Change]:
+            known = [one for one in cluster.maintenance.incidents if one.uuid == incident]
+            return [changes.IncidentStands(incidents.add_power_jobs(one, [job], now=self._clock())) for one in known]
+
+        await self._configuration.commit(listed)
+
     async def _submit(self, node: clusters.Node, opcode: values.Opcode, text: str) -> int:
+        """Submit a job about a node's power; its trail names the incident, which lists it."""
         now = self._clock()
+        incident = self._incident_of(self._configuration.current, node)
         job = values.Job(
             id=0,
             opcodes=(opcode,),
-            reason=(values.Reason(planned.ROUNDS, text, int(now * 1e9)),),
+            reason=tuple(values.Reason(planned.ROUNDS, told, int(now * 1e9)) for told in (text, incident)),
             received=now,
             names={node.uuid: node.name},
         )
         (submitted,) = await self._queue.submit([job])
+        await self._list(incident, node.uuid, submitted.id)
         return submitted.id
 
     def _read_jobs(self) -> None:

@@ -35,7 +35,7 @@ def incident(cluster: clusters.Cluster, one: incidents.Incident) -> dict[str, An
         "original": orjson.Fragment(one.original),
         "action": one.action.value,
         "repair-status": one.repair_status.value,
-        "jobs": list(one.jobs),
+        "jobs": list(one.all_jobs),
         "tag": one.tag,
         "reason": one.reason,
         "ctime": one.ctime,
@@ -301,7 +301,7 @@ def explain(
     verdict = (silent or {}).get(one.uuid)
     mine = [entry for entry in cluster.maintenance.incidents if entry.node == one.uuid]
     ids = {entry.uuid for entry in mine}
-    told = {job_id for entry in mine for job_id in entry.jobs}
+    told = {job_id for entry in mine for job_id in entry.all_jobs}
     return {
         "failing": list(failing),
         "node": node(cluster, one, intake),

@@ -11,6 +11,7 @@ from . import diagnosis, errors
 
 READY_TAG = "maintd:repairready:"
 FAILED_TAG = "maintd:repairfailed:"
+MOST_POWER_JOBS = 20
 
 
 class RepairStatus(Enum):
@@ -28,7 +29,8 @@ class Incident:
     """One observed diagnosis of one node, from its first report until it is forgotten.
 
     `original` is the exact text of the JSON object that the node reported; `node` is the node's UUID;
-    `ctime` and `mtime` are unix seconds.
+    `ctime` and `mtime` are unix seconds. `jobs` decide its status; `power_jobs` read or cut the power of a dead node,
+    and one of them that fails is tried again.
     """
 
     uuid: str
@@ -43,10 +45,16 @@ class Incident:
     jobs: tuple[int, ...] = ()
     reason: str = ""
     serial_no: int = 1
+    power_jobs: tuple[int, ...] = ()
 
     @property
     def is_open(self) -> bool:
         return self.repair_status in {RepairStatus.NOTED, RepairStatus.PENDING}
+
+    @property
+    def all_jobs(self) -> tuple[int, ...]:
+        """The jobs about it, in the order of their numbers."""
+        return tuple(sorted({*self.jobs, *self.power_jobs}))
 
     @property
     def evacuates(self) -> bool:
@@ -77,6 +85,12 @@ def submit(incident: Incident, jobs: Iterable[int], *, now: float) -> Incident:
     """The first submitted job makes an incident pending; later jobs are added to its list."""
     _must_be_open(incident, "get jobs")
     return _moved(incident, RepairStatus.PENDING, now=now, jobs=incident.jobs + tuple(jobs))
+
+
+def add_power_jobs(incident: Incident, jobs: Iterable[int], *, now: float) -> Incident:
+    """The incident with further jobs that read or cut its node's power, the last ones of which are listed."""
+    listed = tuple(sorted({*incident.power_jobs, *jobs}))[-MOST_POWER_JOBS:]
+    return dataclasses.replace(_moved(incident, incident.repair_status, now=now), power_jobs=listed)
 
 
 def complete(incident: Incident, *, now: float) -> Incident:

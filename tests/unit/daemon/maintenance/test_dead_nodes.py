@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.maintenance import dead_nodes as silent_nodes
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, dead_nodes, power
+from ansible_collections.roundsman.cluster.daemon.maintenance import views
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, dead_nodes, incidents, power
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
 from tests.unit.daemon import twins
@@ -246,5 +247,69 @@ def test_while_maintenance_is_paused_silent_nodes_are_only_judged(
         await nodes.settle()
         assert nodes.twin.ran == []
         assert nodes.verdict("node3").step is dead_nodes.Step.ASK
+
+    asyncio.run(scenario())
+
+
+def power_jobs(nodes: Nodes) -> list[int]:
+    return [job.id for job in nodes.service.queue.jobs.values() if job.opcodes[0].kind == "power"]
+
+
+def check_listed(nodes: Nodes) -> incidents.Incident:
+    """The only incident: jobs that read or cut the power name it in their trails, and stand in its jobs."""
+    (incident,) = nodes.service.configuration.current.maintenance.incidents
+    for number in power_jobs(nodes):
+        trail = [entry.text for entry in nodes.service.queue.jobs[number].reason]
+        assert incident.uuid in trail
+        assert number in views.incident(nodes.service.configuration.current, incident)["jobs"]
+    return incident
+
+
+def test_the_jobs_that_read_the_bmc_before_there_was_an_incident_stand_in_it(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        nodes.silent["node3"] = 3
+        nodes.bmc("node3", power.State.UNKNOWN)
+        await nodes.settle()
+        nodes.now += silent_nodes.ASKED_AGAIN + 1
+        nodes.bmc("node3", power.State.OFF)
+        await nodes.settle()
+        assert len(power_jobs(nodes)) == 2
+        assert check_listed(nodes).repair_status.value == "completed"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("ends", "status"), [("success", "completed"), ("success error", "noted")])
+def test_the_job_that_fences_stands_in_its_incident_and_does_not_fail_it(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, ends: str, status: str
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch, power=ends)
+        settings = dataclasses.replace(
+            nodes.service.configuration.current.maintenance.settings, dead_node_policy="fence"
+        )
+        await nodes.service.configuration.commit(lambda _: [changes.SettingsStand(settings)])
+        nodes.silent["node3"] = 3
+        nodes.bmc("node3", power.State.ON)
+        await nodes.settle()
+        assert len(power_jobs(nodes)) == 2
+        assert check_listed(nodes).repair_status.value == status
+
+    asyncio.run(scenario())
+
+
+def test_a_bmc_that_cannot_be_read_fails_no_incident(lab: world.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch, power="error success")
+        nodes.silent["node3"] = 3
+        await nodes.settle()
+        nodes.now += silent_nodes.ASKED_AGAIN + 1
+        nodes.bmc("node3", power.State.OFF)
+        await nodes.settle()
+        assert len(power_jobs(nodes)) == 2
+        assert check_listed(nodes).repair_status.value == "completed"
 
     asyncio.run(scenario())
