@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from typing import TYPE_CHECKING
 
 from ..plugins.module_utils.domain import changes, errors
@@ -70,12 +69,15 @@ class Configuration:
     async def replace(self, cluster: clusters.Cluster) -> clusters.Cluster:
         """Take over a whole configuration, under the next serial number, and return when it is durable.
 
+        The round at work stays this controller's own.
+
         Raises:
             StoreFailed, Defect: as for `commit`.
         """
         now = self._clock()
         before = self._head
-        after = dataclasses.replace(cluster, serial_no=max(cluster.serial_no, before.serial_no) + 1, mtime=now)
+        serial_no = max(cluster.serial_no, before.serial_no) + 1
+        after = store.taken_over(cluster, before=before, serial_no=serial_no, now=now)
         await self._follow(after)
         audit.power_changes(before, after, by="an import of the configuration")
         return after

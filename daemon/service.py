@@ -12,6 +12,7 @@ from ..plugins.plugin_utils import ansible_runs, findings, replication
 from .abnormal_ends import AbnormalEnds, Hold
 from .configuration import Configuration
 from .failures import Failures
+from .jobs import planned
 from .jobs.ports import Ports
 from .jobs.process import Processes, inherited
 from .jobs.queue import Queue
@@ -92,7 +93,8 @@ def assemble(
         on_change=news.tell,
         on_end=ended,
     )
-    history = History(where.rounds)
+    queue.keep_numbers(planned.named_numbers(configuration.current))
+    history = History(where.rounds, failures=failures)
     agents = Agents(
         configuration,
         spool=where.spool,
@@ -111,6 +113,7 @@ def assemble(
         dead=dead.observed,
         alive=dead.alive,
         cpus=agents.busy_cpus,
+        failures=failures,
     )
     poll = Poll(configuration, processes, agents, folder=where.lib, environment=environment, failures=failures)
     warm = Keeper(where, environment={**inherited(), **environment}, failures=failures) if is_warm else None

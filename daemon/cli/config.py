@@ -74,7 +74,8 @@ def import_(ctx: typer.Context, file: Given, *, yes: Yes = False, force: Force =
         serials = [one.serial_no for one in history.versions(where.config)]
         if (known := _known(client.of(ctx))) is not None:
             serials.append(known.serial_no)
-        wanted = dataclasses.replace(wanted, serial_no=max([wanted.serial_no, *serials]) + 1, mtime=time.time())
+        serial_no = max([wanted.serial_no, *serials]) + 1
+        wanted = store.taken_over(wanted, before=known, serial_no=serial_no, now=time.time())
         store.write(where.config, wanted)
     output.line(f"The configuration is version {wanted.serial_no} now; no daemon runs.")
 

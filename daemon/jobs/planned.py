@@ -37,6 +37,13 @@ def has_incident(job: values.Job) -> bool:
     return sum(one.source == ROUNDS for one in job.reason) > 1
 
 
+def named_numbers(cluster: clusters.Cluster) -> list[int]:
+    """The job numbers in a configuration, and its filters' watermarks: later jobs are above them."""
+    maintenance = cluster.maintenance
+    incidents = [number for incident in maintenance.incidents for number in incident.jobs]
+    return [*maintenance.jobs, *incidents, *(one.watermark for one in cluster.filters.values())]
+
+
 def _job(
     cluster: clusters.Cluster,
     draft: work.Job,

@@ -1,14 +1,16 @@
-"""The rounds that were planned: one file each, written before its jobs are submitted."""
+"""The rounds that were planned: one sealed file each, written before its jobs are submitted, and marked after it."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pydantic
 
 from ...plugins.module_utils.domain import errors
-from ...plugins.plugin_utils import durable_files
+from ...plugins.plugin_utils import durable_files, sealed_json
+from ..failures import Failures
 from ..jobs import values
 
 if TYPE_CHECKING:
@@ -18,11 +20,21 @@ KEPT = 50
 _JOBS = pydantic.TypeAdapter(tuple[values.Job, ...])
 
 
-class History:
-    """The folder of rounds."""
+@dataclass(frozen=True)
+class PlannedRound:
+    """The jobs of a round as they were planned, and whether all of them were submitted."""
 
-    def __init__(self, folder: Path) -> None:
+    jobs: tuple[values.Job, ...]
+    is_submitted: bool
+
+
+class History:
+    """The folder of rounds; a file that is damaged is reported and left alone."""
+
+    def __init__(self, folder: Path, *, failures: Failures | None = None) -> None:
         self._folder = folder
+        self._failures = failures or Failures()
+        self._damaged: set[int] = set()
         folder.mkdir(mode=0o750, parents=True, exist_ok=True)
 
     def write(self, number: int, *, started: float, plan: dict[str, Any], jobs: tuple[values.Job, ...]) -> None:
@@ -30,32 +42,75 @@ class History:
         content = {
             "round": number,
             "started": started,
+            "submitted": False,
             "plan": plan,
             "jobs": _JOBS.dump_python(jobs, mode="json"),
         }
-        durable_files.replace(self._folder / f"{number}.json", json.dumps(content).encode())
+        self._replace(number, content)
         for old in self._numbers()[:-KEPT]:
-            (self._folder / f"{old}.json").unlink(missing_ok=True)
+            self._path(old).unlink(missing_ok=True)
 
-    def jobs(self, number: int) -> tuple[values.Job, ...]:
-        """The jobs of a round as they were planned.
+    def set_submitted(self, number: int) -> None:
+        """Mark that the jobs of a round are in the queue: from now on it is never resumed.
+
+        Raises:
+            StoreFailed: the file is missing or damaged, or cannot be written.
+        """
+        self._replace(number, {**self._content(number), "submitted": True})
+
+    def planned(self, number: int) -> PlannedRound:
+        """A round as it was planned.
 
         Raises:
             StoreFailed: the file is missing or damaged.
         """
-        path = self._folder / f"{number}.json"
+        content = self._content(number)
         try:
-            return _JOBS.validate_python(json.loads(path.read_bytes())["jobs"])
-        except (OSError, ValueError, KeyError) as error:
-            raise errors.StoreFailed(f"{path} cannot be read: {error}") from error
+            return PlannedRound(_JOBS.validate_python(content["jobs"]), content["submitted"] is not False)
+        except (ValueError, KeyError) as error:
+            raise errors.StoreFailed(f"{self._path(number)} is damaged: {error}") from error
 
     def last(self, count: int, *, up_to: int) -> list[dict[str, Any]]:
-        """The last rounds, newest first: number, start, plan, and the ids of their jobs."""
-        found = []
-        for number in [one for one in self._numbers() if one <= up_to][: -count - 1 : -1]:
-            content = json.loads((self._folder / f"{number}.json").read_bytes())
-            found.append({**content, "jobs": [job["id"] for job in content["jobs"]]})
-        return found
+        """The last rounds, newest first: number, start, plan, and the ids of their jobs.
+
+        Of a damaged file there is only the number, and `problem`, which is None otherwise.
+        """
+        return [self._row(number) for number in [one for one in self._numbers() if one <= up_to][: -count - 1 : -1]]
+
+    def recover(self) -> None:
+        """Damaged files that a person removed fail no longer."""
+        for number in [number for number in self._damaged if not self._path(number).exists()]:
+            self._damaged.discard(number)
+            self._failures.recovered(f"round {number}")
+
+    def _row(self, number: int) -> dict[str, Any]:
+        try:
+            content = self._content(number)
+            found = {name: content[name] for name in ("round", "started", "plan")}
+            return {**found, "jobs": [job["id"] for job in content["jobs"]], "problem": None}
+        except (errors.StoreFailed, KeyError, TypeError) as error:
+            return {"round": number, "started": None, "plan": None, "jobs": [], "problem": str(error)}
+
+    def _content(self, number: int) -> dict[str, Any]:
+        path = self._path(number)
+        try:
+            content = json.loads(sealed_json.unseal(path.read_bytes()))
+        except OSError as error:
+            raise errors.StoreFailed(f"{path} cannot be read: {error.strerror}") from error
+        except (ValueError, errors.InvalidInput) as error:
+            damage = errors.StoreFailed(f"{path} is damaged: {error}")
+            self._damaged.add(number)
+            self._failures.failed(
+                f"round {number}", str(damage), remedy=f"nothing relies on it once the round is over: move {path} away"
+            )
+            raise damage from error
+        return dict(content)
+
+    def _replace(self, number: int, content: dict[str, Any]) -> None:
+        durable_files.replace(self._path(number), sealed_json.seal(json.dumps(content).encode()))
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{number}.json"
 
     def _numbers(self) -> list[int]:
         return sorted(int(path.stem) for path in self._folder.glob("*.json") if path.stem.isdigit())

@@ -273,6 +273,7 @@ class Intake:
 
     def _found(self) -> list[list[Path]]:
         """The oldest files by name, as many as one step takes, in batches of bounded size."""
+        self._where.spool.mkdir(mode=0o750, parents=True, exist_ok=True)
         with os.scandir(self._where.spool) as entries:
             names = (entry.name for entry in entries if not entry.name.startswith("."))
             found = heapq.nsmallest(FILES + 1, names)

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import changes, dead_nodes, errors, incidents, lifecycle
 from ...plugins.plugin_utils.planning import rounds
+from ..failures import Failures
 from ..jobs import planned, values
 from . import balancing
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
     from ...plugins.module_utils.domain import cluster as clusters
     from ...plugins.module_utils.domain import diagnosis
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from .reports import Intake
 
 LOG = logging.getLogger(__name__)
+RETRY = 30.0
+"""Seconds after which a step that failed is retried at the latest."""
+PART, INTAKE, RESUMING = "rounds", "report intake", "resuming the last round"
 
 
 class Rounds:
@@ -41,7 +45,10 @@ class Rounds:
         dead: Callable[[clusters.Cluster], Mapping[str, diagnosis.Diagnosis]] = lambda _: {},
         alive: Callable[[], Collection[str]] = frozenset,
         cpus: Callable[[], Mapping[str, float]] = dict,
+        failures: Failures | None = None,
     ) -> None:
+        self._failures = failures or Failures()
+        self._settled = -1
         self._dead = dead
         self._alive = alive
         self._configuration = configuration
@@ -60,27 +67,58 @@ class Rounds:
         self._awake.set()
 
     async def run(self) -> None:
-        """Work for ever; a step that fails is logged and tried again at the next event or interval."""
+        """Work for ever; a step that fails is reported, and retried at the next event or within `RETRY` seconds."""
         while True:
             self._awake.clear()
+            interval = self._configuration.current.maintenance.settings.round_interval
             try:
                 while await self.step():
                     pass
-            except (errors.RoundsmanError, OSError):
-                LOG.exception("this round could not go on; it is tried again")
-            interval = self._configuration.current.maintenance.settings.round_interval
+                self._failures.recovered(PART)
+            except (errors.RoundsmanError, OSError) as error:
+                self._failures.failed(PART, error, remedy=f"fix the cause; the step is retried every {RETRY:.0f} s")
+                interval = min(interval or RETRY, RETRY)
             try:
                 await asyncio.wait_for(self._awake.wait(), interval or None)
             except TimeoutError:
                 LOG.debug("no event within %g s", interval)
 
     def resume(self) -> None:
-        """Submit the jobs of the round at work that a crash, or a full disk, kept from the queue."""
+        """Submit the jobs of the round at work that a crash, or a full disk, kept from the queue.
+
+        Only a round whose own file says that its jobs were not submitted yet is resumed. Whatever fails here is
+        reported; without a readable file the round is not resumed, and `_forget_lost_jobs` follows.
+        """
         maintenance = self._configuration.current.maintenance
-        if any(job not in self._queue.jobs for job in maintenance.jobs):
-            self._queue.keep_numbers(maintenance.jobs)
-            if not self._queue.drained:
-                self._queue.add(job for job in self._history.jobs(maintenance.round) if job.id in maintenance.jobs)
+        if self._settled == maintenance.round:
+            return
+        self._queue.keep_numbers(maintenance.jobs)
+        try:
+            if maintenance.jobs and not self._has_resumed(maintenance):
+                return
+            self._failures.recovered(RESUMING)
+            self._settled = maintenance.round
+        except (errors.RoundsmanError, OSError) as error:
+            self._failures.failed(RESUMING, error, remedy="fix the cause; it is retried with every step of the rounds")
+
+    def _has_resumed(self, maintenance: clusters.Maintenance) -> bool:
+        try:
+            found = self._history.planned(maintenance.round)
+        except errors.StoreFailed as error:
+            LOG.warning("round %s is not resumed: %s", maintenance.round, error)
+            return True
+        if not found.is_submitted:
+            if self._queue.drained:
+                return False
+            self._submit_planned([job for job in found.jobs if job.id in maintenance.jobs], number=maintenance.round)
+        return True
+
+    def _submit_planned(self, jobs: Sequence[values.Job], *, number: int) -> None:
+        try:
+            self._queue.add(jobs)
+        except errors.InvalidInput as error:
+            LOG.warning("round %s is not resumed: its jobs cannot be submitted: %s", number, error)
+        self._history.set_submitted(number)
 
     @contextlib.asynccontextmanager
     async def between_steps(self) -> AsyncIterator[None]:
@@ -95,7 +133,9 @@ class Rounds:
 
     async def _step(self) -> bool:
         self.resume()
-        await self._intake.take_all()
+        self._history.recover()
+        has_heard = await self._has_heard()
+        await self._configuration.commit(self._forget_lost_jobs)
         if self._intake.is_behind:
             self.wake()
         before = self._configuration.current
@@ -104,7 +144,7 @@ class Rounds:
         after = await self._configuration.commit(self._verdicts)
         if after is not before:
             return True
-        if self._queue.drained or self._queue.unfinished(after.maintenance.jobs):
+        if not has_heard or self._queue.drained or self._queue.unfinished(after.maintenance.jobs):
             return False
         urgent = self._plan(after)
         plan, asked = self._balancer.completed(after, urgent)
@@ -118,6 +158,32 @@ class Rounds:
             return False
         await self._submit(after, plan)
         return True
+
+    async def _has_heard(self) -> bool:
+        """Take all reports in; a failure is reported, and until it is over no round starts, for nodes may be better."""
+        try:
+            await self._intake.take_all()
+        except (errors.RoundsmanError, OSError) as error:
+            self._failures.failed(
+                INTAKE, error, remedy="make the folders spool and reports in /var/lib/roundsman usable"
+            )
+            return False
+        self._failures.recovered(INTAKE)
+        return True
+
+    def _forget_lost_jobs(self, cluster: clusters.Cluster) -> list[changes.Change]:
+        """Jobs of the last round that are not on this controller: lost, or of a configuration that was restored."""
+        maintenance = cluster.maintenance
+        known = tuple(number for number in maintenance.jobs if self._is_of_a_round(number))
+        if self._settled != maintenance.round or known == maintenance.jobs:
+            return []
+        lost = sorted({*maintenance.jobs} - {*known})
+        LOG.warning("jobs %s of round %s are not on this controller: they are forgotten", lost, maintenance.round)
+        return [changes.RoundStands(maintenance.round, known)]
+
+    def _is_of_a_round(self, number: int) -> bool:
+        job = self._queue.jobs.get(number)
+        return job is not None and (job.is_unreadable or any(one.source == planned.ROUNDS for one in job.reason))
 
     def preview(self) -> rounds.RoundPlan:
         """What a round would do now, or after `resume`; nothing is changed by asking.
@@ -145,10 +211,15 @@ class Rounds:
         return plan
 
     def _reconciled(self, cluster: clusters.Cluster) -> list[changes.Change]:
-        wanted = {job for one in cluster.maintenance.incidents for job in one.jobs}
-        outcomes = {job: _outcome(self._queue.jobs[job]) for job in wanted if job in self._queue.jobs}
-        # A round whose jobs are not in the queue yet has not failed: `resume` is about to submit them.
-        outcomes |= {job: lifecycle.JobOutcome(None) for job in cluster.maintenance.jobs if job not in outcomes}
+        outcomes = {
+            number: _outcome(job)
+            for incident in cluster.maintenance.incidents
+            for number in incident.jobs
+            if (job := self._job_of(incident, number)) is not None
+        }
+        if self._settled != cluster.maintenance.round:
+            # A round whose jobs are not in the queue yet has not failed: `resume` is about to submit them.
+            outcomes |= {job: lifecycle.JobOutcome(None) for job in cluster.maintenance.jobs if job not in outcomes}
         heard = {node: one.accepted for node, one in self._intake.diagnosed.items()}
         spoke = {one.node for one in cluster.maintenance.incidents if heard.get(one.node, 0.0) > one.ctime}
         returned = [changes.NodeOffConfirmed(node, 0.0) for node in dead_nodes.returned(cluster, heard)]
@@ -161,6 +232,16 @@ class Rounds:
             now=self._clock(),
             new_uuid=lambda: str(uuid.uuid4()),
         )
+
+    def _job_of(self, incident: incidents.Incident, number: int) -> values.Job | None:
+        """A job of an incident, which its reason trail names: another may have its number after a restore."""
+        job = self._queue.jobs.get(number)
+        if job is None and incident.is_open:
+            with contextlib.suppress(errors.NotFound, errors.StoreFailed):
+                job = self._queue.find(number)
+        if job is None or job.is_unreadable or any(incident.uuid in entry.text for entry in job.reason):
+            return job
+        return None
 
     def _verdicts(self, cluster: clusters.Cluster) -> list[changes.Change]:
         # A job may have ended while the last write was waited for: what failed by it is not taken for done.
@@ -209,6 +290,8 @@ class Rounds:
         await self._configuration.commit(submitted)
         LOG.info("round %s starts: %s jobs, %s refusals", number, len(jobs), len(plan.refusals))
         self._queue.add(jobs)
+        self._history.set_submitted(number)
+        self._settled = number
 
     def _numbered(self, cluster: clusters.Cluster, plan: rounds.RoundPlan, *, now: float) -> tuple[values.Job, ...]:
         numbers = self._queue.reserve(len(plan.jobs))

@@ -139,4 +139,7 @@ def _in_service(
     return {node: report for node, report in said.items() if node in nodes and not nodes[node].offline}
 
 
-_GONE = JobOutcome(succeeded=False, text="it is not in the queue any more")
+_GONE = JobOutcome(
+    succeeded=False,
+    text="it is not on this controller; check the node and its instances, then acknowledge the incident to retry",
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import logging
 import os
@@ -13,12 +14,13 @@ from .. import durable_files
 from . import document, history
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from ...module_utils.domain import cluster as clusters
     from ...module_utils.domain import tree
 
+NO_CLUSTER = "; create a cluster with `roundsman cluster init`, or restore one with `roundsman config import FILE`"
 LOG = logging.getLogger(__name__)
 
 
@@ -36,25 +38,37 @@ def read(path: Path) -> clusters.Cluster:
     try:
         return document.unseal(path.read_bytes())
     except FileNotFoundError as error:
-        raise errors.StoreFailed(f"{path} does not exist: is there a cluster here?") from error
+        raise errors.StoreFailed(f"{path} does not exist{_way_back(path) or NO_CLUSTER}") from error
     except OSError as error:
         raise errors.StoreFailed(f"{path} cannot be read: {error.strerror}") from error
     except errors.InvalidInput as error:
-        kept = last_good(path)
-        hint = (
-            f"; the last good version is {kept}, and `roundsman config import {kept}` takes it over"
-            if _is_good(kept)
-            else ""
-        )
-        raise errors.StoreFailed(f"{path} is damaged and is not loaded: {error}{hint}") from error
+        raise errors.StoreFailed(f"{path} is damaged and is not loaded: {error}{_way_back(path)}") from error
 
 
-def _is_good(path: Path) -> bool:
-    try:
-        document.unseal(path.read_bytes())
-    except (OSError, errors.InvalidInput):
-        return False
-    return True
+def taken_over(
+    cluster: clusters.Cluster, *, before: clusters.Cluster | None, serial_no: int, now: float
+) -> clusters.Cluster:
+    """The configuration that an imported document becomes: the round at work is that of this controller before."""
+    maintenance = cluster.maintenance
+    if before is not None:
+        maintenance = dataclasses.replace(maintenance, round=before.maintenance.round, jobs=before.maintenance.jobs)
+    return dataclasses.replace(cluster, maintenance=maintenance, serial_no=serial_no, mtime=now)
+
+
+def _way_back(path: Path) -> str:
+    """Which version is the newest good one, and how to restore it; '' when there is none."""
+    kept = next((one for one in _good(version.path for version in reversed(history.versions(path)))), None)
+    last = next((one for one in _good([last_good(path)])), None)
+    found = max((one for one in (last, kept) if one is not None), key=lambda one: one[0], default=None)
+    if found is None:
+        return ""
+    return f"; the last good version is {found[1]}: restore it with `roundsman config import {found[1]}`"
+
+
+def _good(paths: Iterable[Path]) -> Iterator[tuple[int, Path]]:
+    for path in paths:
+        with contextlib.suppress(OSError, errors.InvalidInput):
+            yield document.unseal(path.read_bytes()).serial_no, path
 
 
 def write(path: Path, cluster: clusters.Cluster) -> bytes:

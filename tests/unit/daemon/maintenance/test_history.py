@@ -23,7 +23,9 @@ JOB = values.Job(
 def test_jobs_come_back_as_they_were_planned(tmp_path: Path) -> None:
     one = history.History(tmp_path / "rounds")
     one.write(3, started=2.0, plan={"jobs": []}, jobs=(JOB,))
-    assert history.History(tmp_path / "rounds").jobs(3) == (JOB,)
+    assert history.History(tmp_path / "rounds").planned(3) == history.PlannedRound((JOB,), is_submitted=False)
+    one.set_submitted(3)
+    assert history.History(tmp_path / "rounds").planned(3) == history.PlannedRound((JOB,), is_submitted=True)
 
 
 def test_only_the_last_rounds_are_kept_counted_by_number_not_by_name(tmp_path: Path) -> None:
@@ -40,7 +42,7 @@ def test_a_round_that_was_never_committed_is_not_shown(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         one.write(number, started=1.0, plan={"n": number}, jobs=(JOB,))
     assert [entry["round"] for entry in one.last(5, up_to=2)] == [2, 1]
-    assert one.last(1, up_to=2) == [{"round": 2, "started": 1.0, "plan": {"n": 2}, "jobs": [7]}]
+    assert one.last(1, up_to=2) == [{"round": 2, "started": 1.0, "plan": {"n": 2}, "jobs": [7], "problem": None}]
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{}", b'{"jobs": [{"id": "x"}]}'])
@@ -49,4 +51,4 @@ def test_a_missing_or_damaged_round_is_told_of(tmp_path: Path, content: bytes | 
     if content is not None:
         (tmp_path / "4.json").write_bytes(content)
     with pytest.raises(errors.StoreFailed, match=r"4\.json"):
-        one.jobs(4)
+        one.planned(4)

@@ -142,3 +142,21 @@ def test_a_damaged_file_takes_not_the_place_of_the_last_good_one_when_the_write_
     with pytest.raises(errors.StoreFailed):
         store.write(where.config, NEWEST)
     assert store.read(store.last_good(where.config)) == CLUSTER
+
+
+def test_a_missing_configuration_names_the_newest_good_version_and_how_to_restore_it(where: tree.Tree) -> None:
+    cluster = store.read(where.config)
+    for serial in (8, 9):
+        store.write(where.config, dataclasses.replace(cluster, serial_no=serial))
+    where.config.unlink()
+    newest = history.get(where.config, 9).path
+    with pytest.raises(errors.StoreFailed, match=rf"does not exist.*`roundsman config import {newest}`"):
+        store.read(where.config)
+    newest.write_bytes(b"damaged")
+    with pytest.raises(errors.StoreFailed, match=rf"`roundsman config import {where.config}\.last`"):
+        store.read(where.config)
+
+
+def test_without_any_version_a_missing_configuration_says_how_to_begin(tmp_path: Path) -> None:
+    with pytest.raises(errors.StoreFailed, match="roundsman cluster init"):
+        store.read(tmp_path / "config.data")
