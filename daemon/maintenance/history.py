@@ -28,6 +28,10 @@ class PlannedRound:
     is_submitted: bool
 
 
+class _Damaged(errors.StoreFailed):
+    """A round file holds something else than what was written."""
+
+
 class History:
     """The folder of rounds; a file that is damaged is reported and left alone."""
 
@@ -58,17 +62,21 @@ class History:
         """
         self._replace(number, {**self._content(number), "submitted": True})
 
-    def planned(self, number: int) -> PlannedRound:
-        """A round as it was planned.
+    def planned(self, number: int) -> PlannedRound | None:
+        """A round as it was planned; None when its file is missing or damaged, which is reported.
 
         Raises:
-            StoreFailed: the file is missing or damaged.
+            StoreFailed: the file cannot be read now.
         """
-        content = self._content(number)
         try:
+            content = self._content(number)
             return PlannedRound(_JOBS.validate_python(content["jobs"]), content["submitted"] is not False)
-        except (ValueError, KeyError) as error:
-            raise errors.StoreFailed(f"{self._path(number)} is damaged: {error}") from error
+        except (_Damaged, ValueError, KeyError, TypeError):
+            return None
+        except errors.StoreFailed:
+            if self._path(number).exists():
+                raise
+            return None
 
     def last(self, count: int, *, up_to: int) -> list[dict[str, Any]]:
         """The last rounds, newest first: number, start, plan, and the ids of their jobs.
@@ -98,7 +106,7 @@ class History:
         except OSError as error:
             raise errors.StoreFailed(f"{path} cannot be read: {error.strerror}") from error
         except (ValueError, errors.InvalidInput) as error:
-            damage = errors.StoreFailed(f"{path} is damaged: {error}")
+            damage = _Damaged(f"{path} is damaged: {error}")
             self._damaged.add(number)
             self._failures.failed(
                 f"round {number}", str(damage), remedy=f"nothing relies on it once the round is over: move {path} away"

@@ -49,6 +49,7 @@ class Rounds:
     ) -> None:
         self._failures = failures or Failures()
         self._settled = -1
+        self._is_hindered = False
         self._dead = dead
         self._alive = alive
         self._configuration = configuration
@@ -75,6 +76,8 @@ class Rounds:
                 while await self.step():
                     pass
                 self._failures.recovered(PART)
+                if self._is_hindered:
+                    interval = min(interval or RETRY, RETRY)
             except (errors.RoundsmanError, OSError) as error:
                 self._failures.failed(PART, error, remedy=f"fix the cause; the step is retried every {RETRY:.0f} s")
                 interval = min(interval or RETRY, RETRY)
@@ -102,10 +105,9 @@ class Rounds:
             self._failures.failed(RESUMING, error, remedy="fix the cause; it is retried with every step of the rounds")
 
     def _has_resumed(self, maintenance: clusters.Maintenance) -> bool:
-        try:
-            found = self._history.planned(maintenance.round)
-        except errors.StoreFailed as error:
-            LOG.warning("round %s is not resumed: %s", maintenance.round, error)
+        found = self._history.planned(maintenance.round)
+        if found is None:
+            LOG.warning("round %s is not resumed: its file is missing or damaged", maintenance.round)
             return True
         if not found.is_submitted:
             if self._queue.drained:
@@ -141,6 +143,11 @@ class Rounds:
         before = self._configuration.current
         await self._configuration.commit(self._reconciled)
         await self._cancel_orphans()
+        is_settled = self._settled == before.maintenance.round
+        self._is_hindered = not (has_heard and is_settled)
+        if not is_settled:
+            # Jobs of the last round are not in the queue yet: nothing is completed, and no other round starts.
+            return False
         after = await self._configuration.commit(self._verdicts)
         if after is not before:
             return True

@@ -50,5 +50,6 @@ def test_a_missing_or_damaged_round_is_told_of(tmp_path: Path, content: bytes | 
     one = history.History(tmp_path)
     if content is not None:
         (tmp_path / "4.json").write_bytes(content)
+    assert one.planned(4) is None
     with pytest.raises(errors.StoreFailed, match=r"4\.json"):
-        one.planned(4)
+        one.set_submitted(4)

@@ -102,7 +102,7 @@ def test_a_failed_job_fails_its_incident_and_tags_the_node() -> None:
 def test_a_job_that_the_queue_does_not_know_counts_as_failed() -> None:
     found = after(holding(PENDING), BAD, {4: RUNNING[4]})
     assert statuses(found) == [("u1", S.FAILED)]
-    assert "job 5: it is not in the queue any more" in found.maintenance.incidents[0].reason
+    assert "job 5: it is not on this controller" in found.maintenance.incidents[0].reason
 
 
 def test_the_failed_job_of_a_canceled_incident_changes_nothing() -> None:
