@@ -1,4 +1,4 @@
-"""The action of every module that needs nothing of the controller; meta/runtime.yml names them."""
+"""The action of the module `instance_info`: only the documented keys of its answer are taken."""
 
 from __future__ import annotations
 
