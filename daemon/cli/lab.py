@@ -94,6 +94,7 @@ def up(
     if places.is_lab(folder):
         lab = world.Lab(folder.resolve())
         _agree(ctx, lab, folder)
+        building.write_missing_host_variables(lab)
     else:
         ports = {
             "http": port or processes.free_port(),

@@ -106,6 +106,14 @@ def write_host_variables(where: tree.Tree, name: str, variables: Mapping[str, st
     path.chmod(0o644)
 
 
+def write_missing_host_variables(lab: world.Lab) -> None:
+    """Write the host variables of nodes that have no file of them: a lab of an earlier version has them elsewhere."""
+    where = tree.Tree(lab.controller)
+    for name in lab.settings()["nodes"]:
+        if not (where.host_vars / f"{name}.json").exists():
+            write_host_variables(where, name, population.host_variables(lab.node(name)))
+
+
 def bmc_address(index: int) -> str:
     """The loopback address of the BMC of a lab's node."""
     return f"127.77.{index // 250}.{index % 250 + 1}"

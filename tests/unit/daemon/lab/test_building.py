@@ -98,3 +98,16 @@ def test_settings_and_migration_seconds_arrive_in_the_configuration(tmp_path: Pa
     assert cluster.maintenance.settings.diagnose_interval == 7.0
     assert cluster.instance("instance1").hvparams == {"migration_seconds": "1.5"}
     assert lab.settings()["ports"] == {"http": 5, "bmc": 6}
+
+
+def test_a_lab_of_an_earlier_version_gets_the_files_with_which_its_nodes_are_reached(tmp_path: Path) -> None:
+    lab = twins.lab(tmp_path, nodes=2, instances=0)
+    where = tree.Tree(lab.controller)
+    file = where.host_vars / "node2.json"
+    made = file.read_bytes()
+    (where.host_vars / "node1.json").write_text("{}")
+    file.unlink()
+    building.write_missing_host_variables(lab)
+    assert file.read_bytes() == made
+    assert (where.host_vars / "node1.json").read_text() == "{}"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
