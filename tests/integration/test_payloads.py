@@ -64,7 +64,11 @@ def play(lab: world.Lab, inventory: Path, arguments: str, *, node: str = "node2"
 
 @pytest.fixture
 def lab(tmp_path: Path) -> world.Lab:
-    return twins.lab(tmp_path, nodes=3, instances=0)
+    made = twins.lab(tmp_path, nodes=3, instances=0)
+    file = tree.Tree(made.controller).host_vars / "node2.json"
+    known = {**json.loads(file.read_text()), "of_root": "a template of {{ inventory_hostname }}"}
+    file.write_text(json.dumps(known))
+    return made
 
 
 def test_no_variable_of_a_run_is_a_template(lab: world.Lab, tmp_path: Path) -> None:
@@ -81,12 +85,12 @@ def test_no_variable_of_a_run_is_a_template(lab: world.Lab, tmp_path: Path) -> N
             dataclasses.replace(cluster, nodes={**cluster.nodes, node.uuid: node}), [node.uuid], root=str(where.root)
         )
     )
-    shown = {"shown": ["{{ given.texts }}", "{{ given.deep }}", "{{ roundsman_tags }}"]}
+    shown = {"shown": ["{{ given.texts }}", "{{ given.deep }}", "{{ roundsman_tags }}", "{{ of_root }}"]}
     (run / "shown.json").write_text(json.dumps(shown))
     done = play(lab, run / "inventory.json", f"{play_variables} -e @{run / 'shown.json'}")
     assert not marker.exists()
     assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads(answer.read_text()) == [evil, [{"key": one} for one in evil], evil]
+    assert json.loads(answer.read_text()) == [evil, [{"key": one} for one in evil], evil, "a template of node2"]
 
 
 @pytest.mark.parametrize("mark", ["__ansible_unsafe", "__ansible_vault", "__ansible_type"])
@@ -109,12 +113,13 @@ def test_no_variable_of_the_inventory_of_plays_by_hand_is_a_template(lab: world.
         maintenance=dataclasses.replace(cluster.maintenance, settings=settings),
     )
     store.write(where.config, changed)
-    shown = {"shown": ["{{ diagnose_command }}", "{{ roundsman_tags }}", "{{ roundsman_oob_program }}"]}
+    texts = ["diagnose_command", "roundsman_tags", "roundsman_oob_program", "of_root"]
+    shown = {"shown": [f"{{{{ {name} }}}}" for name in texts]}
     (tmp_path / "shown.json").write_text(json.dumps({**shown, "answer": str(answer)}))
     done = play(lab, lab.folder / "inventory/roundsman.yml", f"-e @{tmp_path / 'shown.json'}")
     assert not marker.exists()
     assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads(answer.read_text()) == [evil[0], evil, evil[2]]
+    assert json.loads(answer.read_text()) == [evil[0], evil, evil[2], "a template of node2"]
 
 
 @pytest.mark.parametrize(

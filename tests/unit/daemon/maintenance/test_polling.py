@@ -78,3 +78,19 @@ def test_a_poll_that_fails_says_so_until_one_succeeds(tmp_path: Path, monkeypatc
         assert not running.poll.problem
 
     asyncio.run(scenario())
+
+
+def test_a_node_whose_host_variables_others_could_write_is_not_polled_and_the_reason_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        lab = twins.lab(tmp_path)
+        running, twin = twins.assemble(lab, monkeypatch)
+        file = running.where.host_vars / "node2.json"
+        file.chmod(0o666)
+        await running.poll.once()
+        (spec,) = twin.specs.values()
+        assert set(json.loads(spec.inventory)["all"]["hosts"]) == {"localhost", "node1", "node3", "node4"}
+        assert running.poll.problem.startswith(f"{file} has the mode 0666, so others than its owner can write it")
+
+    asyncio.run(scenario())
