@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from . import node_settings, whitelist
-from .domain import diagnosis, errors, reports
+from .domain import errors, reports
+
+NOT_CONFIGURED = "not_configured"
+_NO_COMMAND = (
+    "no diagnose command is configured; set one with `roundsman cluster modify diagnose_command=NAME`, "
+    "and apply the role node_agent where the node has an agent"
+)
 
 
 def observe(settings: node_settings.Settings, *, command: str) -> reports.Outcome:
     """Run the diagnose command; whatever keeps it from a diagnosis is a problem, and never `Ok`.
 
-    The empty name stands for the built-in diagnosis, which always says `Ok` (seed 000).
+    Without a command nothing is known of the node's health (seed 000 has `Ok` here; docs/decisions/node-agent.md).
     """
     if not command:
-        return diagnosis.OK
+        return reports.problem(NOT_CONFIGURED, text=_NO_COMMAND)
     try:
         done = whitelist.execute(
             settings.diagnose_commands,

@@ -22,7 +22,10 @@ options:
   command:
     description:
       - Name of a file in C(/etc/roundsman/node-diagnose-commands) on the node.
-      - The empty name stands for a built-in diagnosis that always says C(Ok).
+      - >-
+        Where the node has an agent (C(/etc/roundsman/agent.json)), the agent's own diagnose command is run instead,
+        so that agent and controller never run different ones.
+      - Where neither names a command, the report is the problem C(not_configured), and never C(Ok).
     type: str
     default: ''
   spool:
@@ -55,6 +58,10 @@ envelope:
   description: The signed report, three strings as JSON, exactly as it has to reach the daemon.
   returned: success
   type: str
+command:
+  description: The diagnose command that was run, empty if none is configured.
+  returned: success
+  type: str
 status:
   description: What the node asks for.
   returned: when the node could be diagnosed
@@ -76,12 +83,13 @@ problem:
 import dataclasses
 import os
 import time
-from typing import Any, Dict
+from typing import Any, Dict, Tuple
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import node_diagnosis, node_settings
 from ..module_utils.domain import errors, reports
+from ..module_utils.monitoring import agent_settings
 
 
 def main() -> None:
@@ -89,16 +97,24 @@ def main() -> None:
     try:
         settings = node_settings.load(os.environ)
         key = node_settings.key(settings)
-        said = node_diagnosis.observe(settings, command=module.params["command"])
-        sealed = reports.seal(said, node_uuid=settings.node, timestamp_ns=time.time_ns(), key=key)
+        command, said = _observed(settings, module.params["command"])
+        sealed = reports.seal(said, node_uuid=settings.node, timestamp_ns=time.time_ns(), key=key, command=command)
     except errors.RoundsmanError as e:
         module.fail_json(msg=str(e))
-    result: Dict[str, Any] = {"envelope": sealed.envelope}
+    result: Dict[str, Any] = {"envelope": sealed.envelope, "command": command}
     if isinstance(sealed.said, reports.Problem):
         result["problem"] = dataclasses.asdict(sealed.said)
     else:
         result["status"] = sealed.said.status.value
     module.exit_json(changed=False, **result)
+
+
+def _observed(settings: node_settings.Settings, asked: str) -> Tuple[str, reports.Outcome]:
+    try:
+        command = agent_settings.diagnose_command(settings.root / "etc/roundsman/agent.json", otherwise=asked)
+    except (errors.StoreFailed, errors.InvalidInput) as e:
+        return "", reports.problem("settings", text=str(e))
+    return command, node_diagnosis.observe(settings, command=command)
 
 
 if __name__ == "__main__":

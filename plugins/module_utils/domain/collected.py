@@ -17,6 +17,8 @@ PORT = 1815
 PERFORMANCE, STATUS = 0, 1
 DEFAULT_CATEGORY = "default"
 """How the category of a collector that has none is written in paths and lists."""
+COMMAND = "diagnose_command"
+"""The key of a diagnosis that names the command which made it."""
 
 _TIMESTAMP = re.compile("[1-9][0-9]{0,19}")
 
@@ -68,7 +70,13 @@ def path(subject: Subject) -> str:
 
 
 def message(
-    subject: Subject, *, node_uuid: str, timestamp_ns: int, data: Optional[str], problem: Optional[Problem]
+    subject: Subject,
+    *,
+    node_uuid: str,
+    timestamp_ns: int,
+    data: Optional[str],
+    problem: Optional[Problem],
+    command: str = "",
 ) -> str:
     """Write a report with the keys of Ganeti's monitoring, and the node's UUID.
 
@@ -85,6 +93,8 @@ def message(
         "kind": subject.kind,
         "node": node_uuid,
     }
+    if command:
+        head[COMMAND] = command
     if problem is not None and data is None:
         return json.dumps(dict(head, problem=dataclasses.asdict(problem)))
     if data is not None and problem is None:

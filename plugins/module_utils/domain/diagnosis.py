@@ -78,6 +78,16 @@ def read(value: json_values.Value) -> Diagnosis:
     return Diagnosis(status=status, command=command, original=json_values.dump(value))
 
 
+def command_error(value: json_values.Value) -> str:
+    """What is wrong with the `command` of a live repair, or ''; null is the same as no command."""
+    if not isinstance(value, dict) or value.get("status") != Status.LIVE_REPAIR.value:
+        return ""
+    command = value.get("command")
+    if command is None or (isinstance(command, str) and command):
+        return ""
+    return "the command of the live repair is not a non-empty string: " + json_values.dump(command)[:80]
+
+
 def _status(value: json_values.Value) -> Status:
     for status in Status:
         if value == status.value:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Callable, Collection, Dict, Optional, Tuple, Union
 
 from . import collected, diagnosis, errors, json_values, signing
 
 LIMIT = 1024 * 1024
 TEXT_LIMIT = 500
+BAD_COMMAND = "bad_command"
 
 Reason = signing.Reason
 Problem = collected.Problem
 
 _OTHER_NODES_LIMIT = 64 * 1024
 _CLUSTER_FORM_DIGITS = 40
+_COMMAND = re.compile("[A-Za-z0-9_-]{1,128}")
 _Object = Dict[str, json_values.Value]
 
 
@@ -29,6 +32,8 @@ class Report:
     timestamp: int
     diagnosis: Optional[diagnosis.Diagnosis]
     problem: Optional[Problem]
+    command: Optional[str] = None
+    """The diagnose command that the node ran, None where it does not say so."""
 
 
 Outcome = Union[diagnosis.Diagnosis, Problem]
@@ -50,7 +55,7 @@ def problem(reason: str, *, text: str) -> Problem:
 def outcome(*, returncode: int, stdout: bytes, stderr: bytes) -> Outcome:
     """Judge a diagnose command that has ended: only a valid diagnosis and exit code 0 are one.
 
-    `returncode` is negative for a signal. Problems: `killed`, `exit`, `not_json`, `unknown_status`.
+    `returncode` is negative for a signal. Problems: `killed`, `exit`, `not_json`, `unknown_status`, `bad_command`.
     """
     if returncode:
         ending = "killed by signal {}".format(-returncode) if returncode < 0 else "exit code {}".format(returncode)
@@ -60,36 +65,45 @@ def outcome(*, returncode: int, stdout: bytes, stderr: bytes) -> Outcome:
         value = json_values.parse(stdout.decode())
     except (UnicodeDecodeError, errors.InvalidInput) as e:
         return problem("not_json", text=str(e))
+    if diagnosis.command_error(value):
+        return problem(BAD_COMMAND, text=diagnosis.command_error(value))
     try:
         return diagnosis.read(value)
     except errors.InvalidInput as e:
         return problem("unknown_status", text=str(e))
 
 
-def seal(said: Outcome, *, node_uuid: str, timestamp_ns: int, key: bytes) -> Sealed:
-    """Sign a report of what was said; a diagnosis too large to be accepted becomes the problem `oversized`.
+def seal(said: Outcome, *, node_uuid: str, timestamp_ns: int, key: bytes, command: str = "") -> Sealed:
+    """Sign a report of what was said, by which diagnose command; a diagnosis too large to be accepted becomes the problem `oversized`.
 
     Raises: errors.InvalidInput if there is no such report.
     """
     failed = said if isinstance(said, Problem) else None
     data = said.original if isinstance(said, diagnosis.Diagnosis) else None
-    text = message(node_uuid=node_uuid, timestamp_ns=timestamp_ns, data=data, problem=failed)
+    text = message(node_uuid=node_uuid, timestamp_ns=timestamp_ns, data=data, problem=failed, command=command)
     signed = signing.sign(text, key=key, now=timestamp_ns // 10**9)
     if len(signed) <= LIMIT:
         return Sealed(signed, said)
     said = Problem("oversized", "the signed report is larger than {} bytes".format(LIMIT))
-    return seal(said, node_uuid=node_uuid, timestamp_ns=timestamp_ns, key=key)
+    return seal(said, node_uuid=node_uuid, timestamp_ns=timestamp_ns, key=key, command=command)
 
 
-def message(*, node_uuid: str, timestamp_ns: int, data: Optional[str], problem: Optional[Problem]) -> str:
-    """Write a report with the keys of Ganeti's monitoring, and the node's UUID.
+def message(
+    *, node_uuid: str, timestamp_ns: int, data: Optional[str], problem: Optional[Problem], command: str = ""
+) -> str:
+    """Write a report with the keys of Ganeti's monitoring, the node's UUID, and the diagnose command if there is one.
 
     Exactly one of `data` (JSON text, embedded verbatim) and `problem` is given.
 
     Raises: errors.InvalidInput for both or none.
     """
     return collected.message(
-        collected.DIAGNOSE, node_uuid=node_uuid, timestamp_ns=timestamp_ns, data=data, problem=problem
+        collected.DIAGNOSE,
+        node_uuid=node_uuid,
+        timestamp_ns=timestamp_ns,
+        data=data,
+        problem=problem,
+        command=command,
     )
 
 
@@ -187,10 +201,16 @@ def _check_other_nodes(sealed: signing.Envelope, *, size: int, cluster_key: byte
 def _report(content: _Object, *, node: str) -> Report:
     collected.check_subject(content, collected.DIAGNOSE)
     timestamp = collected.timestamp_of(content)
+    ran = content.get(collected.COMMAND)
+    command = ran if isinstance(ran, str) and _COMMAND.fullmatch(ran) else None
     if "problem" in content:
-        return Report(node, timestamp, diagnosis=None, problem=collected.problem_of(content["problem"]))
+        failed = collected.problem_of(content["problem"])
+        return Report(node, timestamp, diagnosis=None, problem=failed, command=command)
+    if diagnosis.command_error(content["data"]):
+        failed = problem(BAD_COMMAND, text=diagnosis.command_error(content["data"]))
+        return Report(node, timestamp, diagnosis=None, problem=failed, command=command)
     try:
         said = diagnosis.read(content["data"])
     except errors.InvalidInput as e:
         raise signing.rejected(Reason.MALFORMED, text=str(e)) from e
-    return Report(node, timestamp, diagnosis=said, problem=None)
+    return Report(node, timestamp, diagnosis=said, problem=None, command=command)

@@ -31,8 +31,8 @@ _WORD = re.compile("[A-Za-z0-9_-]{0,128}")
 class Settings:
     """Where the agent listens, and what it collects: `intervals` in seconds by collector, 0 for one that is off.
 
-    An empty `diagnose_command` is the built-in diagnosis, which always says Ok (seed 000). `controllers` are the
-    addresses for which connections are reserved.
+    Without a `diagnose_command` the node reports that it cannot be diagnosed. `controllers` are the addresses for
+    which connections are reserved.
     """
 
     bind: Tuple[str, ...] = (LOOPBACK,)
@@ -80,6 +80,16 @@ def read(path: pathlib.Path) -> Settings:
         return parse(data.decode())
     except (UnicodeDecodeError, errors.InvalidInput) as e:
         raise errors.InvalidInput("{}: {}".format(path, e)) from e
+
+
+def diagnose_command(path: pathlib.Path, *, otherwise: str) -> str:
+    """The diagnose command of the node's agent, so that all who ask the node run the same; `otherwise` without one.
+
+    Raises: errors.StoreFailed, errors.InvalidInput if the agent's settings are there and cannot be used.
+    """
+    if not (path.exists() or path.is_symlink()):
+        return otherwise
+    return read(path).diagnose_command or otherwise
 
 
 class Watched:

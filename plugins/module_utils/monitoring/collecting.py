@@ -57,7 +57,8 @@ class _Collecting:
             said = self._said(where)
             self.is_busy = self.hangs = False
             if not self._stopped:
-                publish(self._published, self._subject, said, node=where.node)
+                command = where.settings.diagnose_command if self._subject is collected.DIAGNOSE else ""
+                publish(self._published, self._subject, said, node=where.node, command=command)
             self._awake.wait(max(0.0, began + self._interval() - time.monotonic()))
 
     def _interval(self) -> float:
@@ -111,10 +112,15 @@ class Collectors:
 
 
 def publish(
-    published: publishing.Reports, subject: collected.Subject, said: observing.Said, *, node: node_settings.Settings
+    published: publishing.Reports,
+    subject: collected.Subject,
+    said: observing.Said,
+    *,
+    node: node_settings.Settings,
+    command: str = "",
 ) -> None:
     """Publish a report; without a key or room there is none, which the log says."""
     try:
-        published.publish(subject, said, node=node)
+        published.publish(subject, said, node=node, command=command)
     except errors.RoundsmanError as e:
         LOG.error("no report of %s: %s", subject.name, e)  # noqa: TRY400 - foreseen: the text says all

@@ -50,22 +50,28 @@ class Reports:
             with contextlib.suppress(OSError):
                 (self._folder / one.folder / one.name).unlink()
 
-    def publish(self, subject: collected.Subject, said: observing.Said, *, node: node_settings.Settings) -> None:
-        """Sign what a collector says and let it be read; what is too large to be accepted is a problem instead.
+    def publish(
+        self, subject: collected.Subject, said: observing.Said, *, node: node_settings.Settings, command: str = ""
+    ) -> None:
+        """Sign what a collector says, by which command, and let it be read; what is too large to be accepted is a problem instead.
 
         Raises: errors.StoreFailed if there is no key, or no room.
         """
-        sealed = self._sealed(subject, said, node=node)
+        sealed = self._sealed(subject, said, node=node, command=command)
         if len(sealed) > reports.LIMIT:
             text = "the signed report is larger than {} bytes".format(reports.LIMIT)
-            sealed = self._sealed(subject, collected.Problem("oversized", text), node=node)
+            sealed = self._sealed(subject, collected.Problem("oversized", text), node=node, command=command)
         self._write("{}/{}".format(subject.folder, subject.name), sealed)
 
-    def _sealed(self, subject: collected.Subject, said: observing.Said, *, node: node_settings.Settings) -> str:
+    def _sealed(
+        self, subject: collected.Subject, said: observing.Said, *, node: node_settings.Settings, command: str
+    ) -> str:
         now = self._clock()
         problem = said if isinstance(said, collected.Problem) else None
         data = said if isinstance(said, str) else None
-        text = collected.message(subject, node_uuid=node.node, timestamp_ns=now, data=data, problem=problem)
+        text = collected.message(
+            subject, node_uuid=node.node, timestamp_ns=now, data=data, problem=problem, command=command
+        )
         return signing.sign(text, key=node_settings.key(node), now=now // 10**9)
 
     def _write(self, name: str, text: str) -> None:

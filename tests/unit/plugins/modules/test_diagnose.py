@@ -80,10 +80,48 @@ def problem(capsys: pytest.CaptureFixture[str]) -> reports.Problem:
     return report.problem
 
 
-def test_without_a_command_the_node_says_ok(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_nothing_is_known_of_the_node_s_health(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     result = run(capsys)
-    assert (result["status"], result["changed"]) == ("Ok", False)
-    assert delivered(result).diagnosis == diagnosis.OK
+    assert (result["problem"]["reason"], result["changed"]) == ("not_configured", False)
+    assert delivered(result).diagnosis is None
+
+
+@pytest.mark.parametrize("asked", ["", "other"])
+def test_the_module_runs_what_the_node_s_agent_runs(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str], asked: str
+) -> None:
+    put(root, "echo '{}'".format(SAID))
+    other = put(root, """echo '{"status": "Ok"}'""")
+    other.rename(other.with_name("other"))
+    put(root, "echo '{}'".format(SAID))
+    write_agent(root, '{"diagnose_command": "probe"}')
+    result = run(capsys, command=asked)
+    assert (result["status"], result["command"]) == ("evacuate", "probe")
+    assert delivered(result).command == "probe"
+
+
+def test_without_a_command_of_the_agent_the_given_one_runs(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(root, "echo '{}'".format(SAID))
+    write_agent(root, "{}")
+    assert run(capsys, command="probe")["status"] == "evacuate"
+
+
+def test_settings_of_the_agent_that_cannot_be_read_are_a_problem(
+    root: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(root, """echo '{"status": "Ok"}'""")
+    write_agent(root, "{")
+    assert problem(capsys).reason == "settings"
+
+
+def write_agent(root: pathlib.Path, text: str) -> None:
+    path = root / "etc/roundsman/agent.json"
+    path.write_text(text)
+    path.chmod(0o644)
 
 
 def test_the_command_s_diagnosis_is_signed_exactly(root: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,6 +182,9 @@ def test_a_command_that_is_killed_is_a_problem(root: pathlib.Path, capsys: pytes
         ("echo '{\"status\": NaN}'", "not_json"),
         ('echo \'{"status": "ok"}\'', "unknown_status"),
         ("echo '[]'", "unknown_status"),
+        ('echo \'{"status": "live-repair", "command": 5}\'', "bad_command"),
+        ('echo \'{"status": "live-repair", "command": ["x"]}\'', "bad_command"),
+        ('echo \'{"status": "live-repair", "command": ""}\'', "bad_command"),
         ("exec /bin/cat /dev/zero", "oversized"),
         (LARGE, "oversized"),
     ],

@@ -143,6 +143,21 @@ def test_a_report_that_is_not_newer_than_the_last_is_replayed() -> None:
     assert accept(signed(message()), floor=STAMP - 1).timestamp == STAMP
 
 
+@pytest.mark.parametrize("command", ["5", '["x"]', '""', "{}", "true"])
+def test_an_ill_typed_command_of_a_live_repair_is_a_collector_problem(command: str) -> None:
+    said = message(data='{"status": "live-repair", "command": ' + command + "}")
+    report = accept(signed(said))
+    assert report.diagnosis is None
+    assert report.problem is not None
+    assert report.problem.reason == "bad_command"
+
+
+@pytest.mark.parametrize("text", ['{"status": "live-repair"}', '{"status": "live-repair", "command": null}'])
+def test_a_live_repair_without_a_command_is_a_diagnosis(text: str) -> None:
+    assert accept(signed(message(data=text))).diagnosis is not None
+    assert accept(signed(message(data='{"status": "evacuate", "command": 5}'))).diagnosis is not None
+
+
 def test_an_unsigned_report_is_rejected_as_such() -> None:
     fields = json.loads(signed(message()))
     for missing in ("hmac", "salt"):

@@ -116,8 +116,10 @@ def test_instances_that_run_are_named(node: nodes.Node) -> None:
     assert said == {"status": {"code": 0, "message": ""}, "data": [{"name": "web1", "actualState": "running"}]}
 
 
-def test_no_command_is_the_built_in_diagnosis(node: nodes.Node) -> None:
-    assert diagnose.collect(node.surroundings()) == '{"status":"Ok"}'
+def test_no_command_is_no_sign_of_health(node: nodes.Node) -> None:
+    said = diagnose.collect(node.surroundings())
+    assert isinstance(said, collected.Problem)
+    assert said.reason == "not_configured"
 
 
 def test_a_command_that_is_not_there_is_a_problem(node: nodes.Node) -> None:
