@@ -7,6 +7,8 @@ import typer
 from . import adoption, client, cluster_init, emergency, output, verification, wording
 from . import parameters as given_parameters
 
+OF_AGENTS = ("diagnose_command", "diagnose_interval", "agent_port")
+"""The settings that the role node_agent writes to the nodes."""
 app = typer.Typer(help="The cluster itself.", no_args_is_help=True)
 app.command(
     epilog="Example: roundsman cluster init example --node node1:192.0.2.1 --node node2:192.0.2.2; with IPv6: "
@@ -42,6 +44,10 @@ def modify(
     `//`), `ipolicy.disk-templates=drbd,plain`, `ipolicy.vcpu-ratio`, `ipolicy.spindle-ratio`. `default` inherits again.
     """
     given_parameters.modify(ctx, "modify", given=given, submit=submit, dry_run=dry_run, form=form)
+    changed = [name for name in OF_AGENTS if any(one.partition("=")[0] == name for one in given)]
+    if changed and not dry_run and form is output.Format.TABLE:
+        names = wording.enumerated(changed)
+        output.line(f"Node agents follow {names} only after the role node_agent has been applied to the nodes again.")
 
 
 app.command("verify", epilog="Example: roundsman cluster verify -o json")(verification.verify)

@@ -55,6 +55,8 @@ def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> I
         yield "It has not reported yet. This is no sign of health."
     else:
         yield f"Its last report says {node['health']}."
+    if node["diagnose_difference"] is not None:
+        yield f"{node['diagnose_difference']}."
     if node["unreachable"] is not None and not node["offline"]:
         since = wording.age(node["unreachable"]["time"], now=now)
         yield f"It did not answer {since} ago: {node['unreachable']['text']}."

@@ -92,6 +92,7 @@ def _facts(one: dict[str, Any]) -> None:
             ("Role", one["role"]),
             ("Health", wording.health(one)),
             *([("Refused", f"{one['refused']['text']}; {one['refused']['remedy']}")] if one["refused"] else []),
+            *([("Diagnose command", one["diagnose_difference"])] if one["diagnose_difference"] else []),
             *([("Problem", problem["text"])] if problem else []),
             *([("Unreachable", unreachable["text"])] if unreachable else []),
             *([("Agent", wording.agent(one["agent"], now=time.time()))] if one["agent"] else []),

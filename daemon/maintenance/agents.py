@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import cluster as clusters
@@ -30,16 +30,19 @@ CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
 """How long one request may take in all, from its turn on."""
 OK = 200
+MEASURED = 1.05
+"""How much more than all CPUs an honest measurement may come to."""
 OLD = 3.0
 """A load that is this many intervals old is none."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """How many CPUs of a node were busy on average, and when it said so (unix seconds)."""
+    """How many CPUs of a node were busy on average, and when it said so: unix seconds, and monotonic ones."""
 
     cpus: float
     at: float
+    read: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True)
@@ -68,12 +71,14 @@ class Agents:
         clock: Callable[[], float],
         seen: dict[str, Seen] | None = None,
         on_poll: Callable[[], None] = lambda: None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._configuration = configuration
         self._spool = spool
         self._key = key
         self._clock = clock
         self._on_poll = on_poll
+        self._monotonic = monotonic
         self._last: dict[str, bytes] = {}
         self._answering = 0
         self._writing = asyncio.Lock()
@@ -87,9 +92,9 @@ class Agents:
 
     def busy_cpus(self) -> dict[str, float]:
         """The busy CPUs by node (UUID), where that was told lately."""
-        oldest = self._clock() - OLD * max(60.0, self._configuration.current.maintenance.settings.diagnose_interval)
+        oldest = self._monotonic() - OLD * max(60.0, self._configuration.current.maintenance.settings.diagnose_interval)
         loads = {uuid: one.load for uuid, one in self.seen.items()}
-        return {uuid: one.cpus for uuid, one in loads.items() if one is not None and one.at >= oldest}
+        return {uuid: one.cpus for uuid, one in loads.items() if one is not None and one.read >= oldest}
 
     def forget(self) -> None:
         """Know nothing any more: agents are not asked."""
@@ -149,7 +154,12 @@ class Agents:
             node_key = signing.node_key(key, node.uuid)
             now = self._clock()
             said = collected.read(body, subject=collected.CPU_LOAD, node=node.uuid, key=node_key, now=int(now))
-            self.seen[node.uuid] = replace(self.seen[node.uuid], load=Load(cpus_of(said), now))
+            load = Load(cpus_of(said, recorded=node.ctotal), now, self._monotonic())
+            self.seen[node.uuid] = replace(self.seen[node.uuid], load=load)
+        except errors.Refused as error:
+            LOG.warning("the load that %s reports does not count: %s", node.name, error)
+            text = f"its load does not count: {error}"
+            self.seen[node.uuid] = replace(self.seen[node.uuid], load=None, text=text)
         except (OSError, EOFError, errors.RoundsmanError) as error:
             LOG.debug("%s does not say how busy it is: %s", node.name, error)
 
@@ -187,11 +197,11 @@ def _write(spool: Path, files: Mapping[str, bytes]) -> None:
         made.rename(spool / name)
 
 
-def cpus_of(said: collected.Collected) -> float:
-    """How many CPUs were busy, of a report of the load.
+def cpus_of(said: collected.Collected, *, recorded: int) -> float:
+    """How many CPUs were busy, of a report of the load; no more than are on record for the node.
 
     Raises:
-        Refused: the node could not tell, or tells no number.
+        Refused: the node could not tell, tells no number, or claims more than it has on record.
     """
     if said.data is None:
         raise errors.Refused(said.problem.text if said.problem is not None else "it says nothing")
@@ -203,7 +213,9 @@ def cpus_of(said: collected.Collected) -> float:
     total = value.get("cpu_total") if isinstance(value, dict) else None
     if isinstance(total, bool) or not isinstance(total, (int, float)) or not 0 <= total < 2**20:
         raise errors.Refused("its load is no number of CPUs")
-    return float(total)
+    if total > recorded * MEASURED:
+        raise errors.Refused(f"it claims {total:g} busy CPUs, and its ctotal on record is {recorded}")
+    return min(float(total), float(recorded))
 
 
 async def _get(node: clusters.Node, port: int, subject: collected.Subject) -> tuple[int, bytes]:

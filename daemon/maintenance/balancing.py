@@ -6,6 +6,7 @@ A search takes seconds on a large cluster, so it runs in a thread, over values t
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -33,9 +34,19 @@ class Balancer:
     `withdrawn` are jobs that rounds themselves have canceled: that is no failure.
     """
 
-    def __init__(self, queue: Queue, *, clock: Callable[[], float], cpus: Callable[[], Mapping[str, float]]) -> None:
+    def __init__(
+        self,
+        queue: Queue,
+        *,
+        clock: Callable[[], float],
+        cpus: Callable[[], Mapping[str, float]],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._queue = queue
         self._clock = clock
+        self._monotonic = monotonic
+        self._since_change = _Elapsed(clock, monotonic)
+        self._since_failure = _Elapsed(clock, monotonic)
         self._cpus = cpus
         self._known: tuple[float, measured.Measured] | None = None
         self._asked: rebalancing.Question | None = None
@@ -69,13 +80,14 @@ class Balancer:
         It is taken anew once it is as old as the time between rounds, and no instance has changed for as long as the
         nodes' averages reach back: what has just moved would count where it was, and move on for ever.
         """
-        now = self._clock()
         if self._known is not None and not self._known[1].missing:
             changed = max((one.mtime for one in cluster.instances.values()), default=0.0)
-            age = now - self._known[0]
-            if age < (cluster.maintenance.settings.round_interval or PATIENCE) or now - changed < AVERAGED:
+            version = sum(one.serial_no for one in cluster.instances.values())
+            still = self._since_change.seconds(changed, of=version)
+            age = self._monotonic() - self._known[0]
+            if age < (cluster.maintenance.settings.round_interval or PATIENCE) or still < AVERAGED:
                 return self._known[1]
-        self._known = (now, measured.of(cluster, self._cpus()))
+        self._known = (self._monotonic(), measured.of(cluster, self._cpus()))
         return self._known[1]
 
     def _busy(self, cluster: clusters.Cluster) -> set[str]:
@@ -91,7 +103,7 @@ class Balancer:
         failed = [job for job in known if has_failed(job) and job.id not in self.withdrawn]
         last = max(failed, key=lambda job: job.ended, default=None)
         seconds = cluster.maintenance.settings.round_interval or PATIENCE
-        if last is None or self._clock() - last.ended >= seconds:
+        if last is None or self._since_failure.seconds(last.ended, of=last.id) >= seconds:
             return None
         return work.Refusal(
             rebalancing.SUBJECT,
@@ -100,6 +112,23 @@ class Balancer:
             incident=None,
             permanent=False,
         )
+
+
+class _Elapsed:
+    """Seconds since an event on record, which no step of the clock changes once the event has been seen here."""
+
+    def __init__(self, clock: Callable[[], float], monotonic: Callable[[], float]) -> None:
+        self._clock = clock
+        self._monotonic = monotonic
+        self._event: object = None
+        self._began = 0.0
+
+    def seconds(self, moment: float, *, of: object) -> float:
+        """Since the unix time of this event; one that is dated ahead counts as of now."""
+        if (moment, of) != self._event:
+            self._event = (moment, of)
+            self._began = self._monotonic() - max(0.0, self._clock() - moment)
+        return self._monotonic() - self._began
 
 
 def _locked(cluster: clusters.Cluster, opcode: values.Opcode) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import time
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,10 +29,11 @@ PRIORITY = -10
 
 @dataclass(frozen=True)
 class Read:
-    """What a node's BMC said, and when (unix seconds)."""
+    """What a node's BMC said, when by the monotonic clock, and the start of the silence in which it was asked."""
 
     state: power.State
     at: float
+    silent_since: float
 
 
 class DeadNodes:
@@ -48,15 +50,18 @@ class DeadNodes:
         *,
         clock: Callable[[], float],
         on_change: Callable[[], None],
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._configuration = configuration
         self._queue = queue
         self._silences = silences
         self._clock = clock
+        self._monotonic = monotonic
         self._on_change = on_change
         self._kept: dict[str, dead_nodes.Silence] = {}
         self._reads: dict[str, Read] = {}
         self._asking: dict[str, int] = {}
+        self._asked_in: dict[str, float] = {}
         self._fencing: dict[str, int] = {}
         self._fenced: dict[str, float] = {}
         self._incidents: dict[str, str] = {}
@@ -125,7 +130,7 @@ class DeadNodes:
         self, cluster: clusters.Cluster, node: str, silent: Mapping[str, dead_nodes.Silence], answering: int
     ) -> dead_nodes.Verdict:
         read = self._reads.get(node)
-        if read is not None and (read.at < silent[node].since or self._is_old(read)):
+        if read is not None and (read.silent_since != silent[node].since or self._is_old(read)):
             read = None
         return dead_nodes.judge(
             cluster,
@@ -137,18 +142,20 @@ class DeadNodes:
         )
 
     def _is_old(self, read: Read) -> bool:
-        return read.state is not power.State.OFF and self._clock() - read.at > ASKED_AGAIN
+        return read.state is not power.State.OFF and self._monotonic() - read.at > ASKED_AGAIN
 
     async def _ask(self, node: clusters.Node) -> None:
         if node.uuid not in self._asking:
+            self._asked_in[node.uuid] = self._kept[node.uuid].since
             opcode = values.Opcode("power", {"node": node.uuid, "command": "status"}, PRIORITY)
             self._asking[node.uuid] = await self._submit(node, opcode, f"{node.name} does not answer: is it off?")
 
     async def _fence(self, node: clusters.Node) -> None:
-        now = self._clock()
-        if node.uuid in self._fencing or now - self._fenced.get(node.uuid, 0.0) < ASKED_AGAIN:
+        now = self._monotonic()
+        if node.uuid in self._fencing or now - self._fenced.get(node.uuid, -ASKED_AGAIN) < ASKED_AGAIN:
             return
         self._fenced[node.uuid] = now
+        self._asked_in[node.uuid] = self._kept[node.uuid].since
         # Noted first: should this process end now, the node that is off is known to be dead.
         await self._note(node.uuid, powered=None)
         opcode = values.Opcode("power", {"node": node.uuid, "command": "off", "force": True}, PRIORITY)
@@ -219,7 +226,7 @@ class DeadNodes:
                 if job is not None and not job.is_final:
                     continue
                 del kept[node]
-                self._reads[node] = Read(self._state(job), self._clock())
+                self._reads[node] = Read(self._state(job), self._monotonic(), self._asked_in.pop(node, -1.0))
 
     def _state(self, job: values.Job | None) -> power.State:
         """What the BMC said in a job's end; a job that tells nothing is a BMC that tells nothing."""

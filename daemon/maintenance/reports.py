@@ -257,6 +257,11 @@ class Intake:
             return False
         return last.report.diagnosis is not None and last.report.diagnosis.status is diagnosis.Status.OK
 
+    def diagnosed_by(self, node: str) -> str | None:
+        """The diagnose command of a node's (UUID) last accepted report, None where that does not name it."""
+        last = self._last(node)
+        return last.report.command if last is not None else None
+
     def problem_of(self, node: str) -> reports.Problem | None:
         """The problem of a node whose last report was one."""
         last = self._heard.problems.get(node)

@@ -107,6 +107,7 @@ def _node(
         "last_report": _report_age(one, intake),
         "problem": dataclasses.asdict(problem) if problem is not None else None,
         "refused": _refused(one, intake),
+        "diagnose_difference": _diagnose_difference(cluster, one, intake),
         "unreachable": intake.unreachable.get(one.name),
         "agent": _agent(one, intake),
         "primaries": [instance.name for instance in primaries],
@@ -247,6 +248,17 @@ def _last(cluster: clusters.Cluster, one: clusters.Node, intake: Intake) -> dict
     }
 
 
+def _diagnose_difference(cluster: clusters.Cluster, one: clusters.Node, intake: Intake) -> str | None:
+    """A sentence where a node was diagnosed by another command than the cluster's setting names."""
+    wanted, ran = cluster.maintenance.settings.diagnose_command, intake.diagnosed_by(one.uuid)
+    if not wanted or ran is None or ran == wanted:
+        return None
+    return (
+        f"{one.name} runs the diagnose command {ran}, the cluster's diagnose_command is {wanted}: "
+        "apply the role node_agent to it, or set the command there on purpose"
+    )
+
+
 def _refused(one: clusters.Node, intake: Intake) -> dict[str, Any] | None:
     """Why the newest report of a node does not count, when it came, and what helps; nothing where it counts."""
     refused = intake.refused.get(one.uuid)
@@ -268,7 +280,7 @@ def _agent(one: clusters.Node, intake: Intake) -> dict[str, Any] | None:
         "since": seen.since or None,
         "answered": seen.answered or None,
         "text": seen.text,
-        "load": dataclasses.asdict(seen.load) if seen.load is not None else None,
+        "load": {"cpus": seen.load.cpus, "at": seen.load.at} if seen.load is not None else None,
     }
 
 

@@ -74,7 +74,7 @@ def outcome(*, returncode: int, stdout: bytes, stderr: bytes) -> Outcome:
 
 
 def seal(said: Outcome, *, node_uuid: str, timestamp_ns: int, key: bytes, command: str = "") -> Sealed:
-    """Sign a report of what was said, by which diagnose command; a diagnosis too large to be accepted becomes the problem `oversized`.
+    """Sign a report of what a diagnose command said; one too large to be accepted becomes the problem `oversized`.
 
     Raises: errors.InvalidInput if there is no such report.
     """

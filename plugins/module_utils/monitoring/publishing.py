@@ -53,7 +53,7 @@ class Reports:
     def publish(
         self, subject: collected.Subject, said: observing.Said, *, node: node_settings.Settings, command: str = ""
     ) -> None:
-        """Sign what a collector says, by which command, and let it be read; what is too large to be accepted is a problem instead.
+        """Sign what a collector says, by which command, and publish it; what is too large becomes a problem.
 
         Raises: errors.StoreFailed if there is no key, or no room.
         """

@@ -121,7 +121,9 @@ class NodeRole:
                     f"{node.name} is recorded as powered off: run `roundsman node power on {node.name}`"
                 )
             if not facts.reported_ok_since(self.node, since):
-                raise errors.Refused(f"{node.name} has not reported Ok: mend it, or use --force")
+                raise errors.Refused(
+                    f"{node.name} has not reported Ok: see `roundsman explain {node.name}`, repair it, or use --force"
+                )
         running = [one.name for one in cluster.primaries(self.node) if one.is_up]
         if self.offline and running and not self.force:
             raise errors.Refused(f"{node.name} still runs {', '.join(running)}: evacuate it first, or use --force")

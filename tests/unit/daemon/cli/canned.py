@@ -162,6 +162,7 @@ def _intake(cluster: clusters.Cluster) -> Any:
         unreachable={"node6": {"time": 100.0, "text": "connection refused"}},
         rejections={"replayed": 2, "unsigned": 1},
         refused={},
+        diagnosed_by=lambda _uuid: None,
     )
 
 

@@ -305,6 +305,41 @@ def test_loads_are_asked_for_only_where_balancing_uses_them(running: service.Ser
     asyncio.run(scenario())
 
 
+def test_a_node_cannot_claim_more_busy_cpus_than_it_has_on_record(running: service.Service) -> None:
+    async def scenario() -> None:
+        lab = twins.lab_of(running)
+        total = running.configuration.current.node("node1").ctotal
+        async with node_agents.answering(running, balance=True, balance_dynamic_load=True) as answers:
+            for name, claim in (("node1", total + 8), ("node2", total)):
+                answers.diagnose(name, node_agents.ok(lab, running, name))
+                answers.load(name, node_agents.load(lab, running, name, claim))
+            await running.poll.once()
+        assert running.agents.busy_cpus() == {uuid(running, "node2"): total}
+        seen = running.agents.seen[uuid(running, "node1")]
+        assert (seen.load, f"ctotal on record is {total}" in seen.text) == (None, True)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0, 86400.0, -86400.0])
+def test_a_step_of_the_clock_makes_no_load_older_or_younger(
+    running: service.Service, monkeypatch: pytest.MonkeyPatch, step: float
+) -> None:
+    async def scenario() -> None:
+        lab = twins.lab_of(running)
+        async with node_agents.answering(running, balance=True, balance_dynamic_load=True) as answers:
+            answers.diagnose("node1", node_agents.ok(lab, running, "node1"))
+            answers.load("node1", node_agents.load(lab, running, "node1", 1.5))
+            await running.poll.once()
+        monkeypatch.setattr(running.agents, "_clock", lambda: time.time() + step)
+        assert set(running.agents.busy_cpus()) == {uuid(running, "node1")}
+        later = time.monotonic() + 86400
+        monkeypatch.setattr(running.agents, "_monotonic", lambda: later)
+        assert running.agents.busy_cpus() == {}
+
+    asyncio.run(scenario())
+
+
 def test_an_answer_that_is_not_http_is_told_and_is_no_silence(running: service.Service) -> None:
     async def scenario() -> None:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -365,7 +400,7 @@ def test_an_agent_is_asked_over_ipv6(running: service.Service) -> None:
 def test_whatever_a_load_is_it_is_a_sane_number_or_refused(data: str | None) -> None:
     said = collected.Collected("u", 1, data, None if data is not None else collected.Problem("early", "one reading"))
     try:
-        found = agents.cpus_of(said)
+        found = agents.cpus_of(said, recorded=4)
     except errors.Refused:
         return
-    assert 0 <= found < 2**20
+    assert 0 <= found <= 4

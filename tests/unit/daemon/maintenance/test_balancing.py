@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import planned, values
-from ansible_collections.roundsman.cluster.daemon.maintenance import agents, views
+from ansible_collections.roundsman.cluster.daemon.maintenance import agents, balancing, views
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import rebalancing
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import configured
@@ -284,3 +284,16 @@ def test_a_load_that_is_not_known_is_told_and_stops_no_round(tmp_path: Path, mon
         assert not [one for one in running.rounds.preview().refusals if "no load is known" in one.reason]
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0, 86400.0, -86400.0])
+def test_the_time_since_an_event_follows_no_step_of_the_clock(step: float) -> None:
+    wall, passed = [1_000_000.0], [50.0]
+    elapsed = balancing._Elapsed(lambda: wall[0], lambda: passed[0])
+    assert elapsed.seconds(999_990.0, of=1) == 10
+    wall[0] += step
+    passed[0] += 5
+    assert elapsed.seconds(999_990.0, of=1) == 15
+    assert elapsed.seconds(wall[0] + 86400, of=2) == 0, "an event that is dated ahead is one of now"
+    passed[0] += 7
+    assert elapsed.seconds(wall[0] + 86400, of=2) == 7

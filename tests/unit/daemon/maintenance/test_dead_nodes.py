@@ -42,7 +42,9 @@ class Nodes:
         self.answering = 5
         self.now = 1000.0
         monkeypatch.setattr(self.service.dead, "_silences", self._silences)
-        monkeypatch.setattr(self.service.dead, "_clock", lambda: self.now)
+        self.stepped = 0.0
+        monkeypatch.setattr(self.service.dead, "_clock", lambda: self.now + self.stepped)
+        monkeypatch.setattr(self.service.dead, "_monotonic", lambda: self.now)
 
     def _silences(self) -> tuple[dict[str, dead_nodes.Silence], int]:
         found = {self.node(name).uuid: dead_nodes.Silence(misses, 500.0) for name, misses in self.silent.items()}
@@ -107,6 +109,27 @@ def test_a_dead_node_is_emptied_by_failover_and_leaves_service_once_its_bmc_says
         (one,) = nodes.service.configuration.current.maintenance.incidents
         assert one.repair_status.value == "completed"
         assert one.tag in node.tags
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0, 86400.0, -86400.0])
+def test_a_bmc_is_asked_again_after_five_minutes_whatever_the_clock_does(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, step: float
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        nodes.silent["node3"] = 3
+        nodes.bmc("node3", power.State.UNKNOWN)
+        await nodes.settle()
+        assert nodes.kinds == ["power"]
+        nodes.stepped = step
+        nodes.now += 290
+        await nodes.settle()
+        assert nodes.kinds == ["power"], "not before its time"
+        nodes.now += 20
+        await nodes.settle()
+        assert nodes.kinds == ["power", "power"], "and then once"
 
     asyncio.run(scenario())
 

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import diagnosis, reports, signing
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import reports, signing
 
 CHECKOUT = pathlib.Path(__file__).parents[4]
 CLUSTER_KEY = b"0123456789abcdef0123456789abcdef01234567\n"
@@ -84,7 +84,8 @@ def test_the_envelope_reaches_the_spool_unopened_and_an_unreachable_node_is_note
     report, note = spooled(place)
     assert re.fullmatch("alive-[0-9]{19}[.]json", report)
     assert (place / "spool" / report).read_text() == results["alive"]["envelope"]
-    assert accepted((place / "spool" / report).read_bytes()).diagnosis == diagnosis.OK
+    said = accepted((place / "spool" / report).read_bytes())
+    assert (said.diagnosis, said.problem and said.problem.reason) == (None, "not_configured")
 
     assert note == "gone.unreachable"
     noted = json.loads((place / "spool" / note).read_bytes())
