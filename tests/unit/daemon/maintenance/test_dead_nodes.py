@@ -43,11 +43,12 @@ class Nodes:
         self.now = 1000.0
         monkeypatch.setattr(self.service.dead, "_silences", self._silences)
         self.stepped = 0.0
+        self.since = 500.0
         monkeypatch.setattr(self.service.dead, "_clock", lambda: self.now + self.stepped)
         monkeypatch.setattr(self.service.dead, "_monotonic", lambda: self.now)
 
     def _silences(self) -> tuple[dict[str, dead_nodes.Silence], int]:
-        found = {self.node(name).uuid: dead_nodes.Silence(misses, 500.0) for name, misses in self.silent.items()}
+        found = {self.node(name).uuid: dead_nodes.Silence(misses, self.since) for name, misses in self.silent.items()}
         return found, self.answering
 
     def node(self, name: str) -> clusters.Node:
@@ -172,10 +173,10 @@ def test_what_the_bmc_said_before_this_silence_does_not_count(lab: world.Lab, mo
     async def scenario() -> None:
         nodes = Nodes(lab, monkeypatch)
         nodes.silent["node3"] = 3
-        nodes.now = 400.0
         nodes.bmc("node3", power.State.OFF)
         await nodes.service.dead.step()
         await twins.jobs_end(nodes.service)
+        nodes.since = 600.0  # It answered meanwhile, and fell silent again.
         await nodes.service.dead.step()
         assert nodes.service.configuration.current.maintenance.incidents == ()
         await nodes.service.queue.stop()

@@ -95,7 +95,7 @@ def test_the_envelope_reaches_the_spool_unopened_and_an_unreachable_node_is_note
     assert results["gone"]["unreachable"] is True
 
     assert "cannot be a file name" in results[".hidden"]["msg"]
-    assert results["alive"]["status"] == "Ok"
+    assert results["alive"]["problem"]["reason"] == "not_configured"
 
 
 def test_in_check_mode_nothing_is_written_and_the_envelope_is_returned(place: pathlib.Path) -> None:
