@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 DRY = "dry run, nothing is changed"
+DONE_BEFORE = "it was committed before the daemon started again"
 _JOBS = pydantic.TypeAdapter(dict[str, tuple[values.Job, ...]])
 
 
@@ -52,7 +53,13 @@ class Inside:
         """Commit what an opcode changes; a dry run commits nothing, and tells what it would change."""
         since = self._book.jobs[job].received
         is_dry = self._book.jobs[job].opcodes[index].dry_run
-        self._begin(job, index, is_durable=False)
+        has_begun = self._book.jobs[job].opcodes[index].status is values.Status.RUNNING
+        is_removal = isinstance(made, contract.RemovalKind) and not is_dry
+        if is_removal and has_begun and made.is_removed(self._ports.configuration.current):
+            self._end(job, index, None, text=DONE_BEFORE)
+            return
+        # A removal begins durably: after a crash it is known that what is missing was there when it began.
+        self._begin(job, index, is_durable=is_removal)
         result: Any = None
         lines = [DRY] if is_dry else []
 

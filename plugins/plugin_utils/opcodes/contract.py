@@ -116,6 +116,14 @@ class ChangeKind(Kind, Protocol):
 
 
 @runtime_checkable
+class RemovalKind(ChangeKind, Protocol):
+    """A change that cannot be decided again once it is committed, for what it is about is not there any more."""
+
+    def is_removed(self, cluster: clusters.Cluster) -> bool:
+        """Whether nothing of what it removes is there."""
+
+
+@runtime_checkable
 class HearingKind(ChangeKind, Protocol):
     """A change for which it matters what nodes have reported, up to this moment."""
 

@@ -89,6 +89,9 @@ class GroupRemove(_Modification):
     def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[changes.Change]:  # noqa: ARG002 - the port's signature
         return parameters.group_remove(cluster, self.group)
 
+    def is_removed(self, cluster: clusters.Cluster) -> bool:
+        return self.group not in cluster.nodegroups
+
 
 @dataclass(frozen=True)
 class NodeAdd(_Modification):
@@ -135,3 +138,6 @@ class NodeRemove(_Modification):
 
     def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[changes.Change]:  # noqa: ARG002 - the port's signature
         return joining.remove(cluster, self.node)
+
+    def is_removed(self, cluster: clusters.Cluster) -> bool:
+        return self.node not in cluster.nodes

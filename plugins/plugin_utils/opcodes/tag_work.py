@@ -54,3 +54,6 @@ class TagsDel(_Tags):
         if absent:
             raise errors.Refused(f"Tag(s) {', '.join(absent)} not found")
         return [changes.Tagged(self.of, self.object, tag, present=False) for tag in self.tags]
+
+    def is_removed(self, cluster: clusters.Cluster) -> bool:
+        return not set(self.tags) & set(changes.tag_owner(cluster, self.of, self.object).tags)
