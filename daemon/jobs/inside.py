@@ -54,12 +54,12 @@ class Inside:
         since = self._book.jobs[job].received
         is_dry = self._book.jobs[job].opcodes[index].dry_run
         has_begun = self._book.jobs[job].opcodes[index].status is values.Status.RUNNING
-        is_removal = isinstance(made, contract.RemovalKind) and not is_dry
-        if is_removal and has_begun and made.is_removed(self._ports.configuration.current):
+        removal = made if isinstance(made, contract.RemovalKind) and not is_dry else None
+        if removal is not None and has_begun and removal.is_removed(self._ports.configuration.current):
             self._end(job, index, None, text=DONE_BEFORE)
             return
         # A removal begins durably: after a crash it is known that what is missing was there when it began.
-        self._begin(job, index, is_durable=is_removal)
+        self._begin(job, index, is_durable=removal is not None)
         result: Any = None
         lines = [DRY] if is_dry else []
 
