@@ -59,6 +59,15 @@ class LabNode:
             (self.root / "lab/cut").unlink(missing_ok=True)
         self._rewire()
 
+    def hang(self, *, is_hung: bool) -> None:
+        """Let every command on the node begin and get no further, or let it go on; what runs there runs on."""
+        hangs = self.root / "lab/hangs"
+        hangs.parent.mkdir(exist_ok=True)
+        if is_hung:
+            hangs.touch()
+        else:
+            hangs.unlink(missing_ok=True)
+
     def break_with(self, diagnosis: dict[str, Any]) -> None:
         """Have the node's diagnose command print this from now on."""
         self.say(json.dumps(diagnosis))

@@ -12,6 +12,7 @@ version_added: 0.1.0
 description:
   - Runs commands on this machine with the root of a lab node, which the modules find in their environment.
   - Refuses to connect when the node's power is off or its link is cut, after it has tried three times.
+  - Lets each command hang for as long as the node is made to.
 options:
   lab_root:
     description: The folder of the lab node.
@@ -31,6 +32,8 @@ from ansible.plugins.connection.local import Connection as LocalConnection
 
 from ..plugin_utils import connection_tries
 
+HANGS = "lab/hangs"
+"""Below the node's root: while this file is there, every command begins and gets no further."""
 CONTACTS = "lab/contacts"
 """Below the node's root: a line for each connection that was tried, whether the node answers or not."""
 
@@ -50,7 +53,8 @@ class Connection(LocalConnection):  # type: ignore[misc]  # Ansible ships no typ
 
     def exec_command(self, cmd: str, in_data: bytes | None = None, sudoable: bool = True) -> tuple[int, bytes, bytes]:  # noqa: FBT001, FBT002 - the signature of Ansible
         self._refuse_when_silent()
-        command = f"ROUNDSMAN_ROOT={shlex.quote(self._root())}; export ROUNDSMAN_ROOT; {cmd}"
+        hangs = f"while [ -e {shlex.quote(f'{self._root()}/{HANGS}')} ]; do sleep 0.2; done"
+        command = f"{hangs}; ROUNDSMAN_ROOT={shlex.quote(self._root())}; export ROUNDSMAN_ROOT; {cmd}"
         answer: tuple[int, bytes, bytes] = super().exec_command(command, in_data=in_data, sudoable=sudoable)
         return answer
 

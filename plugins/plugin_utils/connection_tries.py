@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 TRIES = 3
 PAUSES = (0.25, 0.75)
 """Seconds before the second and the third try; ssh waits for one second each."""
-SSH_ARGUMENTS = f"-o ConnectionAttempts={TRIES}"
+SSH_ARGUMENTS = f"-o ConnectionAttempts={TRIES} -o ServerAliveInterval=10 -o ServerAliveCountMax=3"
+"""A node that falls silent while a module works there is noticed after half a minute."""
 
 
 def answers(is_there: Callable[[], bool], *, pause: Callable[[float], None] = time.sleep) -> bool:
@@ -29,4 +30,4 @@ def answers(is_there: Callable[[], bool], *, pause: Callable[[float], None] = ti
 
 def told(text: str) -> str:
     """The reason of a connection that failed, with the number of tries if it does not say it itself."""
-    return text if f"{TRIES} tries" in text else f"{text} ({TRIES} tries)"
+    return text if f"{TRIES} tries" in text or "the node hangs" in text else f"{text} ({TRIES} tries)"
