@@ -18,7 +18,7 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleE
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from . import run_group
+from . import reaching, run_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -106,7 +106,10 @@ class Action(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
     def _execute_module(self, module_name: str | None = None, *args: Any, **options: Any) -> dict[str, Any]:
         self._module = (module_name or self._task.action).rpartition(".")[2]
-        limit = CONTROLLER_BYTES if self._connection.transport == "local" else BYTES.get(self._module, NODE_BYTES)
+        is_node = self._connection.transport != "local"
+        limit = BYTES.get(self._module, NODE_BYTES) if is_node else CONTROLLER_BYTES
+        if is_node:
+            reaching.require_answer(self)
         try:
             with bounded(self._connection, limit=limit):
                 answer = super()._execute_module(module_name, *args, **options)

@@ -1,4 +1,4 @@
-"""Whether a node answers at all, asked before a module begins there: the limit for that is seconds, the module's own hours.
+"""Whether a node answers at all, asked before a module begins there: the limit for that is seconds, not hours.
 
 A node may accept connections and then let everything hang: its disk is dead, or it thrashes. A module that began may
 take as long as it takes, for it works; a node that does not even start a program is unreachable.
