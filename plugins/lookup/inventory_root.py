@@ -18,7 +18,8 @@ author:
 """
 
 EXAMPLES = r"""
-- hosts: localhost
+- name: Read the controller's files below the root of the inventory
+  hosts: localhost
   gather_facts: false
   vars:
     roundsman_root: "{{ lookup('roundsman.cluster.inventory_root') }}"
