@@ -103,7 +103,7 @@ def assemble(
         seen=intake.seen,
         on_poll=lambda: dead.wake(),  # noqa: PLW0108 - bound below
     )
-    dead = DeadNodes(configuration, queue, agents.silences, clock=clock, on_change=ended)
+    dead = DeadNodes(configuration, queue, agents.silences, clock=clock, on_change=ended, failures=failures)
     rounds = Rounds(
         configuration,
         queue,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import changes, dead_nodes, errors, incidents, power
 from ...plugins.module_utils.domain import cluster as clusters
+from ..failures import Failures
 from ..jobs import planned, settling, values
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ LOG = logging.getLogger(__name__)
 ASKED_AGAIN = 300.0
 """Seconds after which a BMC that did not say off is asked again."""
 PRIORITY = -10
+PART = "silent nodes"
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,9 @@ class DeadNodes:
         clock: Callable[[], float],
         on_change: Callable[[], None],
         monotonic: Callable[[], float] = time.monotonic,
+        failures: Failures | None = None,
     ) -> None:
+        self._failures = failures or Failures()
         self._configuration = configuration
         self._queue = queue
         self._silences = silences
@@ -79,8 +83,9 @@ class DeadNodes:
             self._awake.clear()
             try:
                 await self.step()
-            except (errors.RoundsmanError, OSError):
-                LOG.exception("silent nodes could not be looked after; it is tried again")
+                self._failures.recovered(PART)
+            except (errors.RoundsmanError, OSError) as error:
+                self._failures.failed(PART, error, remedy="fix the cause; it is retried after the next poll or job")
             await self._awake.wait()
 
     async def step(self) -> None:
