@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 FIELDS: Mapping[str, Mapping[str, str]] = {
-    "diagnose": {"envelope": "str", "status": "str", "problem": "dict"},
+    "diagnose": {"envelope": "str", "command": "str", "status": "str", "problem": "dict"},
     "drbd_info": {"version": "int", "sides": "list[dict]"},
     "drbd_repair": {"steps": "list[str]"},
     "helper_program_info": {"problems": "dict"},
