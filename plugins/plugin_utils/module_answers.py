@@ -108,10 +108,10 @@ class Action(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         self._module = (module_name or self._task.action).rpartition(".")[2]
         is_node = self._connection.transport != "local"
         limit = BYTES.get(self._module, NODE_BYTES) if is_node else CONTROLLER_BYTES
-        if is_node:
-            reaching.require_answer(self)
         try:
             with bounded(self._connection, limit=limit):
+                if is_node:
+                    reaching.require_answer(self)
                 answer = super()._execute_module(module_name, *args, **options)
         except AnswerTooLarge as error:
             return _failure(f"{self._module}: {error}")

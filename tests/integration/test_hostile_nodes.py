@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import processes
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import signing, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs
 
@@ -34,7 +33,7 @@ sys.stdout.write(pathlib.Path({answer!r}).read_text())
 """
 FLOODS = """#!{python} -I
 import sys
-sys.stdin.buffer.read()
+sys.stdin.isatty() or sys.stdin.buffer.read()
 sys.stdout.write('{{"running": true, "state": "')
 for _ in range(300):
     sys.stdout.write("A" * 1000000)
@@ -109,16 +108,10 @@ def hostile(folder: Path, **content: Any) -> Node:
     return node
 
 
-def reached_by(python: Path, name: str) -> Callable[[clusters.Cluster], clusters.Cluster]:
-    """The cluster with a node whose modules are run by this."""
-
-    def edit(cluster: clusters.Cluster) -> clusters.Cluster:
-        node = cluster.node(name)
-        hostvars = {**node.hostvars, "ansible_python_interpreter": str(python)}
-        changed = dataclasses.replace(node, hostvars=hostvars)
-        return dataclasses.replace(cluster, nodes={**cluster.nodes, node.uuid: changed})
-
-    return edit
+def reach_by(one: labs.Running, python: Path, name: str) -> None:
+    """Have the modules of a node run by this, as root of the controller would set it."""
+    path = one.where.host_vars / f"{name}.json"
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), "ansible_python_interpreter": str(python)}))
 
 
 def play(
@@ -169,7 +162,8 @@ def test_facts_of_a_hostile_node_reach_no_shell_and_no_other_root_in_a_play_by_h
     lab: Callable[..., labs.Running], tmp_path: Path
 ) -> None:
     evil = hostile(tmp_path / "evil", running=True, states={}, failed=False)
-    one = lab(nodes=3, pairs=PAIRS, edit=reached_by(evil.python, "node2"))
+    one = lab(nodes=3, pairs=PAIRS)
+    reach_by(one, evil.python, "node2")
     processes.stop(one.lab, "daemon")
 
     done = one.play("evacuate.yml", "-e", "node=node2", "-e", "failover=true")
@@ -186,7 +180,8 @@ def test_facts_of_a_hostile_node_reach_no_other_root_under_the_daemon(
     lab: Callable[..., labs.Running], tmp_path: Path
 ) -> None:
     evil = hostile(tmp_path / "evil", running=True, state="running", failed=False)
-    one = lab(nodes=3, pairs=PAIRS, edit=reached_by(evil.python, "node2"))
+    one = lab(nodes=3, pairs=PAIRS)
+    reach_by(one, evil.python, "node2")
 
     done = states.command(one, "instance", "failover", "instance1")
 
