@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -95,6 +96,11 @@ class Running:
     def diagnose(self) -> None:
         """Run `diagnose.yml` by hand."""
         self.play("diagnose.yml", check=True)
+
+    def run_modules_with(self, python: Path, *, node: str) -> None:
+        """Have a node's modules run by another program, as a host variable of root's says."""
+        known = json.loads((self.where.host_vars / f"{node}.json").read_text())
+        building.write_host_variables(self.where, node, {**known, "ansible_python_interpreter": str(python)})
 
     def play(self, name: str, *arguments: str, check: bool = False) -> subprocess.CompletedProcess[str]:
         """Run one of the collection's playbooks by hand, against the lab's inventory."""

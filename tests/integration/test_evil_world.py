@@ -5,7 +5,6 @@ The judge looks from outside: at files, processes, the configuration on disk and
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import random
 import re
@@ -52,15 +51,6 @@ def evil_python(folder: Path) -> Path:
     return path
 
 
-def reached_by(python: Path) -> Callable[[clusters.Cluster], clusters.Cluster]:
-    def edit(cluster: clusters.Cluster) -> clusters.Cluster:
-        node = cluster.node("node2")
-        hostvars = {**node.hostvars, "ansible_python_interpreter": str(python)}
-        return clusters.with_node(cluster, dataclasses.replace(node, hostvars=hostvars))
-
-    return edit
-
-
 def others(cluster: clusters.Cluster, victims: frozenset[str]) -> dict[str, Any]:
     """What is on record of the nodes and instances that the evil node has no part in."""
     found: dict[str, Any] = {one.name: one for one in cluster.nodes.values() if one.name != "node2"}
@@ -99,7 +89,8 @@ def test_an_evil_node_and_forged_reports_change_and_execute_nothing_elsewhere(
     lab: Callable[..., labs.Running], tmp_path: Path
 ) -> None:
     chance, folder = random.Random(evil_node.SEED), tmp_path / "evil"
-    one = lab(nodes=4, instances=4, pairs=PAIRS, edit=reached_by(evil_python(folder)))
+    one = lab(nodes=4, instances=4, pairs=PAIRS)
+    one.run_modules_with(evil_python(folder), node="node2")
     before, top = one.cluster(), {path.name for path in one.where.root.iterdir()}
     pid = (one.lab.folder / "daemon.pid").read_text()
     evil = before.node("node2").uuid

@@ -108,12 +108,6 @@ def hostile(folder: Path, **content: Any) -> Node:
     return node
 
 
-def reach_by(one: labs.Running, python: Path, name: str) -> None:
-    """Have the modules of a node run by this, as root of the controller would set it."""
-    path = one.where.host_vars / f"{name}.json"
-    path.write_text(json.dumps({**json.loads(path.read_bytes()), "ansible_python_interpreter": str(python)}))
-
-
 def play(
     folder: Path,
     tasks: list[dict[str, Any]],
@@ -163,7 +157,7 @@ def test_facts_of_a_hostile_node_reach_no_shell_and_no_other_root_in_a_play_by_h
 ) -> None:
     evil = hostile(tmp_path / "evil", running=True, states={}, failed=False)
     one = lab(nodes=3, pairs=PAIRS)
-    reach_by(one, evil.python, "node2")
+    one.run_modules_with(evil.python, node="node2")
     processes.stop(one.lab, "daemon")
 
     done = one.play("evacuate.yml", "-e", "node=node2", "-e", "failover=true")
@@ -181,7 +175,7 @@ def test_facts_of_a_hostile_node_reach_no_other_root_under_the_daemon(
 ) -> None:
     evil = hostile(tmp_path / "evil", running=True, state="running", failed=False)
     one = lab(nodes=3, pairs=PAIRS)
-    reach_by(one, evil.python, "node2")
+    one.run_modules_with(evil.python, node="node2")
 
     done = states.command(one, "instance", "failover", "instance1")
 
