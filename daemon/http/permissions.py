@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import Request  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import permissions
+from ...plugins.module_utils.domain import errors, permissions
 from ...plugins.plugin_utils import trusted_files
 from . import asking
 
@@ -23,7 +23,7 @@ def check(where: tree.Tree) -> Callable[..., Awaitable[None]]:
     """The dependency of a router that refuses fields which the requester may not set.
 
     Raises:
-        Refused: see `permissions.refuse`.
+        Refused: see `permissions.refuse`. InvalidInput: the body is nested too deeply to be checked.
     """
 
     def is_helper(path: str) -> bool:
@@ -55,8 +55,16 @@ def _is_whole(request: Request) -> bool:
 
 
 def _parsed(body: bytes) -> Any:
-    # What cannot be read is refused by the resource.
+    """The body as the resource parses it, too.
+
+    Raises:
+        InvalidInput: it is nested too deeply here. The resource might still be able to parse it, as it is called by
+            fewer functions, so it must not get it.
+    """
     try:
         return json.loads(body)
-    except (ValueError, RecursionError):
+    except RecursionError as error:
+        raise errors.InvalidInput("the body is nested too deeply") from error
+    except ValueError:
+        # The resource refuses it.
         return None

@@ -179,6 +179,21 @@ def test_what_is_refused_names_the_field_who_may_set_it_and_the_remedy(
     reached.reach(tmp_path, monkeypatch, act, is_local=False, door=Door.REMOTE)
 
 
+def test_no_depth_of_nesting_hides_a_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body that the resource can still read, but the check cannot, is refused; its nested value is overwritten."""
+    nested = [b'{"oob_program": ' + b"[" * depth + b"]" * depth + b', "oob_program": "/bin/x"}' for depth in range(1000)]
+
+    async def act(one: reached.Reached) -> None:
+        given = one.running.configuration.current.node("node2").ndparams
+        for body in nested:
+            headers = {"content-type": "application/json"}
+            answer = await one.client.post("/2/nodes/node2/modify", content=body, headers=headers)
+            assert answer.status_code in {400, 409}, (len(body), answer.text)
+        assert one.running.configuration.current.node("node2").ndparams == given
+
+    reached.reach(tmp_path, monkeypatch, act, is_local=False, door=Door.REMOTE)
+
+
 @pytest.mark.parametrize(
     ("mode", "path", "is_taken"),
     [
