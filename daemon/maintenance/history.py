@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KEPT = 50
+_UNSEALED = {"round", "started", "plan", "jobs"}
 _JOBS = pydantic.TypeAdapter(tuple[values.Job, ...])
 
 
@@ -102,7 +104,7 @@ class History:
     def _content(self, number: int) -> dict[str, Any]:
         path = self._path(number)
         try:
-            content = json.loads(sealed_json.unseal(path.read_bytes()))
+            content = _read(path.read_bytes())
         except OSError as error:
             raise errors.StoreFailed(f"{path} cannot be read: {error.strerror}") from error
         except (ValueError, errors.InvalidInput) as error:
@@ -122,3 +124,17 @@ class History:
 
     def _numbers(self) -> list[int]:
         return sorted(int(path.stem) for path in self._folder.glob("*.json") if path.stem.isdigit())
+
+
+def _read(data: bytes) -> dict[str, Any]:
+    """What a file holds. Before there was a checksum it had none, and no word of the submission: it is never resumed.
+
+    Raises:
+        InvalidInput, ValueError: it is damaged.
+    """
+    if not sealed_json.is_sealed(data):
+        with contextlib.suppress(ValueError):
+            content = json.loads(data)
+            if isinstance(content, dict) and content.keys() == _UNSEALED:
+                return {**content, "submitted": True}
+    return dict(json.loads(sealed_json.unseal(data)))

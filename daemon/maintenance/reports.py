@@ -24,6 +24,7 @@ from . import rejected, spool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from concurrent.futures import Future
     from pathlib import Path
 
     from ...plugins.module_utils.domain import cluster as clusters
@@ -308,23 +309,38 @@ class Intake:
         """Judge files in their order; `heard` becomes what is known afterwards."""
         with ThreadPoolExecutor(SYNCS) as pool:
             contents = [pool.submit(spool.content, path, is_kept=not _is_note(path)) for path in found]
-        rejections, taken = sum(heard.rejections.values()), False
+        rejections, taken, failure = sum(heard.rejections.values()), False, None
         try:
             for path, content in zip(found, contents, strict=True):
                 try:
-                    self._accept(path, content.result(), heard, cluster)
-                    taken = True
-                except (FileNotFoundError, BlockingIOError):
-                    continue
-                except errors.ReportRejected as error:
-                    self._rejected.put(path, error, at=self._clock())
-                    heard.refuse(error, at=self._clock())
+                    taken = self._has_accepted(path, content, heard, cluster) or taken
+                except OSError as error:
+                    # The other reports count nevertheless.
+                    failure = failure or error
         finally:
             if taken:
                 durable_files.sync_folder(self._where.reports)
             if sum(heard.rejections.values()) > rejections:
                 self._rejected.count(heard.rejections)
+        if failure is not None:
+            raise failure
         return taken
+
+    def _has_accepted(self, path: Path, content: Future[bytes], heard: Heard, cluster: clusters.Cluster) -> bool:
+        try:
+            self._accept(path, content.result(), heard, cluster)
+        except errors.ReportRejected as error:
+            self._rejected.put(path, error, at=self._clock())
+            heard.refuse(error, at=self._clock())
+        except BlockingIOError:
+            return False
+        except FileNotFoundError:
+            if path.exists():
+                raise
+            return False
+        else:
+            return True
+        return False
 
     def _accept(self, path: Path, data: bytes, heard: Heard, cluster: clusters.Cluster) -> None:
         """Put a file into its place.
@@ -355,7 +371,7 @@ class Intake:
         for path in self._where.reports.glob("*.json"):
             try:
                 report = reports.read(path.read_bytes(), cluster_key=self._key, accept_cluster_key=accepts)
-            except errors.ReportRejected as error:
+            except (errors.ReportRejected, OSError) as error:
                 LOG.warning("%s is not an accepted report and is not used: %s", path, error)
                 continue
             known = path.stat()

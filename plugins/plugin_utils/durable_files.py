@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def replace(path: Path, data: bytes, *, mode: int = 0o640) -> None:
+def replace(path: Path, data: bytes, *, mode: int = 0o640, is_of_folder: bool = False) -> None:
     """Give a file a new content in one step: after a crash there is either the old or the new one, whole.
 
-    It keeps the group of the file that it replaces, which says who else may read it.
+    It keeps the group of the file that it replaces, which says who else may read it. With `is_of_folder` a file that
+    root writes belongs to the owner of its folder, a daemon that has to read and replace it.
 
     Raises:
         StoreFailed: the new content could not be made durable; the old one is still there.
@@ -24,6 +25,8 @@ def replace(path: Path, data: bytes, *, mode: int = 0o640) -> None:
     try:
         descriptor = _create(temporary, mode)
         with os.fdopen(descriptor, "wb") as stream:
+            if is_of_folder:
+                give_to_owner_of(path.parent, descriptor)
             _keep_group(path, descriptor)
             stream.write(data)
             stream.flush()
@@ -35,6 +38,13 @@ def replace(path: Path, data: bytes, *, mode: int = 0o640) -> None:
         raise errors.StoreFailed(
             f"{path} could not be written: {error.strerror}; what was there before is kept"
         ) from error
+
+
+def give_to_owner_of(folder: Path, descriptor: int) -> None:
+    """Give what root has just made in a folder to the owner of the folder; without effect for anybody else."""
+    if os.geteuid() == 0:
+        owner = folder.stat()
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
 
 
 def _create(path: Path, mode: int) -> int:

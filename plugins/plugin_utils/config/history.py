@@ -6,6 +6,7 @@ Each is a name more for a file that was written anyway; together they are kept b
 from __future__ import annotations
 
 import contextlib
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -70,7 +71,7 @@ def keep(config: Path, serial_no: int) -> None:
     """
     own = folder(config)
     if not own.exists():
-        own.mkdir(mode=0o750)
+        _make(own)
         durable_files.sync_folder(own.parent)
     path = own / f"{serial_no:010d}.data"
     path.unlink(missing_ok=True)
@@ -79,6 +80,15 @@ def keep(config: Path, serial_no: int) -> None:
     durable_files.sync_folder(own)
     for one in superfluous(versions(config)):
         one.path.unlink(missing_ok=True)
+
+
+def _make(own: Path) -> None:
+    own.mkdir(mode=0o750)
+    descriptor = os.open(own, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        durable_files.give_to_owner_of(own.parent, descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def superfluous(known: Sequence[Version]) -> list[Version]:

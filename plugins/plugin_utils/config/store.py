@@ -88,7 +88,7 @@ def write(path: Path, cluster: clusters.Cluster) -> bytes:
         raise errors.StoreFailed(
             f"{last_good(path)} could not be kept: {error.strerror}; nothing was changed"
         ) from error
-    durable_files.replace(path, data)
+    durable_files.replace(path, data, is_of_folder=True)
     try:
         if kept.exists():
             kept.replace(last_good(path))
@@ -108,13 +108,23 @@ def open_lock(where: tree.Tree) -> int:
         StoreFailed: somebody else has it; the text says who.
     """
     where.lib.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(where.config_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    descriptor = _opened_lock(where)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
         os.close(descriptor)
         raise errors.StoreFailed(f"{where.config_lock} is held by {holder}") from error
+    return descriptor
+
+
+def _opened_lock(where: tree.Tree) -> int:
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        descriptor = os.open(where.config_lock, flags | os.O_CREAT | os.O_EXCL, 0o640)
+    except FileExistsError:
+        return os.open(where.config_lock, flags)
+    durable_files.give_to_owner_of(where.lib, descriptor)
     return descriptor
 
 

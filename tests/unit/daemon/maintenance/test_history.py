@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon import failures
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.maintenance import history
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
@@ -53,3 +55,18 @@ def test_a_missing_or_damaged_round_is_told_of(tmp_path: Path, content: bytes | 
     assert one.planned(4) is None
     with pytest.raises(errors.StoreFailed, match=r"4\.json"):
         one.set_submitted(4)
+
+
+def test_a_round_of_a_version_without_checksums_is_shown_and_never_resumed(tmp_path: Path) -> None:
+    reported = failures.Failures()
+    one = history.History(tmp_path, failures=reported)
+    one.write(1, started=2.0, plan={}, jobs=(JOB,))
+    content = json.loads((tmp_path / "1.json").read_bytes())
+    written = {name: content[name] for name in ("round", "started", "plan", "jobs")}
+    (tmp_path / "1.json").write_text(json.dumps(written))
+    assert one.planned(1) == history.PlannedRound((JOB,), is_submitted=True)
+    assert one.last(1, up_to=1) == [{"round": 1, "started": 2.0, "plan": {}, "jobs": [7], "problem": None}]
+    assert reported.listed() == []
+    (tmp_path / "1.json").write_text(json.dumps(written)[:-9])
+    assert one.planned(1) is None
+    assert [row["part"] for row in reported.listed()] == ["round 1"]

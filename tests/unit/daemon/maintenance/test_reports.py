@@ -495,6 +495,17 @@ def test_an_altered_accepted_file_is_not_used_at_start(one: Spooled, damage: byt
     assert one.restarted().observed() == {}
 
 
+def test_one_report_that_cannot_be_used_neither_stops_the_others_nor_the_start(one: Spooled) -> None:
+    (one.where.reports / f"{one.node('node2').uuid}.json").mkdir()
+    one.drop(twins.envelope(one.lab, one.node("node2"), EVACUATE), "1.json")
+    one.drop(twins.envelope(one.lab, one.node("node3"), EVACUATE), "2.json")
+    with pytest.raises(IsADirectoryError):
+        one.take()
+    assert list(one.intake.observed()) == [one.node("node3").uuid]
+    assert one.spooled() == ["1.json"]
+    assert list(one.restarted().observed()) == [one.node("node3").uuid]
+
+
 def test_a_report_in_the_form_of_the_cluster_counts_after_a_restart_too(one: Spooled) -> None:
     one.change_settings(accept_cluster_key=True)
     message = reports.message(node_uuid=one.node().uuid, timestamp_ns=int(one.now * 1e9), data=EVACUATE, problem=None)

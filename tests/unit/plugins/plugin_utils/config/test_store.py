@@ -63,7 +63,7 @@ def test_a_write_that_fails_leaves_the_old_version_and_the_one_before(
 ) -> None:
     store.write(where.config, NEWER)
 
-    def fail(path: Path, _data: bytes) -> None:
+    def fail(path: Path, _data: bytes, **_options: bool) -> None:
         raise errors.StoreFailed(str(path))
 
     monkeypatch.setattr(durable_files, "replace", fail)
@@ -135,7 +135,7 @@ def test_a_damaged_file_takes_not_the_place_of_the_last_good_one_when_the_write_
     store.write(where.config, NEWER)
     where.config.write_bytes(b"{")
 
-    def fail(path: Path, _data: bytes) -> None:
+    def fail(path: Path, _data: bytes, **_options: bool) -> None:
         raise errors.StoreFailed(str(path))
 
     monkeypatch.setattr(durable_files, "replace", fail)
@@ -160,3 +160,26 @@ def test_a_missing_configuration_names_the_newest_good_version_and_how_to_restor
 def test_without_any_version_a_missing_configuration_says_how_to_begin(tmp_path: Path) -> None:
     with pytest.raises(errors.StoreFailed, match="roundsman cluster init"):
         store.read(tmp_path / "config.data")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_root_makes_belongs_to_the_owner_of_the_folder_the_daemon(tmp_path: Path) -> None:
+    where = tree.Tree(tmp_path)
+    where.lib.mkdir(parents=True)
+    os.chown(where.lib, 4321, 4322)
+    with store.locked(where, "roundsman config import"):
+        store.write(where.config, CLUSTER)
+    store.write(where.config, NEWER)
+    found = {path: (path.stat().st_uid, path.stat().st_gid) for path in where.lib.rglob("*")}
+    assert len(found) == 6
+    assert set(found.values()) == {(4321, 4322)}
+
+
+def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
+    where = tree.Tree(tmp_path)
+    where.lib.mkdir(parents=True)
+    (tmp_path / "another").write_text("kept")
+    where.config_lock.symlink_to(tmp_path / "another")
+    with pytest.raises(OSError, match="Too many levels"), store.locked(where, "somebody"):
+        pass
+    assert (tmp_path / "another").read_text() == "kept"
