@@ -181,7 +181,9 @@ def test_what_is_refused_names_the_field_who_may_set_it_and_the_remedy(
 
 def test_no_depth_of_nesting_hides_a_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A body that the resource can still read, but the check cannot, is refused; its nested value is overwritten."""
-    nested = [b'{"oob_program": ' + b"[" * depth + b"]" * depth + b', "oob_program": "/bin/x"}' for depth in range(1000)]
+    nested = [
+        b'{"oob_program": ' + b"[" * depth + b"]" * depth + b', "oob_program": "/bin/x"}' for depth in range(1000)
+    ]
 
     async def act(one: reached.Reached) -> None:
         given = one.running.configuration.current.node("node2").ndparams

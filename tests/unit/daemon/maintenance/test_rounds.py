@@ -438,7 +438,7 @@ def test_a_full_disk_while_jobs_are_submitted_loses_and_doubles_nothing(
         await running.rounds.step()
         replace, count = durable_files.replace, 0
 
-        def full(path: Path, data: bytes, **options: int) -> None:
+        def full(path: Path, data: bytes, **options: Any) -> None:
             nonlocal count
             count += path.name == "job.json"
             if path.name == "job.json" and count > saved:
