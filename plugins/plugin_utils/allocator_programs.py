@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -83,5 +86,7 @@ def _options(request: allocator.Request) -> list[str]:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End what is left of a program's group, whoever of it is still there."""
+    """Kill a program's whole group: the program may have ended already, and a child of it keeps its output open."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
     killing.kill(process)

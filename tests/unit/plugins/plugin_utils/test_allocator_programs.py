@@ -70,8 +70,10 @@ def test_an_answer_that_is_no_json_is_refused(tmp_path: Path) -> None:
         _program(tmp_path, "echo hello").decide(CLUSTER, RELOCATE)
 
 
-def test_a_program_that_takes_too_long_is_ended_with_all_it_started(tmp_path: Path) -> None:
-    program = _program(tmp_path, f"sleep 600 & echo $! > {tmp_path}/child; wait", seconds=2)
+@pytest.mark.parametrize("end", ["wait", "exit 0"])
+def test_a_program_that_takes_too_long_is_ended_with_all_it_started(tmp_path: Path, end: str) -> None:
+    """Also when the program itself has ended, and a child of it keeps its output open."""
+    program = _program(tmp_path, f"sleep 600 & echo $! > {tmp_path}/child; {end}", seconds=2)
     with pytest.raises(errors.CommandFailed, match="did not end within 2 seconds") as caught:
         program.decide(CLUSTER, RELOCATE)
     assert caught.value.reason == "timeout"
