@@ -85,8 +85,9 @@ def output(words: Sequence[str]) -> str:
         killing.kill(process)
         text = "{} was not done after {:g} s{}".format(words[0], TIME_LIMIT, killing.stuck(process))
         raise errors.CommandFailed("timeout", text) from e
-    finally:
+    except BaseException:
         killing.kill(process)
+        raise
     if process.returncode:
         said = complaint.decode(errors="replace").strip()[-300:]
         raise errors.CommandFailed("exit", "{}: exit code {}: {}".format(words[0], process.returncode, said))

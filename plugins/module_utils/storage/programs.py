@@ -49,8 +49,9 @@ class Programs:
         except subprocess.TimeoutExpired as error:
             killing.kill(process)
             raise errors.Failed(f"{shown} is not done after {time_limit:g} s{killing.stuck(process)}") from error
-        finally:
+        except BaseException:
             killing.kill(process)
+            raise
         if process.returncode not in accepted:
             raise errors.Failed(f"{shown}: {_said(stderr, stdout) or f'status {process.returncode}'}")
         return stdout.decode(errors="replace")
