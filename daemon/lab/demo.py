@@ -84,7 +84,7 @@ class Demo:
                 if opcode["status"] in {"running", "success", "error"}:
                     step = f"  job {job['id']}: {opcode['what']}"
                     self._once(
-                        f"{step}: {opcode['status']} {opcode['text']}".rstrip(),
+                        f"{step}: {opcode['status']} {opcode['text']}".rstrip().replace("\n", "; "),
                         key=(job["id"], index, opcode["status"]),
                     )
 
