@@ -3,11 +3,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon import failures
 
 from tests.unit.daemon.http.reached import Reached, reach
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def test_every_part_reports_to_the_failures_that_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that is not handed the daemon's failures reports to nobody."""
+
+    async def act(one: Reached) -> None:
+        parts = [*vars(one.running).values()]
+        inner = [value for part in parts if hasattr(part, "__dict__") for value in vars(part).values()]
+        found = [
+            (type(part).__name__, value)
+            for part in [*parts, *inner]
+            if hasattr(part, "__dict__")
+            for value in vars(part).values()
+            if isinstance(value, failures.Failures)
+        ]
+        assert len(found) > 8
+        assert [name for name, value in found if value is not one.running.failures] == []
+
+    reach(tmp_path, monkeypatch, act, is_local=True)
 
 
 @pytest.mark.parametrize("is_local", [True, False])
