@@ -47,7 +47,7 @@ def _counted(where: tree.Tree, chosen: settings.Settings, options: argparse.Name
     except Exception as error:
         if not isinstance(error, failures.Defect):
             LOG.critical("roundsmand ended with an unforeseen exception", exc_info=error)
-        ends.record(failures.escaped(str(error) if isinstance(error, failures.Defect) else repr(error)))
+        ends.record(failures.one_line(str(error) if isinstance(error, failures.Defect) else repr(error)))
         raise
     ends.clear()
 

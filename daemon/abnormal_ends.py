@@ -1,4 +1,4 @@
-"""Ends of the daemon by unforeseen exceptions, counted across restarts, and the hold that follows the third.
+"""Ends of the daemon by unforeseen exceptions, counted across restarts; after the third the next start is read-only.
 
 Only ends that the daemon recorded itself count: a power cut, kill -9 or a refused start (no configuration, a port in
 use) do not. The clock is the kernel's, which no step of the wall clock moves; a reboot and a clean stop begin a new
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 MOST, WINDOW = 3, 300.0
-"""So many ends within so many seconds, and the next start is held."""
+"""So many ends within so many seconds, and the next start is read-only."""
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -77,8 +77,8 @@ class AbnormalEnds:
         return found
 
 
-class Hold:
-    """Whether the daemon only serves what it knows; `reason` is '' when it works."""
+class ReadOnly:
+    """Whether the daemon only answers questions, and why; `reason` is '' when it works."""
 
     REMEDY = "read the log, then run `roundsman resume`; restarting roundsmand has the same effect"
 
@@ -90,7 +90,7 @@ class Hold:
         if len(known) >= MOST:
             self.reason = (
                 f"roundsmand ended {len(known)} times within {WINDOW / 60:.0f} minutes, last because of "
-                f"{known[-1].text}: it serves only what it knows, and changes nothing"
+                f"{known[-1].text}: it is read-only, and starts no jobs and no rounds"
             )
 
     def release(self) -> None:

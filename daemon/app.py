@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from ..plugins.module_utils.domain import addresses
 from ..plugins.plugin_utils import bounded_serving, peer_sockets, readiness, tcp_sockets
 from .failures import Defect
-from .http import answers, auditing, documentation, holding, local, public
+from .http import answers, auditing, documentation, local, public, read_only
 from .http.asking import Door
 from .maintenance import spool
 
@@ -35,7 +35,7 @@ def make_app(service: Service, *, door: Door) -> FastAPI:
     app = FastAPI(title="Roundsman", docs_url=None, redoc_url=None, openapi_url=openapi)
     app.state.door = door
     answers.install(app)
-    app.add_middleware(holding.Holding, hold=service.hold)
+    app.add_middleware(read_only.Guard, read_only=service.read_only)
     if door is not Door.PUBLIC:
         # Before the public ones: `/` is Ganeti's here.
         app.include_router(local.top())
@@ -96,10 +96,10 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
 
 
 async def _work(service: Service) -> None:
-    """All that changes something; it begins when the daemon is not held, and ends with the first part that ends."""
-    if service.hold.reason:
-        LOG.critical("%s; %s", service.hold.reason, service.hold.REMEDY)
-        await service.hold.is_over.wait()
+    """All that changes something, once the daemon is not read-only; it ends with the first part that ends."""
+    if service.read_only.reason:
+        LOG.critical("%s; %s", service.read_only.reason, service.read_only.REMEDY)
+        await service.read_only.is_over.wait()
         service.failures.recovered("roundsmand")
     service.queue.resume()
     service.rounds.resume()

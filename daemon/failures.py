@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..plugins.module_utils.domain import control_characters
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -49,7 +51,7 @@ class Failures:
 
         `part` and `remedy` are words for an operator; the text may come from anywhere.
         """
-        part, text, now = escaped(part), escaped(str(error) or type(error).__name__), self._clock()
+        part, text, now = one_line(part), one_line(str(error) or type(error).__name__), self._clock()
         known = self._failing.get(part)
         if known is None and len(self._failing) >= MOST:
             LOG.error("%s failed: %s", part, text)
@@ -63,8 +65,8 @@ class Failures:
 
     def recovered(self, part: str) -> None:
         """Report that a part works; without effect unless it failed before."""
-        if self._failing.pop(escaped(part), None) is not None:
-            LOG.info("%s works again", escaped(part))
+        if self._failing.pop(one_line(part), None) is not None:
+            LOG.info("%s works again", one_line(part))
             self._on_change()
 
     def listed(self) -> list[dict[str, Any]]:
@@ -77,7 +79,7 @@ class Failures:
         Returns what those who wait for the part are to be given.
         """
         LOG.critical("%s ended with an unforeseen exception; the daemon ends", part, exc_info=error)
-        defect = Defect(f"{part} ended with an unforeseen exception: {escaped(repr(error))}")
+        defect = Defect(f"{part} ended with an unforeseen exception: {one_line(repr(error))}")
         defect.__cause__ = error
         self._defect = self._defect or defect
         self._has_defect.set()
@@ -103,7 +105,7 @@ class Failures:
         raise self._defect
 
 
-def escaped(text: str) -> str:
-    """A text without control characters, at most `TEXT_LIMIT` characters of it."""
-    safe = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text[:TEXT_LIMIT])
+def one_line(text: str) -> str:
+    """A text on one line without control characters, at most `TEXT_LIMIT` characters of it."""
+    safe = control_characters.escaped(text[:TEXT_LIMIT])
     return safe if len(text) <= TEXT_LIMIT else f"{safe}…"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..plugins.module_utils.domain import host_variables
 from ..plugins.plugin_utils import ansible_runs, findings, replication
-from .abnormal_ends import AbnormalEnds, Hold
+from .abnormal_ends import AbnormalEnds, ReadOnly
 from .configuration import Configuration
 from .failures import Failures
 from .jobs import planned
@@ -51,7 +51,7 @@ class Service:
     dead: DeadNodes
     news: News
     failures: Failures
-    hold: Hold
+    read_only: ReadOnly
     warm: Keeper | None
 
 
@@ -117,11 +117,11 @@ def assemble(
     )
     poll = Poll(configuration, processes, agents, folder=where.lib, environment=environment, failures=failures)
     warm = Keeper(where, environment={**inherited(), **environment}, failures=failures) if is_warm else None
-    hold = Hold(AbnormalEnds(where.abnormal_ends))
-    if hold.reason:
-        failures.failed("roundsmand", hold.reason, remedy=Hold.REMEDY)
+    read_only = ReadOnly(AbnormalEnds(where.abnormal_ends))
+    if read_only.reason:
+        failures.failed("roundsmand", read_only.reason, remedy=ReadOnly.REMEDY)
     return Service(
-        where, configuration, desk, queue, intake, history, rounds, poll, agents, dead, news, failures, hold, warm
+        where, configuration, desk, queue, intake, history, rounds, poll, agents, dead, news, failures, read_only, warm
     )
 
 

@@ -60,27 +60,6 @@ class Asked:
     trail: tuple[tuple[str, str], ...]
     dry_run: bool
     force: bool
-    requester: Requester
-
-    @property
-    def door(self) -> Door:
-        """The door through which the request came."""
-        return self.requester.door
-
-    @property
-    def user(self) -> str:
-        """The name of the user who makes the request."""
-        return self.requester.user
-
-    @property
-    def uid(self) -> int | None:
-        """The uid of the process at the other end of the socket."""
-        return self.requester.uid
-
-    @property
-    def is_root(self) -> bool:
-        """Whether root on the controller makes the request."""
-        return self.requester.is_root
 
     def because(self, text: str) -> tuple[tuple[str, str], ...]:
         """The reason trail; `text` says what was asked for where nobody said why."""
@@ -135,7 +114,7 @@ def _asked(
 ) -> Asked:
     trail = [(USER, reason)] if reason else []
     trail.append((CLIENTS[who.door.value], who.user))
-    return Asked(tuple(trail), dry_run, force, who)
+    return Asked(tuple(trail), dry_run, force)
 
 
 Parameters = Annotated[Asked, Depends(_asked)]

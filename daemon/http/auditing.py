@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 
+from ...plugins.module_utils.domain import permissions
 from ...plugins.plugin_utils import log_output
 from ...plugins.plugin_utils.planning import wording
 from . import asking
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 LOG = logging.getLogger(log_output.AUDIT)
-READING = frozenset({"GET", "HEAD", "OPTIONS"})
 LONGEST = 500
 FAILED, BROKEN_OFF = 500, 499
 """The statuses of a request that an unforeseen error ended, and of one whose client went away before the answer."""
@@ -61,11 +61,6 @@ def add_text(text: str) -> None:
         write.texts.append(text)
 
 
-def is_write(method: str, path: str) -> bool:
-    """Whether a request may change something: Ganeti's queries are asked by PUT, and change nothing."""
-    return method not in READING and not (method == "PUT" and path.startswith("/2/query/"))
-
-
 class Audit:
     """An ASGI application that logs each write of another one."""
 
@@ -74,7 +69,7 @@ class Audit:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Pass a request on, and log it when its answer begins or when there is none."""
-        if scope["type"] != "http" or not is_write(scope["method"], scope["path"]):
+        if scope["type"] != "http" or permissions.is_reading(scope["method"], scope["path"]):
             await self._app(scope, receive, send)
             return
         who = await asking.requester(Request(scope))

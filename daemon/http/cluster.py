@@ -81,7 +81,7 @@ def add(routes: APIRouter, service: Service) -> None:
 
     @routes.put("/pause", response_model=dict[str, str])
     async def pause(body: Pause) -> Response:
-        if service.hold.reason:
+        if service.read_only.reason:
             return _released(service, body)
 
         def paused(cluster: clusters.Cluster) -> list[changes.Change]:
@@ -93,10 +93,10 @@ def add(routes: APIRouter, service: Service) -> None:
 
 
 def _released(service: Service, body: Pause) -> Response:
-    """Let a held daemon work; a pause that a person set before stays."""
+    """Let a read-only daemon work; a pause that a person set before stays."""
     if body.reason:
-        raise errors.Refused(f"{service.hold.reason}; {service.hold.REMEDY}")
-    service.hold.release()
+        raise errors.Refused(f"{service.read_only.reason}; {service.read_only.REMEDY}")
+    service.read_only.release()
     return Json({"paused": service.configuration.current.maintenance.settings.paused})
 
 

@@ -26,7 +26,7 @@ def state(service: Service) -> dict[str, Any]:
     return {
         "cluster": cluster.cluster.cluster_name,
         "master": cluster.node_name(cluster.cluster.master_node),
-        "paused": service.hold.reason or views.paused(cluster),
+        "paused": service.read_only.reason or views.paused(cluster),
         "failing": service.failures.listed(),
         "nodes": views.nodes(cluster, service.intake),
         "instances": views.instances(cluster),

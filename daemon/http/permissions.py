@@ -51,7 +51,7 @@ def rank(requester: asking.Requester) -> permissions.Requester:
 def _is_whole(request: Request) -> bool:
     """Whether the body is a whole object of the configuration, which the remote door does not have."""
     segments: list[str] = request.scope["route"].path.split("/")
-    return segments[2] in permissions.RESOURCES
+    return segments[2] in permissions.LOCAL_ONLY
 
 
 def _parsed(body: bytes) -> Any:

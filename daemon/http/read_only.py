@@ -1,31 +1,34 @@
-"""While the daemon is held after repeated defects, requests may read, and resume it; nothing else."""
+"""While the daemon is read-only after repeated defects, requests may read, and resume it; nothing else."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from ...plugins.module_utils.domain import permissions
 from ...plugins.plugin_utils import problems
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from ..abnormal_ends import Hold
+    from ..abnormal_ends import ReadOnly
 
 RESUME = ("PUT", "/2/pause")
 
 
-class Holding:
+class Guard:
     """ASGI middleware: 503 with the reason and the remedy for what would change something."""
 
-    def __init__(self, app: Callable[..., Awaitable[None]], *, hold: Hold) -> None:
+    def __init__(self, app: Callable[..., Awaitable[None]], *, read_only: ReadOnly) -> None:
         self._app = app
-        self._hold = hold
+        self._read_only = read_only
 
     async def __call__(self, scope: dict[str, Any], receive: Callable[..., Any], send: Callable[..., Any]) -> None:
         """Pass a request on, or answer it."""
-        is_write = scope["type"] == "http" and scope["method"] not in {"GET", "HEAD"}
-        if self._hold.reason and is_write and (scope["method"], scope["path"]) != RESUME:
-            await problems.answer(send, HTTPStatus.SERVICE_UNAVAILABLE, f"{self._hold.reason}; {self._hold.REMEDY}")
+        is_write = scope["type"] == "http" and not permissions.is_reading(scope["method"], scope["path"])
+        if self._read_only.reason and is_write and (scope["method"], scope["path"]) != RESUME:
+            await problems.answer(
+                send, HTTPStatus.SERVICE_UNAVAILABLE, f"{self._read_only.reason}; {self._read_only.REMEDY}"
+            )
             return
         await self._app(scope, receive, send)

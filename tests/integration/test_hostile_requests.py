@@ -16,8 +16,7 @@ import pytest
 import schemathesis
 from ansible_collections.roundsman.cluster.daemon import app as apps
 from ansible_collections.roundsman.cluster.daemon.http.asking import Door
-from ansible_collections.roundsman.cluster.daemon.remote import access
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import permissions, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import peer_sockets
 
 from tests import thoroughness
@@ -50,7 +49,7 @@ class World:
 
 
 def _documented(door: Door) -> dict[str, Any]:
-    absent: Any = types.SimpleNamespace(where=tree.Tree(Path("/nowhere")), hold=lambda: "")
+    absent: Any = types.SimpleNamespace(where=tree.Tree(Path("/nowhere")), read_only=lambda: "")
     return apps.make_app(absent, door=door).openapi()
 
 
@@ -126,7 +125,7 @@ def test_who_may_only_read_breaks_nothing_over_tls_and_changes_nothing(world: Wo
 
     def judge(answer: httpx.Response) -> None:
         path = answer.request.url.path
-        if not access.is_reading(answer.request.method, path):
+        if not permissions.is_reading(answer.request.method, path):
             assert answer.status_code in {400, 403, 404, 405}, (answer.request.method, path)
 
     with world.front.client("rita") as client:

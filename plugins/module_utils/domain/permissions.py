@@ -6,6 +6,7 @@ of every resource that changes something and fails for one that has no line here
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from typing import Any, Callable, Iterator, Mapping, Tuple
 
@@ -167,14 +168,21 @@ FIELDS: Mapping[str, Requester] = {
     "undo": _R,
 }
 """Who may set a field, in the body or the query of any resource."""
-RESOURCES: Mapping[str, Requester] = {"config": _A, "adopt": _A, "hold": _A, "record": _A}
+LOCAL_ONLY = frozenset({"config", "adopt", "hold", "record"})
 """Resources below `/2` that the remote API does not have, and whose bodies are whole objects of the configuration.
 
 Their fields are not looked at one by one: that is why the administrators' group is equivalent to the daemon's user.
 """
 NOTHING = (None, "", "default", "!")
 """Values that set nothing."""
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_QUERY = re.compile("/2/query/[^/]+")
 IsTrusted = Callable[[str], bool]
+
+
+def is_reading(method: str, path: str) -> bool:
+    """Whether a request changes nothing: Ganeti's queries are sent by PUT, too."""
+    return method in READING or (method == "PUT" and _QUERY.fullmatch(path) is not None)
 
 
 def needed(name: str, value: Any, *, is_helper: IsTrusted) -> Requester:

@@ -31,9 +31,9 @@ class Reason(enum.Enum):
     MALFORMED = "malformed"
 
 
-def rejected(reason: Reason, *, text: str, node: str = "") -> errors.ReportRejected:
-    """Make the error that says why a report is refused, for the caller to raise; `node` is who signed it."""
-    return errors.ReportRejected(reason.value, text, node=node)
+def rejected(reason: Reason, *, text: str) -> errors.ReportRejected:
+    """Make the error that says why a report is refused, for the caller to raise."""
+    return errors.ReportRejected(reason.value, text)
 
 
 @dataclasses.dataclass(frozen=True)

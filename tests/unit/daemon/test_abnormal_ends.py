@@ -80,7 +80,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
         one.process.communicate()
 
 
-def test_the_third_unforeseen_exception_in_five_minutes_holds_the_next_start(daemon: Daemon) -> None:
+def test_after_the_third_unforeseen_exception_in_five_minutes_the_next_start_is_read_only(daemon: Daemon) -> None:
     daemon.switch.touch()
     for _ in range(3):
         daemon.start()
@@ -104,6 +104,7 @@ def test_the_third_unforeseen_exception_in_five_minutes_holds_the_next_start(dae
         assert answer.status_code == 503, path
         assert "roundsman resume" in answer.json()["detail"]
     assert daemon.ask("PUT", "/2/pause", {"reason": "another"}).status_code == 409
+    assert daemon.ask("PUT", "/2/query/node", {"fields": ["name"]}).status_code == 200
     daemon.switch.unlink()
     command = [sys.executable, "-m", "ansible_collections.roundsman.cluster.daemon.cli.main"]
     resumed = subprocess.run(
@@ -117,7 +118,7 @@ def test_the_third_unforeseen_exception_in_five_minutes_holds_the_next_start(dae
 
 
 @pytest.mark.slow
-def test_kill_9_and_clean_stops_hold_nothing(daemon: Daemon) -> None:
+def test_after_kill_9_and_clean_stops_no_start_is_read_only(daemon: Daemon) -> None:
     for number in (signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM):
         daemon.start()
         assert daemon.ask("GET", "/1/health").status_code == 200
@@ -132,10 +133,10 @@ def test_ends_are_counted_by_the_kernels_clock_within_one_boot(tmp_path: Path) -
     for moment in (1000.0, 1200.0, 1299.0):
         now[0] = moment
         ends.record("why")
-    assert abnormal_ends.Hold(ends).reason
+    assert abnormal_ends.ReadOnly(ends).reason
     now[0] = 1301.0
     assert [end.moment for end in ends.recent()] == [1200.0, 1299.0]
-    assert abnormal_ends.Hold(ends).reason == ""
+    assert abnormal_ends.ReadOnly(ends).reason == ""
     path.write_text(path.read_text().replace(ends.recent()[0].boot, "another boot"))
     assert ends.recent() == []
     path.write_text("{damaged")

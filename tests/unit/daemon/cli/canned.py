@@ -50,7 +50,7 @@ def service(*, at_work: bool = True, name: str = "north") -> Any:
         intake=_intake(cluster),
         rounds=types.SimpleNamespace(is_at_work=at_work, preview=lambda: plan),
         queue=types.SimpleNamespace(jobs={one.id: one for one in jobs()}),
-        hold=types.SimpleNamespace(reason=""),
+        read_only=types.SimpleNamespace(reason=""),
         failures=failures.Failures(clock=lambda: 100.0),
         poll=types.SimpleNamespace(problem="the playbook diagnose.yml has no hosts"),
     )

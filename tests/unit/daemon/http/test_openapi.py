@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SECONDS = 30
 EXAMPLES = 15
 # Its resources are listed, and none is asked.
-ABSENT: Any = types.SimpleNamespace(where=tree.Tree(Path("/nowhere")), hold=None)
+ABSENT: Any = types.SimpleNamespace(where=tree.Tree(Path("/nowhere")), read_only=None)
 DOCUMENT: dict[str, Any] = apps.make_app(ABSENT, door=Door.SOCKET).openapi()
 # News are awaited: what a client knows already is told at once, what it does not after as long as it asks.
 OPERATIONS = [(method, path) for path, one in DOCUMENT["paths"].items() for method in one if path != "/1/news"]
