@@ -34,7 +34,7 @@ def failing(failures: Iterable[dict[str, Any]], *, now: float) -> Iterator[str]:
             f"{failure['text'].rstrip('.')}."
         )
         if failure["remedy"]:
-            yield f"  To fix it: {failure['remedy']}."
+            yield f"  Remedy: {failure['remedy']}."
 
 
 def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> Iterator[str]:

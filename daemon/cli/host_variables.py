@@ -42,8 +42,12 @@ def write(where: tree.Tree, variables: Mapping[str, Mapping[str, str]]) -> list[
     left = []
     for host, own in variables.items():
         path = where.host_vars / f"{host}.yml"
-        if path.exists() or any(mark in text for text in own.values() for mark in TEMPLATE_MARKS):
-            left.append(f"{path} was not written: it is there already, or a value looks like a template")
+        if path.exists():
+            left.append(f"{path} was not written: the file exists; compare it with the variables above")
+            continue
+        templates = [name for name, text in own.items() if any(mark in text for mark in TEMPLATE_MARKS)]
+        if templates:
+            left.append(f"{path} was not written: {', '.join(templates)} looks like a template; write it by hand")
             continue
         where.host_vars.mkdir(mode=0o755, parents=True, exist_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644), "w") as file:

@@ -77,7 +77,7 @@ def off(
     submit: Submit = False,
     form: output.Option = output.Format.TABLE,
 ) -> None:
-    """Power nodes off and out of service; whoever runs instances only after a typed yes."""
+    """Power nodes off and mark them offline. Nodes that still run instances require typing `yes`."""
     _refuse_unnamed(names, everything=everything, force=force and not dry_run, yes=yes and not dry_run)
     with client.of(ctx) as daemon:
         body = _taking(daemon, "off", names, force=force, yes=yes, dry_run=dry_run)
@@ -97,7 +97,7 @@ def cycle(
     submit: Submit = False,
     form: output.Option = output.Format.TABLE,
 ) -> None:
-    """Power nodes off and on again; whoever runs instances only after a typed yes."""
+    """Power nodes off and on again. Nodes that still run instances require typing `yes`."""
     _refuse_unnamed(names, everything=everything, force=force and not dry_run, yes=yes and not dry_run)
     with client.of(ctx) as daemon:
         body = _taking(daemon, "cycle", names, force=force, yes=yes, dry_run=dry_run)

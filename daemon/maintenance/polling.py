@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..configuration import Configuration
     from .agents import Agents
 
-PART = "Poll of the nodes"
+PART = "poll of the nodes"
 _LIMIT_BASE, _LIMIT_PER_NODE, _LONGEST_LIMIT = 60, 15, 600
 """Seconds a run of `diagnose.yml` may take: five nodes at once, each of which has 60 s for its diagnose command."""
 
@@ -91,7 +91,7 @@ class Poll:
         """Keep why the last poll failed, or '' for one that worked."""
         self.problem = text
         if text:
-            self._failures.failed(PART, text, remedy="the next poll follows; until one works nobody hears of the nodes")
+            self._failures.failed(PART, text, remedy="see the error; it is retried with the next poll")
         else:
             self._failures.recovered(PART)
 

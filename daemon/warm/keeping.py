@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...plugins.module_utils.domain import tree
 
 LOG = logging.getLogger(__name__)
-PART = "Warm Ansible"
+PART = "warm Ansible"
 CLIENT = Path(__file__).resolve().with_name("client.py")
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 60.0
 HEALTHY = 30.0

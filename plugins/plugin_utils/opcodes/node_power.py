@@ -166,7 +166,7 @@ class Health(_AtBmcs):
     """Read the health of nodes from their BMCs; what is wrong is logged (seed 001, "health")."""
 
     kind: ClassVar[str] = "health"
-    # 64 helper programs at once, each with up to five calls of a minute: an hour for 700 nodes, beside all delays.
+    # 64 helper programs at once, each with a minute: a quarter of an hour for 1,000 nodes; BMCs are 32 at a time.
     time_limit: ClassVar[int] = 7200
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:

@@ -36,9 +36,9 @@ PATTERNS = {
     "deactivate_disks": "deactivate the disks of {instance}",
     "verify_disks": "verify the disks of {instance}",
     "repair_disks": "repair the disks of {instance}",
-    "recreate_disks": "make the disks of {instance} anew",
-    "reinstall": "install {instance} anew",
-    "node_confirm_off": "take a person's word that {node} is off",
+    "recreate_disks": "recreate the disks of {instance}",
+    "reinstall": "reinstall {instance}",
+    "node_confirm_off": "record that a person confirmed {node} off",
 }
 NAMED = 3
 """Of more nodes than these only the number is told."""

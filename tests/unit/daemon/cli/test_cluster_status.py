@@ -203,4 +203,4 @@ def test_the_status_says_what_fails_in_the_daemon(daemon: StandIn, roundsman: Ru
     daemon.put("GET", "/1/page", state)
     said = roundsman("status")[1]
     assert "roundsmand: report intake fails (3 times" in said
-    assert "To fix it: free it." in said
+    assert "Remedy: free it." in said

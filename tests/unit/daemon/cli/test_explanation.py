@@ -167,7 +167,5 @@ def test_what_fails_in_the_daemon_is_said_first_and_never_that_there_is_nothing_
     }
     value["failing"] = [failure]
     said = text(value)
-    assert said.startswith(
-        "roundsmand: report intake fails (3 times, first 2 min ago): no room.\n  To fix it: free it."
-    )
+    assert said.startswith("roundsmand: report intake fails (3 times, first 2 min ago): no room.\n  Remedy: free it.")
     assert "nothing for you to do" not in said
