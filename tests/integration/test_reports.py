@@ -64,7 +64,8 @@ def test_a_report_that_is_not_authentic_fresh_and_new_is_counted_moved_aside_and
 
     expected = {
         "forged": 1,
-        "stale": 2,
+        "stale": 1,
+        "future": 1,
         "replayed": 1,
         "unsigned": 2,
         "wrong-node": 1,
