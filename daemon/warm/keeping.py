@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import durable_files
 from ..failures import Failures
 from . import client
@@ -76,11 +77,14 @@ class Keeper:
 
     async def run(self) -> None:
         """Start a server, wait for its end, start the next one; one that fails at its start is tried less often."""
-        install_shim(self._where)
         pause = FIRST_PAUSE
         while True:
             began = time.monotonic()
-            await self._until_over()
+            try:
+                await self._until_over()
+            except (OSError, errors.StoreFailed) as error:
+                remedy = "fix the cause; runs start without it, and it is tried again within a minute"
+                self._failures.failed(PART, error, remedy=remedy)
             pause = FIRST_PAUSE if time.monotonic() - began > HEALTHY else min(LONGEST_PAUSE, 2 * pause)
             LOG.info("the warm Ansible server has ended; the next one starts in %.1f s", pause)
             await asyncio.sleep(pause)
@@ -98,6 +102,7 @@ class Keeper:
                 self._server.wait(REAP_SECONDS)
 
     async def _until_over(self) -> None:
+        install_shim(self._where)
         server = self._server = self._start()
         over, loop = asyncio.Event(), asyncio.get_running_loop()
         handle = os.pidfd_open(server.pid)
@@ -149,5 +154,9 @@ class Keeper:
                 start_new_session=True,
                 cwd="/",
             )
+        except OSError:
+            os.close(self._life)
+            self._life = -1
+            raise
         finally:
             os.close(reading)
