@@ -65,7 +65,7 @@ KVM: Mapping[str, Rule] = {
     "boot": parameter_rules.one_of("disk", "network"),
     "vnc": parameter_rules.address,
     "serial_log": _PATH,
-    "domain_xml": lambda _, value: value,
+    "domain_xml": parameter_rules.text(r"(?s:.*)", "a text in Unicode"),
     "shutdown_timeout": _number(0, 86400, whole=False),
     "migration_transport": parameter_rules.one_of("ssh", "tls", "tcp"),
     "migration_limit": _number(1, 86400 * 7, whole=False),

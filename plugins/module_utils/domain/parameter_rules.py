@@ -56,11 +56,14 @@ def flag(name: str, value: Any) -> bool:
     return value
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
 def text(pattern: str, what: str) -> Rule:
-    """The rule of a text that matches as a whole."""
+    """The rule of a text that matches as a whole, and that a file can hold: no half of a surrogate pair."""
 
     def check(name: str, value: Any) -> str:
-        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+        if not isinstance(value, str) or not re.fullmatch(pattern, value) or _SURROGATE.search(value):
             raise errors.InvalidInput(f"{name}: {value!r} is not {what}")
         return value
 

@@ -38,6 +38,8 @@ def test_texts_become_values() -> None:
         ("accel", "xen"),
         ("vnc", "everywhere"),
         ("serial_log", "log"),
+        ("serial_log", "/\ud800"),
+        ("domain_xml", "<!-- \ud800 -->"),
     ],
 )
 def test_what_kvm_does_not_take_is_refused_by_name(name: str, value: str) -> None:

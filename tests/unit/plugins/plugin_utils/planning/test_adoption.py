@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.daemon.cli import cluster_init
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, instance_making, joining
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import adoption
 
 from tests.unit.plugins.plugin_utils.planning import hosts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
 EMPTY = cluster_init.empty("new", version=4, now=1.0)
@@ -238,3 +241,74 @@ def test_what_is_new_can_be_added_to_the_cluster_by_itself() -> None:
     for one in found.instances:
         base = changes.apply_all(base, instance_making.adopt(base, one), now=1.0)
     assert (base.nodes, base.instances.keys()) == (after.nodes, after.instances.keys())
+
+
+COMMAND = "lookup('pipe', 'touch x')"
+PAYLOADS = [
+    f"{{{{ {COMMAND} }}}}",
+    f"{{% set x = {COMMAND} %}}",
+    f"#jinja2:variable_start_string:'<<', variable_end_string:'>>'\n<< {COMMAND} >>",
+    f"!unsafe {{{{ {COMMAND} }}}}",
+    "$(touch x)",
+    "`touch x`",
+    "a; touch x",
+    "-oProxyCommand=$(touch x)",
+    "/../../../../etc/shadow",
+    "a\n2026-11-22 00:00:00,000 CRITICAL forged",
+    "\x1b]0;owned\x07",
+    "a\x00b",
+    "\ud800",
+]
+
+
+def evil_file(path: str) -> list[adoption.Host]:
+    return [hosts.host(1, hosts.domain("web", 1, ("file", path)), files={path: {"size": 1, "shared": True}})]
+
+
+def evil_volume(name: str) -> list[adoption.Host]:
+    return [hosts.host(1, hosts.domain("web", 1, ("block", f"/dev/{name}")), volumes={name: 10.0})]
+
+
+def evil_nic(**values: str) -> list[adoption.Host]:
+    nic = {"type": "bridge", "mac": "52:54:00:00:00:01", "link": "br0", **values}
+    return [hosts.host(1, {**hosts.domain("web", 1), "nics": [nic]})]
+
+
+def evil_pair(resource: str, first: str, second: str) -> list[adoption.Host]:
+    pair = hosts.resource(resource, 3, first, second)
+    made = hosts.host(1, hosts.domain("web", 1, ("block", "/dev/drbd3")), resources=(pair,)), hosts.host(2)
+    named = zip(made, (first, second), strict=True)
+    return [dataclasses.replace(one, seen={**one.seen, "hostname": name}) for one, name in named]
+
+
+EVIL_HOSTS: dict[str, Callable[[str], list[adoption.Host]]] = {
+    "path": evil_file,
+    "part of a path": lambda evil: evil_file(f"/d{evil}/web.img"),
+    "volume": lambda evil: evil_volume(f"vg/{evil}"),
+    "volume group": lambda evil: evil_volume(f"{evil}/web"),
+    "link": lambda evil: evil_nic(link=evil),
+    "MAC": lambda evil: evil_nic(mac=evil),
+    "UUID": lambda evil: [hosts.host(1, {**hosts.domain("web", 1), "uuid": evil})],
+    "name": lambda evil: [hosts.host(1, hosts.domain(evil, 1))],
+    "resource": lambda evil: evil_pair(evil, "h1", "h2"),
+    "host name": lambda evil: evil_pair("web", evil, "h2"),
+    "host name of the peer": lambda evil: evil_pair("web", "h1", evil),
+}
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+@pytest.mark.parametrize("kind", EVIL_HOSTS)
+def test_nothing_evil_that_a_host_says_is_recorded(kind: str, payload: str) -> None:
+    _, after = adopted(*EVIL_HOSTS[kind](payload))
+    assert document.load(document.dump(after)) == after
+    assert [name for name, text in texts(dataclasses.asdict(after)) if payload in text] == []
+
+
+def texts(value: object, name: str = "") -> list[tuple[str, str]]:
+    """Every text in a value, with where it is; keys count as texts."""
+    if isinstance(value, dict):
+        found = [(name, key) for key in value if isinstance(key, str)]
+        return found + [one for key, inner in value.items() for one in texts(inner, f"{name}/{key!r}")]
+    if isinstance(value, (list, tuple)):
+        return [one for inner in value for one in texts(inner, name)]
+    return [(name, value)] if isinstance(value, str) else []
