@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import signal
 from typing import TYPE_CHECKING, Any
 
-import uvicorn
 from fastapi import FastAPI
 
 from ..plugins.module_utils.domain import addresses
@@ -20,13 +18,20 @@ from .maintenance import spool
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator
 
     from .service import Service
 
 LOG = logging.getLogger(__name__)
 STOPPING = 15.0
 """Seconds for the jobs' tasks to end; the processes of opcodes go on."""
+LIMITS = {
+    # A whole configuration is imported here, and plays by hand wait for locks.
+    Door.SOCKET: bounded_serving.Limits(body=256 << 20, connections=500, connections_of_one=400),
+    # All of them are `roundsman-rapi`'s, which opens at most 200.
+    Door.REMOTE: bounded_serving.Limits(connections=250, connections_of_one=250),
+    Door.PUBLIC: bounded_serving.Limits(),
+}
+"""What the daemon reads and keeps open at once behind each door; the unit's LimitNOFILE has room for all of it."""
 
 
 def make_app(service: Service, *, door: Door) -> FastAPI:
@@ -47,14 +52,6 @@ def make_app(service: Service, *, door: Door) -> FastAPI:
     return app
 
 
-class _Server(uvicorn.Server):
-    """A server that leaves signals to the daemon."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 async def serve(service: Service, *, bind: str, port: int, ready: int | None) -> None:
     """Serve and work until SIGTERM or SIGINT; running opcode processes are left to the next daemon.
 
@@ -65,13 +62,14 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     public_server = bounded_serving.Server(
-        make_app(service, door=Door.PUBLIC), limits=bounded_serving.Limits(), log_config=None, log_level="warning"
+        make_app(service, door=Door.PUBLIC), limits=LIMITS[Door.PUBLIC], log_config=None, log_level="warning"
     )
     pages = tcp_sockets.listening(bind, port)
     own = {Door.SOCKET: service.where.socket, Door.REMOTE: service.where.rapi_socket}
-    servers: list[tuple[uvicorn.Server, socket.socket]] = [(public_server, pages)]
+    servers: list[tuple[bounded_serving.Server, socket.socket]] = [(public_server, pages)]
     servers += [
-        (socket_server(make_app(service, door=door)), peer_sockets.listening(path)) for door, path in own.items()
+        (socket_server(make_app(service, door=door), door=door), peer_sockets.listening(path))
+        for door, path in own.items()
     ]
     work: list[asyncio.Task[Any]] = [loop.create_task(server.serve(sockets=[listener])) for server, listener in servers]
     work += [loop.create_task(_work(service)), loop.create_task(service.failures.until_defect())]
@@ -119,17 +117,6 @@ def _raise_defect(task: asyncio.Task[Any]) -> None:
     raise Defect(f"a part of the daemon ended with an unforeseen exception: {error!r}") from error
 
 
-def socket_server(app: FastAPI) -> uvicorn.Server:
-    """A server for a socket of `peer_sockets`."""
-    return _Server(
-        uvicorn.Config(
-            app,
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            lifespan="off",
-            # The client is the peer that the kernel names: no header replaces it.
-            proxy_headers=False,
-            timeout_graceful_shutdown=2,
-        )
-    )
+def socket_server(app: FastAPI, *, door: Door) -> bounded_serving.Server:
+    """A server for a socket of `peer_sockets`, which names the peer: connections are counted by uid."""
+    return bounded_serving.Server(app, limits=LIMITS[door], log_config=None, log_level="warning")

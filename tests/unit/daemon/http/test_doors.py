@@ -69,7 +69,7 @@ def probe(door: Door) -> FastAPI:
 
 @contextlib.asynccontextmanager
 async def serving(path: Path, door: Door) -> AsyncIterator[None]:
-    server, listener = apps.socket_server(probe(door)), peer_sockets.listening(path)
+    server, listener = apps.socket_server(probe(door), door=door), peer_sockets.listening(path)
     # Only this test lets others in: uids are what it is about.
     await asyncio.to_thread(path.chmod, 0o666)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
@@ -125,6 +125,38 @@ def open_folder(tmp_path: Path) -> Path:
         if folder.stat().st_uid == os.geteuid() and str(folder).count("/") > 1:
             folder.chmod(folder.stat().st_mode | 0o011)
     return tmp_path
+
+
+@pytest.mark.parametrize("door", [Door.SOCKET, Door.REMOTE])
+def test_a_socket_refuses_more_than_it_may_keep(open_folder: Path, door: Door) -> None:
+    """A body is refused before it is read, and the connection of one uid that is too many is closed at once."""
+    path, most = open_folder / "probe.sock", apps.LIMITS[door].connections_of_one
+
+    def connected(kept: contextlib.ExitStack) -> socket.socket:
+        one = kept.enter_context(socket.socket(socket.AF_UNIX))
+        # Without a time limit a connection waits for its place in the queue of the socket.
+        one.connect(str(path))
+        return one
+
+    def is_full() -> bool:
+        with contextlib.ExitStack() as kept:
+            for _ in range(most):
+                connected(kept)
+            one = connected(kept)
+            one.settimeout(5)
+            with contextlib.suppress(TimeoutError, ConnectionResetError):
+                return one.recv(1) == b""
+            return False
+
+    async def act() -> tuple[bytes, bool]:
+        async with serving(path, door):
+            announced = f"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {apps.LIMITS[door].body + 1}\r\n\r\n"
+            refused = await asyncio.to_thread(answered, path, announced.encode() + b"{}", uid=os.geteuid())
+            return refused, await asyncio.to_thread(is_full)
+
+    refused, is_closed = asyncio.run(act())
+    assert refused.startswith(b"HTTP/1.1 413"), refused[:200]
+    assert is_closed
 
 
 FORGED = ("X-Roundsman-User: root", "X-Forwarded-For: 0", "Forwarded: for=0", "X-Real-IP: 0")
