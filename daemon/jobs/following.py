@@ -39,9 +39,10 @@ def lines(folder: Path, tell: Callable[[], None], *, loop: asyncio.AbstractEvent
 
     Where the kernel has no more watches to give, nobody is told: the lines are there all the same.
     """
-    observer = InotifyObserver()
-    observer.schedule(_Lines(loop, tell), str(folder), recursive=True)
     try:
+        # The first of these may fail, too: an instance of inotify is made with the observer.
+        observer = InotifyObserver()
+        observer.schedule(_Lines(loop, tell), str(folder), recursive=True)
         observer.start()
     except OSError as error:
         LOG.warning("%s cannot be followed: %s", folder, error.strerror)

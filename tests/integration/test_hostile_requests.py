@@ -57,7 +57,8 @@ def _documented(door: Door) -> dict[str, Any]:
 def _served(running: service.Service) -> Iterator[None]:
     """The two sockets, in a thread."""
     own = {Door.SOCKET: running.where.socket, Door.REMOTE: running.where.rapi_socket}
-    ready, servers = threading.Event(), [apps.socket_server(apps.make_app(running, door=door), door=door) for door in own]
+    ready = threading.Event()
+    servers = [apps.socket_server(apps.make_app(running, door=door), door=door) for door in own]
 
     async def serve() -> None:
         listeners = [peer_sockets.listening(path) for path in own.values()]
