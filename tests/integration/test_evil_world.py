@@ -23,22 +23,23 @@ from . import evil_node, labs, states
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.slow
-STEPS = 24 * thoroughness.FACTOR
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+STEPS = 12 * thoroughness.FACTOR
 FORGED = 500 * thoroughness.FACTOR
 MOST_MEMORY = 400 * 2**20
-PAIRS = (("node2", "node3"), ("node3", "node4"))
+PAIRS = (*[("node2", "node3")] * 7, ("node3", "node4"))
 STEPS_OF_THE_DAEMON: tuple[tuple[str, str, Any], ...] = (
-    ("PUT", "/2/instances/{}/startup", None),
-    ("PUT", "/2/nodes/node2/role?force=0", "regular"),
     ("PUT", "/2/instances/{}/verify-disks", None),
     ("PUT", "/2/instances/{}/migrate", {}),
-    ("PUT", "/2/verify", None),
-    ("PUT", "/2/instances/{}/activate-disks", None),
+    ("PUT", "/2/instances/{}/verify-disks", None),
     ("PUT", "/2/instances/{}/shutdown", None),
+    ("PUT", "/2/instances/{}/verify-disks", None),
+    ("PUT", "/2/instances/{}/activate-disks", None),
+    ("PUT", "/2/instances/{}/startup", None),
+    ("PUT", "/2/instances/{}/verify-disks", None),
     ("PUT", "/2/instances/{}/failover", {}),
-    ("POST", "/2/instances/{}/replace-disks", {"mode": "replace_new_secondary"}),
 )
+"""Each asks the primary node of its instance, and where its answer makes no sense, some more times."""
 READS = ("/1/status", "/1/health", "/1/nodes", "/1/instances", "/1/jobs", "/1/reports", "/1/explain/node2", "/1/page")
 LISTS = ("/2/nodes?bulk=1", "/2/instances?bulk=1", "/2/jobs?bulk=1", "/2/info", "/2/groups?bulk=1", "/2/locks")
 
@@ -89,7 +90,7 @@ def test_an_evil_node_and_forged_reports_change_and_execute_nothing_elsewhere(
     lab: Callable[..., labs.Running], tmp_path: Path
 ) -> None:
     chance, folder = random.Random(evil_node.SEED), tmp_path / "evil"
-    one = lab(nodes=4, instances=4, pairs=PAIRS)
+    one = lab(nodes=4, instances=len(PAIRS), pairs=PAIRS)
     one.run_modules_with(evil_python(folder), node="node2")
     before, top = one.cluster(), {path.name for path in one.where.root.iterdir()}
     pid = (one.lab.folder / "daemon.pid").read_text()
@@ -98,7 +99,8 @@ def test_an_evil_node_and_forged_reports_change_and_execute_nothing_elsewhere(
 
     for number in range(STEPS):
         method, path, body = STEPS_OF_THE_DAEMON[number % len(STEPS_OF_THE_DAEMON)]
-        answer = one.ask(method, path.format(chance.choice(sorted(victims))), body)
+        on_it = [each.name for each in one.cluster().primaries(evil)]
+        answer = one.ask(method, path.format(chance.choice(sorted(on_it or victims))), body)
         assert answer.status_code < 500, answer.text
         if answer.status_code in {200, 202}:
             told = answer.json()
@@ -112,7 +114,7 @@ def test_an_evil_node_and_forged_reports_change_and_execute_nothing_elsewhere(
     one.until(lambda running: not [path for path in running.where.spool.iterdir() if path.suffix == ".json"], "judged")
     ask_all(one)
 
-    assert len((folder / "asked").read_text()) >= STEPS / 2
+    assert len((folder / "asked").read_text()) >= STEPS
     assert list((folder / "marks").iterdir()) == []
     assert {path.name for path in folder.iterdir()} == {"marks", "python", "asked"}
     assert {path.name for path in one.where.root.iterdir()} == top
