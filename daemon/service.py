@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..plugins.module_utils.domain import host_variables
-from ..plugins.plugin_utils import ansible_runs, findings, replication
+from ..plugins.plugin_utils import ansible_runs, findings, replication, report_originals
 from .abnormal_ends import AbnormalEnds, ReadOnly
 from .configuration import Configuration
 from .failures import Failures
@@ -114,6 +114,7 @@ def assemble(
         alive=dead.alive,
         cpus=agents.busy_cpus,
         failures=failures,
+        originals=report_originals.Originals(where.report_originals),
     )
     poll = Poll(configuration, processes, agents, folder=where.lib, environment=environment, failures=failures)
     warm = Keeper(where, environment={**inherited(), **environment}, failures=failures) if is_warm else None

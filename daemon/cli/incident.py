@@ -33,6 +33,13 @@ def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> N
         show(daemon.get("1", "status"), empty="There are no incidents.")
 
 
+@app.command(epilog="Example: roundsman incident original 3f2a91c0")
+def original(ctx: typer.Context, uuid: Id) -> None:
+    """Print the whole JSON object that the node reported; `incident list` abbreviates one above 4 KiB."""
+    with client.of(ctx) as daemon:
+        output.as_json(daemon.text("1", "incidents", uuid, "original"))
+
+
 @app.command(epilog="Example: roundsman incident cancel 3f2a91c0")
 def cancel(ctx: typer.Context, uuid: Id) -> None:
     """Cancel an incident at any time: nothing further is done about it while its node reports the same.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pydantic  # noqa: TC002 - FastAPI reads the annotations
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, Response
 
+from ...plugins.plugin_utils import report_originals
 from ..maintenance import views
 from . import health, page
 from .answers import Json
@@ -40,6 +42,15 @@ def _maintenance(routes: APIRouter, service: Service) -> None:
     @routes.get("/1/status")
     async def status() -> Response:
         return Json(views.status(service.configuration.current))
+
+    @routes.get("/1/incidents/{uuid}/original")
+    async def original(uuid: str) -> Response:
+        """The whole JSON object as the node wrote it, however large."""
+        incident = service.configuration.current.incident(uuid)
+        text = incident.original
+        if incident.digest:
+            text = await asyncio.to_thread(report_originals.read, service.where.report_originals, incident.digest)
+        return Response(text, media_type="application/json")
 
     @routes.get("/1/rounds")
     async def rounds() -> Response:

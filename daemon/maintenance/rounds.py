@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ...plugins.module_utils.domain import cluster as clusters
     from ...plugins.module_utils.domain import diagnosis
+    from ...plugins.plugin_utils.report_originals import Originals
     from ..configuration import Configuration
     from ..jobs.queue import Queue
     from .history import History
@@ -46,7 +47,9 @@ class Rounds:
         alive: Callable[[], Collection[str]] = frozenset,
         cpus: Callable[[], Mapping[str, float]] = dict,
         failures: Failures | None = None,
+        originals: Originals,
     ) -> None:
+        self._originals = originals
         self._failures = failures or Failures()
         self._settled = -1
         self._is_hindered = False
@@ -141,6 +144,7 @@ class Rounds:
         if self._intake.is_behind:
             self.wake()
         before = self._configuration.current
+        await self._keep_originals()
         await self._configuration.commit(self._reconciled)
         await self._cancel_orphans()
         is_settled = self._settled == before.maintenance.round
@@ -165,6 +169,16 @@ class Rounds:
             return False
         await self._submit(after, plan)
         return True
+
+    async def _keep_originals(self) -> None:
+        """Large reports are durable before an incident is noted for them, and removed once no incident needs them."""
+        observed = [report for report in self._intake.observed().values() if report.is_large]
+        await asyncio.to_thread(self._originals.keep, observed)
+        used = incidents.digests_in_use(self._configuration.current.maintenance.incidents)
+        await asyncio.to_thread(self._originals.prune, used | {report.digest for report in observed})
+
+    def _observed(self) -> dict[str, diagnosis.Diagnosis]:
+        return {node: report for node, report in self._intake.observed().items() if self._originals.has(report)}
 
     async def _has_heard(self) -> bool:
         """Take all reports in; a failure is reported, and until it is over no round starts, for nodes may be better."""
@@ -232,7 +246,7 @@ class Rounds:
         returned = [changes.NodeOffConfirmed(node, 0.0) for node in dead_nodes.returned(cluster, heard)]
         return returned + lifecycle.reconcile(
             cluster,
-            observed=self._intake.observed(),
+            observed=self._observed(),
             dead=self._dead(cluster),
             alive={*self._alive(), *spoke},
             jobs=outcomes,

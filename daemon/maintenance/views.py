@@ -26,13 +26,17 @@ Named = TypeVar("Named", clusters.Node, clusters.Instance)
 
 
 def incident(cluster: clusters.Cluster, one: incidents.Incident) -> dict[str, Any]:
-    """An incident with all fields of seed 000, `original` exactly as the node wrote it."""
+    """An incident with all fields of seed 000, `original` exactly as the node wrote it.
+
+    Of a large report `original` is an abbreviation, and `original_digest` is not null.
+    """
     return {
         "id": one.uuid,
         "uuid": one.uuid,
         "node": one.node,
         "node_name": cluster.node_name(one.node),
         "original": orjson.Fragment(one.original),
+        "original_digest": one.digest or None,
         "action": one.action.value,
         "repair-status": one.repair_status.value,
         "jobs": list(one.all_jobs),
@@ -287,9 +291,10 @@ def _agent(one: clusters.Node, intake: Intake) -> dict[str, Any] | None:
 def _diagnosis(received: Received | None) -> dict[str, Any] | None:
     if received is None or received.report.diagnosis is None:
         return None
+    said = received.report.diagnosis
     return {
-        "original": orjson.Fragment(received.report.diagnosis.original),
-        "status": received.report.diagnosis.status.value,
+        "original": orjson.Fragment(said.abbreviated if said.is_large else said.original),
+        "status": said.status.value,
         "timestamp": received.report.timestamp,
         "accepted": received.accepted,
     }

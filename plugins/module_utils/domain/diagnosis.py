@@ -5,9 +5,17 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-from typing import Optional
+import hashlib
+from typing import Dict, Optional
 
 from . import errors, json_values
+
+LARGE = 4096
+"""Bytes of the whole JSON object above which the configuration holds an abbreviation of it."""
+SHOWN = 2048
+"""Bytes of a large object that its abbreviation shows."""
+COMMAND_LIMIT = 128
+"""Characters of a repair command that are kept; a longer one is no file name of a whitelist."""
 
 
 @functools.total_ordering
@@ -44,6 +52,36 @@ class Diagnosis:
     def canonical(self) -> str:
         """The identity of the failure: equal whenever the JSON value is, key order aside."""
         return json_values.canonical(json_values.parse(self.original))
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON in hex digits: as `canonical`, in 64 characters."""
+        return hashlib.sha256(json_values.canonical(json_values.parse(self.original)).encode()).hexdigest()
+
+    @functools.cached_property
+    def size(self) -> int:
+        """Bytes of the whole object as the node wrote it, blanks between its parts aside."""
+        return len(self.original.encode())
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the configuration and lists show an abbreviation of it."""
+        return self.size > LARGE
+
+    @functools.cached_property
+    def abbreviated(self) -> str:
+        """A small JSON object with the status and the command; what stands for `details` says what it is."""
+        beginning = self.original[:SHOWN].encode()[:SHOWN].decode(errors="ignore")
+        note: Dict[str, json_values.Value] = {
+            "abbreviated": "the report is large: this is its beginning; /1/incidents/ID/original is all of it",
+            "digest": self.digest,
+            "bytes": json_values.Number(str(self.size)),
+            "beginning": beginning,
+        }
+        short: Dict[str, json_values.Value] = {"status": self.status.value, "details": note}
+        if self.command is not None:
+            short["command"] = short_command(self.command)
+        return json_values.dump(short)
 
     @functools.cached_property
     def details(self) -> Optional[str]:
@@ -86,6 +124,11 @@ def command_error(value: json_values.Value) -> str:
     if command is None or (isinstance(command, str) and command):
         return ""
     return "the command of the live repair is not a non-empty string: " + json_values.dump(command)[:80]
+
+
+def short_command(command: str) -> str:
+    """A repair command as it is, or the beginning of one that is too long to be run, with an ellipsis."""
+    return command if len(command) <= COMMAND_LIMIT else command[:COMMAND_LIMIT] + "…"
 
 
 def _status(value: json_values.Value) -> Status:

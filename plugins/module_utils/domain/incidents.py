@@ -12,6 +12,8 @@ from . import diagnosis, errors
 READY_TAG = "maintd:repairready:"
 FAILED_TAG = "maintd:repairfailed:"
 MOST_POWER_JOBS = 20
+ORIGINALS_KEPT = 10
+"""Of a node's incidents that are over, so many of the newest keep the whole of a large report."""
 
 
 class RepairStatus(Enum):
@@ -28,7 +30,8 @@ class RepairStatus(Enum):
 class Incident:
     """One observed diagnosis of one node, from its first report until it is forgotten.
 
-    `original` is the exact text of the JSON object that the node reported; `node` is the node's UUID;
+    `original` is the exact text of the JSON object that the node reported; of a large one it is an abbreviation, and
+    `digest` is the SHA-256 of the canonical JSON of the whole, which is '' otherwise. `node` is the node's UUID;
     `ctime` and `mtime` are unix seconds. `jobs` decide its status; `power_jobs` read or cut the power of a dead node,
     and one of them that fails is tried again.
     """
@@ -46,6 +49,7 @@ class Incident:
     reason: str = ""
     serial_no: int = 1
     power_jobs: tuple[int, ...] = ()
+    digest: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -66,9 +70,10 @@ def note(report: diagnosis.Diagnosis, *, node: str, uuid: str, now: float) -> In
     return Incident(
         uuid=uuid,
         node=node,
-        original=report.original,
+        original=report.abbreviated if report.is_large else report.original,
+        digest=report.digest if report.is_large else "",
         action=report.status,
-        command=report.command,
+        command=diagnosis.short_command(report.command) if report.command is not None else None,
         repair_status=RepairStatus.NOTED,
         tag=READY_TAG + uuid,
         ctime=now,
@@ -78,7 +83,7 @@ def note(report: diagnosis.Diagnosis, *, node: str, uuid: str, now: float) -> In
 
 def holds(incident: Incident, report: diagnosis.Diagnosis) -> bool:
     """Two reports are the same event when their JSON values are equal, key order aside."""
-    return diagnosis.parse(incident.original).canonical == report.canonical
+    return (incident.digest or diagnosis.parse(incident.original).digest) == report.digest
 
 
 def submit(incident: Incident, jobs: Iterable[int], *, now: float) -> Incident:
@@ -137,6 +142,21 @@ def most_invasive(incidents: Iterable[Incident]) -> Optional[Incident]:
     """Of one node's open incidents the most invasive counts, the older one on ties."""
     candidates = [incident for incident in incidents if incident.is_open]
     return min(candidates, key=lambda one: (-one.action.rank, one.ctime, one.uuid), default=None)
+
+
+def digests_in_use(incidents: Iterable[Incident]) -> set[str]:
+    """The digests of the large reports that are kept whole: of open incidents, and of the newest of each node."""
+    used: set[str] = set()
+    over: dict[str, list[Incident]] = {}
+    for incident in incidents:
+        if incident.digest and incident.is_open:
+            used.add(incident.digest)
+        elif incident.digest:
+            over.setdefault(incident.node, []).append(incident)
+    for known in over.values():
+        newest = sorted(known, key=lambda one: (one.mtime, one.uuid))[-ORIGINALS_KEPT:]
+        used |= {incident.digest for incident in newest}
+    return used
 
 
 def named(incidents: Iterable[Incident], uuid: str) -> Incident:

@@ -77,6 +77,11 @@ class Tree:
         return self.reports / "rejected"
 
     @property
+    def report_originals(self) -> Path:
+        """Large reports of incidents, whole."""
+        return self.reports / "originals"
+
+    @property
     def spool(self) -> Path:
         return self.lib / "spool"
 

@@ -9,7 +9,7 @@ import pydantic
 
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import diagnosis, errors, instance_policy, parameter_rules
-from .. import sealed_json
+from .. import report_originals, sealed_json
 from . import migrations
 
 # A list around it, because pydantic hands a configuration to such dataclasses only from outside.
@@ -136,6 +136,8 @@ def _refuse_unreadable(cluster: clusters.Cluster) -> None:
         if one.uuid in seen:
             raise errors.InvalidInput(f"{where}/uuid: {one.uuid!r} is there twice")
         seen.add(one.uuid)
+        if one.digest and not report_originals.DIGEST.fullmatch(one.digest):
+            raise errors.InvalidInput(f"{where}/digest: {one.digest[:80]!r} is not a SHA-256 in hex digits")
         try:
             diagnosis.parse(one.original)
         except errors.InvalidInput as error:

@@ -68,6 +68,14 @@ class PlayKind(Kind, Protocol):
         """The UUIDs of the instance or the nodes that must be looked at when the run is lost."""
 
 
+@runtime_checkable
+class ReportKind(PlayKind, Protocol):
+    """An opcode whose run is given large reports whole, which its parameters only name."""
+
+    def whole_reports(self) -> dict[str, str]:
+        """The digests of the reports, by the names of their files in the run folder."""
+
+
 @dataclass(frozen=True)
 class Notice:
     """A line for the log and the audit log; `is_trouble` makes it a warning."""

@@ -17,13 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RepairCommand:
-    """Run a whitelisted live-repair command on a node, with the whole diagnosis on its standard input."""
+    """Run a whitelisted live-repair command on a node, with the whole diagnosis on its standard input.
+
+    With `input_digest`, `input` is only an abbreviation: the whole is read when the run begins.
+    """
 
     kind: ClassVar[str] = "repair_command"
     time_limit: ClassVar[int] = 3600
     node: str
     command: str
     input: str
+    input_digest: str = ""
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return {f"node/{self.node}": contract.EXCLUSIVE}
@@ -44,7 +48,10 @@ class RepairCommand:
         }
 
     def files(self) -> dict[str, str]:
-        return {"input.json": self.input}
+        return {} if self.input_digest else {"input.json": self.input}
+
+    def whole_reports(self) -> dict[str, str]:
+        return {"input.json": self.input_digest} if self.input_digest else {}
 
     def about(self) -> tuple[str, ...]:
         return ()

@@ -168,6 +168,8 @@ class _Draft:
             self.refuse(_refusal(node, incident, "it is not reachable: the live repair waits", "reachable again"))
         else:
             params = {"node": node.uuid, "command": incident.command, "input": incident.original}
+            if incident.digest:
+                params["input_digest"] = incident.digest
             reason = f"live repair of {node.name}: {incident.command}"
             opcode = work.Opcode("repair_command", params)
             self._submit(work.Job(f"repair:{node.name}", (opcode,), after=(), incident=incident.uuid, reason=reason))

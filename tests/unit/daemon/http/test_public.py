@@ -70,6 +70,25 @@ def test_the_status_is_a_bare_list_with_the_original_as_it_was(tmp_path: Path, m
     reach(tmp_path, monkeypatch, act, is_local=False)
 
 
+@pytest.mark.parametrize("said", [SAID, f'{SAID[:-1]},"more":"{"x" * 9000}"}}'])
+def test_an_incident_has_its_original_whole_however_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    async def act(one: Reached) -> None:
+        twins.report(twins.lab_of(one.running), one.running, "node2", said)
+        await one.running.rounds.step()
+        (incident,) = (await one.ask("GET", "/1/status")).json()
+        answer = await one.ask("GET", f"/1/incidents/{incident['uuid']}/original")
+        assert (answer.headers["content-type"], answer.text) == ("application/json", said)
+        for path in one.running.where.reports.glob("originals/*"):
+            path.unlink()
+            status, text = await one.refused("GET", f"/1/incidents/{incident['uuid']}/original")
+            assert (status, "is not on this controller" in text) == (404, True)
+        assert (await one.refused("GET", "/1/incidents/nothing/original"))[0] == 404
+
+    reach(tmp_path, monkeypatch, act, is_local=False)
+
+
 def test_rounds_and_plans_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(one: Reached) -> None:
         twins.report(twins.lab_of(one.running), one.running, "node2", SAID)

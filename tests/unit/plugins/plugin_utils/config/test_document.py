@@ -149,6 +149,7 @@ def test_what_can_be_represented_is_loaded_and_left_to_verify(edit: Edit) -> Non
         (lambda raw: raw["cluster"].update(master_node="n9"), "cluster/master_node: there is no node n9"),
         (lambda raw: raw["maintenance"]["incidents"][0].update(action="pray"), "maintenance/incidents/0/action: "),
         (lambda raw: raw["maintenance"]["incidents"][0].update(original="{"), "maintenance/incidents/0/original: "),
+        (lambda raw: raw["maintenance"]["incidents"][0].update(digest="../../x"), "maintenance/incidents/0/digest: "),
         (lambda raw: raw["maintenance"]["incidents"].append(raw["maintenance"]["incidents"][0]), "incidents/1/uuid: "),
     ],
 )

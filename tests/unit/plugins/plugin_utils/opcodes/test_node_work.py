@@ -69,6 +69,13 @@ def test_a_repair_has_the_node_for_itself_and_the_diagnosis_as_a_file_alone() ->
     assert one.variables(CLUSTER)["node_command"] == "mend_fan-2"
 
 
+def test_the_abbreviation_of_a_large_report_is_never_the_input_of_a_repair() -> None:
+    one = node_work.RepairCommand("n2", "mend", '{"status":"live-repair"}', input_digest="a" * 64)
+    assert one.files() == {}
+    assert one.whole_reports() == {"input.json": "a" * 64}
+    assert node_work.RepairCommand("n2", "mend", "{}").whole_reports() == {}
+
+
 def test_what_shall_be_empty_is_left_alone_while_an_instance_has_it() -> None:
     emptied = dataclasses.replace(CLUSTER, instances={})
     one = node_work.NodeRole("n3", offline=True, empty=True)
