@@ -15,7 +15,7 @@ import typer
 from ...plugins.module_utils.domain import errors, tree
 from ...plugins.plugin_utils import daemon_client, durable_files, sealed_json, secret_files
 from ...plugins.plugin_utils.config import differences, document, history, store
-from . import client, configuration, output, questions, wording
+from . import by_hand_audit, client, configuration, output, questions, wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,6 +33,8 @@ Force = Annotated[bool, typer.Option("--force", help="Even while jobs run that r
 Replace = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
 Last = Annotated[int | None, typer.Option("--last", min=1, metavar="N", help="Only the newest N versions.")]
 SAME = "nothing differs"
+AUDITED = 500
+"""Characters of a line of the audit log."""
 NAMED = 3
 """Of more objects of one kind only the number is told."""
 
@@ -77,6 +79,8 @@ def import_(ctx: typer.Context, file: Given, *, yes: Yes = False, force: Force =
         serial_no = max([wanted.serial_no, *serials]) + 1
         wanted = store.taken_over(wanted, before=known, serial_no=serial_no, now=time.time())
         store.write(where.config, wanted)
+        text = f"config import: version {wanted.serial_no}: {'; '.join(preview)}"
+        by_hand_audit.append(where, text[:AUDITED])
     output.line(f"The configuration is version {wanted.serial_no} now; no daemon runs.")
 
 

@@ -13,7 +13,7 @@ import typer
 from ...plugins.module_utils.domain import errors, tree
 from ..remote import users
 from ..remote.users import Access  # noqa: TC001 - Typer reads the annotations at run time
-from . import output, places
+from . import by_hand_audit, output, places
 
 app = typer.Typer(help="The remote API.", no_args_is_help=True)
 user = typer.Typer(help="Users of the remote API, and what they may do.", no_args_is_help=True)
@@ -30,8 +30,9 @@ def add(
     access: Annotated[Access, typer.Option(help="Read only, or everything.")] = users.Access.READ,
 ) -> None:
     """Make a user; the password is asked for twice, or is the first line of standard input."""
-    path = _path(ctx)
-    users.add(path, name, password=_password(name), access=access)
+    where = _where(ctx)
+    users.add(where.rapi_users, name, password=_password(name), access=access)
+    by_hand_audit.append(where, f"rapi user add {name} --access {access.value}")
 
 
 @user.command("passwd", epilog="Example: roundsman rapi user passwd monitoring")
@@ -42,20 +43,23 @@ def passwd(
     access: Annotated[Access | None, typer.Option(help="Change what the user may do, too.")] = None,
 ) -> None:
     """Give a user another password; it is read as by `add`."""
-    path = _path(ctx)
-    users.change(path, name, password=_password(name), access=access)
+    where = _where(ctx)
+    users.change(where.rapi_users, name, password=_password(name), access=access)
+    by_hand_audit.append(where, f"rapi user passwd {name}" + (f" --access {access.value}" if access else ""))
 
 
 @user.command("remove", epilog="Example: roundsman rapi user remove monitoring")
 def remove(ctx: typer.Context, name: Name) -> None:
     """Take a user away; what is being answered at this moment still is."""
-    users.remove(_path(ctx), name)
+    where = _where(ctx)
+    users.remove(where.rapi_users, name)
+    by_hand_audit.append(where, f"rapi user remove {name}")
 
 
 @user.command("list", epilog="Example: roundsman rapi user list -o json")
 def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> None:
     """List the users and what they may do."""
-    found = users.read(_path(ctx))
+    found = users.read(_where(ctx).rapi_users)
     if form is output.Format.JSON:
         output.as_json(json.dumps([{"name": name, "access": one.access.value} for name, one in found.items()]))
         return
@@ -63,9 +67,9 @@ def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> N
     output.table(("USER", "ACCESS"), rows, empty="There are no users: nobody is let in.")
 
 
-def _path(ctx: typer.Context) -> Path:
+def _where(ctx: typer.Context) -> tree.Tree:
     chosen: Path | None = ctx.find_root().params.get("root")
-    return tree.Tree(Path("/") if chosen is None else places.root(chosen)).rapi_users
+    return tree.Tree(Path("/") if chosen is None else places.root(chosen))
 
 
 def _password(name: str) -> str:

@@ -54,7 +54,8 @@ def health(node: Mapping[str, Any]) -> str:
         return "unknown"
     if node["problem"] is not None:
         return f"problem: {node['problem']['reason']}"
-    return str(node["health"] or "no report")
+    text = str(node["health"] or "no report")
+    return f"{text} (by another command)" if node.get("diagnose_difference") else text
 
 
 def agent(told: Mapping[str, Any] | None, *, now: float) -> str:

@@ -71,7 +71,8 @@ def add(routes: APIRouter, service: Service) -> None:
     async def verify(asked: asking.Parameters) -> Response:
         """A job that looks for what is wrong and mends nothing; its result is the findings."""
         reason = asked.because("cluster verify")
-        opcodes = [values.Opcode("cluster_verify", {})]
+        differing = views.diagnose_differences(service.configuration.current, service.intake)
+        opcodes = [values.Opcode("cluster_verify", {"differing": differing} if differing else {})]
         return Json(views.job(await submissions.submit(service, opcodes, reason=reason)), status_code=202)
 
     @routes.get("/plan", response_model=dict[str, Any])

@@ -252,6 +252,12 @@ def _last(cluster: clusters.Cluster, one: clusters.Node, intake: Intake) -> dict
     }
 
 
+def diagnose_differences(cluster: clusters.Cluster, intake: Intake) -> dict[str, str]:
+    """By name the nodes that were diagnosed by another command than the cluster's setting names, and the sentence."""
+    found = {one.name: _diagnose_difference(cluster, one, intake) for one in _by_name(cluster.nodes)}
+    return {name: text for name, text in found.items() if text}
+
+
 def _diagnose_difference(cluster: clusters.Cluster, one: clusters.Node, intake: Intake) -> str | None:
     """A sentence where a node was diagnosed by another command than the cluster's setting names."""
     wanted, ran = cluster.maintenance.settings.diagnose_command, intake.diagnosed_by(one.uuid)

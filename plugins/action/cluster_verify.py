@@ -13,6 +13,7 @@ _SPEC = {
     "looks": {"type": "dict", "required": True},
     "unseen": {"type": "dict", "default": {}},
     "ignored": {"type": "dict", "default": {}},
+    "differing": {"type": "dict", "default": {}},
     "credentials_file": {"type": "str", "required": True},
 }
 
@@ -38,5 +39,6 @@ class ActionModule(module_answers.Action):
             *findings.of_programs(options["looks"], paths=options["paths"], unseen=options["unseen"]),
             *findings.of_power(read, records=records),
             *findings.of_host_variables(options["ignored"]),
+            *findings.of_diagnose_commands(options["differing"]),
         ]
         return {**result, "changed": False, "findings": [one.as_dict() for one in found]}

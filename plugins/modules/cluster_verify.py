@@ -42,6 +42,11 @@ options:
       By node the names of its host variables that no run uses.
     type: dict
     default: {}
+  differing:
+    description: >-
+      By node the sentence that says which diagnose command it runs instead of the cluster's.
+    type: dict
+    default: {}
   credentials_file:
     description: >-
       The credentials file of the BMCs, on the controller.

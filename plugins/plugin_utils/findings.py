@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ..module_utils.domain import power
 
-PROGRAM, POWERED, HOSTVARS = "oob_program", "powered", "hostvars"
+PROGRAM, POWERED, HOSTVARS, DIAGNOSE = "oob_program", "powered", "hostvars", "diagnose_command"
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,11 @@ def of_power(outcomes: Iterable[power.Outcome], *, records: Mapping[str, bool]) 
 def of_host_variables(ignored: Mapping[str, Iterable[str]]) -> list[Finding]:
     """Each node with host variables in the configuration that no run uses (name: their names)."""
     return _ordered(Finding(HOSTVARS, node, ignored_text(node, names)) for node, names in ignored.items() if names)
+
+
+def of_diagnose_commands(differences: Mapping[str, str]) -> list[Finding]:
+    """Each node that runs another diagnose command than the cluster's setting names (name: the sentence)."""
+    return _ordered(Finding(DIAGNOSE, node, text) for node, text in differences.items())
 
 
 def ignored_text(node: str, names: Iterable[str]) -> str:

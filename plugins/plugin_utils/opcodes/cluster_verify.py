@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...module_utils.domain import cluster as clusters
@@ -17,18 +17,20 @@ if TYPE_CHECKING:
 class ClusterVerify:
     """See that helper programs are on the master candidates, and compare the power of nodes with their record.
 
-    Host variables that no run uses are named too.
+    Host variables that no run uses are named too, and so are the nodes in `differing`: by name the sentence that says
+    which diagnose command a node ran instead of the cluster's, as it was known when the job was submitted.
     """
 
     kind: ClassVar[str] = "cluster_verify"
     time_limit: ClassVar[int] = 1800
+    differing: dict[str, str] = field(default_factory=dict)
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
         nodes = {one.uuid for one in (*_with_oob(cluster), *_candidates(cluster))}
         return {f"node/{uuid}": contract.SHARED for uuid in sorted(nodes)}
 
     def moot(self, cluster: clusters.Cluster) -> str:
-        has_work = _with_oob(cluster) or any(_ignored(cluster).values())
+        has_work = _with_oob(cluster) or any(_ignored(cluster).values()) or self.differing
         return "" if has_work else "no node supports OOB commands: there is nothing to verify"
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
@@ -43,6 +45,7 @@ class ClusterVerify:
             "cluster_candidates": [one.name for one in known if one.uuid in looked],
             "cluster_unseen": {one.name: "is not contacted" for one in known if one.uuid not in looked},
             "cluster_ignored": _ignored(cluster),
+            "cluster_differing": dict(self.differing),
             "cluster_held": sorted(lock.partition("/")[2] for lock in self.wants(cluster)),
         }
 

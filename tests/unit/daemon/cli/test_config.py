@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import pwd
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,6 +46,19 @@ def test_an_earlier_version_that_is_taken_over_without_the_daemon_becomes_the_ne
     assert taken.serial_no == 100
     assert taken.nodes == edited.nodes
     assert [one.serial_no for one in history.versions(where.config)] == [41, 99, 100]
+
+
+def test_an_import_without_the_daemon_is_in_the_audit_log(where: tree.Tree, tmp_path: Path, roundsman: Run) -> None:
+    where.log.mkdir(parents=True)
+    where.audit_log.touch()
+    given = tmp_path / "edited.json"
+    given.write_bytes(document.dump(changes.apply(NEWER, changes.NodePowered("n3", powered=False), now=1.0)))
+    roundsman("config", "import", str(given))
+    assert where.audit_log.read_text() == ""
+    assert roundsman("config", "import", str(given), "--yes")[0] == 0
+    (line,) = where.audit_log.read_text().splitlines()
+    assert f"user={pwd.getpwuid(os.getuid()).pw_name} uid={os.getuid()} door=command-line: config import: " in line
+    assert line.endswith("version 101: nodes: node3 (not powered)")
 
 
 def test_the_import_says_first_what_it_would_change(where: tree.Tree, tmp_path: Path, roundsman: Run) -> None:

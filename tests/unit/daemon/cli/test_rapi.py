@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import pwd
 from typing import TYPE_CHECKING
 
 import argon2
@@ -48,6 +50,24 @@ def test_users_are_made_listed_changed_and_removed(
     _, out, _ = roundsman("rapi", "user", "list")
     assert ("wim" in out, "write" in out, "rita" in out, "$argon2" in out) == (True, True, False, False)
     assert users.HASHER.verify(users.read(where.rapi_users)["wim"].hash, "three")
+
+
+def test_each_change_of_users_is_in_the_audit_log_without_the_password(
+    where: tree.Tree, roundsman: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where.log.mkdir(parents=True)
+    where.audit_log.touch()
+    for words in (("add", "rita"), ("passwd", "rita", "--access", "write"), ("remove", "rita"), ("remove", "rita")):
+        says(monkeypatch, "secret1\n")
+        roundsman("rapi", "user", *words)
+    lines = where.audit_log.read_text().splitlines()
+    user = f"user={pwd.getpwuid(os.getuid()).pw_name} uid={os.getuid()} door=command-line: rapi user "
+    assert [line.partition(": ")[2] for line in lines] == [
+        user + "add rita --access read",
+        user + "passwd rita --access write",
+        user + "remove rita",
+    ]
+    assert "secret1" not in where.audit_log.read_text()
 
 
 @pytest.mark.usefixtures("where")

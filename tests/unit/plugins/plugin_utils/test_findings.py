@@ -33,6 +33,14 @@ def test_host_variables_that_no_run_uses_are_a_finding_with_the_remedy() -> None
     assert found[0].text.endswith("`roundsman node modify node2 hostvars.a=default hostvars.b=default`")
 
 
+def test_a_node_with_another_diagnose_command_is_a_finding() -> None:
+    found = findings.of_diagnose_commands({"node10": "b", "node2": "a"})
+    assert [one.as_dict() for one in found] == [
+        {"check": "diagnose_command", "node": "node2", "text": "a"},
+        {"check": "diagnose_command", "node": "node10", "text": "b"},
+    ]
+
+
 def test_a_node_whose_power_is_not_as_on_record_is_a_finding_and_so_is_a_silent_bmc() -> None:
     states = {"node1": power.State.ON, "node2": power.State.OFF, "node3": power.State.UNKNOWN}
     read = [power.judge(power.Command.STATUS, name=name, before=state, seconds=0.1) for name, state in states.items()]

@@ -47,6 +47,13 @@ def test_host_variables_that_no_run_uses_are_verified_without_oob_too() -> None:
     assert VERIFY.variables(found)["cluster_ignored"] == {"node3": ["ansible_connection", "ansible_host"]}
 
 
+def test_another_diagnose_command_is_verified_without_oob_too() -> None:
+    one = cluster_verify.ClusterVerify(differing={"node2": "node2 runs other"})
+    without = with_node("n3", ndparams={})
+    assert one.moot(without) == ""
+    assert one.variables(without)["cluster_differing"] == {"node2": "node2 runs other"}
+
+
 def test_without_oob_there_is_nothing_to_verify() -> None:
     assert VERIFY.moot(with_node("n3", ndparams={})) == "no node supports OOB commands: there is nothing to verify"
     assert VERIFY.moot(CLUSTER) == ""
