@@ -79,8 +79,8 @@ def import_(ctx: typer.Context, file: Given, *, yes: Yes = False, force: Force =
         serial_no = max([wanted.serial_no, *serials]) + 1
         wanted = store.taken_over(wanted, before=known, serial_no=serial_no, now=time.time())
         store.write(where.config, wanted)
-        text = f"config import: version {wanted.serial_no}: {'; '.join(preview)}"
-        by_hand_audit.append(where, text[:AUDITED])
+        audited = f"config import: version {wanted.serial_no}: {'; '.join(preview)}"
+        by_hand_audit.append(where, audited[:AUDITED])
     output.line(f"The configuration is version {wanted.serial_no} now; no daemon runs.")
 
 

@@ -28,10 +28,19 @@ def test_what_a_node_says_reaches_its_repair_command_as_it_is_and_is_never_evalu
     numbers = '"big":123456789012345678901234567890,"long":0.1234567890123456789012345678901234567890,"e":1e400'
     said = f'{{"status":"live-repair","command":"lab-repair","details":{{"text":"{jinja}",{numbers}}}}}'
     one = lab(nodes=3, instances=0)
+    large = f'{said[:-2]},"filler":"{"x" * 600_000}"}}}}'
     one.lab.node("node2").say(said)
+    one.lab.node("node3").say(large)
 
     one.diagnose()
     one.until(states.reads("node2", "completed"), "the repair is done")
+    one.until(states.reads("node3", "completed"), "the repair of a large report is done")
+
+    assert (one.lab.node("node3").root / "lab/repair-input.json").read_bytes() == large.encode()
+    (incident,) = [each for each in json.loads(_text(one, "/1/status")) if each["node_name"] == "node3"]
+    assert _text(one, f"/1/incidents/{incident['uuid']}/original") == large
+    assert states.command(one, "incident", "original", incident["uuid"]).stdout.rstrip("\n") == large
+    assert len(_text(one, "/1/page")) < 64 * 1024
 
     assert (one.lab.node("node2").root / "lab/repair-input.json").read_bytes() == said.encode()
     assert f'"original":{said}' in _text(one, "/1/status")
