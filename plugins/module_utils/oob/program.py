@@ -22,6 +22,9 @@ SECONDS = 60.0
 SLACK = 5.0
 """Seconds for starting and ending programs, beside the calls themselves."""
 REAP_SECONDS = 5.0
+EXIT_POLL_SECONDS = 0.05
+LEFTOVER_SECONDS = 1.0
+"""How long the pipes of a program that has exited are read, should another process keep them open."""
 WIDTH = 64
 LONGEST_OUTPUT = 1 << 20
 LONGEST_ERROR = 500
@@ -171,25 +174,38 @@ class Bmc:
 
 
 async def _communicate(process: asyncio.subprocess.Process) -> Tuple[bytes, bytes]:
-    """What a program says on its standard output and error until it ends.
+    """What a program prints on its standard output and error until it exits.
+
+    A process that it leaves running may keep both open: they are then read for LEFTOVER_SECONDS more.
 
     Raises:
-        errors.PowerFailed: it says more than LONGEST_OUTPUT.
+        errors.PowerFailed: it prints more than LONGEST_OUTPUT.
     """
     assert process.stdout is not None
     assert process.stderr is not None
-    output, said = await asyncio.gather(_bounded(process.stdout), _bounded(process.stderr))
-    await process.wait()
-    return output, said
+    output, said = bytearray(), bytearray()
+    reading = asyncio.gather(_read(process.stdout, output), _read(process.stderr, said))
+    try:
+        # Process.wait() is of no use here: in some versions of Python it waits for the pipes, too.
+        while not reading.done() and process.returncode is None:
+            await asyncio.wait([reading], timeout=EXIT_POLL_SECONDS)
+        await asyncio.wait([reading], timeout=LEFTOVER_SECONDS)
+        if reading.done():
+            reading.result()
+            await process.wait()
+        else:
+            _close(process)
+    finally:
+        reading.cancel()
+    return bytes(output), bytes(said)
 
 
-async def _bounded(stream: asyncio.StreamReader) -> bytes:
-    told = bytearray()
-    while len(told) <= LONGEST_OUTPUT:
+async def _read(stream: asyncio.StreamReader, received: bytearray) -> None:
+    while len(received) <= LONGEST_OUTPUT:
         part = await stream.read(LONGEST_OUTPUT)
         if not part:
-            return bytes(told)
-        told += part
+            return
+        received += part
     raise _failed(power.Reason.DRIVER, f"OOB program printed more than {LONGEST_OUTPUT} bytes")
 
 

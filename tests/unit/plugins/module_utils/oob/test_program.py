@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 from typing import TYPE_CHECKING
@@ -244,3 +245,26 @@ def test_a_program_whose_pipe_stays_open_after_it_was_killed_is_waited_for_no_lo
     with pytest.raises(errors.PowerFailed, match=ABORTED):
         asyncio.run(asyncio.wait_for(program.Bmc(one, seconds=1.0).state(), 30))
     os.kill(int((tmp_path / "child").read_text()), 9)
+
+
+@pytest.mark.parametrize("start", ["sleep 300 &", "setsid sleep 300 &"])
+def test_a_program_that_leaves_a_process_with_its_pipes_open_has_answered_once_it_exited(
+    tmp_path: Path, start: str
+) -> None:
+    os.mkfifo(tmp_path / "pids")
+    opened = os.open(tmp_path / "pids", os.O_RDWR)
+    started = f"{start} echo $! >pids"
+    try:
+        status = program.Bmc(target(tmp_path, f"{started}\n{WELL}"), seconds=15.0)
+        assert asyncio.run(status.state()) is ON
+        refusing = program.Bmc(target(tmp_path, f"{started}\necho no breaker >&2; exit 3"), seconds=15.0)
+        with pytest.raises(errors.PowerFailed, match="no breaker"):
+            asyncio.run(refusing.send(power.Command.OFF))
+        flooding = program.Bmc(target(tmp_path, f"yes & echo $! >pids\n{WELL}"), seconds=15.0)
+        with pytest.raises(errors.PowerFailed, match="OOB program printed more than 1048576 bytes"):
+            asyncio.run(flooding.state())
+    finally:
+        for pid in os.read(opened, 4096).split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), 9)
+        os.close(opened)
