@@ -25,11 +25,18 @@ Names = Annotated[
         show_default=False,
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Ask nothing, and skip the checks that protect instances.")]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Ask nothing, and skip the checks that protect instances; needs node names or --all."),
+]
 All = Annotated[
     bool, typer.Option("--all", help="All nodes that support OOB commands; off and cycle leave out the master.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, unless instances run there.")]
+Yes = Annotated[
+    bool,
+    typer.Option("--yes", "-y", help="Do not ask, unless instances run on the nodes; needs node names or --all."),
+]
+YesOn = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, even without node names.")]
 Submit = Annotated[bool, typer.Option("--submit", help="Print the job's number and do not wait for its end.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Read the BMCs and say what would change; send nothing.")]
 Delay = Annotated[
@@ -49,7 +56,7 @@ def on(
     power_delay: Delay = 2.0,
     everything: All = False,
     force: Force = False,
-    yes: Yes = False,
+    yes: YesOn = False,
     dry_run: DryRun = False,
     submit: Submit = False,
     form: output.Option = output.Format.TABLE,

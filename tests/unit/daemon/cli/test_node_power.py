@@ -140,6 +140,17 @@ def test_all_nodes_are_never_meant_by_mistake(
     assert daemon.asked("PUT") == []
 
 
+@pytest.mark.parametrize(
+    ("command", "flags"), [("on", ["--force"]), ("off", ["--yes", "--force"]), ("cycle", ["--yes", "--force"])]
+)
+def test_the_help_says_which_options_need_names_or_all(command: str, flags: list[str], roundsman: Run) -> None:
+    text = " ".join(roundsman("node", "power", command, "--help")[1].replace("│", " ").split())
+    for flag in ("--yes", "--force"):
+        shown = text.partition(f" {flag} ")[2].partition(" --")[0]
+        needs = "needs node names or" in shown
+        assert needs is (flag in flags), (flag, shown)
+
+
 def test_all_and_names_exclude_each_other(daemon: StandIn, roundsman: Run) -> None:
     code, _, err = roundsman("node", "power", "off", "node2", "--all", "--force")
     assert (code, err) == (1, "roundsman: give node names or --all, not both\n")
