@@ -49,6 +49,67 @@ MEMBERS = {
 """The members of fields that are objects of any members."""
 PLAIN = {"ipolicy", "predicates", "action", "reason", "qfilter", "filter"}
 """Fields whose members are sizes, or parts of a query: they are looked at by a language of their own."""
+REMOTE = {
+    "DELETE /2/filters/{name}",
+    "DELETE /2/groups/{name}",
+    "DELETE /2/groups/{name}/tags",
+    "DELETE /2/instances/{name}",
+    "DELETE /2/instances/{name}/tags",
+    "DELETE /2/jobs/{job}",
+    "DELETE /2/nodes/{name}",
+    "DELETE /2/nodes/{name}/tags",
+    "DELETE /2/tags",
+    "POST /2/filters",
+    "POST /2/groups",
+    "POST /2/instances",
+    "POST /2/instances/{name}/recreate-disks",
+    "POST /2/instances/{name}/reinstall",
+    "POST /2/instances/{name}/replace-disks",
+    "POST /2/nodes",
+    "POST /2/nodes/{name}/evacuate",
+    "POST /2/nodes/{name}/migrate",
+    "POST /2/nodes/{name}/modify",
+    "POST /2/plans",
+    "PUT /2/filters/{name}",
+    "PUT /2/groups/{name}/modify",
+    "PUT /2/groups/{name}/rename",
+    "PUT /2/groups/{name}/tags",
+    "PUT /2/health",
+    "PUT /2/incidents/{uuid}/ack",
+    "PUT /2/incidents/{uuid}/cancel",
+    "PUT /2/instances/{name}/failover",
+    "PUT /2/instances/{name}/migrate",
+    "PUT /2/instances/{name}/modify",
+    "PUT /2/instances/{name}/shutdown",
+    "PUT /2/instances/{name}/startup",
+    "PUT /2/instances/{name}/tags",
+    "PUT /2/instances/{name}/{verb}-disks",
+    "PUT /2/jobs/{job}/archive",
+    "PUT /2/jobs/{job}/priority",
+    "PUT /2/modify",
+    "PUT /2/nodes/{name}/confirm-off",
+    "PUT /2/nodes/{name}/health",
+    "PUT /2/nodes/{name}/power",
+    "PUT /2/nodes/{name}/reset-report-floor",
+    "PUT /2/nodes/{name}/role",
+    "PUT /2/nodes/{name}/tags",
+    "PUT /2/pause",
+    "PUT /2/power",
+    "PUT /2/queue/archive",
+    "PUT /2/queue/drained",
+    "PUT /2/redistribute-config",
+    "PUT /2/tags",
+    "PUT /2/verify",
+}
+"""The resources that change something and that the remote API has: users with write access may use them."""
+LEAST: dict[tuple[str, str], list[dict[str, Any]]] = {
+    ("post", "/2/nodes"): [{"name": "node9"}, {"name": "node2", "readd": True}],
+    ("post", "/2/groups"): [{"group_name": "second"}],
+    ("post", "/2/instances"): [
+        {"name": "web1", "disk_template": "drbd", "disks": [{"size": 1024}], "beparams": {"memory": 512}}
+    ],
+}
+"""What else a body needs to be looked at."""
 ROOT_ONLY = "only root on the controller may set this: run `roundsman` there"
 SAMPLES: dict[str, Any] = {"vnc": "0.0.0.0", "accept_cluster_key": True}
 
@@ -70,23 +131,41 @@ def is_open(document: dict[str, Any], one: dict[str, Any]) -> bool:
     return inner.get("type") == "object" and "properties" not in inner
 
 
+def content(document: dict[str, Any], method: str, path: str) -> dict[str, Any]:
+    """The schema of the body of a resource; empty if it has none."""
+    body = document["paths"][path][method].get("requestBody", {}).get("content", {})
+    found: dict[str, Any] = body.get("application/json", {}).get("schema", {})
+    return found
+
+
 def fields(document: dict[str, Any], method: str, path: str) -> Iterator[tuple[str, ...]]:
     """The fields of the query and the body of a resource, those of objects with the names that lead to them."""
     operation = document["paths"][path][method]
     yield from ((one["name"],) for one in operation.get("parameters", []) if one["in"] == "query")
-    content = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
-    if content is None:
+    body = content(document, method, path)
+    if not body:
         return
-    if is_open(document, content):
+    if is_open(document, body):
         named: dict[str, dict[str, Any]] = {name: {} for name in BODIES[method, path]}
     else:
-        named = schema(document, content).get("properties", {})
+        named = schema(document, body).get("properties", {})
     for name, inner in named.items():
         yield (name,)
         if name in MEMBERS:
             yield from ((name, member) for member in MEMBERS[name])
         else:
             assert name in PLAIN or not is_open(document, inner), f"{path}: say what {name} may hold, in MEMBERS"
+
+
+def open_objects(document: dict[str, Any], method: str, path: str) -> set[str]:
+    """The names of a body's fields that take objects of any members; "" is the body itself."""
+    body = content(document, method, path)
+    if not body:
+        return set()
+    if is_open(document, body):
+        return {"", *(BODIES[method, path] & set(MEMBERS))}
+    named = schema(document, body).get("properties", {})
+    return {name for name, inner in named.items() if name not in PLAIN and is_open(document, inner)}
 
 
 def written(document: dict[str, Any]) -> list[tuple[str, str]]:
@@ -99,15 +178,58 @@ def written(document: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-@pytest.fixture
-def document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    async def told() -> dict[str, Any]:
-        running, _ = twins.assemble(twins.lab(tmp_path), monkeypatch)
-        found: dict[str, Any] = apps.make_app(running, door=Door.SOCKET).openapi()
+def make_document(folder: Path, monkeypatch: pytest.MonkeyPatch, door: Door) -> dict[str, Any]:
+    async def make() -> dict[str, Any]:
+        running, _ = twins.assemble(twins.lab(folder), monkeypatch)
+        found: dict[str, Any] = apps.make_app(running, door=door).openapi()
         await running.queue.stop()
         return found
 
-    return asyncio.run(told())
+    return asyncio.run(make())
+
+
+@pytest.fixture
+def document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    return make_document(tmp_path, monkeypatch, Door.SOCKET)
+
+
+def test_the_resources_that_remote_users_may_write_are_those_of_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remote = make_document(tmp_path, monkeypatch, Door.REMOTE)
+    found = {
+        f"{method.upper()} {path}"
+        for path, operations in remote["paths"].items()
+        for method in operations
+        if not permissions.is_reading(method.upper(), path)
+    }
+    assert sorted(found - REMOTE) == [], (
+        "decide whether remote users with write access may use this resource: if so, add it to REMOTE of this test; "
+        "else give it to the socket only (LOCAL_ONLY of domain/permissions.py)"
+    )
+    assert sorted(REMOTE - found) == [], "the remote API has no such resource: remove it from REMOTE of this test"
+
+
+def test_an_object_of_any_members_refuses_unknown_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`permissions.needed` lets names through that are not in its table: no resource may take them."""
+    remote = make_document(tmp_path, monkeypatch, Door.REMOTE)
+
+    async def act(one: reached.Reached) -> None:
+        asked = 0
+        group = next(iter(one.running.configuration.current.nodegroups.values())).name
+        objects = {"nodes": "node2", "instances": "instance1", "groups": group}
+        for method, path in written(remote):
+            url = path.replace("{name}", objects.get(path.split("/")[2], ""))
+            for name in sorted(open_objects(remote, method, path)):
+                inner: Any = {"unheard_of": "1"}
+                body = {name: [inner] if name in {"disks", "nics"} else inner} if name else inner
+                for least in LEAST.get((method, path), [{}]):
+                    status, told = await one.refused(method, url, {**least, **body})
+                    assert (status, "unheard_of" in told) == (400, True), (method, url, name, told)
+                    asked += 1
+        assert asked > 15
+
+    reached.reach(tmp_path / "again", monkeypatch, act, is_local=False, door=Door.REMOTE)
 
 
 def test_every_field_of_every_resource_that_changes_something_has_its_line(document: dict[str, Any]) -> None:

@@ -12,7 +12,14 @@ from ansible_collections.roundsman.cluster.daemon import app as apps
 from ansible_collections.roundsman.cluster.daemon.http import queries
 from ansible_collections.roundsman.cluster.daemon.http.asking import Door
 from ansible_collections.roundsman.cluster.daemon.jobs import accepting, values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import diagnosis, incidents, secret_values
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    diagnosis,
+    host_variables,
+    hvparams,
+    incidents,
+    parameter_rules,
+    secret_values,
+)
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import log_output
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
 
@@ -34,6 +41,19 @@ HVPARAMS = {"domain_xml": XML, "vnc_password": f"{SECRET}-vnc"}
 INCIDENT = "3f2a91c0-1111-4222-8333-444455556666"
 # The whole configuration, for local administrators only: a backup without secrets would be none.
 WHOLE = {"/2/config"}
+
+NOT_SECRET = """
+    accel agent_port alloc_policy ansible_become ansible_become_method ansible_become_user ansible_host
+    ansible_port ansible_user balance balance_disk_moves balance_dynamic_load balance_threshold boot
+    candidate_pool_size capacity_reserve cluster_name cpu cpu_speed ctotal dead_after dead_node_policy
+    default_iallocator default_template diagnose_command diagnose_interval dtotal exclusive_storage
+    file_storage_dir group hostvars ipolicy machine master_capable max_cpu_ratio max_disk_usage max_inst_spec
+    max_running_jobs migratable migration_bandwidth migration_downtime migration_limit migration_port
+    migration_seconds migration_transport migration_unsafe mnode moves_per_node mtotal name networks
+    oob_program paused power_off_evacuated primary_ip round_interval secondary_ip serial_log
+    shared_file_storage_dir shutdown_timeout spindle_count storm_fraction storm_minimum vg_name vm_capable vnc
+"""
+"""Parameters whose values every reading user may see; members of `hostvars` are parameters themselves."""
 
 
 @pytest.fixture(name="logs")
@@ -165,6 +185,22 @@ def test_a_secret_is_hidden_by_its_name_and_nothing_else_is() -> None:
         "keys": ["hidden", "hidden", None, ""],
         "pairs": [["hvparams", {"domain_xml": "hidden", "vnc_password": "hidden"}]],
     }
+
+
+def test_every_parameter_is_masked_by_its_name_or_known_to_be_no_secret() -> None:
+    tables = (
+        *hvparams.KNOWN.values(),
+        host_variables.RULES,
+        *(parameter_rules.CLUSTER, parameter_rules.GROUP, parameter_rules.NODE),
+        *(parameter_rules.NDPARAMS, parameter_rules.SETTINGS),
+    )
+    shown = {name for table in tables for name in table if not secret_values.is_secret(name)}
+    listed = set(NOT_SECRET.split())
+    assert sorted(shown - listed) == [], (
+        "is the value of this parameter a secret? Then give it a name that secret_values.is_secret matches; "
+        "else add it to NOT_SECRET of this test"
+    )
+    assert sorted(listed - shown) == [], "no such parameter, or it is masked: remove it from NOT_SECRET"
 
 
 def test_a_filter_of_the_queue_cannot_find_a_secret_out() -> None:
