@@ -111,7 +111,7 @@ class Action(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         try:
             with bounded(self._connection, limit=limit):
                 if is_node:
-                    reaching.require_answer(self)
+                    reaching.require_answer(self, interpreter=self._interpreter(options.get("task_vars")))
                 answer = super()._execute_module(module_name, *args, **options)
         except AnswerTooLarge as error:
             return _failure(f"{self._module}: {error}")
@@ -129,6 +129,13 @@ class Action(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         if dropped:
             Display().warning(f"keys that {self._module} does not document were dropped from its answer: {dropped}")
         return kept
+
+    def _interpreter(self, variables: Mapping[str, Any] | None) -> str:
+        """The interpreter that the inventory gives the node where the module runs."""
+        known: Mapping[str, Any] = variables or {}
+        if self._task.delegate_to:
+            known = known.get("ansible_delegated_vars", {}).get(self._task.delegate_to, {})
+        return str(self._templar.template(known.get("ansible_python_interpreter", "")))
 
     def _discovered(self) -> dict[str, Any]:
         """The interpreter that Ansible found on the node, so that it is not looked for again: a plain path."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -20,18 +21,26 @@ if TYPE_CHECKING:
 
 SECONDS = 15.0
 """What a node may take to start an interpreter and end it, connection included."""
-PROBE = "python3 -IS -c '' >/dev/null 2>&1 || :"
-"""Asks for what a module needs, and for nothing of the node's own: a node without this interpreter answers, too."""
+INTERPRETER = "python3"
 
 
-def require_answer(action: Any, *, seconds: float = SECONDS) -> None:
-    """See that the node of an action plugin answers.
+def probe(interpreter: str = "") -> str:
+    """The command that starts and ends what runs modules there; a node without this interpreter answers, too.
+
+    `interpreter` is that of the inventory; where Ansible looks for one (`auto`), the usual one is taken.
+    """
+    program = interpreter if interpreter.startswith("/") else INTERPRETER
+    return f"{shlex.quote(program)} -IS -c '' </dev/null >/dev/null 2>&1 || :"
+
+
+def require_answer(action: Any, *, interpreter: str = "", seconds: float = SECONDS) -> None:
+    """See that the node of an action plugin answers, with the interpreter that is to run a module.
 
     Raises:
         AnsibleConnectionFailure: it does not within `seconds`; for Ansible the node is unreachable.
     """
     with _within(seconds):
-        action._low_level_execute_command(PROBE)  # noqa: SLF001 - the way of Ansible's own actions
+        action._low_level_execute_command(probe(interpreter))  # noqa: SLF001 - the way of Ansible's own actions
 
 
 @contextlib.contextmanager

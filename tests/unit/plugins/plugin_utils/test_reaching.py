@@ -28,7 +28,20 @@ def test_a_node_that_answers_is_asked_once_whatever_it_says() -> None:
     for script in ("{command}", "exit 127", "{command}; exit 3"):
         node = Node(script)
         reaching.require_answer(node, seconds=60)
-        assert node.asked == [reaching.PROBE]
+        assert node.asked == [reaching.probe()]
+
+
+@pytest.mark.parametrize("interpreter", ["", "auto", "auto_silent", "python3.12"])
+def test_without_the_path_of_an_interpreter_the_usual_one_is_asked(interpreter: str) -> None:
+    assert reaching.probe(interpreter).startswith("python3 -IS")
+
+
+def test_a_node_whose_interpreter_hangs_is_unreachable(tmp_path: Path) -> None:
+    interpreter = tmp_path / "python; touch it"
+    interpreter.write_text("#!/bin/sh\nwhile :; do sleep 1; done\n")
+    interpreter.chmod(0o755)
+    with pytest.raises(AnsibleConnectionFailure, match="hangs"):
+        reaching.require_answer(Node("{command}"), interpreter=str(interpreter), seconds=1)
 
 
 def test_a_node_that_hangs_is_unreachable_within_seconds_and_nothing_is_left_of_the_try(tmp_path: Path) -> None:
