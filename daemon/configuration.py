@@ -49,7 +49,7 @@ class Configuration:
         return self._current
 
     async def commit(
-        self, decide: Callable[[clusters.Cluster], Sequence[changes.Change]], *, by: str = "the daemon"
+        self, decide: Callable[[clusters.Cluster], Sequence[changes.Change]], *, by: str = "daemon"
     ) -> clusters.Cluster:
         """Apply what `decide` says of the newest version, and return when it is durable; `by` is for the audit log.
 
@@ -66,10 +66,10 @@ class Configuration:
         audit.power_changes(before, after, by=by)
         return after
 
-    async def replace(self, cluster: clusters.Cluster) -> clusters.Cluster:
+    async def replace(self, cluster: clusters.Cluster, *, by: str = "import") -> clusters.Cluster:
         """Take over a whole configuration, under the next serial number, and return when it is durable.
 
-        The round at work stays this controller's own.
+        The round at work stays this controller's own; `by` is for the audit log.
 
         Raises:
             StoreFailed, Defect: as for `commit`.
@@ -79,7 +79,7 @@ class Configuration:
         serial_no = max(cluster.serial_no, before.serial_no) + 1
         after = store.taken_over(cluster, before=before, serial_no=serial_no, now=now)
         await self._follow(after)
-        audit.power_changes(before, after, by="an import of the configuration")
+        audit.power_changes(before, after, by=by)
         return after
 
     async def _follow(self, after: clusters.Cluster) -> None:

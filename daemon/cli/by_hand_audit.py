@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pwd
+import json
 from typing import TYPE_CHECKING
 
 from ...plugins.plugin_utils import log_output
@@ -14,12 +13,5 @@ if TYPE_CHECKING:
 
 def append(where: tree.Tree, text: str) -> None:
     """Log what the caller has just done, with the form of the daemon's lines; a log that is missing is not made."""
-    uid = os.getuid()
-    log_output.append_audit(where.audit_log, [f"user={_name(uid)} uid={uid} door=command-line: {text}"])
-
-
-def _name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name.replace(" ", "-")
-    except KeyError:
-        return "unknown"
+    line = f"command {log_output.account()} door=command-line text={json.dumps(text, ensure_ascii=False)}"
+    log_output.append_audit(where.audit_log, [line])

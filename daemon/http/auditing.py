@@ -1,12 +1,15 @@
 """Who did it: one line of the audit log for each write, accepted or refused, with user, door, status and jobs.
 
-A line is written before its answer is sent: `user=alice uid=997 door=remote PUT /2/nodes/node3/power status=202 jobs=7:
-power off node3`. Paths are as they were sent, without queries; a user's name has no spaces, so no part can be forged.
+A line is written before its answer is sent:
+`request user=alice uid=997 door=remote PUT /2/nodes/node3/power status=202 jobs=7
+text="power off node3"`. Paths are as they were sent, without queries; a user's name and a path have no spaces, and the
+text is a JSON string, so no part can be forged.
 """
 
 from __future__ import annotations
 
 import contextvars
+import json
 import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -38,6 +41,7 @@ FAILED, BROKEN_OFF = 500, 499
 class _Write:
     """What the handler of a write adds to its line."""
 
+    requester: str
     jobs: list[int] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
 
@@ -61,6 +65,12 @@ def add_text(text: str) -> None:
         write.texts.append(text)
 
 
+def requester() -> str:
+    """The user and the uid of the request at work, for a line of the audit log."""
+    write = _write.get()
+    return "user=unknown uid=unknown" if write is None else write.requester
+
+
 class Audit:
     """An ASGI application that logs each write of another one."""
 
@@ -73,7 +83,7 @@ class Audit:
             await self._app(scope, receive, send)
             return
         who = await asking.requester(Request(scope))
-        write, is_logged = _Write(), False
+        write, is_logged = _Write(_named(who)), False
         token = _write.set(write)
 
         def log(status: int) -> None:
@@ -100,9 +110,12 @@ class Audit:
 def _log(scope: Message, who: asking.Requester, status: int, write: _Write) -> None:
     path = (scope.get("raw_path") or b"").decode("latin-1")[:LONGEST]
     jobs = ",".join(map(str, write.jobs)) or "none"
-    text = f": {'; '.join(write.texts)[:LONGEST]}" if write.texts else ""
-    user = who.user.replace(" ", "-")
+    text = f" text={json.dumps('; '.join(write.texts)[:LONGEST], ensure_ascii=False)}" if write.texts else ""
     LOG.info(
-        "user=%s uid=%s door=%s %s %s status=%d jobs=%s%s",
-        user, "unknown" if who.uid is None else who.uid, who.door.value, scope["method"], path, status, jobs, text,
+        "request %s door=%s %s %s status=%d jobs=%s%s",
+        write.requester, who.door.value, scope["method"], path, status, jobs, text,
     )  # fmt: skip
+
+
+def _named(who: asking.Requester) -> str:
+    return f"user={who.user.replace(' ', '-')} uid={'unknown' if who.uid is None else who.uid}"

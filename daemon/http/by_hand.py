@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from ..service import Service
 
+NAME = re.compile("[a-zA-Z0-9_-]{1,100}")
+"""Names of livelocks, and of the plays that hold them: without spaces, so that no play is taken for a job."""
+
 
 class Hold(pydantic.BaseModel):
     """A play by hand asks for locks; they are its own for as long as its livelock is held."""
@@ -62,12 +65,13 @@ def add(routes: APIRouter, service: Service) -> None:
         held = service.desk.table.locks_of(owner)
         for change in stated:
             locks.refuse_unless_alone(held, recording.lock_of(change))
-        await service.configuration.commit(lambda _: stated, by=owner.name)
+        await service.configuration.commit(lambda _: stated, by=f"record {auditing.requester()} play={owner.name}")
         service.rounds.wake()
         return Json({"recorded": True})
 
 
 def _owner(service: Service, body: Hold | Record) -> holders.Owner:
-    if not re.fullmatch("[a-zA-Z0-9_-]{1,100}", body.livelock):
-        raise errors.InvalidInput(f"{body.livelock!r} is not the name of a livelock")
+    for field, name in (("livelock", body.livelock), ("owner", body.owner)):
+        if not NAME.fullmatch(name):
+            raise errors.InvalidInput(f"{field} must be 1 to 100 letters, digits, '-' and '_' (got {name[:100]!r})")
     return holders.Owner(body.owner, str(service.where.livelocks / body.livelock))

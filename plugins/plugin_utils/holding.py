@@ -131,7 +131,7 @@ def _tell_audit(one: Play, before: clusters.Cluster, after: clusters.Cluster) ->
     from . import log_output  # noqa: PLC0415 - only a play without a daemon needs it
     from .planning import audit_lines  # noqa: PLC0415 - as above
 
-    lines = [f"{one.name}: {line}" for line in audit_lines.lines(before, after)]
+    lines = [f"record {log_output.account()} play={one.name}: {line}" for line in audit_lines.lines(before, after)]
     log_output.append_audit(one.where.audit_log, lines)
 
 

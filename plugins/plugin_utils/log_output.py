@@ -8,6 +8,7 @@ import io
 import logging
 import logging.handlers
 import os
+import pwd
 import stat
 from pathlib import Path  # noqa: TC003 - an annotation that readers resolve
 from typing import TYPE_CHECKING
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 AUDIT = "roundsman.audit"
-"""The logger of what people will ask about later: power, and health that is not well."""
+"""The logger of what people will ask about later: writes, power, and health that is not well.
+
+A line begins with its kind: `request`, `command`, `record`, `import`, `job` or `daemon`.
+"""
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -89,6 +93,16 @@ def append_audit(file: Path, lines: Iterable[str]) -> None:
         for line in lines:
             handler.emit(logging.LogRecord(AUDIT, logging.INFO, __file__, 0, line, None, None))
         handler.close()
+
+
+def account() -> str:
+    """The user and the uid of this process, for a line of the audit log."""
+    uid = os.getuid()
+    try:
+        name = pwd.getpwuid(uid).pw_name.replace(" ", "-")
+    except KeyError:
+        name = "unknown"
+    return f"user={name} uid={uid}"
 
 
 def _audit_handler(file: Path) -> logging.Handler:

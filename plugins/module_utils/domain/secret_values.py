@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 HIDDEN = "hidden"
-_NAME = re.compile("pass|pwd|secret|token|key|credential|domain_xml", re.IGNORECASE)
+PAIR = 2
+LONGEST_NAME = 100
+_NAME = re.compile(
+    "pass|pwd|secret|token|key|credential|domain_xml|psk|community|(?<![a-z])auth(?![a-z])", re.IGNORECASE
+)
 """Parts of the names of secrets; a domain's definition may hold the password of its display."""
-_IN_ADDRESS = re.compile(r"(://[^/\s:@]*:)[^/\s@]+@")
+_WORDS = "pass|password|passwd|passphrase|pwd|secret|token|api[_-]?key|psk|community"
+_IN_PAIR = re.compile(
+    f"(?:.*[^a-z0-9])?(?:{_WORDS}|key|credentials?|auth|domain_xml)(?:[^a-z0-9].*)?", re.IGNORECASE | re.DOTALL
+)
+"""Whole words only: the first of two texts may as well be the name of a node."""
+_IN_ADDRESS = re.compile(r"(://[^/\s:\[]*:)(?!\d+(?:[/?#,;]|$))(?:(?!://)[^\s\"'<>])+@")
+"""Up to the last @, as a password may hold one, or a slash; a port is no password."""
+_IN_TEXT = re.compile(
+    rf"""((?<![a-z0-9])(?:[a-z0-9]+[_-]){{0,6}}(?:{_WORDS})=|shared-secret\s+)("[^"]*"|'[^']*'|[^\s,;&"']+)""",
+    re.IGNORECASE,
+)
+"""`ansible_become_password=X`, and the secret in the configuration of DRBD."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -19,14 +34,22 @@ def is_secret(name: str) -> bool:
 
 
 def masked(value: Any) -> Any:
-    """A JSON value without secrets: texts and numbers below a secret's name, and passwords in addresses."""
+    """A JSON value without secrets: values of secret names, passwords in addresses and in texts."""
     if isinstance(value, Mapping):
         return {key: _hidden(one) if is_secret(str(key)) else masked(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
+        if _is_secret_pair(value):
+            return [value[0], _hidden(value[1])]
         return [masked(one) for one in value]
-    if isinstance(value, str) and "://" in value:
-        return _IN_ADDRESS.sub(r"\1" + HIDDEN + "@", value)
+    if isinstance(value, str):
+        without = _IN_ADDRESS.sub(r"\1" + HIDDEN + "@", value) if "://" in value else value
+        return _IN_TEXT.sub(r"\1" + HIDDEN, without)
     return value
+
+
+def _is_secret_pair(value: Sequence[Any]) -> bool:
+    name = value[0] if len(value) == PAIR else None
+    return isinstance(name, str) and len(name) <= LONGEST_NAME and _IN_PAIR.fullmatch(name) is not None
 
 
 def _hidden(value: Any) -> Any:

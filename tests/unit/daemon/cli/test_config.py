@@ -57,8 +57,9 @@ def test_an_import_without_the_daemon_is_in_the_audit_log(where: tree.Tree, tmp_
     assert where.audit_log.read_text() == ""
     assert roundsman("config", "import", str(given), "--yes")[0] == 0
     (line,) = where.audit_log.read_text().splitlines()
-    assert f"user={pwd.getpwuid(os.getuid()).pw_name} uid={os.getuid()} door=command-line: config import: " in line
-    assert line.endswith("version 101: nodes: node3 (not powered)")
+    user = f"user={pwd.getpwuid(os.getuid()).pw_name} uid={os.getuid()}"
+    assert f'roundsman.audit: command {user} door=command-line text="config import: ' in line
+    assert line.endswith('version 101: nodes: node3 (not powered)"')
 
 
 def test_the_import_says_first_what_it_would_change(where: tree.Tree, tmp_path: Path, roundsman: Run) -> None:

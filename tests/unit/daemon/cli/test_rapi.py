@@ -61,11 +61,11 @@ def test_each_change_of_users_is_in_the_audit_log_without_the_password(
         says(monkeypatch, "secret1\n")
         roundsman("rapi", "user", *words)
     lines = where.audit_log.read_text().splitlines()
-    user = f"user={pwd.getpwuid(os.getuid()).pw_name} uid={os.getuid()} door=command-line: rapi user "
+    user = f'command user={pwd.getpwuid(os.getuid()).pw_name} uid={os.getuid()} door=command-line text="rapi user '
     assert [line.partition(": ")[2] for line in lines] == [
-        user + "add rita --access read",
-        user + "passwd rita --access write",
-        user + "remove rita",
+        user + 'add rita --access read"',
+        user + 'passwd rita --access write"',
+        user + 'remove rita"',
     ]
     assert "secret1" not in where.audit_log.read_text()
 

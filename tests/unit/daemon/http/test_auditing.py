@@ -37,13 +37,19 @@ NAMES = {
     "jobs": "1",
 }
 HOSTILE = "\n2026-11-22 00:00:00,000 INFO roundsman.audit: user=root"
-HELD = {"owner": "epo by root", "livelock": "play", "wants": {"cluster/config": "exclusive"}}
+FORGED = "user=root uid=0 door=socket PUT /2/nodes/node3/power status=202 jobs=7: power off node3"
+HELD = {"owner": "play", "livelock": "play", "wants": {"cluster/config": "exclusive"}}
 ACCEPTED: tuple[tuple[str, str, Any, str], ...] = (
     ("PUT", "/2/pause", {"reason": "tea"}, "jobs=none"),
-    ("PUT", "/2/modify", {"round_interval": 60}, "jobs=1: modify cluster: round_interval"),
-    ("PUT", "/2/nodes/node3/power", {"command": "status"}, "jobs=2: power status node3"),
-    ("PUT", "/2/nodes/node3/tags?tag=rack:1", None, "jobs=3: tag node3: rack:1"),
-    ("POST", "/2/nodes/node3/modify", {"hostvars": {"ansible_user": "carol"}}, "jobs=4: modify node node3: hostvars"),
+    ("PUT", "/2/modify", {"round_interval": 60}, 'jobs=1 text="modify cluster: round_interval"'),
+    ("PUT", "/2/nodes/node3/power", {"command": "status"}, 'jobs=2 text="power status node3"'),
+    ("PUT", "/2/nodes/node3/tags?tag=rack:1", None, 'jobs=3 text="tag node3: rack:1"'),
+    (
+        "POST",
+        "/2/nodes/node3/modify",
+        {"hostvars": {"ansible_user": "carol"}},
+        'jobs=4 text="modify node node3: hostvars"',
+    ),
     ("POST", "/2/filters", {"action": "CONTINUE"}, "jobs=none"),
     ("PUT", "/2/queue/drained", {"drained": False}, "jobs=none"),
     ("DELETE", "/2/jobs/1", None, "jobs=none"),
@@ -74,6 +80,10 @@ class Audited:
     def app(self, door: Door) -> FastAPI:
         """The application behind a door."""
         return self._apps[door]
+
+    def all_lines(self) -> list[str]:
+        """Every line, without its time and its logger."""
+        return [line.partition(" roundsman.audit: ")[2] for line in self._audit.read_text().splitlines()]
 
     def lines(self) -> list[str]:
         return [line for line in self._audit.read_text().splitlines() if " door=" in line]
@@ -129,7 +139,7 @@ def test_every_write_there_is_makes_exactly_one_line_with_user_and_door(
             assert f"user={USERS[door]} uid={os.geteuid()} door={door.value} {method} {path} status=" in line
             assert f" status={answer.status_code} jobs=" in line
             if isinstance(told := answer.json(), int) and answer.status_code < 300:
-                assert f" jobs={told}: " in line
+                assert f' jobs={told} text="' in line
 
     audited(act)
 
@@ -163,7 +173,8 @@ def test_a_play_by_hand_is_named_with_what_it_holds_and_records(audited: Callabl
             answer, (line,) = await one.ask(Door.SOCKET, "POST", "/2/hold", HELD)
             assert answer.status_code == 200, answer.text
             assert line.endswith(
-                f"user={ME} uid={os.geteuid()} door=socket POST /2/hold status=200 jobs=none: epo by root holds 1 lock"
+                f"roundsman.audit: request user={ME} uid={os.geteuid()} door=socket POST /2/hold status=200 jobs=none"
+                ' text="play holds 1 lock"'
             )
 
     audited(act)
@@ -175,8 +186,36 @@ def test_nothing_of_a_request_forges_a_line_or_a_field(audited: Callable[..., No
         _, (line,) = await one.ask(Door.REMOTE, "PUT", path, {"command": "off"})
         assert f"user=ann uid={os.geteuid()} door=remote PUT {path} status=404 jobs=none" in line
         with livelock(one.running.where, "play"):
-            _, (line,) = await one.ask(Door.SOCKET, "POST", "/2/hold", {**HELD, "owner": HOSTILE})
-        assert r"\n2026-11-22" in line
+            for owner in (HOSTILE, FORGED, "job 7", ""):
+                answer, (line,) = await one.ask(Door.SOCKET, "POST", "/2/hold", {**HELD, "owner": owner})
+                assert answer.status_code == 400
+                assert line.endswith("POST /2/hold status=400 jobs=none")
+
+    audited(act)
+
+
+def test_what_a_play_or_an_import_changes_begins_with_its_kind_and_the_user_of_the_socket(
+    audited: Callable[..., None],
+) -> None:
+    async def act(one: Audited) -> None:
+        before = one.running.configuration.current
+        node = before.node("node3").uuid
+        wants = {f"node/{node}": "exclusive"}
+        change = {"change": "node_powered", "node": node, "powered": False}
+        with livelock(one.running.where, "play"):
+            for owner in (FORGED, "play"):
+                play = {"owner": owner, "livelock": "play"}
+                await one.ask(Door.SOCKET, "POST", "/2/hold", {**play, "wants": wants, "time_limit": 0.1})
+                await one.ask(Door.SOCKET, "POST", "/2/record", {**play, "changes": [change]})
+        document = (await one.ask(Door.SOCKET, "GET", "/2/config"))[0].json()
+        document["nodes"][node]["powered"] = True
+        answer, _ = await one.ask(Door.SOCKET, "PUT", "/2/config?force=1", document)
+        assert answer.status_code == 200, answer.text
+        user = f"user={ME} uid={os.geteuid()}"
+        assert [line for line in one.all_lines() if not line.startswith("request ")] == [
+            f"record {user} play=play: node3 is recorded as powered off, was on",
+            f"import {user}: node3 is recorded as powered on, was off",
+        ]
 
     audited(act)
 

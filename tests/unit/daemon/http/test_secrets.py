@@ -203,6 +203,41 @@ def test_every_parameter_is_masked_by_its_name_or_known_to_be_no_secret() -> Non
     assert sorted(listed - shown) == [], "no such parameter, or it is masked: remove it from NOT_SECRET"
 
 
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ([["domain_xml", SECRET], ["vnc_password", SECRET]], [["domain_xml", "hidden"], ["vnc_password", "hidden"]]),
+        ({"wifi_psk": SECRET, "auth": SECRET}, {"wifi_psk": "hidden", "auth": "hidden"}),
+        ({"snmp_community": SECRET}, {"snmp_community": "hidden"}),
+        (f"http://u:p@ss:{SECRET}@h/", "http://u:hidden@h/"),
+        (f"http://user:S3/{SECRET}@host", "http://user:hidden@host"),
+        (f"run with ansible_become_password={SECRET} now", "run with ansible_become_password=hidden now"),
+        (f'shared-secret "{SECRET}";', "shared-secret hidden;"),
+    ],
+)
+def test_a_secret_is_hidden_in_pairs_addresses_and_texts(value: Any, told: Any) -> None:
+    assert secret_values.masked(value) == told
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ["monkey1", "node2"],
+        ["ssh-keygen", "-t"],
+        ["password", None],
+        {"author": "ann", "authority": "ca"},
+        "http://mirror:8080/image@sha256",
+        "http://[2001:db8::1]:80/a@b",
+        "http://a:8080,http://b:8080/x@y",
+        "ssh://git@host/path",
+        "bypass=1 key=value",
+        'the secret "x" is missing',
+    ],
+)
+def test_honest_values_stay_as_they_are(value: Any) -> None:
+    assert secret_values.masked(value) == value
+
+
 def test_a_filter_of_the_queue_cannot_find_a_secret_out() -> None:
     job: Any = values.Job(id=1, opcodes=(values.Opcode("node_modify", {"fields": {"hostvars": HOSTVARS}}),))
     assert SECRET not in str(accepting.subject(job))

@@ -6,6 +6,7 @@ import fcntl
 import http.server
 import json
 import os
+import pwd
 import signal
 import socketserver
 import subprocess
@@ -163,7 +164,10 @@ def test_without_a_daemon_power_is_in_the_audit_log_that_the_daemon_has_made(
     where.audit_log.touch(mode=0o600)
     holding.record(one, dataclasses.replace(OFF, powered=True), now=2.0)
     (line,) = where.audit_log.read_text().splitlines()
-    assert line.endswith(f"INFO roundsman.audit: {one.name}: node3 is recorded as powered on, was off")
+    user = f"user={pwd.getpwuid(os.getuid()).pw_name} uid={os.getuid()}"
+    assert line.endswith(
+        f"INFO roundsman.audit: record {user} play={one.name}: node3 is recorded as powered on, was off"
+    )
 
 
 def test_without_a_daemon_the_right_to_write_is_held_until_the_play_ends(
