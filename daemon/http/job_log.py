@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pydantic
-from fastapi import Query
+from fastapi import Query, Request
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ..jobs import following, task_log
+from ..jobs import task_log
+from . import asking, waiting  # noqa: TC001 - FastAPI reads the annotations
 from .answers import Json
 
 if TYPE_CHECKING:
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     from ..service import Service
 
 LONGEST_WAIT = 60.0
+LOOK_SECONDS = 0.25
+"""Between two looks for new lines: unlike inotify, looking takes no descriptor and no thread for each client."""
 Number = Annotated[int, pydantic.Field(ge=0, le=2**53)]
 Serial = Annotated[int, Query(ge=0, le=2**53, description="Only entries with a higher serial number are told.")]
 Seconds = Annotated[
@@ -35,16 +36,19 @@ class Log(pydantic.BaseModel):
     entries: list[list[Any]]
 
 
-def add(routes: APIRouter, service: Service) -> None:
+def add(routes: APIRouter, service: Service, *, waits: waiting.Waits) -> None:
     """The log below a job."""
 
     @routes.get("/jobs/{job}/log", response_model=Log)
-    async def log(job: Number, after: Serial = 0, seconds: Seconds = 0) -> Response:
+    async def log(
+        request: Request, who: asking.Requesting, job: Number, after: Serial = 0, seconds: Seconds = 0
+    ) -> Response:
         """New entries as soon as there is one, or none when the job ends or the time is over."""
         told = _told(service, job, after=after)
         if told["entries"] or told["final"] or not seconds:
             return Json(told)
-        return Json(await _awaited(service, job, after=after, seconds=min(seconds, LONGEST_WAIT)))
+        awaited = _awaited(service, job, after=after, seconds=min(seconds, LONGEST_WAIT))
+        return await waits.answer(request, who, awaited)
 
 
 def _told(service: Service, job: int, *, after: int) -> dict[str, Any]:
@@ -56,24 +60,13 @@ def _told(service: Service, job: int, *, after: int) -> dict[str, Any]:
 
 
 async def _awaited(service: Service, job: int, *, after: int, seconds: float) -> dict[str, Any]:
-    written, deadline = asyncio.Event(), time.monotonic() + seconds
-    with following.lines(service.where.queue / str(job), written.set, loop=asyncio.get_running_loop()):
-        while True:
-            written.clear()
-            number = service.news.number
-            told = _told(service, job, after=after)
-            left = deadline - time.monotonic()
+    folder, deadline = service.where.queue / str(job), time.monotonic() + seconds
+    known: object = None
+    while True:
+        number = service.news.number
+        found, left = (number, task_log.sizes(folder)), deadline - time.monotonic()
+        if found != known or left <= 0:
+            known, told = found, _told(service, job, after=after)
             if told["entries"] or told["final"] or left <= 0:
                 return told
-            await _either(written.wait(), service.news.after(number, seconds=left), seconds=left)
-
-
-async def _either(*waits: Any, seconds: float) -> None:
-    tasks = [asyncio.ensure_future(one) for one in waits]
-    try:
-        await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await service.news.after(number, seconds=min(left, LOOK_SECONDS))

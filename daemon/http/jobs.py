@@ -6,11 +6,11 @@ import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pydantic
-from fastapi import Query
+from fastapi import Query, Request
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
 from ..jobs import task_log
-from . import asking, bodies
+from . import asking, bodies, waiting
 from .answers import Json
 from .fields import definition
 from .fields import jobs as fields
@@ -37,10 +37,10 @@ class Change(bodies.Body):
     previous_log_serial: int | None = pydantic.Field(default=None, ge=0)
 
 
-def add(routes: APIRouter, service: Service) -> None:
+def add(routes: APIRouter, service: Service, *, waits: waiting.Waits) -> None:
     """All resources below `/jobs`."""
     _readable(routes, service)
-    _waiting(routes, service)
+    _waiting(routes, service, waits)
 
     @routes.delete("/jobs/{job}", response_model=list[bool | str])
     async def cancel(job: Number, asked: asking.Parameters) -> Response:
@@ -70,16 +70,26 @@ def _readable(routes: APIRouter, service: Service) -> None:
         return Json(_whole(service, job))
 
 
-def _waiting(routes: APIRouter, service: Service) -> None:
+def _waiting(routes: APIRouter, service: Service, waits: waiting.Waits) -> None:
     @routes.get("/jobs/{job}/wait", response_model=dict[str, Any] | None)
-    async def wait(job: Number, body: Change | None = None, timeout: Seconds = 30) -> Response:  # noqa: ASYNC109 - the client's own limit
+    async def wait(
+        request: Request,
+        who: asking.Requesting,
+        job: Number,
+        body: Change | None = None,
+        timeout: Seconds = 30,  # noqa: ASYNC109 - the client's own limit
+    ) -> Response:
         """Without a body the job as soon as it has ended; with one what has changed, or null, as Ganeti says it."""
         service.queue.find(job)
         seconds = min(timeout, LONGEST_WAIT)
         if body is not None:
-            return Json(await _changed(service, job, body, seconds=seconds))
-        await service.queue.wait(job, seconds=seconds)
-        return Json(_whole(service, job))
+            return await waits.answer(request, who, _changed(service, job, body, seconds=seconds))
+        return await waits.answer(request, who, _ended(service, job, seconds=seconds))
+
+
+async def _ended(service: Service, job: int, *, seconds: float) -> dict[str, Any]:
+    await service.queue.wait(job, seconds=seconds)
+    return _whole(service, job)
 
 
 def _whole(service: Service, job: int) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from . import (
     queries,
     queue,
     tags,
+    waiting,
 )
 from .snapshots import Snapshots
 
@@ -56,8 +57,9 @@ def router(service: Service, *, door: asking.Door) -> APIRouter:
     instance_disks.add(routes, service)
     groups.add(routes, snapshots)
     tags.add(routes, service)
-    jobs.add(routes, service)
-    job_log.add(routes, service)
+    waits = waiting.Waits()
+    jobs.add(routes, service, waits=waits)
+    job_log.add(routes, service, waits=waits)
     queries.add(routes, service, snapshots)
     filters.add(routes, service)
     queue.add(routes, service)

@@ -6,12 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pydantic  # noqa: TC002 - FastAPI reads the annotations
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from ...plugins.plugin_utils import report_originals
 from ..maintenance import views
-from . import health, page
+from . import asking, health, page, waiting
 from .answers import Json
 
 if TYPE_CHECKING:
@@ -101,9 +101,16 @@ def _page(routes: APIRouter, service: Service) -> None:
     async def page_state() -> Response:
         return Json(page.state(service))
 
+    waits = waiting.Waits()
+
     @routes.get("/1/news")
-    async def news(after: int = -1, seconds: pydantic.FiniteFloat = 30) -> Response:
-        return Json({"number": await service.news.after(after, seconds=min(max(seconds, 0), 60))})
+    async def news(
+        request: Request, who: asking.Requesting, after: int = -1, seconds: pydantic.FiniteFloat = 30
+    ) -> Response:
+        async def number() -> dict[str, int]:
+            return {"number": await service.news.after(after, seconds=min(max(seconds, 0), 60))}
+
+        return await waits.answer(request, who, number())
 
     @routes.get("/ui", response_class=HTMLResponse)
     async def ui() -> Response:

@@ -83,6 +83,16 @@ def of_job(folder: Path, *, opcodes: int, after: int = 0) -> list[list[Any]]:
     return [entry for index in range(after // SPAN, opcodes) for entry in of_opcode(folder, index, after=after)]
 
 
+def sizes(folder: Path) -> dict[Path, int]:
+    """Bytes of each log in a job's folder: they differ when there are new lines."""
+    found = {}
+    for pattern in (f"*/{NAME}", f"*/lookup/{NAME}"):
+        for path in folder.glob(pattern):
+            with contextlib.suppress(OSError):
+                found[path] = path.stat().st_size
+    return found
+
+
 def of_opcode(folder: Path, index: int, *, after: int = 0) -> list[list[Any]]:
     """The log of one opcode of the job with this folder; after a loss it ends with the look for what was lost."""
     run, first = folder / str(index), index * SPAN + 1

@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.roundsman.cluster.daemon.jobs import following, task_log, values
+from ansible_collections.roundsman.cluster.daemon.jobs import task_log, values
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.http import reached
@@ -88,23 +88,13 @@ def test_a_job_that_is_not_there_has_no_log(tmp_path: Path, monkeypatch: pytest.
     reached.reach(tmp_path, monkeypatch, act, is_local=True)
 
 
-def test_lines_in_folders_that_come_later_are_told(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        written = asyncio.Event()
-        with following.lines(tmp_path, written.set, loop=asyncio.get_running_loop()):
-            (tmp_path / "0").mkdir()
-            task_log.Writer(tmp_path / "0").tell("message", text="hello")
-            await asyncio.wait_for(written.wait(), twins.LIMIT)
-
-    asyncio.run(scenario())
-
-
-def test_a_folder_that_cannot_be_followed_does_not_stop_anybody(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        with following.lines(tmp_path / "none", lambda: None, loop=asyncio.get_running_loop()):
-            pass
-
-    asyncio.run(scenario())
+def test_lines_in_folders_that_come_later_are_seen(tmp_path: Path) -> None:
+    assert task_log.sizes(tmp_path / "none") == {}
+    for run in (tmp_path / "0", tmp_path / "0" / "lookup"):
+        before = task_log.sizes(tmp_path)
+        run.mkdir()
+        task_log.Writer(run).tell("message", text="hello")
+        assert task_log.sizes(tmp_path) != before
 
 
 def test_the_log_is_bounded_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
