@@ -8,6 +8,7 @@ count.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import logging
 import time
@@ -47,10 +48,14 @@ class AbnormalEnds:
         self._path = path
         self._clock = clock
         self._boot = BOOT_ID.read_text().strip()
+        self._at_start = self.recent()
 
     def record(self, text: str) -> None:
-        """Add an end that happens now."""
-        ends = [*self.recent(), End(self._boot, self._clock(), text)]
+        """Add an end that happens now; if the daemon was read-only, and was not resumed, the next start is so too."""
+        now, known = self._clock(), self.recent()
+        if len(self._at_start) >= MOST and self._path.exists():
+            known = [dataclasses.replace(end, moment=now) for end in self._at_start[-MOST:]]
+        ends = [*known, End(self._boot, now, text)]
         try:
             durable_files.replace(self._path, json.dumps([vars(end) for end in ends]).encode())
         except errors.StoreFailed:

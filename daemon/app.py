@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from ..plugins.module_utils.domain import addresses
 from ..plugins.plugin_utils import bounded_serving, peer_sockets, readiness, tcp_sockets
+from . import disk_proofs
 from .failures import Defect
 from .http import answers, auditing, documentation, local, public, read_only
 from .http.asking import Door
@@ -73,6 +74,7 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
     ]
     work: list[asyncio.Task[Any]] = [loop.create_task(server.serve(sockets=[listener])) for server, listener in servers]
     work += [loop.create_task(_work(service)), loop.create_task(service.failures.until_defect())]
+    work.append(loop.create_task(disk_proofs.keep_proving(disk_proofs.beside(service.where), service.failures)))
     stop: asyncio.Task[Any] = loop.create_task(stopping.wait())
     readiness.tell(ready)
     port = pages.getsockname()[1]

@@ -69,7 +69,8 @@ class Configuration:
     async def replace(self, cluster: clusters.Cluster, *, by: str = "import") -> clusters.Cluster:
         """Take over a whole configuration, under the next serial number, and return when it is durable.
 
-        The round at work stays this controller's own; `by` is for the audit log.
+        The round at work stays this controller's own. A configuration that is not of the present state is paused.
+        `by` is for the audit log.
 
         Raises:
             StoreFailed, Defect: as for `commit`.

@@ -80,7 +80,7 @@ def assemble(
     _warn_of_ignored(configuration.current)
     desk = Desk(where.locks, clock=clock, failures=failures)
     desk.restore()
-    intake = Intake(where, clock=clock, cluster=lambda: configuration.current, on_change=news.tell)
+    intake = Intake(where, clock=clock, cluster=lambda: configuration.current, on_change=news.tell, failures=failures)
     processes = Processes()
     environment = ansible_runs.environment(where, first=(shim_folder(where),) if is_warm else ())
     store = Store(where.queue, replicated=replicated)

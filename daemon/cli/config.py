@@ -57,31 +57,51 @@ def export(ctx: typer.Context, file: File = None, *, version: Version = None, fo
 
 @app.command("import", epilog="Example: roundsman config import edited.json")
 def import_(ctx: typer.Context, file: Given, *, yes: Yes = False, force: Force = False) -> None:
-    """Take over a configuration that was exported, and perhaps edited; nothing is changed unless all of it is right."""
+    """Take over a configuration that was exported, and perhaps edited; nothing is changed unless all of it is right.
+
+    A backup, that is any document but an export of the present configuration, pauses maintenance: check where instances
+    run, then run `roundsman resume`.
+    """
     text = sealed_json.opened(file.read_bytes())
     wanted = document.load(text)
     where = _where(ctx)
-    preview = _preview(_known(client.of(ctx)), wanted)
+    known = _known(client.of(ctx))
+    preview = _preview(known, wanted)
     for line in preview:
         output.line(line)
     if preview == [SAME]:
         return
+    if not store.is_present_state(wanted, known):
+        present = "there is no present configuration" if known is None else f"the present one is {known.serial_no}"
+        told = f"The document is version {wanted.serial_no}, {present}"
+        output.line(f"{told}: maintenance will be paused until `roundsman resume`.", style="bold yellow")
     questions.confirm(f"Take over the configuration in {file}?", yes=yes)
     if daemon_client.answers(where.socket):
         with client.of(ctx) as daemon:
             answer = daemon.put("2", "config", body=json.loads(text), **({"force": True} if force else {}))
         output.line(f"The configuration is version {answer['serial_no']} now.")
+        _print_pause(wanted, answer["paused"], is_backup=not store.is_present_state(wanted, known))
         return
     with store.locked(where, "roundsman config import"):
         serials = [one.serial_no for one in history.versions(where.config)]
         if (known := _known(client.of(ctx))) is not None:
             serials.append(known.serial_no)
         serial_no = max([wanted.serial_no, *serials]) + 1
-        wanted = store.taken_over(wanted, before=known, serial_no=serial_no, now=time.time())
-        store.write(where.config, wanted)
-        audited = f"config import: version {wanted.serial_no}: {'; '.join(preview)}"
+        after = store.taken_over(wanted, before=known, serial_no=serial_no, now=time.time())
+        store.write(where.config, after)
+        audited = f"config import: version {after.serial_no}: {'; '.join(preview)}"
         by_hand_audit.append(where, audited[:AUDITED])
-    output.line(f"The configuration is version {wanted.serial_no} now; no daemon runs.")
+    output.line(f"The configuration is version {after.serial_no} now; no daemon runs.")
+    _print_pause(wanted, after.maintenance.settings.paused, is_backup=not store.is_present_state(wanted, known))
+
+
+def _print_pause(imported: clusters.Cluster, paused: str, *, is_backup: bool) -> None:
+    """Print why maintenance is paused after an import, and what to do."""
+    if not paused:
+        return
+    output.line(f"Maintenance is paused: {paused}.", style="bold yellow")
+    if is_backup and paused != store.check_reason(imported):
+        output.line("Before `roundsman resume`, check where instances run: the backup may be wrong about it.")
 
 
 @app.command("history", epilog="Example: roundsman config history --last 3")

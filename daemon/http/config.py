@@ -41,7 +41,7 @@ def add(routes: APIRouter, service: Service) -> None:
             after = await service.configuration.replace(cluster, by=f"import {auditing.requester()}")
             service.queue.keep_numbers(planned.named_numbers(after))
         service.rounds.wake()
-        return Json({"serial_no": after.serial_no})
+        return Json({"serial_no": after.serial_no, "paused": after.maintenance.settings.paused})
 
 
 def readable(data: bytes) -> Any:

@@ -1,4 +1,9 @@
-"""While the daemon is read-only after repeated defects, requests may read, and resume it; nothing else."""
+"""While the daemon is read-only after repeated defects, requests may read and resume it; plays by hand may record.
+
+What a play by hand records is true already: without the record a later decision would rely on what is false. The play
+holds the locks of what it records, and nothing else is at work. If the writer of the configuration is what is
+defective, the record fails and ends the daemon, which starts read-only again.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..abnormal_ends import ReadOnly
 
-RESUME = ("PUT", "/2/pause")
+ACCEPTED = frozenset({("PUT", "/2/pause"), ("POST", "/2/record")})
 
 
 class Guard:
@@ -26,7 +31,7 @@ class Guard:
     async def __call__(self, scope: dict[str, Any], receive: Callable[..., Any], send: Callable[..., Any]) -> None:
         """Pass a request on, or answer it."""
         is_write = scope["type"] == "http" and not permissions.is_reading(scope["method"], scope["path"])
-        if self._read_only.reason and is_write and (scope["method"], scope["path"]) != RESUME:
+        if self._read_only.reason and is_write and (scope["method"], scope["path"]) not in ACCEPTED:
             await problems.answer(
                 send, HTTPStatus.SERVICE_UNAVAILABLE, f"{self._read_only.reason}; {self._read_only.REMEDY}"
             )

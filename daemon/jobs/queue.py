@@ -91,6 +91,7 @@ class Queue:
         new = self._checked(list(jobs))
         if new:
             self._ports.store.save_new(new)
+            self._ports.failures.recovered(accepting.PART)
             self._admit(new)
 
     async def submit(self, jobs: Sequence[values.Job]) -> list[values.Job]:

@@ -97,9 +97,11 @@ class DeadNodes:
             del self._incidents[node]
             self._power_jobs.pop(node, None)
         self.verdicts = {node: self._judged(cluster, node, silent, answering) for node in silent}
-        if cluster.maintenance.epo is not None or cluster.maintenance.settings.paused:
-            return
         for node, verdict in self.verdicts.items():
+            # Asked each time: while a job was submitted, a person may have paused, or imported a configuration.
+            maintenance = self._configuration.current.maintenance
+            if maintenance.epo is not None or maintenance.settings.paused:
+                return
             if verdict.step is dead_nodes.Step.ASK:
                 await self._ask(cluster.nodes[node])
             elif verdict.step is dead_nodes.Step.FENCE:

@@ -20,6 +20,7 @@ import pydantic
 
 from ...plugins.module_utils.domain import diagnosis, errors, report_ages, reports, signing
 from ...plugins.plugin_utils import durable_files
+from ..failures import Failures
 from . import rejected, spool
 
 if TYPE_CHECKING:
@@ -163,7 +164,10 @@ class Intake:
         clock: Callable[[], float],
         cluster: Callable[[], clusters.Cluster],
         on_change: Callable[[], None] = lambda: None,
+        failures: Failures | None = None,
     ) -> None:
+        self._failures = failures or Failures()
+        self._unusable: dict[Path, str] = {}
         self.seen: dict[str, Seen] = {}
         self.is_behind = False
         self._on_change = on_change
@@ -275,7 +279,20 @@ class Intake:
             self._heard = heard
             batches = await asyncio.to_thread(self._found)
             taken = [await self._take(batch) for batch in batches]
+            await self._look_at_unusable()
         return any(taken)
+
+    async def _look_at_unusable(self) -> None:
+        """See which accepted reports that could not be used at the start are gone, or were replaced."""
+        for path, part in list(self._unusable.items()):
+            try:
+                await asyncio.to_thread(self._read, path)
+            except FileNotFoundError:
+                LOG.debug("%s is gone", path)
+            except (errors.ReportRejected, OSError):
+                continue
+            del self._unusable[path]
+            self._failures.recovered(part)
 
     def _found(self) -> list[list[Path]]:
         """The oldest files by name, as many as one step takes, in batches of bounded size."""
@@ -367,18 +384,29 @@ class Intake:
         for folder in (self._where.spool, self._where.reports, self._where.rejected):
             folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         cluster, heard = self._cluster(), Heard(rejections=self._rejected.counts())
-        accepts = cluster.maintenance.settings.accept_cluster_key
         for path in self._where.reports.glob("*.json"):
             try:
-                report = reports.read(path.read_bytes(), cluster_key=self._key, accept_cluster_key=accepts)
+                report = self._read(path)
             except (errors.ReportRejected, OSError) as error:
                 LOG.warning("%s is not an accepted report and is not used: %s", path, error)
+                self._note_unusable(path, error)
                 continue
             known = path.stat()
             # Whoever spooled the file chose its mtime, which may lie ahead; renaming it set its ctime.
             heard.keep(report, name=cluster.node_name(report.node), accepted=min(known.st_mtime, known.st_ctime))
         heard.follow_clock(now=self._clock())
         return heard
+
+    def _read(self, path: Path) -> reports.Report:
+        accepts = self._cluster().maintenance.settings.accept_cluster_key
+        return reports.read(path.read_bytes(), cluster_key=self._key, accept_cluster_key=accepts)
+
+    def _note_unusable(self, path: Path, error: Exception) -> None:
+        node = self._cluster().nodes.get(path.name.partition(".")[0])
+        if node is not None:
+            self._unusable[path] = f"accepted report {path.name} of {node.name}"
+            remedy = f"remove {path}, then let the node report"
+            self._failures.failed(self._unusable[path], f"{type(error).__name__}: {error}", remedy=remedy)
 
 
 def _size(path: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -48,6 +49,9 @@ def test_a_controller_is_restored_from_etc_the_key_and_an_export(
     one.start()
 
     assert one.ask("GET", "/1/health").status_code == 200
+    serial_no = json.loads((backup / "config.json").read_bytes())["serial_no"]
+    assert f"imported from a backup (serial {serial_no})" in roundsman(controller, "status")
+    assert roundsman(controller, "resume") == "Maintenance goes on.\n"
     incident = one.incident("node3")
     assert incident is not None
     assert incident["repair-status"] == "completed"

@@ -44,8 +44,10 @@ def test_a_full_disk_refuses_requests_and_loses_nothing(full_lab: labs.Running) 
         assert "No space left on device" in answer.json()["detail"]
     assert one.cluster() == before
     assert one.get("/1/jobs") == []
+    assert one.ask("GET", "/1/health").status_code == 503
 
     small_disk.free(one.where.lib)
+    one.until(lambda _: one.ask("GET", "/1/health").status_code == 200, "the health sees that there is room again")
     job = one.put("/2/nodes/node2/tags?tag=one").json()
     assert states.job_ended(one, job)["status"] == "success"
     assert one.cluster().node("node2").tags == ("one",)

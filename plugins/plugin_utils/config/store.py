@@ -48,11 +48,31 @@ def read(path: Path) -> clusters.Cluster:
 def taken_over(
     cluster: clusters.Cluster, *, before: clusters.Cluster | None, serial_no: int, now: float
 ) -> clusters.Cluster:
-    """The configuration that an imported document becomes: the round at work is that of this controller before."""
+    """The configuration that an imported document becomes: the round at work is that of this controller before.
+
+    Unless the document is of the present state, maintenance is paused until a person has compared it with reality.
+    """
     maintenance = cluster.maintenance
+    if not is_present_state(cluster, before):
+        present = before.maintenance.settings.paused if before is not None else ""
+        text = present or maintenance.settings.paused or check_reason(cluster)
+        maintenance = dataclasses.replace(maintenance, settings=dataclasses.replace(maintenance.settings, paused=text))
     if before is not None:
         maintenance = dataclasses.replace(maintenance, round=before.maintenance.round, jobs=before.maintenance.jobs)
     return dataclasses.replace(cluster, maintenance=maintenance, serial_no=serial_no, mtime=now)
+
+
+def is_present_state(cluster: clusters.Cluster, before: clusters.Cluster | None) -> bool:
+    """Whether a document, edited perhaps, was exported from the present configuration, and not from another one."""
+    return before is not None and (cluster.serial_no, cluster.mtime) == (before.serial_no, before.mtime)
+
+
+def check_reason(cluster: clusters.Cluster) -> str:
+    """Why maintenance is paused after the import of a backup, and what ends the pause."""
+    return (
+        f"configuration imported from a backup (serial {cluster.serial_no}): "
+        "check where instances run, then run `roundsman resume`"
+    )
 
 
 def _way_back(path: Path) -> str:

@@ -13,8 +13,10 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon import abnormal_ends
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import daemon_client
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit.daemon import twins
+from tests.unit.daemon.http.reached import livelock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,6 +117,45 @@ def test_after_the_third_unforeseen_exception_in_five_minutes_the_next_start_is_
     assert daemon.ask("GET", "/1/health").status_code == 200
     assert daemon.stop()[0] == 0
     assert not daemon.where.abnormal_ends.exists()
+
+
+def test_a_play_that_holds_locks_records_what_is_true_while_the_daemon_is_read_only(daemon: Daemon) -> None:
+    daemon.start()
+    node = store.read(daemon.where.config).node("node2")
+    lock, play = f"node/{node.uuid}", {"owner": "play-1", "livelock": "play-1"}
+    record = {**play, "changes": [{"change": "node_powered", "node": node.uuid, "powered": False}]}
+    with livelock(daemon.where, "play-1"), livelock(daemon.where, "play-2"):
+        assert daemon.ask("POST", "/2/hold", {**play, "wants": {lock: "exclusive"}}).status_code == 200
+        assert daemon.stop()[0] == 0
+        ends = abnormal_ends.AbnormalEnds(daemon.where.abnormal_ends)
+        for _ in range(3):
+            ends.record("why")
+        daemon.start()
+        assert daemon.ask("GET", "/1/health").status_code == 503
+        assert daemon.ask("POST", "/2/hold", {**play, "wants": {lock: "exclusive"}}).status_code == 503
+        other = {**record, "owner": "play-2", "livelock": "play-2"}
+        assert daemon.ask("POST", "/2/record", other).status_code == 409
+        assert store.read(daemon.where.config).node("node2").powered
+        assert daemon.ask("POST", "/2/record", record).json() == {"recorded": True}
+        assert not store.read(daemon.where.config).node("node2").powered
+        assert daemon.ask("GET", "/1/health").status_code == 503
+        assert daemon.stop()[0] == 0
+
+
+def test_a_record_that_ends_a_read_only_daemon_does_not_make_the_next_one_work(daemon: Daemon) -> None:
+    now = [1000.0]
+    path = daemon.where.abnormal_ends
+    ends = abnormal_ends.AbnormalEnds(path, clock=lambda: now[0])
+    for _ in range(3):
+        ends.record("why")
+    read_only = abnormal_ends.AbnormalEnds(path, clock=lambda: now[0])
+    now[0] += 10 * abnormal_ends.WINDOW
+    read_only.record("why again")
+    assert abnormal_ends.ReadOnly(abnormal_ends.AbnormalEnds(path, clock=lambda: now[0])).reason
+    resumed = abnormal_ends.AbnormalEnds(path, clock=lambda: now[0])
+    abnormal_ends.AbnormalEnds(path, clock=lambda: now[0]).clear()
+    resumed.record("why once more")
+    assert len(abnormal_ends.AbnormalEnds(path, clock=lambda: now[0]).recent()) == 1
 
 
 @pytest.mark.slow

@@ -15,6 +15,8 @@ from tests.unit import small_cluster
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+
     from tests.unit.daemon.cli.conftest import Run
 
 OLDER = dataclasses.replace(small_cluster.make(), serial_no=41)
@@ -36,15 +38,17 @@ def test_an_earlier_version_that_is_taken_over_without_the_daemon_becomes_the_ne
     where: tree.Tree, tmp_path: Path, roundsman: Run, *, damaged: bool
 ) -> None:
     given = tmp_path / "edited.json"
-    edited = changes.apply(OLDER, changes.NodePowered("n3", powered=False), now=1.0)
-    given.write_bytes(document.dump(edited))
+    backup = edited(OLDER)
+    given.write_bytes(document.dump(backup))
     if damaged:
         where.config.write_bytes(b"{")
-    status, _out, _err = roundsman("config", "import", str(given), "--yes")
+    status, out, _err = roundsman("config", "import", str(given), "--yes")
     assert status == 0
+    assert out.endswith(f"Maintenance is paused: {store.check_reason(backup)}.\n")
     taken = store.read(where.config)
     assert taken.serial_no == 100
-    assert taken.nodes == edited.nodes
+    assert taken.nodes == backup.nodes
+    assert taken.maintenance.settings.paused == store.check_reason(backup)
     assert [one.serial_no for one in history.versions(where.config)] == [41, 99, 100]
 
 
@@ -64,7 +68,7 @@ def test_an_import_without_the_daemon_is_in_the_audit_log(where: tree.Tree, tmp_
 
 def test_the_import_says_first_what_it_would_change(where: tree.Tree, tmp_path: Path, roundsman: Run) -> None:
     given = tmp_path / "edited.json"
-    given.write_bytes(document.dump(changes.apply(NEWER, changes.NodePowered("n3", powered=False), now=1.0)))
+    given.write_bytes(document.dump(edited(NEWER)))
     _status, out, err = roundsman("config", "import", str(given))
     assert out == "nodes: node3 (not powered)\n"
     assert "add --yes" in err
@@ -72,6 +76,78 @@ def test_the_import_says_first_what_it_would_change(where: tree.Tree, tmp_path: 
     given.write_bytes(where.config.read_bytes())
     assert roundsman("config", "import", str(given)) == (0, "nothing differs\n", "")
     assert store.read(where.config) == NEWER
+
+
+def edited(cluster: clusters.Cluster) -> clusters.Cluster:
+    """An export of a configuration that a person edited: its serial number is that of the export."""
+    changed = changes.apply(cluster, changes.NodePowered("n3", powered=False), now=1.0)
+    return dataclasses.replace(changed, serial_no=cluster.serial_no, mtime=cluster.mtime)
+
+
+def paused(cluster: clusters.Cluster, text: str) -> clusters.Cluster:
+    return changes.apply(
+        cluster, changes.SettingsStand(dataclasses.replace(cluster.maintenance.settings, paused=text)), now=1.0
+    )
+
+
+def test_an_edited_export_of_the_present_configuration_does_not_pause(
+    where: tree.Tree, tmp_path: Path, roundsman: Run
+) -> None:
+    given = tmp_path / "edited.json"
+    given.write_bytes(document.dump(edited(NEWER)))
+    status, out, _err = roundsman("config", "import", str(given), "--yes")
+    assert (status, out) == (0, "nodes: node3 (not powered)\nThe configuration is version 100 now; no daemon runs.\n")
+    assert store.read(where.config).maintenance.settings.paused == ""
+
+
+def test_a_backup_says_before_the_question_that_it_pauses(where: tree.Tree, tmp_path: Path, roundsman: Run) -> None:
+    given = tmp_path / "backup.json"
+    given.write_bytes(document.dump(edited(OLDER)))
+    _status, out, _err = roundsman("config", "import", str(given))
+    assert "version 41" in out
+    assert "maintenance will be paused until `roundsman resume`" in out
+    assert store.read(where.config) == NEWER
+
+
+def test_a_backup_of_the_same_number_from_another_time_pauses_too(
+    where: tree.Tree, tmp_path: Path, roundsman: Run
+) -> None:
+    given = tmp_path / "backup.json"
+    given.write_bytes(document.dump(dataclasses.replace(edited(NEWER), mtime=NEWER.mtime - 60)))
+    assert roundsman("config", "import", str(given), "--yes")[0] == 0
+    assert "serial 99" in store.read(where.config).maintenance.settings.paused
+
+
+def test_a_backup_on_a_new_root_pauses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, roundsman: Run) -> None:
+    monkeypatch.setenv("ROUNDSMAN_ROOT", str(tmp_path / "new"))
+    found = tree.Tree(tmp_path / "new")
+    found.lib.mkdir(parents=True)
+    given = tmp_path / "backup.json"
+    given.write_bytes(document.dump(OLDER))
+    status, out, _err = roundsman("config", "import", str(given), "--yes")
+    assert status == 0
+    assert "there is no present configuration" in out
+    assert store.read(found.config).maintenance.settings.paused == (
+        "configuration imported from a backup (serial 41): check where instances run, then run `roundsman resume`"
+    )
+
+
+@pytest.mark.parametrize("is_present", [True, False])
+def test_the_text_of_a_person_who_paused_is_kept(
+    where: tree.Tree, tmp_path: Path, roundsman: Run, *, is_present: bool
+) -> None:
+    given = tmp_path / "backup.json"
+    backup = edited(OLDER)
+    if is_present:
+        store.write(where.config, paused(NEWER, "new switch"))
+    else:
+        backup = paused(backup, "new switch")
+    given.write_bytes(document.dump(backup))
+    status, out, _err = roundsman("config", "import", str(given), "--yes")
+    assert status == 0
+    assert store.read(where.config).maintenance.settings.paused == "new switch"
+    assert "Maintenance is paused: new switch." in out
+    assert "check where instances run" in out
 
 
 def test_an_export_is_whole_and_for_its_owner_only(where: tree.Tree, tmp_path: Path, roundsman: Run) -> None:

@@ -68,9 +68,28 @@ def test_a_configuration_that_was_exported_is_taken_over_under_the_next_serial_n
     async def act(one: Reached) -> None:
         before = one.running.configuration.current
         answer = await take_over(one)
-        assert answer.json() == {"serial_no": before.serial_no + 1}
+        assert answer.json() == {"serial_no": before.serial_no + 1, "paused": ""}
         assert store.read(one.running.where.config).serial_no == before.serial_no + 1
         assert one.running.configuration.current.nodes == before.nodes
+
+    local(act)
+
+
+def test_a_backup_pauses_until_a_person_resumes_and_an_edited_export_does_not(local: Callable[..., None]) -> None:
+    async def act(one: Reached) -> None:
+        backup = (await one.client.get("/2/config")).json()
+        assert (await take_over(one)).json()["paused"] == ""
+        assert one.running.configuration.current.maintenance.settings.paused == ""
+        answer = (await one.ask("PUT", "/2/config", backup)).json()
+        reason = f"configuration imported from a backup (serial {backup['serial_no']}): check where instances run"
+        assert answer["paused"].startswith(reason)
+        assert store.read(one.running.where.config).maintenance.settings.paused == answer["paused"]
+        twins.report(twins.lab_of(one.running), one.running, "node2", '{"status":"evacuate"}')
+        await twins.settle(one.running)
+        assert one.running.queue.jobs == {}
+        await one.ask("PUT", "/2/pause", {"reason": ""})
+        await twins.settle(one.running)
+        assert one.running.queue.jobs
 
     local(act)
 

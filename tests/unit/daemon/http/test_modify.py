@@ -131,7 +131,7 @@ def test_a_whole_configuration_is_taken_over_and_its_versions_are_told(local: Ca
         document = (await one.ask("GET", "/2/config")).json()
         document["nodes"][current(one).node("node2").uuid]["mtotal"] = 77
         before = current(one).serial_no
-        assert (await one.ask("PUT", "/2/config", document)).json() == {"serial_no": before + 1}
+        assert (await one.ask("PUT", "/2/config", document)).json() == {"serial_no": before + 1, "paused": ""}
         assert current(one).node("node2").mtotal == 77
         versions = (await one.ask("GET", "/2/config/history")).json()
         assert [entry["serial_no"] for entry in versions] == [before, before + 1]

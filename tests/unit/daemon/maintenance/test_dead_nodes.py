@@ -15,9 +15,11 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cl
 from tests.unit.daemon import twins
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from ansible_collections.roundsman.cluster.daemon import service
+    from ansible_collections.roundsman.cluster.daemon.jobs import values
     from ansible_collections.roundsman.cluster.daemon.lab import world
 
 
@@ -271,6 +273,27 @@ def test_while_maintenance_is_paused_silent_nodes_are_only_judged(
         await nodes.settle()
         assert nodes.twin.ran == []
         assert nodes.verdict("node3").step is dead_nodes.Step.ASK
+
+    asyncio.run(scenario())
+
+
+def test_a_pause_that_begins_between_two_silent_nodes_holds_the_second(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        submit = nodes.service.queue.submit
+
+        async def submit_and_pause(jobs: Sequence[values.Job]) -> list[values.Job]:
+            submitted = await submit(jobs)
+            settings = dataclasses.replace(nodes.service.configuration.current.maintenance.settings, paused="tea")
+            await nodes.service.configuration.commit(lambda _: [changes.SettingsStand(settings)])
+            return submitted
+
+        monkeypatch.setattr(nodes.service.queue, "submit", submit_and_pause)
+        nodes.silent.update({"node2": 3, "node3": 3})
+        await nodes.settle()
+        assert len(power_jobs(nodes)) == 1
 
     asyncio.run(scenario())
 

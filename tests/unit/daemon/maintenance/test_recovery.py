@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import diagnosis, errors, incidents, job_filters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    changes,
+    diagnosis,
+    errors,
+    incidents,
+    job_filters,
+)
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit.daemon import twins
@@ -35,6 +41,12 @@ def status(running: service.Service, name: str) -> str:
     cluster = running.configuration.current
     (found,) = [one for one in cluster.maintenance.incidents if one.node == cluster.node(name).uuid]
     return found.repair_status.value
+
+
+async def resume(running: service.Service) -> None:
+    """End the pause in which an import leaves a cluster."""
+    settings = dataclasses.replace(running.configuration.current.maintenance.settings, paused="")
+    await running.configuration.commit(lambda _: [changes.SettingsStand(settings)])
 
 
 async def round_of(lab: world.Lab, running: service.Service) -> clusters.Cluster:
@@ -165,13 +177,16 @@ def test_an_old_configuration_that_is_imported_never_runs_its_round_again(
             shutil.rmtree(running.where.queue / str(number))
         if files == "lost":
             shutil.rmtree(running.where.rounds)
-        changed = dataclasses.replace(old, maintenance=dataclasses.replace(old.maintenance, jobs=(), incidents=()))
+        maintenance = dataclasses.replace(old.maintenance, jobs=(), incidents=())
+        changed = dataclasses.replace(old, maintenance=maintenance, serial_no=old.serial_no + 1)
         store.write(running.where.config, changed)
         running, twin = twins.assemble(lab, monkeypatch)
         running.queue.resume()
         running.rounds.resume()
         async with running.rounds.between_steps(), running.queue.at_rest():
             await running.configuration.replace(old)
+        assert "imported from a backup" in running.configuration.current.maintenance.settings.paused
+        await resume(running)
         await twins.settle(running)
         assert running.queue.jobs == {}
         running, twin = twins.assemble(lab, monkeypatch)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon import failures
 from ansible_collections.roundsman.cluster.daemon.maintenance import rejected
 from ansible_collections.roundsman.cluster.daemon.maintenance import reports as intakes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, reports, signing, tree
@@ -34,10 +35,17 @@ class Spooled:
         self.cluster = store.read(self.where.config)
         self.now = time.time()
         self.news = 0
+        self.failures = failures.Failures()
         self.intake = self.restarted()
 
     def restarted(self) -> intakes.Intake:
-        return intakes.Intake(self.where, clock=lambda: self.now, cluster=lambda: self.cluster, on_change=self._tell)
+        return intakes.Intake(
+            self.where,
+            clock=lambda: self.now,
+            cluster=lambda: self.cluster,
+            on_change=self._tell,
+            failures=self.failures,
+        )
 
     def node(self, name: str = "node2") -> clusters.Node:
         return self.cluster.node(name)
@@ -504,6 +512,25 @@ def test_one_report_that_cannot_be_used_neither_stops_the_others_nor_the_start(o
     assert list(one.intake.observed()) == [one.node("node3").uuid]
     assert one.spooled() == ["1.json"]
     assert list(one.restarted().observed()) == [one.node("node3").uuid]
+
+
+def test_an_accepted_report_that_cannot_be_used_is_in_the_health_until_the_next_one_takes_its_place(
+    one: Spooled,
+) -> None:
+    one.report()
+    path = one.where.reports / f"{one.node().uuid}.json"
+    path.unlink()
+    path.mkdir()
+    (one.where.reports / "6f1c1e0c-0000-4000-8000-000000000001.json").mkdir()
+    one.intake = one.restarted()
+    (failure,) = one.failures.listed()
+    assert "node2" in failure["part"]
+    assert str(path) in failure["remedy"]
+    one.take()
+    assert len(one.failures.listed()) == 1
+    path.rmdir()
+    one.report()
+    assert one.failures.listed() == []
 
 
 def test_a_report_in_the_form_of_the_cluster_counts_after_a_restart_too(one: Spooled) -> None:
