@@ -164,10 +164,12 @@ sys.stdin.buffer.read()
 lookup = "lookup('pipe', 'touch {marker}')"
 template = "{{{{ " + lookup + " }}}}"
 other_marks = "#jinja2:variable_start_string:'<<', variable_end_string:'>>'\\n<< " + lookup + " >>"
-evil, good = "/d/" + template + ".img", "/d/good.img"
+evil, good, text = "/d/" + template + ".img", "/d/good", "<domain><title>$(touch {marker})</title></domain>"
+emulator = "<domain><devices><emulator>{marker}.sh</emulator></devices></domain>"
 
 
-def domain(number, name, source=good, link="br0", xml="<domain/>", **more):
+def domain(number, name, source="", link="br0", xml="<domain/>", **more):
+    source = source or good + str(number)
     return {{
         "name": name, "uuid": "11111111-1111-1111-1111-%012d" % number, "xml": xml, "memory": 128, "vcpus": 1,
         "running": True, "autostart": True,
@@ -180,12 +182,16 @@ def domain(number, name, source=good, link="br0", xml="<domain/>", **more):
 domains = [
     domain(1, "path", source=evil), domain(2, "link", link=template), domain(3, "xml", xml=other_marks),
     domain(4, "uuid", uuid=template), domain(5, template), domain(6, "good"), domain(7, "marks", xml=template),
+    domain(8, "text", xml=text), domain(9, "emulator", xml=emulator), domain(10, "shadow", source="/etc/shadow"),
+    domain(11, "twin", source=good + "12"), domain(12, "twin2"),
 ]
+paths = (evil, "/etc/shadow", *(good + str(n) for n in range(13)))
+files = {{path: {{"shared": False, "size": 100}} for path in paths}}
 print(json.dumps({{
     "changed": False, "hostname": "evilhost", "ansible_facts": {{"ansible_remote_tmp": "$(touch {marker})"}},
     "libvirt": {{"domains": domains, "memory": 10000, "own_memory": 100, "cpus": 4}},
     "storage": {{"resources": [], "volumes": {{}}, "groups": {{}}, "devices": {{}}, "disk": 10000,
-                 "files": {{path: {{"shared": True, "size": 100}} for path in (evil, good)}}}},
+                 "shared_folders": [], "files": files}},
 }}))
 """
 
@@ -208,15 +214,17 @@ def test_an_evil_adopted_host_executes_nothing(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     left = [line.partition(":")[0] for line in found["left_out"]]
-    assert left == ["link", "marks", "path", "uuid", f"{{{{ lookup('pipe', 'touch {marker}') }}}}"], done.stderr
+    refused = ["emulator", "link", "marks", "path", "shadow", "uuid", "xml"]
+    twins = ["twin", "twin2"]
+    assert left == [*refused, f"{{{{ lookup('pipe', 'touch {marker}') }}}}", *twins], done.stderr
     where = tree.Tree(root)
     cluster = store.read(where.config)
-    assert sorted(one.name for one in cluster.instances.values()) == ["good", "xml"]
+    assert sorted(one.name for one in cluster.instances.values()) == ["good", "text"]
     assert cluster.node("evil").hostvars == {"ansible_host": "192.0.2.1", "ansible_user": "root"}
     assert json.loads((where.host_vars / "evil.yml").read_text())["ansible_python_interpreter"] == str(host)
     run = tmp_path / "run"
     run.mkdir()
-    one = cast("contract.PlayKind", registry.make("startup", {"instance": cluster.instance("xml").uuid}))
+    one = cast("contract.PlayKind", registry.make("startup", {"instance": cluster.instance("text").uuid}))
     arguments = opcode_process._variables(run, {"variables": {**one.variables(cluster), "answer": str(run / "answer")}})
     (run / "inventory.json").write_bytes(hosts.run_inventory(cluster, one.hosts(cluster), root=str(root)))
     (run / "shown.json").write_text(json.dumps({"shown": ["{{ instance }}"]}))

@@ -23,7 +23,8 @@ _MIB = 1024 * 1024
 def found(runner: Runner, paths: Iterable[str], *, mounts: str, folder: str) -> Dict[str, Any]:
     """Resources and their devices, volumes, groups and their sizes (MiB), files among some paths, the disk of a folder.
 
-    Programs that are not there have nothing to tell; `mounts` is the text of /proc/mounts.
+    Also where shared file systems are mounted, of `mounts`, the text of /proc/mounts. Programs that are not there have
+    nothing to tell.
 
     Raises:
         Failed: a program that is there fails.
@@ -40,6 +41,7 @@ def found(runner: Runner, paths: Iterable[str], *, mounts: str, folder: str) -> 
     }
     told["devices"] = {f"/dev/drbd{minor}": _size_of(f"drbd{minor}") for minor in sorted(minors)}
     told["files"] = {path: _file(runner, path, mounts) for path in paths if os.path.isfile(path)}  # noqa: PTH113 - cheap
+    told["shared_folders"] = shared_folders(mounts)
     told["disk"] = _disk_of(folder)
     return told
 
@@ -83,6 +85,13 @@ def filesystem(path: str, mounts: str) -> str:
             if is_below and len(at) >= len(best):
                 best, kind = at, fields[2]
     return kind
+
+
+def shared_folders(mounts: str) -> List[str]:
+    """Where file systems are mounted that several nodes share, of the text of /proc/mounts."""
+    lines = [line.split() for line in mounts.splitlines()]
+    folders = [line[1] for line in lines if len(line) > 2 and line[2] in SHARED_FILESYSTEMS]  # noqa: PLR2004 - as above
+    return sorted({folder.encode().decode("unicode_escape") for folder in folders})
 
 
 def _host(host: ET.Element) -> Dict[str, Any]:

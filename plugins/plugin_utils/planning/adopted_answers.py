@@ -38,6 +38,7 @@ SHAPE: Any = {
         "volumes": {"": _NUMBER},
         "devices": {"": _NUMBER},
         "files": {"": {"shared": _FLAG, "size": _NUMBER}},
+        "shared_folders": [_TEXT],
         "resources": [{"name": _TEXT, "hosts": {"": {"address": _TEXT, "volumes": _VOLUMES}}}],
     },
 }

@@ -10,7 +10,7 @@ from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,37 @@ class Kept:
     peer: str = ""
 
 
-class Disks:
-    """The disks of hosts, by what `host_inventory_info` read on each (by its name)."""
+SYSTEM_FOLDERS = (
+    *(
+        "/bin",
+        "/boot",
+        "/dev",
+        "/etc",
+        "/lib",
+        "/lib32",
+        "/lib64",
+        "/libx32",
+        "/proc",
+        "/root",
+        "/run",
+        "/sbin",
+        "/sys",
+    ),
+    *("/usr", "/var"),
+)
+IMAGE_FOLDERS = ("/var/lib/libvirt/images", "/var/lib/libvirt/filesystems", "/var/lib/nova", "/var/local", "/var/vms")
+"""Folders below the system's that are for images."""
 
-    def __init__(self, seen: Mapping[str, Mapping[str, Any]]) -> None:
+
+class Disks:
+    """The disks of hosts, by what `host_inventory_info` read on each (by its name).
+
+    `storage_folders` are the folders where the cluster has its files.
+    """
+
+    def __init__(self, seen: Mapping[str, Mapping[str, Any]], storage_folders: Sequence[str] = ()) -> None:
         self._seen = seen
+        self._storage_folders = tuple(storage_folders)
         self._names = {told["hostname"]: name for name, told in seen.items()}
 
     def of(self, host: str, domain: Mapping[str, Any]) -> Kept:
@@ -68,7 +94,23 @@ class Disks:
         told = self._seen[host]["storage"]["files"].get(path)
         if told is None:
             raise errors.InvalidInput(f"its disk {path} is not there: mount what it is on")
+        allowed = (*self._storage_folders, *IMAGE_FOLDERS)
+        is_hidden = any(part.startswith(".") for part in path.split("/"))
+        if is_hidden or (_is_below(path, SYSTEM_FOLDERS) and not _is_below(path, allowed)):
+            raise errors.InvalidInput(
+                f"its disk {path} is in a folder of the system, or hidden: move it to a folder of images, such as "
+                "/var/lib/libvirt/images"
+            )
+        if told["shared"] and not self._is_shared_elsewhere(host, path):
+            raise errors.InvalidInput(
+                f"its disk {path} is on a shared file system, and no other host that answered has one mounted there: "
+                "mount it on another host, and adopt both together"
+            )
         return Kept("sharedfile" if told["shared"] else "file", (clusters.Disk(int(told["size"]), name=path),))
+
+    def _is_shared_elsewhere(self, host: str, path: str) -> bool:
+        others = [seen["storage"]["shared_folders"] for name, seen in self._seen.items() if name != host]
+        return any(_is_below(path, folders) for folders in others)
 
     def _resource(self, host: str, device: str) -> Mapping[str, Any] | None:
         own = self._seen[host]["hostname"]
@@ -98,10 +140,21 @@ class Disks:
             raise errors.InvalidInput(
                 f"its DRBD resource {name} has the peer {others[0]}, which is no host that answered"
             )
+        self._refuse_unconfirmed(self._names[others[0]], resource)
         size = self._seen[host]["storage"]["devices"].get(f"/dev/drbd{own[0]['minor']}", 0)
         size = size or self._backing(host, own[0]["disk"], name)
         disk = clusters.Disk(size, name=name, minor=minors.pop())
         return Kept("drbd", (disk,), self._names[others[0]])
+
+    def _refuse_unconfirmed(self, peer: str, resource: Mapping[str, Any]) -> None:
+        """Refuse a resource that its other host does not have between the same two hosts with the same minors."""
+        known = [one for one in self._seen[peer]["storage"]["resources"] if one["name"] == resource["name"]]
+        if len(known) != 1 or _minors(known[0]) != _minors(resource):
+            told = " and ".join(sorted(known[0]["hosts"])) if known else "no hosts"
+            raise errors.InvalidInput(
+                f"its DRBD resource {resource['name']} is on {' and '.join(sorted(resource['hosts']))}, and {peer} has "
+                f"it on {told}, or with other minors: make their resource files the same"
+            )
 
     def _backing(self, host: str, device: str, resource: str) -> int:
         """The size (MiB) of what a resource keeps its data on."""
@@ -118,3 +171,28 @@ class Disks:
             return f"{path[1]}/{path[2]}"
         mapped = {"/dev/mapper/" + "-".join(part.replace("-", "--") for part in one.split("/")): one for one in known}
         return mapped.get(device, "")
+
+
+def claims(cluster: clusters.Cluster, one: clusters.Instance) -> set[tuple[str, str]]:
+    """What an instance has of its nodes alone: its UUID, and for each node (or all of them) its disks.
+
+    A disk that Roundsman made is called after the instance's UUID.
+    """
+    found = {("the UUID", one.uuid)}
+    for disk in one.disks:
+        for node in one.nodes:
+            if disk.minor is not None:
+                found.add((f"on {cluster.node_name(node)} the DRBD device", f"/dev/drbd{disk.minor}"))
+            if disk.name and one.disk_template != "sharedfile":
+                found.add((f"on {cluster.node_name(node)} the disk", disk.name))
+        if disk.name and one.disk_template == "sharedfile":
+            found.add(("the shared file", disk.name))
+    return found
+
+
+def _minors(resource: Mapping[str, Any]) -> dict[str, list[int]]:
+    return {name: [volume["minor"] for volume in end["volumes"]] for name, end in resource["hosts"].items()}
+
+
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    return any(path.startswith(folder.rstrip("/") + "/") for folder in folders)

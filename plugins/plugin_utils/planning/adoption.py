@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...module_utils.domain import changes, errors, host_variables, instance_making, joining
 from ...module_utils.domain import cluster as clusters
+from ...module_utils.hypervisor import adopted_xml
 from . import adopted_answers, adopted_disks
 
 if TYPE_CHECKING:
@@ -87,6 +88,16 @@ def _problems(hosts: Sequence[Host]) -> dict[str, str]:
     return {one.name: problems[one.name] for one in hosts if one.name in problems}
 
 
+@dataclass(frozen=True)
+class _Draft:
+    """An instance that may be recorded: where it was found, and the media that were taken out of its drives."""
+
+    instance: clusters.Instance
+    host: Host
+    found: Sequence[tuple[Host, Mapping[str, Any]]]
+    media: tuple[str, ...]
+
+
 class _Adopter:
     def __init__(self, cluster: clusters.Cluster, new_uuid: Callable[[], str]) -> None:
         self.cluster = cluster
@@ -95,6 +106,7 @@ class _Adopter:
         self._new_uuid = new_uuid
         self._nodes: list[tuple[str, Mapping[str, Any]]] = []
         self._instances: list[clusters.Instance] = []
+        self._drafts: list[_Draft] = []
         self._autostart: dict[str, list[str]] = {}
         self._host_variables: dict[str, Mapping[str, str]] = {}
         self._known = 0
@@ -130,7 +142,9 @@ class _Adopter:
 
     def domains(self, hosts: Sequence[Host]) -> None:
         """Make instances of the domains of hosts that are nodes."""
-        disks = adopted_disks.Disks({one.name: one.seen for one in hosts})
+        own = self.cluster.cluster
+        folders = [one for one in (own.file_storage_dir, own.shared_file_storage_dir) if one]
+        disks = adopted_disks.Disks({one.name: one.seen for one in hosts}, folders)
         by_name: dict[str, list[tuple[Host, Mapping[str, Any]]]] = {}
         for host in hosts:
             for domain in host.seen["libvirt"]["domains"]:
@@ -140,6 +154,7 @@ class _Adopter:
                 self._instance(name, by_name[name], disks)
             except errors.InvalidInput as error:
                 self.left_out.append(f"{name}: {error}")
+        self._record()
         numbers = Counter(disk.minor for one in self._instances for disk in one.disks if disk.minor is not None)
         for minor in sorted(number for number, count in numbers.items() if count > 1):
             names = [one.name for one in self._instances if any(disk.minor == minor for disk in one.disks)]
@@ -185,12 +200,42 @@ class _Adopter:
             hvparams={"domain_xml": domain["xml"]},
         )
         try:
-            stated = instance_making.adopt(self.cluster, one)
+            instance_making.adopt(self.cluster, one)
+            accepted = adopted_xml.accept(name, domain["xml"])
         except errors.InvalidInput as error:
             raise errors.InvalidInput(f"on {host.name}, {error}: change it there, and adopt it again") from error
-        self._apply(stated)
-        self._instances.append(one)
-        self._tell_of_definitions(name, host, found)
+        self._drafts.append(_Draft(replace(one, hvparams={"domain_xml": accepted.xml}), host, found, accepted.media))
+
+    def _record(self) -> None:
+        """Record the instances that share no disk and no UUID with another one, whichever host says so."""
+        owners: dict[tuple[str, str], set[str]] = {}
+        known = list(self.cluster.instances.values())
+        for one in [*known, *(draft.instance for draft in self._drafts)]:
+            for claim in adopted_disks.claims(self.cluster, one):
+                owners.setdefault(claim, set()).add(one.name)
+        for draft in self._drafts:
+            one = draft.instance
+            shared = [
+                (claim, other)
+                for claim in sorted(adopted_disks.claims(self.cluster, one))
+                for other in sorted(owners[claim] - {one.name}, key=clusters.natural)
+            ]
+            made = [other for other in known if any(other.uuid in disk.name for disk in one.disks)]
+            if shared or made:
+                (what, which), other = shared[0] if shared else (("the disk", one.disks[0].name), made[0].name)
+                self.left_out.append(
+                    f"{one.name}: {what} {which} is that of {other}, too: find out whose it is, change the definition "
+                    "of the other domain, and adopt again"
+                )
+                continue
+            self._apply(instance_making.adopt(self.cluster, one))
+            self._instances.append(one)
+            if draft.media:
+                self.advice.append(
+                    f"{one.name} has {' and '.join(filter(None, draft.media)) or 'a medium'} in a drive: the drive is "
+                    "recorded empty, because other nodes do not have it"
+                )
+            self._tell_of_definitions(one.name, draft.host, draft.found)
 
     def _where(self, name: str, found: Sequence[tuple[Host, Mapping[str, Any]]]) -> tuple[Host, Mapping[str, Any]]:
         """Where a domain is: where it runs, else where it is defined.

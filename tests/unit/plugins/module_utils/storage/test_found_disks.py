@@ -122,6 +122,10 @@ def test_programs_that_are_there_are_asked_and_the_others_have_nothing(
     assert found["files"][str(image)]["size"] == 2
 
 
+def test_folders_with_shared_file_systems_are_told() -> None:
+    assert found_disks.shared_folders(MOUNTS) == ["/srv/my disks"]
+
+
 def test_a_report_that_is_none_is_refused() -> None:
     with pytest.raises(errors.Failed, match="the report of vgs"):
         found_disks.groups("{}")

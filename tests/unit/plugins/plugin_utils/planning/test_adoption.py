@@ -71,7 +71,8 @@ def test_a_replicated_domain_runs_on_its_primary_and_has_its_copy_on_the_peer() 
     ],
 )
 def test_a_disk_is_what_it_is_on_its_host(disks: Any, storage: Any, template: str, kept: Any) -> None:
-    _, after = adopted(hosts.host(1, hosts.domain("web", 1, *disks, running=False), **storage), hosts.host(2))
+    peer = hosts.host(2, resources=(PAIR,), shared_folders=["/s"])
+    _, after = adopted(hosts.host(1, hosts.domain("web", 1, *disks, running=False), **storage), peer)
     one = after.instance("web")
     assert (one.disk_template, [(disk.size, disk.name) for disk in one.disks]) == (template, kept)
     assert one.admin_state == "down"
@@ -87,7 +88,7 @@ def test_what_cannot_be_represented_is_left_out_with_what_to_do() -> None:
         left_out(hosts.host(1, WEB, resources=(three,)), hosts.host(2)),
         left_out(hosts.host(1, WEB, resources=(unlike,)), hosts.host(2)),
         left_out(hosts.host(1, WEB, resources=(PAIR,))),
-        left_out(hosts.host(1, WEB, resources=(PAIR,), volumes={}), hosts.host(2)),
+        left_out(hosts.host(1, WEB, resources=(PAIR,), volumes={}), hosts.host(2, resources=(PAIR,))),
         left_out(hosts.host(1, WEB)),
         left_out(hosts.host(1, hosts.domain("web", 1, *both), files=FILES)),
         left_out(hosts.host(1, hosts.domain("web", 1, ("file", "/d/b.img")))),
@@ -122,7 +123,8 @@ def test_a_host_that_does_not_answer_is_left_out_and_so_is_one_whose_address_is_
 def evil(**values: Any) -> str:
     """Why the domain of a host is left out that has these values."""
     one = hosts.domain("web", 1, ("file", "/d/a.img"))
-    return left_out(hosts.host(1, {**one, **values}, files={**FILES, **EVIL_FILES}), hosts.host(2))
+    host = hosts.host(1, {**one, **values}, files={**FILES, **EVIL_FILES})
+    return left_out(host, hosts.host(2, shared_folders=["/d"]))
 
 
 EVIL_FILES = {"/d/{{ x }}.img": {"size": 1, "shared": True}, "/d/a\nb.img": {"size": 1, "shared": True}}
@@ -243,6 +245,94 @@ def test_what_is_new_can_be_added_to_the_cluster_by_itself() -> None:
     assert (base.nodes, base.instances.keys()) == (after.nodes, after.instances.keys())
 
 
+def test_a_host_has_no_say_about_the_drbd_resources_of_others() -> None:
+    """The first of three hosts says that it is an end of the resource between the two others."""
+    real, claimed = hosts.resource("web", 3, "h2", "h3"), hosts.resource("web", 3, "h1", "h2")
+    found, after = adopted(
+        hosts.host(1, hosts.domain("zz", 2, ("block", "/dev/drbd3")), resources=(claimed,), devices={"/dev/drbd3": 5}),
+        hosts.host(2, WEB, resources=(real,), devices={"/dev/drbd3": 5}),
+        hosts.host(3, resources=(real,)),
+    )
+    assert [one.name for one in after.instances.values()] == ["web"]
+    assert len(found.left_out) == 1
+    start = "zz: its DRBD resource web is on h1 and h2, and node2 has it on h2 and h3, or with other minors"
+    assert found.left_out[0].startswith(start)
+
+
+@pytest.mark.parametrize("peer", [(), (hosts.resource("web", 4, "h1", "h2"),), (PAIR, PAIR)])
+def test_a_drbd_resource_that_its_peer_does_not_confirm_is_no_disk(peer: Any) -> None:
+    found = left_out(hosts.host(1, WEB, resources=(PAIR,), devices={"/dev/drbd3": 5}), hosts.host(2, resources=peer))
+    assert found.startswith("web: its DRBD resource web is on h1 and h2, and node2 has it on ")
+
+
+def test_two_instances_that_claim_the_same_disk_or_uuid_are_both_left_out() -> None:
+    db = hosts.domain("db", 2, ("block", "/dev/drbd3"))
+    sides: dict[str, Any] = {"resources": (PAIR,), "devices": {"/dev/drbd3": 5}}
+    drbd = hosts.host(1, WEB, **sides), hosts.host(2, db, **sides)
+    volume = (hosts.host(1, *(hosts.domain(name, n, ("block", "/dev/vg/web")) for n, name in ((1, "web"), (2, "db")))),)
+    shared: dict[str, Any] = {"files": NFS, "shared_folders": ["/s"]}
+    file = [hosts.host(n, hosts.domain(name, n, ("file", "/s/a.img")), **shared) for n, name in ((1, "web"), (2, "db"))]
+    same_uuid = hosts.host(1, hosts.domain("web", 1)), hosts.host(2, hosts.domain("db", 1))
+    for answered in (drbd, volume, file, same_uuid):
+        found, after = adopted(*answered)
+        assert not after.instances
+        assert [line.split(":")[0] for line in found.left_out] == ["db", "web"]
+        assert "is that of web, too" in found.left_out[0]
+        assert "is that of db, too" in found.left_out[1]
+
+
+def test_the_disk_of_an_instance_on_record_is_no_disk_of_another_one() -> None:
+    sides: dict[str, Any] = {"resources": (PAIR,), "devices": {"/dev/drbd3": 5}}
+    _, cluster = adopted(hosts.host(1, WEB, **sides), hosts.host(2, **sides))
+    evil = hosts.domain("db", 2, ("block", "/dev/drbd3"))
+    found, after = adopted(hosts.host(1, WEB, **sides), hosts.host(2, evil, **sides), cluster=cluster)
+    assert after == cluster
+    assert "is that of web, too" in found.left_out[0]
+    other = hosts.domain("db", 2, ("file", f"/s/{WEB['uuid']}/disk0"))
+    files = {f"/s/{WEB['uuid']}/disk0": {"size": 1, "shared": False}}
+    found, after = adopted(hosts.host(1, other, files=files), cluster=cluster)
+    assert after == cluster
+    assert "is that of web, too" in found.left_out[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "shared", "folders", "told"),
+    [
+        ("/etc/shadow", True, ["/"], "is in a folder of the system, or hidden"),
+        ("/etc/shadow", False, [], "is in a folder of the system, or hidden"),
+        ("/var/lib/roundsman/config.data", False, [], "is in a folder of the system, or hidden"),
+        ("/home/ops/.ssh/authorized_keys", True, ["/home"], "is in a folder of the system, or hidden"),
+        ("/srv/a.img", True, [], "no other host that answered has one mounted there"),
+        ("/srv/a.img", True, ["/srv/other"], "no other host that answered has one mounted there"),
+        ("/srv/a.img", True, ["/srv"], ""),
+        ("/var/lib/libvirt/images/a.img", False, [], ""),
+        ("/var/lib/roundsman/disks/a.img", False, [], ""),
+        ("/home/ops/a.img", False, [], ""),
+    ],
+)
+def test_a_file_is_a_disk_where_images_are_and_shared_where_another_host_has_it_too(
+    path: str, shared: bool, folders: list[str], told: str
+) -> None:
+    files = {path: {"size": 1, "shared": shared}}
+    own = hosts.host(1, hosts.domain("web", 1, ("file", path)), files=files, shared_folders=["/"])
+    found, after = adopted(own, hosts.host(2, shared_folders=folders))
+    if told:
+        assert (not after.instances, told in found.left_out[0]) == (True, True)
+    else:
+        assert after.instance("web").disk_template == ("sharedfile" if shared else "file")
+
+
+def test_a_definition_that_other_nodes_cannot_be_given_is_left_out_and_media_are_taken_out_of_it() -> None:
+    drive = "<disk type='file' device='cdrom'><source file='/etc/shadow'/><target dev='sda'/></disk>"
+    xml = f"<domain><devices>{drive}</devices></domain>"
+    found, after = adopted(hosts.host(1, hosts.domain("web", 1, xml=xml)))
+    assert "/etc/shadow" not in after.instance("web").hvparams["domain_xml"]
+    assert found.advice[0].startswith("web has /etc/shadow in a drive: the drive is recorded empty")
+    xml = "<domain><devices><emulator>/tmp/attacker</emulator></devices></domain>"
+    told = left_out(hosts.host(1, hosts.domain("web", 1, xml=xml)))
+    assert told.startswith("web: on node1, its definition has '/tmp/attacker' as domain/devices/emulator")
+
+
 COMMAND = "lookup('pipe', 'touch x')"
 PAYLOADS = [
     f"{{{{ {COMMAND} }}}}",
@@ -262,7 +352,8 @@ PAYLOADS = [
 
 
 def evil_file(path: str) -> list[adoption.Host]:
-    return [hosts.host(1, hosts.domain("web", 1, ("file", path)), files={path: {"size": 1, "shared": True}})]
+    host = hosts.host(1, hosts.domain("web", 1, ("file", path)), files={path: {"size": 1, "shared": True}})
+    return [host, hosts.host(2, shared_folders=["/"])]
 
 
 def evil_volume(name: str) -> list[adoption.Host]:
@@ -276,7 +367,10 @@ def evil_nic(**values: str) -> list[adoption.Host]:
 
 def evil_pair(resource: str, first: str, second: str) -> list[adoption.Host]:
     pair = hosts.resource(resource, 3, first, second)
-    made = hosts.host(1, hosts.domain("web", 1, ("block", "/dev/drbd3")), resources=(pair,)), hosts.host(2)
+    made = (
+        hosts.host(1, hosts.domain("web", 1, ("block", "/dev/drbd3")), resources=(pair,)),
+        hosts.host(2, resources=(pair,)),
+    )
     named = zip(made, (first, second), strict=True)
     return [dataclasses.replace(one, seen={**one.seen, "hostname": name}) for one, name in named]
 
