@@ -11,9 +11,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ...module_utils.domain import changes, errors, host_variables, instance_making, joining
+from ...module_utils.domain import adopted_xml, changes, errors, host_variables, instance_making, joining
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.hypervisor import adopted_xml
 from . import adopted_answers, adopted_disks
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Dict, FrozenSet, Mapping, Tuple
 from xml.etree import ElementTree as ET
 
-from ..domain import errors
+from . import errors
 
 DEEPEST = 16
 _DEVICES = "domain/devices"

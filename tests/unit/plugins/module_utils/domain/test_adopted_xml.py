@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import adopted_xml
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import adopted_xml, errors
 
-from . import recorded_libvirt
+from tests.unit.plugins.module_utils.hypervisor import recorded_libvirt
 
 # What `virsh dumpxml --inactive` prints of a guest that virt-install made, with UEFI, a TPM and SPICE.
 HONEST = """<domain type='kvm'>
