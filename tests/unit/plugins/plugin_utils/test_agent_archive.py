@@ -40,7 +40,9 @@ def test_it_holds_the_agent_and_nothing_that_it_does_not_need(archive: Path) -> 
 @needs_system
 def test_it_runs_without_the_collection(node: nodes.Node, archive: Path) -> None:
     with nodes.running(node, command=[SYSTEM, "-I", str(archive)]) as agent:
-        assert agent.until(lambda _: True).data == '{"status":"Ok"}'
+        problem = agent.until(lambda _: True).problem
+    assert problem is not None
+    assert problem.reason == "not_configured"
 
 
 @needs_system
