@@ -55,7 +55,9 @@ def test_one_job_powers_several_nodes_and_one_nodes_trouble_stops_no_other(lab: 
     assert told["text"].startswith("power off is not confirmed for 2 of 3: node3: ")
     after = {"node1": True, "node2": False, "node3": True, "node4": True, "node5": True}
     assert (_records(one), _powers(one)) == (after, after)
-    assert _audit(one) == [
+    request, *jobs = _audit(one)
+    assert f"door=socket PUT /2/power status=202 jobs={told['id']} " in request
+    assert jobs == [
         f"job {told['id']}: node2 is recorded as powered off, was on",
         f"job {told['id']}: power off node2: on → off, confirmed",
     ]
@@ -117,7 +119,9 @@ def test_health_is_read_at_the_bmcs_and_what_is_wrong_is_in_the_audit_log(
     one = lab(nodes=4, instances=0, pairs=(), edit=_by_program(program, "node3"))
     told = _job(one, "/2/health", nodes=["node3", "node2"])
     assert [(row["name"], row["status"]) for row in told["results"][0]] == [("node2", "OK"), ("node3", "WARNING")]
-    assert (told["status"], _audit(one)) == ("success", [f"job {told['id']}: node3: fan 1 is WARNING"])
+    request, *jobs = _audit(one)
+    assert f"door=socket PUT /2/health status=202 jobs={told['id']} " in request
+    assert (told["status"], jobs) == ("success", [f"job {told['id']}: node3: fan 1 is WARNING"])
 
 
 @pytest.mark.slow
