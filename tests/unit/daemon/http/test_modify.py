@@ -100,7 +100,7 @@ def test_half_of_a_character_is_refused_and_those_who_ask_after_it_are_answered(
         body = b'{"paused": "\\ud800"}'
         kind = {"Content-Type": "application/json"}
         answer = await one.client.request("PUT", "/2/modify", content=body, headers=kind)
-        assert (answer.status_code, answer.json()["detail"][:23]) == (400, "job 1 cannot be written")
+        assert (answer.status_code, answer.json()["detail"][:23]) == (400, "paused: '\\ud800' is not")
         await done(one, "POST", "/2/nodes/node2/modify", {"ctotal": 5})
 
     local(act)
