@@ -60,7 +60,8 @@ def plan(
     """
     found = _Adopter(cluster, new_uuid)
     problems = _problems(hosts)
-    found.left_out += [f"host {name}: {text}: mend that, and adopt it again" for name, text in problems.items()]
+    remedy = "fix that, then adopt the host again"
+    found.left_out += [f"host {name}: {text}: {remedy}" for name, text in problems.items()]
     answered = [one for one in hosts if one.name not in problems]
     secondaries = _secondaries(found.cluster, answered, found.advice)
     for one in answered:

@@ -113,7 +113,10 @@ def test_what_cannot_be_represented_is_left_out_with_what_to_do() -> None:
 
 def test_a_host_that_does_not_answer_is_left_out_and_so_is_one_whose_address_is_taken() -> None:
     silent = adoption.Host("node9", problem="cannot be reached: no route")
-    assert left_out(hosts.host(1), silent) == "host node9: cannot be reached: no route: mend that, and adopt it again"
+    assert (
+        left_out(hosts.host(1), silent)
+        == "host node9: cannot be reached: no route: fix that, then adopt the host again"
+    )
     _, after = adopted(hosts.host(1))
     again = adoption.Host("other", "192.0.2.1", {}, hosts.host(1).seen)
     found, _ = adopted(again, cluster=after)
