@@ -30,11 +30,22 @@ class Client:
         self._scope |= {"query_string": query.encode(), "client": (str(os.geteuid()), os.getpid())}
         self._messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._messages.put_nowait({"type": "http.request", "body": b""})
+        self._waits = asyncio.Event()
         self.status = 0
-        self.served = asyncio.ensure_future(app(self._scope, self._messages.get, self._send))
+        self.served = asyncio.ensure_future(app(self._scope, self._receive, self._send))
+
+    async def _receive(self) -> dict[str, Any]:
+        if self._messages.empty():
+            self._waits.set()
+        return await self._messages.get()
 
     async def _send(self, message: dict[str, Any]) -> None:
         self.status = message.get("status", self.status)
+
+    async def until_it_waits(self) -> None:
+        """Return once the application has read the request, and looks whether the client goes away."""
+        await asyncio.wait_for(self._waits.wait(), twins.LIMIT)
+        assert not self.served.done()
 
     async def close(self) -> None:
         """Go away, and see the request end."""
@@ -49,8 +60,7 @@ def test_a_wait_ends_when_its_client_goes_away(tmp_path: Path, monkeypatch: pyte
         app = apps.make_app(one.running, door=Door.SOCKET)
         one.running.news.number = 0
         client = Client(app, path)
-        await _settled()
-        assert not client.served.done()
+        await client.until_it_waits()
         await client.close()
 
     reached.reach(tmp_path, monkeypatch, act, is_local=True, outcomes={"power": "held"})
@@ -63,18 +73,17 @@ def test_followers_take_no_descriptors_and_threads_and_one_too_many_is_refused(
         await _run_job(one)
         app = apps.make_app(one.running, door=Door.REMOTE)
         first = Client(app, WAITS[0])
-        await _settled()
+        await first.until_it_waits()
         before = _used()
         clients = [first, *(Client(app, WAITS[0]) for _ in range(49))]
-        await _settled()
+        await asyncio.gather(*(client.until_it_waits() for client in clients))
         assert _used() == before
         further = Client(app, WAITS[0])
         await asyncio.wait_for(further.served, twins.LIMIT)
         assert further.status == 429
         await asyncio.gather(*(client.close() for client in clients))
         again = Client(app, WAITS[0])
-        await _settled()
-        assert not again.served.done()
+        await again.until_it_waits()
         await again.close()
 
     reached.reach(tmp_path, monkeypatch, act, is_local=True, outcomes={"power": "held"})
@@ -84,10 +93,6 @@ async def _run_job(one: reached.Reached) -> None:
     node = one.running.configuration.current.node("node2").uuid
     one.running.queue.add([twins.job(7, values.Opcode("power", {"node": node, "command": "status"}))])
     await twins.until_held(one.twin)
-
-
-async def _settled() -> None:
-    await asyncio.sleep(0.3)
 
 
 def _used() -> tuple[int, int]:
