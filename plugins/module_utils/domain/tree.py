@@ -36,11 +36,6 @@ class Tree:
         return self.root / "var/log/roundsman"
 
     @property
-    def rapi_log(self) -> Path:
-        """The folder of the remote API's logs: its process cannot reach those of the daemon."""
-        return self.root / "var/log/roundsman-rapi"
-
-    @property
     def audit_log(self) -> Path:
         return self.log / "audit.log"
 

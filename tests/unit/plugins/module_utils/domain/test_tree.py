@@ -16,7 +16,6 @@ NAMES = {
     "hmac_key": "var/lib/roundsman/hmac.key",
     "socket": "run/roundsman/socket/roundsmand.sock",
     "rapi_socket": "run/roundsman/rapi/roundsmand.sock",
-    "rapi_log": "var/log/roundsman-rapi",
     "pid_file": "run/roundsman/roundsmand.pid",
     "livelocks": "run/roundsman/livelocks",
     "bmc_credentials": "etc/roundsman/bmc.json",
