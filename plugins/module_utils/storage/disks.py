@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Protocol, Tuple
 
 from ..domain import errors
+from . import drbd_sides
+
+if TYPE_CHECKING:
+    from ..domain.drbd import Generation
 
 UUID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
 
@@ -51,7 +55,11 @@ class End:
 
 @dataclass(frozen=True)
 class Disks:
-    """The disks of an instance; those without a name are called after its UUID."""
+    """The disks of an instance; those without a name are called after its UUID.
+
+    `alone` says that a replica may become primary without its peer, `last` that one may be removed although no other is
+    known to be in sync: whoever asks for that has checked it. `generations` has their identifiers read.
+    """
 
     instance: str
     uuid: str
@@ -61,6 +69,9 @@ class Disks:
     here: Optional[End] = None
     peer: Optional[End] = None
     secret: str = ""
+    alone: bool = False
+    last: bool = False
+    generations: bool = False
 
     def own_name(self, number: int, kind: str) -> str:
         """What Roundsman calls a disk that it made: `<uuid>.disk<N>`, or `.meta<N>`.
@@ -77,7 +88,8 @@ class Disks:
 class Copy:
     """One disk as it is on this node: its path, its size in MiB (None: it is not there), and how equal the copies are.
 
-    `trouble` is what keeps a copy that is not equal from ever becoming so.
+    `trouble` is what keeps a copy that is not equal from ever becoming so. Of a replica that is up `role`, `disk` and
+    `peer_disk` are DRBD's words; they are '' where there is none. `generation` is read where that was asked for.
     """
 
     path: str
@@ -87,6 +99,11 @@ class Copy:
     text: str = ""
     trouble: str = ""
     node_id: Optional[int] = None
+    role: str = ""
+    disk: str = ""
+    peer_disk: str = ""
+    is_connected: bool = False
+    generation: Optional[Generation] = None
 
 
 @dataclass(frozen=True)
@@ -122,6 +139,9 @@ def of_options(given: Mapping[str, Any]) -> Disks:
         here=_end(given["here"]),
         peer=_end(given["peer"]),
         secret=given["secret"],
+        alone=given.get("alone", False),
+        last=given.get("last", False),
+        generations=given.get("generations", False),
     )
 
 
@@ -138,6 +158,11 @@ def as_result(copies: List[Copy]) -> Dict[str, Any]:
                 "progress": one.progress,
                 "text": one.text,
                 "trouble": one.trouble,
+                "role": one.role,
+                "disk": one.disk,
+                "peer_disk": one.peer_disk,
+                "connected": one.is_connected,
+                "generation": drbd_sides.encode_generation(one.generation),
             }
             for one in copies
         ],

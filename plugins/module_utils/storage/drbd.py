@@ -85,7 +85,10 @@ class Template:
         steps = [*made, *self._connected(one, side, look)]
         if wanted is State.PRESENT:
             return steps
-        return [*steps, *self._roles.primary(one.resource, side, wanted, may_be_two=may_be_two)]
+        return [
+            *steps,
+            *self._roles.primary(one.resource, side, wanted, may_be_two=may_be_two, alone=self._disks.alone),
+        ]
 
     def _made(self, one: _One, wanted: State, look: _Look) -> List[Step]:
         """The volumes and their metadata; what is missing is made only for a copy that shall be present."""
@@ -163,19 +166,39 @@ class Template:
 
     def _gone(self, one: _One, side: Optional[Side], look: _Look) -> List[Step]:
         steps: List[Step] = []
+        is_resource_ours = not one.is_ours or drbd_resource.is_on(_text_of(one.file), f"/dev/{one.data}")
+        if not is_resource_ours and one.file.exists():
+            # The resource is named after the instance: this one belongs to a namesake.
+            side = None
+        if side is not None and side.role is Role.PRIMARY:
+            raise errors.Refused(f"{one.resource} is primary on this node, where its instance may run")
+        if not self._disks.last:
+            self._refuse_last(one, side, look)
         if side is not None:
-            if side.role is Role.PRIMARY:
-                raise errors.Refused(f"{one.resource} is primary on this node, where its instance may run")
-            if is_together(side) and any(
-                volume.disk is Disk.UP_TO_DATE and volume.peer_disk is not Disk.UP_TO_DATE for volume in side.volumes
-            ):
-                raise errors.Refused(f"{one.resource} is up to date on this node, and not on its peer: it is kept")
             steps.append(Step(f"take {one.resource} down", lambda: self._runner.run("drbdsetup", "down", one.resource)))
         if one.is_ours:
             # The file goes first: without it, what is left is no copy any more.
-            steps += [Step(f"remove {one.file}", one.file.unlink)] if one.file.exists() else []
+            steps += [Step(f"remove {one.file}", one.file.unlink)] if is_resource_ours else []
             steps += [self._volumes.remove(name) for name in (one.data, one.metadata) if name in look.volumes]
         return steps
+
+    def _refuse_last(self, one: _One, side: Optional[Side], look: _Look) -> None:
+        """Keep a replica that may be the only one with all data: the peer must be known to be up to date."""
+        if side is None:
+            if one.is_ours and not self._is_unmade(one, look):
+                raise errors.Refused(
+                    f"{one.resource} is down on this node: whether its peer is up to date is not known"
+                )
+            return
+        has_peer = is_together(side)
+        for volume in side.volumes:
+            if volume.disk.is_gone or volume.disk is Disk.INCONSISTENT:
+                continue
+            if not has_peer or volume.peer_disk is not Disk.UP_TO_DATE:
+                peer = volume.peer_disk.value if has_peer else "not connected"
+                raise errors.Refused(
+                    f"{one.resource} is {volume.disk.value} on this node, and its peer is {peer}: it is kept"
+                )
 
     def _copies(self, one: _One, side: Optional[Side], volumes: Dict[str, Volume]) -> List[Copy]:
         found = volumes.get(one.data) if one.is_ours else None
@@ -183,6 +206,9 @@ class Template:
         ids = drbd_resource.written_ids(_text_of(one.file)) if one.is_ours else []
         node_id = ids[0] if ids else None
         if side is None:
+            if one.is_ours and not one.file.exists():
+                # Its file goes first when it is removed: what is left is no replica any more.
+                size = None
             path = f"/dev/drbd{one.disk.minor}" if one.disk.minor is not None else f"/dev/drbd/by-res/{one.resource}/0"
             down = "is down on this node"
             return [Copy(path, size, is_synced=False, progress=0.0, text=down, trouble=down, node_id=node_id)]
@@ -195,6 +221,11 @@ class Template:
                 text=f"{side.role.value}, {side.connection.value}, {volume.disk.value}/{volume.peer_disk.value}",
                 trouble=drbd_progress.trouble(side, volume),
                 node_id=node_id,
+                role=side.role.value,
+                disk=volume.disk.value,
+                peer_disk=volume.peer_disk.value,
+                is_connected=is_together(side),
+                generation=self._node.generation(side, volume) if self._disks.generations else None,
             )
             for volume in side.volumes
         ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import time
 from typing import TYPE_CHECKING, Callable, Dict, List, Optional
 
@@ -10,13 +12,22 @@ from ..domain.drbd import Connection, Disk, Role, Side
 from ..domain.drbd_repairs import Action
 from .disks import Step
 from .drbd_node import is_together
+from .volumes import Volumes
 
 if TYPE_CHECKING:
     from .drbd_node import DrbdNode
     from .programs import Runner
 
 PAUSE = 1.0
+_NO_VOLUME = re.compile(r"/dev/(?:[hsv]d|xvd|nvme|mmcblk|md)[^/]*")
+"""Disks and partitions, of which LVM needs not be asked."""
+_SNAPSHOT_OVERHEAD = 1.01
+"""A snapshot that never overflows is as large as its volume, and has 16 bytes for each 4 KiB beside."""
 _SETTLED = {Connection.STANDALONE, Connection.CONNECTED}
+
+
+class Kept(Step):
+    """A step that keeps what a volume has, before that is discarded; or says why it is not kept."""
 
 
 class Repairs:
@@ -25,6 +36,7 @@ class Repairs:
     def __init__(self, runner: Runner, node: DrbdNode) -> None:
         self._runner = runner
         self._node = node
+        self._volumes = Volumes(runner)
 
     def steps(self, action: Action, resource: str) -> List[Step]:
         """What an action comes to on this node; nothing where it is done already.
@@ -46,6 +58,7 @@ class Repairs:
             Action.CONNECT: self._connect,
             Action.INVALIDATE: self._invalidate,
             Action.DISCARD: self._discard,
+            Action.OUTDATE: self._outdate,
         }
         if action not in makers:
             raise errors.InvalidInput(f"to {action.value} is no step on one node: it is the opcode replace_disks")
@@ -73,11 +86,50 @@ class Repairs:
             raise errors.Refused(f"{side.resource} has its peer: there is no split brain")
         alone = side.connection is Connection.STANDALONE
         first = [] if alone else [self._step("disconnect", side.resource)]
-        return [*first, self._step("connect", side.resource, "--discard-my-data")]
+        return [*self._kept(side), *first, self._step("connect", side.resource, "--discard-my-data")]
+
+    def _kept(self, side: Side) -> List[Step]:
+        """A snapshot of each logical volume under the resource; one that would not fit is said, and is no hindrance."""
+        steps: List[Step] = []
+        room: Dict[str, float] = {}
+        for number in (volume.number for volume in side.volumes):
+            device = self._runner.run("drbdadm", "sh-ll-dev", f"{side.resource}/{number}").strip()
+            found = {} if _NO_VOLUME.fullmatch(device) else self._volumes.found()
+            name = next((name for name in found if device in _paths(name)), "")
+            if not name:
+                steps.append(_not_kept(f"no snapshot of {device}: it is no logical volume"))
+                continue
+            group, size = name.partition("/")[0], math.ceil(found[name].size * _SNAPSHOT_OVERHEAD) + 1
+            free = room.setdefault(group, self._volumes.room(group))
+            if size > free:
+                steps.append(_not_kept(f"no snapshot of {name}: {group} has {free:g} MiB free, and {size} are needed"))
+                continue
+            room[group] = free - size
+            new = next(one for one in (f"{name}.discarded{number}" for number in range(1, 1000)) if one not in found)
+            made = self._volumes.snapshot(name, new, size)
+            steps.append(Kept(f"{made.text}; remove it with: lvremove {new}", made.act))
+        return steps
+
+    def _outdate(self, side: Side) -> List[Step]:
+        """Nothing for a side that has its peer again, or that is no whole replica anyway."""
+        if side.role is Role.PRIMARY:
+            raise errors.Refused(f"{side.resource} is primary on this node: its replica here is not outdated")
+        may_start = any(one.disk in {Disk.UP_TO_DATE, Disk.CONSISTENT} for one in side.volumes)
+        return [self._step("outdate", side.resource)] if may_start and not is_together(side) else []
 
     def _step(self, verb: str, what: str, *options: str) -> Step:
         text = " ".join(("drbdadm", verb, *options, what))
         return Step(text, lambda: self._runner.run("drbdadm", verb, *options, what))
+
+
+def _not_kept(text: str) -> Kept:
+    return Kept(text, lambda: None)
+
+
+def _paths(name: str) -> List[str]:
+    """The devices of a logical volume `group/volume`."""
+    mapped = "-".join(part.replace("-", "--") for part in name.split("/"))
+    return [f"/dev/{name}", f"/dev/mapper/{mapped}"]
 
 
 def settled(node: DrbdNode, resources: List[str], *, time_limit: float) -> List[Side]:

@@ -98,6 +98,11 @@ def written_ids(written: str) -> List[int]:
     return [int(each) for each in re.findall(r"node-id (\d+);", written)]
 
 
+def is_on(written: str, device: str) -> bool:
+    """Whether the text of a file names this device as the disk of the resource."""
+    return re.search(rf"^ *disk {re.escape(device)};", written, flags=re.MULTILINE) is not None
+
+
 def written_peer(written: str) -> str:
     """The name of the peer in the text of a file, or ''."""
     names = re.findall(r"^ *on (\S+) \{", written, flags=re.MULTILINE)

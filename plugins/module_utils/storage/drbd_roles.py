@@ -29,14 +29,19 @@ class Roles:
         self._runner = runner
         self._node = node
 
-    def primary(self, resource: str, side: Optional[Side], wanted: State, *, may_be_two: bool) -> List[Step]:
-        """The steps to primary; `SHARED` allows two of them, on equal copies, until another state is asked for.
+    def primary(
+        self, resource: str, side: Optional[Side], wanted: State, *, may_be_two: bool, alone: bool
+    ) -> List[Step]:
+        """The steps to primary; `SHARED` allows two of them, on replicas in sync, until another state is asked for.
+
+        DRBD lets a replica be up to date although its peer was written since they parted. So one without its peer is
+        promoted only with `alone`, by which the caller says that it checked which replica is the newest.
 
         Raises:
             Refused: a second primary would work on other data.
         """
         is_primary = side is not None and side.role is Role.PRIMARY
-        steps = [] if is_primary else [Step(f"make {resource} primary", lambda: self._promote(resource))]
+        steps = [] if is_primary else [Step(f"make {resource} primary", lambda: self._promote(resource, alone=alone))]
         if wanted is State.SHARED:
             if side is None or not _is_equal(side):
                 raise errors.Refused(f"{resource} is not up to date on both of its nodes: only one may be primary")
@@ -65,18 +70,23 @@ class Roles:
         text = f"{'allow' if answer == 'yes' else 'no longer allow'} two primaries of {resource}"
         return Step(text, lambda: self._runner.run("drbdadm", "net-options", option, resource))
 
-    def _promote(self, resource: str) -> None:
-        side = self._known(resource)
+    def _promote(self, resource: str, *, alone: bool) -> None:
+        side = self._known(resource, alone=alone)
+        if not alone and side is not None and not is_together(side):
+            raise errors.Refused(
+                f"{resource} is {side.connection.value} on this node, so its peer may have newer data: "
+                "it is not made primary"
+            )
         # Both sides are new: any of them may be the first, and the other one is made equal to it.
         is_first = side is not None and _is_new_pair(side) and self.is_fresh(side)
         insist(self._runner, "drbdadm", "primary", *(["--force"] if is_first else []), resource)
 
-    def _known(self, resource: str) -> Optional[Side]:
-        """The side, once it is known what its data are worth."""
+    def _known(self, resource: str, *, alone: bool) -> Optional[Side]:
+        """The side, once it is known what its data are worth: once it has its peer, or is to be good `alone`."""
         deadline = time.monotonic() + PATIENCE
         while True:
             side = self._node.side(resource)
-            is_known = side is not None and (is_together(side) or _is_good(side))
+            is_known = side is not None and (is_together(side) or (alone and _is_good(side)))
             if is_known or time.monotonic() > deadline:
                 return side
             time.sleep(PAUSE)

@@ -47,7 +47,7 @@ def _volume(one: Volume) -> Dict[str, Any]:
         "out_of_sync": one.out_of_sync,
         "done": one.done,
         "paused_by_user": one.paused_by_user,
-        "generation": _generation(one.generation),
+        "generation": encode_generation(one.generation),
     }
 
 
@@ -61,18 +61,20 @@ def _of_volume(told: Mapping[str, Any]) -> Volume:
         out_of_sync=told["out_of_sync"],
         done=told["done"],
         paused_by_user=told["paused_by_user"],
-        generation=_of_generation(told["generation"]),
+        generation=decode_generation(told["generation"]),
     )
 
 
-def _generation(one: Optional[Generation]) -> Optional[Dict[str, Any]]:
+def encode_generation(one: Optional[Generation]) -> Optional[Dict[str, Any]]:
+    """The identifiers of a replica as a JSON object; None where they are unknown."""
     if one is None:
         return None
     identifiers: List[int] = [one.current, one.bitmap, *one.history]
     return {"identifiers": [f"{each:016x}" for each in identifiers], "crashed_primary": one.crashed_primary}
 
 
-def _of_generation(told: Optional[Mapping[str, Any]]) -> Optional[Generation]:
+def decode_generation(told: Optional[Mapping[str, Any]]) -> Optional[Generation]:
+    """The identifiers that `encode_generation` made this of."""
     if told is None:
         return None
     current, bitmap, *history = (int(each, 16) for each in told["identifiers"])

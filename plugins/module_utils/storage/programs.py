@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-from typing import Protocol, Tuple
+from typing import TYPE_CHECKING, Protocol, Tuple
 
 from .. import killing
 from ..domain import errors
+
+if TYPE_CHECKING:
+    import pathlib
 
 TIME_LIMIT = 120.0
 _FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -24,6 +27,18 @@ class Runner(Protocol):
         Raises:
             Failed: it is not there, is not done after `time_limit` seconds, or ends with a status not `accepted`.
         """
+
+
+def runner_for(root: pathlib.Path, *, hypervisor: str, opcode: str = "") -> Runner:
+    """What runs the programs of DRBD and LVM on the node with this root; those of hypervisor `fake` are simulated.
+
+    `opcode` is written beside what happens to simulated replicas.
+    """
+    if hypervisor == "fake":
+        from . import simulated_programs  # noqa: PLC0415 - a real node need not compile it
+
+        return simulated_programs.SimulatedPrograms(root, opcode=opcode)
+    return Programs()
 
 
 class Programs:

@@ -1,4 +1,4 @@
-"""Simulated replicated disks for instances of the fake hypervisor; it is for the lab, and says that it is no real one.
+"""Disks in files for instances of the fake hypervisor in a lab; DRBD and LVM are simulated by `simulated_programs`.
 
 A copy is a file `var/lib/roundsman/fake/disks/<instance>.json` below the node's root.
 """

@@ -27,14 +27,15 @@ def get(
     opcode: str = "",
     runner: Optional[programs.Runner] = None,
 ) -> Storage:
-    """The storage of an instance's disks on the node with this root; instances of `fake` have simulated disks.
+    """The storage of an instance's disks on the node with this root; with hypervisor `fake` programs are simulated.
 
     Raises:
         InvalidInput: there is no such disk template.
     """
-    if hypervisor == "fake":
+    is_lab = hypervisor == "fake"
+    if is_lab and template in {"file", "sharedfile"}:
         return simulated.Template(disks, root=root, opcode=opcode)
-    run = runner or programs.Programs()
+    run = runner or programs.runner_for(root, hypervisor=hypervisor, opcode=opcode)
     if template == "diskless":
         return diskless.Template()
     if template == "file":
@@ -44,15 +45,14 @@ def get(
     if template == "plain":
         return plain.Template(disks, runner=run)
     if template == "drbd":
+        nodename = root.resolve().name if is_lab else os.uname().nodename
         node = drbd_node.DrbdNode(run, proc=root / drbd_node.PROC)
-        return drbd.Template(disks, runner=run, root=root, node=node, nodename=os.uname().nodename)
+        return drbd.Template(disks, runner=run, root=root, node=node, nodename=nodename)
     raise errors.InvalidInput(f"there is no disk template {template!r}: use one of {', '.join(NAMES)}")
 
 
-def replicated(root: Path, *, hypervisor: str) -> List[str]:
-    """The instances that keep a replicated copy on the node with this root: those whose disks Roundsman made."""
-    if hypervisor == "fake":
-        return simulated.Copies(root, opcode="").names()
+def replicated(root: Path) -> List[str]:
+    """The instances that keep a replica on the node with this root: those whose disks Roundsman made."""
     folder = root / drbd_resource.FOLDER
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     return sorted({match.group("instance") for match in map(drbd_resource.FILE.fullmatch, names) if match})

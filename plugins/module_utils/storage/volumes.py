@@ -50,6 +50,25 @@ class Volumes:
         command = ("lvcreate", "--yes", "--wipesignatures", "y", "--zero", "y", "--size", f"{size}m")
         return self._step(f"make the volume {name} of {size} MiB", *command, "--name", volume, group)
 
+    def room(self, group: str) -> float:
+        """The MiB that are free in a volume group.
+
+        Raises:
+            Failed: there is no such group, or it cannot be read.
+        """
+        options = ("--reportformat", "json", "--units", "m", "--nosuffix", "-o", "vg_name,vg_free")
+        said = self._runner.run("vgs", *options, group)
+        try:
+            found = {row["vg_name"]: float(row["vg_free"]) for row in json.loads(said)["report"][0]["vg"]}
+            return found[group]
+        except (ValueError, LookupError, TypeError) as error:
+            raise errors.Failed(f"the report of vgs is not as expected: {error!r}") from error
+
+    def snapshot(self, name: str, new: str, size: int) -> Step:
+        """The step that keeps what a volume has now, as the volume `new` beside it, in so many MiB."""
+        command = ("lvcreate", "--yes", "--snapshot", "--size", f"{size}m", "--name", new.partition("/")[2], name)
+        return self._step(f"keep what {name} has now as the snapshot {new}", *command)
+
     def activate(self, name: str) -> Step:
         """The step that gives a volume its device."""
         return self._step(f"activate the volume {name}", "lvchange", "--activate", "y", name)

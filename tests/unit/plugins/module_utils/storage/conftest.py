@@ -1,4 +1,4 @@
-"""The node in memory that tests of DRBD work on; nobody waits there."""
+"""The simulated node that tests of DRBD work on; nobody waits there."""
 
 from __future__ import annotations
 
@@ -17,4 +17,4 @@ if TYPE_CHECKING:
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     for name in ("PATIENCE", "IN_USE"):
         monkeypatch.setattr(drbd_roles, name, 0.0)
-    return Machine(tmp_path)
+    return Machine(tmp_path / "n1")

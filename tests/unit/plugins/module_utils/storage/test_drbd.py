@@ -1,24 +1,47 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     disks,
+    drbd,
     drbd_roles,
+    simulated_drbd,
     templates,
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage.disks import Disk, State
 
-from tests.unit.plugins.module_utils.storage.copies import DATA, META, NAME, THREE, become, storage, up_to_date
-from tests.unit.plugins.module_utils.storage.machine import USED_GI, Machine, Volume
+from tests.unit.plugins.module_utils.storage.copies import (
+    DATA,
+    META,
+    NAME,
+    ONE,
+    THREE,
+    become,
+    new_pair,
+    storage,
+    up_to_date,
+)
+
+if TYPE_CHECKING:
+    from tests.unit.plugins.module_utils.storage.machine import Machine
+
+DEVICE = "/dev/drbd3"
 
 
 @pytest.fixture
 def pair(machine: Machine) -> Machine:
     """A resource that is connected, and up to date on both of its nodes."""
     return up_to_date(machine)
+
+
+def resync(pair: Machine, *, of: Machine, speed: int = 0) -> None:
+    """All of a node's replica is copied anew, at so many KiB per second."""
+    pair.set_resync_speed(speed)
+    of.drbdadm("invalidate", NAME)
 
 
 def test_a_copy_is_made_of_two_volumes_metadata_a_file_and_a_connection_that_is_tried(machine: Machine) -> None:
@@ -30,7 +53,7 @@ def test_a_copy_is_made_of_two_volumes_metadata_a_file_and_a_connection_that_is_
         f"adjust {NAME}",
     ]
     assert set(machine.volumes) == {DATA, META}
-    assert machine.resources[NAME].state == "WFConnection"
+    assert machine.resources[NAME].connection == "WFConnection"
     assert [path.name for path in (machine.root / "etc/drbd.d").iterdir()] == [f"roundsman-{NAME}.res"]
     assert (machine.root / f"etc/drbd.d/roundsman-{NAME}.res").stat().st_mode & 0o777 == 0o600
 
@@ -48,13 +71,13 @@ def test_what_was_interrupted_goes_on_where_it_was(machine: Machine, command: st
     machine.broken.clear()
     become(machine, State.PRESENT)
     assert machine.resources[NAME].disk == "Inconsistent"
-    assert machine.volumes[META].metadata
+    assert machine.metadata(NAME).current == simulated_drbd.FRESH
 
 
 def test_metadata_are_made_anew_when_their_volume_is_gone_even_if_that_is_interrupted(machine: Machine) -> None:
     become(machine, State.PRESENT)
-    machine.resources.clear()
-    del machine.volumes[META]
+    machine.drbdadm("down", NAME)
+    machine.do("lvremove", "--yes", META)
     machine.broken["drbdadm --config-file"] = "killed"
     with pytest.raises(errors.Failed, match="killed"):
         templates.done(storage(machine).steps(State.PRESENT))
@@ -64,49 +87,77 @@ def test_metadata_are_made_anew_when_their_volume_is_gone_even_if_that_is_interr
 
 
 def test_metadata_that_are_there_are_never_made_anew(pair: Machine) -> None:
-    pair.resources.clear()
-    pair.volumes[DATA].is_active = False
+    before = pair.metadata(NAME)
+    pair.drbdadm("down", NAME)
+    pair.do("lvchange", "--activate", "n", DATA)
     assert become(pair, State.PRESENT) == [f"activate the volume {DATA}", f"adjust {NAME}"]
+    assert pair.metadata(NAME) == before
 
 
 def test_the_first_primary_of_a_new_pair_says_that_its_data_count(machine: Machine) -> None:
-    become(machine, State.PRESENT)
-    machine.resources[NAME].meet(disk="Inconsistent")
+    new_pair(machine)
     assert become(machine, State.ACTIVE) == [f"make {NAME} primary"]
     assert machine.ran[-1] == f"drbdadm primary --force {NAME}"
 
 
 @pytest.mark.parametrize("peer_is_there", [False, True])
 def test_nothing_is_forced_where_there_may_be_data(machine: Machine, peer_is_there: bool) -> None:
-    become(machine, State.PRESENT)
     if peer_is_there:
-        machine.resources[NAME].gi = USED_GI
-        machine.resources[NAME].meet(disk="Inconsistent")
+        # Both replicas were told to be copied anew while they stood alone: they are not new, and none has all data.
+        for verb in ("disconnect", "invalidate", "connect"):
+            for node in (up_to_date(machine) if verb == "disconnect" else machine, machine.peer()):
+                node.drbdadm(verb, NAME)
+        assert machine.resources[NAME].peer_disk == "Inconsistent"
+    else:
+        become(machine, State.PRESENT)
     with pytest.raises(errors.Failed, match="Need access to UpToDate data"):
-        templates.done(storage(machine).steps(State.ACTIVE))
+        templates.done(storage(machine, alone=True).steps(State.ACTIVE))
     assert machine.resources[NAME].role == "Secondary"
 
 
-def test_a_side_that_waits_for_its_peer_is_primary_when_it_has_good_data(pair: Machine) -> None:
-    pair.resources[NAME].state = "WFConnection"
-    assert become(pair, State.ACTIVE) == [f"make {NAME} primary"]
+@pytest.mark.parametrize("state", ["WFConnection", "StandAlone"])
+def test_a_replica_without_its_peer_is_promoted_only_by_who_knows_that_it_is_the_newest(
+    pair: Machine, state: str
+) -> None:
+    # DRBD leaves a secondary up to date whose link is cut while its primary writes on.
+    pair.set_link(is_cut=True)
+    if state == "StandAlone":
+        pair.drbdadm("disconnect", NAME)
+    assert pair.resources[NAME].connection == state
+    with pytest.raises(errors.Refused, match="its peer may have newer data: it is not made primary"):
+        templates.done(storage(pair).steps(State.ACTIVE))
+    assert pair.resources[NAME].role == "Secondary"
+    become(pair, State.ACTIVE, alone=True)
+    assert pair.resources[NAME].role == "Primary"
+    assert become(pair, State.ACTIVE) == []
     assert become(pair, State.STANDBY) == [f"make {NAME} secondary"]
+
+
+def test_a_replica_that_gets_its_peer_back_in_time_is_promoted(pair: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair.set_link(is_cut=True)
+    monkeypatch.setattr(drbd_roles, "PATIENCE", 60.0)
+    monkeypatch.setattr(time, "sleep", lambda _seconds: pair.set_link(is_cut=False))
+    assert become(pair, State.ACTIVE) == [f"make {NAME} primary"]
 
 
 def test_two_primaries_are_allowed_for_a_migration_and_no_longer_after_it(pair: Machine) -> None:
     become(pair, State.ACTIVE)
     assert become(pair, State.SHARED) == [f"allow two primaries of {NAME}"]
-    pair.resources[NAME].peer_role = "Primary"
+    assert become(pair.peer(), State.SHARED, peer=ONE) == [f"make {NAME} primary"]
     assert become(pair, State.STANDBY) == [f"make {NAME} secondary", f"no longer allow two primaries of {NAME}"]
-    pair.resources[NAME].peer_role = "Secondary"
+    assert become(pair.peer(), State.STANDBY, peer=ONE) == [f"make {NAME} secondary"]
     assert become(pair, State.SHARED) == [f"allow two primaries of {NAME}", f"make {NAME} primary"]
     assert become(pair, State.ACTIVE) == [f"no longer allow two primaries of {NAME}"]
     assert "allow-two-primaries" not in pair.configured(NAME)
 
 
-@pytest.mark.parametrize(("state", "disk"), [("WFConnection", "UpToDate"), ("Connected", "Inconsistent")])
-def test_copies_that_differ_are_never_written_on_both_nodes(pair: Machine, state: str, disk: str) -> None:
-    pair.resources[NAME].state, pair.resources[NAME].peer_disk = state, disk
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_copies_that_differ_are_never_written_on_both_nodes(pair: Machine, is_cut: bool) -> None:
+    if is_cut:
+        pair.set_link(is_cut=True)
+    else:
+        resync(pair, of=pair.peer())
+        assert pair.resources[NAME].peer_disk == "Inconsistent"
     with pytest.raises(errors.Refused, match="only one may be primary"):
         storage(pair).steps(State.SHARED)
     assert pair.ran == []
@@ -114,25 +165,24 @@ def test_copies_that_differ_are_never_written_on_both_nodes(pair: Machine, state
 
 def test_a_device_that_somebody_still_looks_at_is_tried_again(pair: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     become(pair, State.ACTIVE)
-    one = pair.resources[NAME]
-    one.is_held = True
+    pair.open("web1", DEVICE)
     with pytest.raises(errors.Failed, match="held open"):
         templates.done(storage(pair).steps(State.STANDBY))
     monkeypatch.setattr(drbd_roles, "IN_USE", 60.0)
-    monkeypatch.setattr(time, "sleep", lambda _seconds: setattr(one, "is_held", False))
+    monkeypatch.setattr(time, "sleep", lambda _seconds: pair.close("web1"))
     become(pair, State.STANDBY)
-    assert one.role == "Secondary"
+    assert pair.resources[NAME].role == "Secondary"
 
 
 def test_what_drbdadm_did_not_wait_for_is_asked_again(pair: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    act, tries = pair._drbdadm_primary, iter(["hasty", "hasty"])
+    run, tries = pair.run, iter(["hasty", "hasty"])
 
-    def primary(words: list[str], command: tuple[str, ...]) -> str:
-        if next(tries, ""):
+    def hasty(*command: str, **options: Any) -> str:
+        if command[:2] == ("drbdadm", "primary") and next(tries, ""):
             raise errors.Failed("drbdadm primary: Command 'drbdsetup primary' did not terminate within 5 seconds")
-        return act(words, command)
+        return run(*command, **options)
 
-    monkeypatch.setattr(pair, "_drbdadm_primary", primary)
+    monkeypatch.setattr(pair, "run", hasty)
     become(pair, State.ACTIVE)
     assert pair.resources[NAME].role == "Primary"
     become(pair, State.STANDBY)
@@ -150,7 +200,8 @@ def test_a_new_peer_is_taken_while_the_primary_runs_on(pair: Machine) -> None:
         f"adjust {NAME}",
     ]
     one = pair.resources[NAME]
-    assert (one.role, one.state, one.peer_address) == ("Primary", "WFConnection", "192.0.2.3")
+    assert (one.role, one.connection, one.peer) == ("Primary", "WFConnection", "n3")
+    assert "address ipv4 192.0.2.3:11003;" in pair.configured(NAME)
 
 
 @pytest.mark.parametrize("command", ["drbdadm disconnect", "drbdadm adjust"])
@@ -161,12 +212,13 @@ def test_a_change_of_peers_that_was_interrupted_goes_on(pair: Machine, command: 
         templates.done(storage(pair, peer=THREE).steps(State.PRESENT))
     pair.broken.clear()
     become(pair, State.PRESENT, peer=THREE)
-    assert (pair.resources[NAME].peer_address, pair.resources[NAME].state) == ("192.0.2.3", "WFConnection")
+    assert (pair.resources[NAME].peer, pair.resources[NAME].connection) == ("n3", "WFConnection")
+    assert "address ipv4 192.0.2.3:11003;" in pair.configured(NAME)
     assert pair.resources[NAME].role == "Primary"
 
 
 def test_the_peer_is_kept_while_it_alone_has_the_data(pair: Machine) -> None:
-    pair.resources[NAME].disk = "Inconsistent"
+    resync(pair, of=pair)
     with pytest.raises(errors.Refused, match="it keeps its peer until it is up to date"):
         storage(pair, peer=THREE).steps(State.PRESENT)
     assert pair.ran == []
@@ -177,11 +229,12 @@ def test_without_a_peer_the_file_stays_as_it_is(pair: Machine) -> None:
     assert become(pair, State.ACTIVE, peer=None) == [f"make {NAME} primary"]
     assert pair.configured(NAME) == before
     with pytest.raises(errors.InvalidInput, match="needs `here`, `peer` and its minor"):
-        storage(Machine(pair.root / "other"), peer=None).steps(State.PRESENT)
+        storage(pair.peer("n3"), peer=None).steps(State.PRESENT)
 
 
 def test_where_there_is_no_whole_copy_an_instance_may_not_run(machine: Machine) -> None:
-    machine.volumes[DATA] = machine.volumes[META] = Volume(64)
+    for name, size in ((DATA, 64), (META, 4)):
+        machine.make_volume(name, size)
     for state in (State.ACTIVE, State.SHARED):
         with pytest.raises(errors.Refused, match="has no whole copy"):
             storage(machine).steps(state)
@@ -189,12 +242,12 @@ def test_where_there_is_no_whole_copy_an_instance_may_not_run(machine: Machine) 
 
 
 def test_a_copy_that_is_down_is_brought_up_as_standby_if_its_disk_allows(pair: Machine) -> None:
-    pair.resources.clear()
-    pair.volumes[META].is_active = False
+    pair.drbdadm("down", NAME)
+    pair.do("lvchange", "--activate", "n", META)
     assert become(pair, State.STANDBY) == [f"activate the volume {META}", f"bring {NAME} up, if its disk allows"]
-    assert (pair.resources[NAME].role, pair.resources[NAME].state) == ("Secondary", "WFConnection")
+    assert (pair.resources[NAME].role, pair.resources[NAME].connection) == ("Secondary", "Connected")
     assert become(pair, State.STANDBY) == []
-    pair.resources.clear()
+    pair.drbdadm("down", NAME)
     pair.broken["drbdadm adjust"] = "No valid meta data found"
     templates.done(storage(pair).steps(State.STANDBY))
     assert [copy.trouble for copy in storage(pair).copies()] == ["is down on this node"]
@@ -211,13 +264,46 @@ def test_a_copy_goes_with_its_file_and_its_volumes(pair: Machine) -> None:
 
 
 def test_a_copy_in_use_and_the_only_good_one_are_kept(pair: Machine) -> None:
-    pair.resources[NAME].role = "Primary"
+    pair.drbdadm("primary", NAME)
     with pytest.raises(errors.Refused, match="primary on this node, where its instance may run"):
         storage(pair).steps(State.ABSENT)
-    pair.resources[NAME].role, pair.resources[NAME].peer_disk = "Secondary", "Inconsistent"
-    with pytest.raises(errors.Refused, match="up to date on this node, and not on its peer: it is kept"):
+    pair.drbdadm("secondary", NAME)
+    resync(pair, of=pair.peer())
+    with pytest.raises(errors.Refused, match="is UpToDate on this node, and its peer is Inconsistent: it is kept"):
         storage(pair).steps(State.ABSENT)
     assert pair.ran == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "text"),
+    [
+        ("", "is UpToDate on this node, and its peer is not connected"),
+        ("disconnect", "is UpToDate on this node, and its peer is not connected"),
+        ("outdate", "is Outdated on this node, and its peer is not connected"),
+        ("down", "is down on this node: whether its peer is up to date is not known"),
+    ],
+)
+def test_a_replica_that_may_be_the_last_is_kept_unless_the_caller_knows_better(
+    pair: Machine, verb: str, text: str
+) -> None:
+    pair.set_link(is_cut=True)
+    if verb:
+        pair.drbdadm(verb, NAME)
+    with pytest.raises(errors.Refused, match=text):
+        storage(pair).steps(State.ABSENT)
+    assert (pair.ran, set(pair.volumes)) == ([], {DATA, META})
+    become(pair, State.ABSENT, last=True)
+    assert (pair.resources, pair.volumes) == ({}, {})
+
+
+@pytest.mark.parametrize(("verb", "disk"), [("detach", "Diskless"), ("invalidate", "Inconsistent")])
+def test_what_is_no_replica_is_removed(pair: Machine, verb: str, disk: str) -> None:
+    pair.set_resync_speed(0)
+    pair.drbdadm(verb, NAME)
+    pair.set_link(is_cut=True)
+    assert (pair.resources[NAME].disk, pair.resources[NAME].connection) == (disk, "WFConnection")
+    become(pair, State.ABSENT)
+    assert pair.volumes == {}
 
 
 def test_an_adopted_resource_is_used_under_its_name_and_neither_made_nor_removed(pair: Machine) -> None:
@@ -241,39 +327,52 @@ def test_two_disks_of_one_size_are_two_resources(machine: Machine) -> None:
 def test_how_equal_the_copies_are_is_told(pair: Machine) -> None:
     (copy,) = storage(pair).copies()
     assert (copy.path, copy.size, copy.is_synced, copy.progress) == ("/dev/drbd3", 64.0, True, 100.0)
-    one = pair.resources[NAME]
-    one.state, one.peer_disk, one.out_of_sync = "SyncSource", "Inconsistent", 16384
+    resync(pair, of=pair.peer(), speed=16384)
+    pair.clock.wait(3)
     (copy,) = storage(pair).copies()
     assert (copy.is_synced, copy.progress, copy.trouble) == (False, 75.0, "")
-    pair.resources.clear()
+    pair.drbdadm("down", NAME)
     (copy,) = storage(pair).copies()
     assert (copy.path, copy.is_synced, copy.trouble) == ("/dev/drbd3", False, "is down on this node")
 
 
 def test_equal_copies_are_waited_for_until_the_limit(pair: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = pair.resources[NAME]
-    one.state, one.peer_disk = "SyncSource", "Inconsistent"
+    resync(pair, of=pair.peer(), speed=16384)
     assert not templates.until_synced(storage(pair), time_limit=0.0)[0].is_synced
-
-    def synced(_seconds: float) -> None:
-        one.meet(disk="UpToDate")
-
-    monkeypatch.setattr(time, "sleep", synced)
+    monkeypatch.setattr(time, "sleep", pair.clock.wait)
     assert disks.as_result(templates.until_synced(storage(pair), time_limit=60.0))["synced"]
 
 
 @pytest.mark.parametrize(
-    ("changed", "text"),
+    ("node", "verbs", "text"),
     [
-        ({"state": "StandAlone"}, "stands alone"),
-        ({"peer_disk": "Diskless"}, "has no disk on its peer"),
-        ({"disk": "Failed"}, "has no disk on this node"),
-        ({"state": "PausedSyncS", "paused": True}, "has its resync paused"),
-        ({"disk": "Outdated", "peer_disk": "Inconsistent"}, "is up to date on neither node"),
+        ("n1", ["disconnect"], "stands alone"),
+        ("n2", ["detach"], "has no disk on its peer"),
+        ("n1", ["detach"], "has no disk on this node"),
+        ("n1", ["invalidate", "pause-sync"], "has its resync paused"),
     ],
 )
-def test_what_waiting_does_not_mend_is_said_at_once(pair: Machine, changed: dict[str, str], text: str) -> None:
-    for name, value in changed.items():
-        setattr(pair.resources[NAME], name, value)
+def test_what_waiting_does_not_mend_is_said_at_once(pair: Machine, node: str, verbs: list[str], text: str) -> None:
+    pair.set_resync_speed(1024)
+    for verb in verbs:
+        (pair if node == "n1" else pair.peer()).drbdadm(verb, NAME)
     with pytest.raises(errors.Failed, match=text):
         templates.until_synced(storage(pair), time_limit=600.0)
+
+
+def test_two_replicas_without_all_data_never_become_equal(machine: Machine) -> None:
+    new_pair(machine)
+    with pytest.raises(errors.Failed, match="is up to date on neither node"):
+        templates.until_synced(storage(machine), time_limit=600.0)
+
+
+def test_the_replica_of_a_namesake_is_left_alone_and_only_the_own_volumes_are_removed(pair: Machine) -> None:
+    before = pair.configured(NAME)
+    for name in ("vg/older.disk0", "vg/older.meta0"):
+        pair.make_volume(name, 64)
+    older = disks.Disks("web1", "older", (Disk(64, minor=3),), vg="vg", here=ONE, peer=None, last=True)
+    removed = drbd.Template(older, runner=pair, root=pair.root, node=pair.node, nodename=pair.root.name)
+    templates.done(removed.steps(State.ABSENT))
+    assert set(pair.volumes) == {DATA, META}
+    assert pair.configured(NAME) == before
+    assert pair.resources[NAME].connection == "Connected"

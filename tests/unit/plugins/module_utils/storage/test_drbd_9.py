@@ -1,4 +1,4 @@
-"""What version 9 needs beside version 8.4, on a node as its manual and sources describe it."""
+"""What version 9 needs beside version 8.4, on a simulated node that follows its manual and sources."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import er
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_resource, templates
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage.disks import State
 
-from tests.unit.plugins.module_utils.storage.copies import META, NAME, THREE, TWO, become, storage, up_to_date
+from tests.unit.plugins.module_utils.storage.copies import DATA, META, NAME, THREE, TWO, become, storage, up_to_date
 
 if TYPE_CHECKING:
     from tests.unit.plugins.module_utils.storage.machine import Machine
@@ -19,17 +19,44 @@ if TYPE_CHECKING:
 @pytest.fixture
 def nine(machine: Machine) -> Machine:
     """As `pair`, with version 9."""
-    machine.is_nine = True
+    machine.use_version_9()
     return up_to_date(machine)
+
+
+def test_version_9_tells_of_a_pair_in_json(nine: Machine) -> None:
+    assert "web1" not in (nine.root / "proc/drbd").read_text()
+    (copy,) = storage(nine).copies()
+    assert (copy.path, copy.is_synced, copy.is_connected, copy.text) == (
+        "/dev/drbd3",
+        True,
+        True,
+        "Secondary, Connected, UpToDate/UpToDate",
+    )
+    nine.set_resync_speed(16384)
+    nine.peer().drbdadm("invalidate", NAME)
+    nine.clock.wait(3)
+    (copy,) = storage(nine).copies()
+    assert (copy.is_synced, copy.peer_disk, copy.progress) == (False, "Inconsistent", 75.0)
+    nine.set_link(is_cut=True)
+    (copy,) = storage(nine).copies()
+    assert copy.text == "Secondary, Connecting, UpToDate/Inconsistent"
+
+
+def test_version_9_would_take_what_the_old_peer_lacks_for_what_a_new_one_lacks(nine: Machine) -> None:
+    path = nine.root / f"etc/drbd.d/roundsman-{NAME}.res"
+    path.write_text(path.read_text().replace("on n2 ", "on n3 "))
+    with pytest.raises(errors.Failed, match="node-id 1 keeps what n2 lacks: forget that peer first"):
+        nine.do("drbdadm", "adjust", NAME)
 
 
 @pytest.mark.parametrize("is_nine", [False, True])
 def test_only_the_file_of_version_9_has_numbers_of_nodes(machine: Machine, is_nine: bool) -> None:
-    machine.is_nine = is_nine
+    if is_nine:
+        machine.use_version_9()
     become(machine, State.PRESENT)
     text = machine.configured(NAME)
     assert drbd_resource.written_ids(text) == ([0, 1] if is_nine else [])
-    assert machine.volumes[META].number == (0 if is_nine else None)
+    assert machine.metadata(NAME).node_id == (0 if is_nine else None)
     assert storage(machine).copies()[0].node_id == (0 if is_nine else None)
 
 
@@ -50,8 +77,8 @@ def test_version_9_forgets_the_old_peer_before_a_new_one_takes_its_number(nine: 
         f"drbdadm adjust {NAME}",
     ]
     one = nine.resources[NAME]
-    assert (one.role, one.state, one.peer_address, one.peer_number) == ("Primary", "WFConnection", "192.0.2.3", 1)
-    assert nine.volumes[META].lacking == {1: "192.0.2.3"}
+    assert (one.role, one.connection, one.peer, one.peer_id) == ("Primary", "WFConnection", "n3", 1)
+    assert nine.metadata(NAME).known_peers == ((1, "n3"),)
 
 
 @pytest.mark.parametrize(
@@ -63,14 +90,14 @@ def test_a_change_of_peers_of_version_9_that_was_interrupted_goes_on(nine: Machi
         templates.done(storage(nine, peer=THREE).steps(State.PRESENT))
     nine.broken.clear()
     become(nine, State.PRESENT, peer=THREE)
-    assert nine.volumes[META].lacking == {1: "192.0.2.3"}
-    assert nine.resources[NAME].state == "WFConnection"
+    assert nine.metadata(NAME).known_peers == ((1, "n3"),)
+    assert nine.resources[NAME].connection == "WFConnection"
 
 
 def test_version_9_forgets_the_old_peer_of_a_resource_that_is_down_too(nine: Machine) -> None:
-    nine.resources.clear()
+    nine.drbdadm("down", NAME)
     become(nine, State.PRESENT, peer=THREE)
-    assert nine.volumes[META].lacking == {1: "192.0.2.3"}
+    assert nine.metadata(NAME).known_peers == ((1, "n3"),)
 
 
 def test_the_same_peer_with_another_address_is_not_forgotten(nine: Machine) -> None:
@@ -84,7 +111,7 @@ def test_the_same_peer_with_another_address_is_not_forgotten(nine: Machine) -> N
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_new_secondary_takes_the_number_that_the_primary_has_not(machine: Machine, number: int) -> None:
-    machine.is_nine = True
+    machine.use_version_9()
     become(machine, State.PRESENT, peer=dataclasses.replace(THREE, node_id=number))
     assert drbd_resource.written_ids(machine.configured(NAME)) == [1 - number, number]
 
@@ -100,7 +127,8 @@ def test_an_older_copy_with_the_number_of_the_primary_is_left_and_told(nine: Mac
 
 
 def test_the_file_of_volumes_that_are_gone_says_no_numbers_any_more(nine: Machine) -> None:
-    nine.resources.clear()
-    nine.volumes.clear()
+    nine.drbdadm("down", NAME)
+    for name in (DATA, META):
+        nine.do("lvremove", "--yes", name)
     become(nine, State.PRESENT, peer=dataclasses.replace(THREE, node_id=0))
     assert drbd_resource.written_ids(nine.configured(NAME)) == [1, 0]

@@ -7,7 +7,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import er
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import plain, templates, volumes
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage.disks import Disk, Disks, State
 
-from tests.unit.plugins.module_utils.storage.machine import Machine, Volume
+from tests.unit.plugins.module_utils.storage.machine import Machine
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,9 @@ OURS, ADOPTED = f"vg/{UUID}.disk0", "data/old"
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path, volumes={ADOPTED: Volume(100)})
+    made = Machine(tmp_path / "n1")
+    made.make_volume(ADOPTED, 100)
+    return made
 
 
 def become(machine: Machine, state: State, *wanted: Disk) -> list[str]:
@@ -51,7 +53,7 @@ def test_an_adopted_volume_is_never_made_nor_removed(machine: Machine) -> None:
 
 def test_a_volume_in_use_is_neither_deactivated_nor_removed(machine: Machine) -> None:
     become(machine, State.PRESENT)
-    machine.volumes[OURS].is_open = True
+    machine.open("a", f"/dev/{OURS}")
     for state in (State.STANDBY, State.ABSENT):
         with pytest.raises(errors.Refused, match=f"{OURS} of a is in use"):
             become(machine, state)

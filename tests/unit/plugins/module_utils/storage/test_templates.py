@@ -18,10 +18,12 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
 NOWHERE, NOTHING = Path("/nowhere"), disks.Disks("a", "", ())
 
 
-def test_instances_of_the_fake_hypervisor_have_simulated_disks_whatever_their_template() -> None:
-    for template in ("drbd", "rbd"):
-        found = templates.get(template, NOTHING, root=NOWHERE, hypervisor="fake")
-        assert isinstance(found, simulated.Template)
+@pytest.mark.parametrize(
+    ("template", "kind"),
+    [("drbd", drbd.Template), ("plain", plain.Template), ("file", simulated.Template), ("diskless", diskless.Template)],
+)
+def test_only_files_of_the_fake_hypervisor_have_a_driver_of_their_own(template: str, kind: type) -> None:
+    assert type(templates.get(template, NOTHING, root=NOWHERE, hypervisor="fake")) is kind
 
 
 @pytest.mark.parametrize(
@@ -51,10 +53,10 @@ def test_what_has_no_template_is_refused() -> None:
 
 
 def test_who_keeps_a_replicated_copy_is_known_from_the_files_of_the_resources(tmp_path: Path) -> None:
-    assert templates.replicated(tmp_path, hypervisor="kvm") == []
+    assert templates.replicated(tmp_path) == []
     folder = tmp_path / "etc/drbd.d"
     folder.mkdir(parents=True)
     for name in ("roundsman-web1-disk0.res", "roundsman-web1-disk1.res", "roundsman-b-disk0-disk0.res", "r0.res"):
         (folder / name).write_text("")
     (folder / "roundsman-c-disk0.res.new").write_text("")
-    assert templates.replicated(tmp_path, hypervisor="kvm") == ["b-disk0", "web1"]
+    assert templates.replicated(tmp_path) == ["b-disk0", "web1"]

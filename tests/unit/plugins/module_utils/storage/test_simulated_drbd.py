@@ -1,0 +1,51 @@
+"""The simulated DRBD answers as the real one did on two guests, in every recorded sequence of steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_repairs import Action
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
+    drbd_node,
+    drbd_repairing,
+    simulated_store,
+    templates,
+)
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage.simulated_programs import SimulatedPrograms
+
+from tests.drbd_sequences import playing, sequences, simulated
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RECORDED = playing.recorded()
+
+
+def test_there_are_at_least_25_sequences() -> None:
+    assert len(sequences.SEQUENCES) >= 25
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_recorded_sequence_is_seen_on_simulated_disks_too(name: str, tmp_path: Path) -> None:
+    seen = playing.Story(simulated.Simulated(tmp_path)).play(sequences.SEQUENCES[name])
+    assert [_plain(step) for step in seen] == RECORDED[name]
+
+
+def test_a_split_brain_is_repaired_on_simulated_disks_and_a_snapshot_keeps_what_is_discarded(tmp_path: Path) -> None:
+    pair = simulated.Simulated(tmp_path)
+    playing.Story(pair).play(sequences.SPLIT)
+    for node, action in (("node2", Action.DISCARD), ("node1", Action.CONNECT)):
+        runner = SimulatedPrograms(tmp_path / node, clock=lambda: pair.now)
+        drbd = drbd_node.DrbdNode(runner, proc=tmp_path / node / drbd_node.PROC)
+        templates.done(drbd_repairing.Repairs(runner, drbd).steps(action, playing.RESOURCE))
+    seen = pair.settled()
+    assert [seen[node].writes for node in playing.NODES] == [(1,), (1,)]
+    with simulated_store.opened(tmp_path, now=pair.now) as store:
+        kept = store.volumes("node2")[f"{simulated.DATA}.discarded1"]
+    assert kept.content.runs == (("2", 2),)
+
+
+def _plain(step: dict[str, Any]) -> dict[str, Any]:
+    writes = {node: None if found is None else list(found) for node, found in step["writes"].items()}
+    return {**step, "writes": writes}
