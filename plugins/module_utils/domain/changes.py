@@ -9,10 +9,10 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
-from typing import Callable, Mapping, Sequence, Union
+from typing import Callable, Mapping, Optional, Sequence, Union
 
 from . import cluster as clusters
-from . import epo, errors, incidents, job_filters, membership
+from . import epo, errors, incidents, job_filters, membership, replicas
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,28 @@ class InstanceNodes:
 
 
 @dataclass(frozen=True)
+class ReplicaLeft:
+    """Whether a node that is no node of an instance any more still holds what it had of its disks."""
+
+    instance: str
+    node: str
+    present: bool
+
+
+@dataclass(frozen=True)
 class InstanceState:
     """Whether an instance shall be `up` or `down`."""
 
     instance: str
     admin_state: str
+
+
+@dataclass(frozen=True)
+class InstanceParted:
+    """A running primary has lost its secondary, or (None) both report in sync again."""
+
+    instance: str
+    parted: Optional[replicas.Parted]
 
 
 @dataclass(frozen=True)
@@ -126,9 +143,12 @@ class FilterGone:
     uuid: str
 
 
+_LOCAL_DISKS = frozenset({"drbd", "file", "plain"})
 Change = Union[
     InstanceNodes,
     InstanceState,
+    InstanceParted,
+    ReplicaLeft,
     NodeRole,
     NodePowered,
     NodeOffConfirmed,
@@ -168,7 +188,40 @@ def _instance_nodes(cluster: clusters.Cluster, change: InstanceNodes, now: float
     for node in (change.primary, *change.secondaries):
         _node(cluster, node)
     instance = _instance(cluster, change.instance)
-    return _put_instance(cluster, instance, now, primary_node=change.primary, secondary_nodes=tuple(change.secondaries))
+    for node in (change.primary, *change.secondaries):
+        # What it left there is its replica again.
+        cluster = _replica_left(cluster, ReplicaLeft(change.instance, node, present=False), now)
+    # What was known of a pair says nothing about another one.
+    is_same_pair = {change.primary, *change.secondaries} == set(instance.nodes)
+    return _put_instance(
+        cluster,
+        instance,
+        now,
+        primary_node=change.primary,
+        secondary_nodes=tuple(change.secondaries),
+        parted=instance.parted if is_same_pair else None,
+    )
+
+
+def _instance_parted(cluster: clusters.Cluster, change: InstanceParted, now: float) -> clusters.Cluster:
+    return _put_instance(cluster, _instance(cluster, change.instance), now, parted=change.parted)
+
+
+def _replica_left(cluster: clusters.Cluster, change: ReplicaLeft, now: float) -> clusters.Cluster:
+    """Disks that were adopted, and those of all nodes together, are never Roundsman's to remove: nothing is left."""
+    known = cluster.maintenance.left_behind
+    is_known = clusters.left_behind(cluster, change.instance, change.node) is not None
+    if not change.present:
+        others = tuple(one for one in known if (one.instance.uuid, one.node) != (change.instance, change.node))
+        return _put_maintenance(cluster, now, left_behind=others)
+    if is_known:
+        return cluster
+    _node(cluster, change.node)
+    instance = _instance(cluster, change.instance)
+    if instance.disk_template not in _LOCAL_DISKS or any(disk.name for disk in instance.disks):
+        return cluster
+    left = clusters.LeftBehind(change.node, instance, since=now)
+    return _put_maintenance(cluster, now, left_behind=(*known, left))
 
 
 def _instance_state(cluster: clusters.Cluster, change: InstanceState, now: float) -> clusters.Cluster:
@@ -311,6 +364,8 @@ def _filter_gone(cluster: clusters.Cluster, change: FilterGone, _now: float) -> 
 _RULES: Mapping[type, Callable[[clusters.Cluster, object, float], clusters.Cluster]] = {
     InstanceNodes: _instance_nodes,  # type: ignore[dict-item]
     InstanceState: _instance_state,  # type: ignore[dict-item]
+    InstanceParted: _instance_parted,  # type: ignore[dict-item]
+    ReplicaLeft: _replica_left,  # type: ignore[dict-item]
     NodeRole: _node_role,  # type: ignore[dict-item]
     NodePowered: _node_powered,  # type: ignore[dict-item]
     NodeOffConfirmed: _node_off_confirmed,  # type: ignore[dict-item]

@@ -8,10 +8,10 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Mapping, Optional, Union
+from typing import Any, FrozenSet, Iterable, Mapping, Optional, Union
 
 from . import epo as epo_rules
-from . import errors, job_filters, natural_order
+from . import errors, job_filters, natural_order, replicas
 from . import incidents as incident_rules
 from .maintenance_settings import Settings as Settings  # noqa: PLC0414 - a part of the cluster's value like the others
 
@@ -147,7 +147,10 @@ class Nic:
 
 @dataclass(frozen=True)
 class Instance:
-    """An instance, the node it runs on and, with replicated disks, its second copy; parameters are Ganeti's."""
+    """An instance, the node it runs on and, with replicated disks, its second copy; parameters are Ganeti's.
+
+    `parted` stands from the first report that its running primary lost its secondary until both report in sync again.
+    """
 
     uuid: str
     name: str
@@ -163,6 +166,7 @@ class Instance:
     hypervisor: str = "kvm"
     admin_state: str = "up"
     hvparams: Mapping[str, str] = field(default_factory=dict)
+    parted: Optional[replicas.Parted] = None
     tags: tuple[str, ...] = ()
     serial_no: int = 1
     ctime: float = 0.0
@@ -197,14 +201,27 @@ class Instance:
 
 
 @dataclass(frozen=True)
+class LeftBehind:
+    """A replica that is not of the instance any more, on a node (UUID) that did not answer when it was given up.
+
+    `instance` is the instance as it was then, `since` when that was (unix seconds).
+    """
+
+    node: str
+    instance: Instance
+    since: float
+
+
+@dataclass(frozen=True)
 class Maintenance:
-    """The state of maintenance: settings, incidents, the jobs of the round at work, an emergency power off."""
+    """The state of maintenance: settings, incidents, the round at work, an emergency power off, left replicas."""
 
     settings: Settings = field(default_factory=Settings)
     incidents: tuple[incident_rules.Incident, ...] = ()
     round: int = 0
     jobs: tuple[int, ...] = ()
     epo: Optional[epo_rules.Epo] = None
+    left_behind: tuple[LeftBehind, ...] = ()
     serial_no: int = 1
     ctime: float = 0.0
     mtime: float = 0.0
@@ -263,6 +280,16 @@ class Cluster:
         return _by_name(one for one in self.instances.values() if node in one.secondary_nodes)
 
 
+@dataclass(frozen=True)
+class Observed(Cluster):
+    """A cluster as plans are made for it: with what is known of its nodes beside the configuration.
+
+    `silent` are the nodes (UUIDs) that did not answer when they were last asked. It is never written.
+    """
+
+    silent: FrozenSet[str] = frozenset()
+
+
 Object = Union[Parameters, Group, Node, Instance]
 
 
@@ -298,6 +325,23 @@ def reachable(cluster: Cluster, node: Node) -> bool:
     if node.offline or node.off_confirmed:
         return False
     return node.powered or parameter(cluster, node, "oob_program") is None
+
+
+def observed(cluster: Cluster, *, silent: Iterable[str]) -> Cluster:
+    """The cluster as it is planned for, of which these nodes (UUIDs) did not answer when they were last asked."""
+    known = {one.name: getattr(cluster, one.name) for one in dataclasses.fields(Cluster)}
+    return Observed(**known, silent=frozenset(silent))
+
+
+def is_silent(cluster: Cluster, node: Node) -> bool:
+    """Whether it is known of an observed cluster that a node did not answer when it was last asked."""
+    return isinstance(cluster, Observed) and node.uuid in cluster.silent
+
+
+def left_behind(cluster: Cluster, instance: str, node: str) -> Optional[LeftBehind]:
+    """What an instance left behind on a node (UUIDs); None if nothing."""
+    known = cluster.maintenance.left_behind
+    return next((one for one in known if (one.instance.uuid, one.node) == (instance, node)), None)
 
 
 def touched(one: Object, *, now: float) -> dict[str, Union[int, float]]:

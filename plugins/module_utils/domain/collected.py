@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any, Dict, Optional
 
-from . import errors, json_values, signing
+from . import errors, json_values, replicas, signing
 
 PORT = 1815
 PERFORMANCE, STATUS = 0, 1
@@ -77,8 +77,9 @@ def message(
     data: Optional[str],
     problem: Optional[Problem],
     command: str = "",
+    facts: replicas.NodeFacts = replicas.UNKNOWN,
 ) -> str:
-    """Write a report with the keys of Ganeti's monitoring, and the node's UUID.
+    """Write a report with the keys of Ganeti's monitoring, the node's UUID, and the facts of its replicas.
 
     Exactly one of `data` (JSON text, embedded verbatim) and `problem` is given.
 
@@ -95,6 +96,7 @@ def message(
     }
     if command:
         head[COMMAND] = command
+    head.update(replicas.encode(facts))
     if problem is not None and data is None:
         return json.dumps(dict(head, problem=dataclasses.asdict(problem)))
     if data is not None and problem is None:

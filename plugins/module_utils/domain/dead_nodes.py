@@ -26,11 +26,37 @@ class Silence:
     since: float
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What is known of a node's power since it fell silent.
+
+    `state` is what its BMC said last; `is_commanded` that off was to be commanded then, `is_fenced` that it was, and
+    was read back afterwards. `alive` says what of the node still answers, '' for nothing.
+    """
+
+    state: power.State
+    is_commanded: bool = False
+    is_fenced: bool = False
+    alive: str = ""
+
+
+def reading(outcome: power.Outcome) -> Reading:
+    """What the outcome of a power command says of a silent node; nothing but a confirmed fence is one."""
+    fences = outcome.command.fences
+    return Reading(
+        outcome.after,
+        is_commanded=fences,
+        is_fenced=fences and outcome.confirmed,
+        alive=outcome.text or "" if outcome.reason == power.Reason.ANSWERS.value else "",
+    )
+
+
 class Step(Enum):
     """What is to be done next about a silent node."""
 
     WAIT = "wait"
     ASK = "ask its BMC"
+    CONFIRM = "command it off, as it reads, and read it back"
     FENCE = "power it off"
     FAIL_OVER = "start its instances elsewhere"
 
@@ -51,13 +77,13 @@ def judge(
     silence: Silence,
     silences: Mapping[str, Silence],
     answering: int,
-    reads: Optional[power.State] = None,
+    reads: Optional[Reading] = None,
 ) -> Verdict:
     """What to do about a node that does not answer.
 
     `silences` holds every silent node (UUIDs), `answering` is how many nodes answered the last poll; `reads` is what
-    the node's BMC said since it fell silent, None when it was not asked yet. Rules, of which the first that applies
-    decides; each that waits says what would lift it.
+    is known of the node's power since it fell silent, None when its BMC was not asked yet. Rules, of which the first
+    that applies decides; each that waits says what would lift it.
     """
     least = cluster.maintenance.settings.dead_after
     if not least or silence.misses < least:
@@ -67,8 +93,8 @@ def judge(
         return Verdict(Step.WAIT, f"{told}, and no agent answers: the fault may be here", "an agent that answers")
     if node.uuid == cluster.cluster.master_node:
         return Verdict(Step.WAIT, f"{told}, and it is the master", "the master role on another node")
-    if is_off(node):
-        return _off(cluster, node, f"{told}, and it is off")
+    if node.off_confirmed:
+        return _off(cluster, node, f"{told}, and a person has stated that it is off")
     if clusters.parameter(cluster, node, "oob_program") is None:
         return Verdict(Step.WAIT, f"{told}, and it has no BMC that could say whether it is off", to_confirm(node))
     return _by_its_bmc(cluster, node, told, reads=reads, silences=silences)
@@ -79,30 +105,66 @@ def _by_its_bmc(
     node: clusters.Node,
     told: str,
     *,
-    reads: Optional[power.State],
+    reads: Optional[Reading],
     silences: Mapping[str, Silence],
 ) -> Verdict:
+    if reads is not None and (reads.is_commanded or reads.alive):
+        return _commanded(cluster, node, told, reads=reads, silences=silences)
+    if not node.powered:
+        return _reads_off(cluster, node, f"{told}, and it is recorded as powered off")
     if reads is None:
         return Verdict(Step.ASK, told)
-    if reads is power.State.OFF:
-        return _off(cluster, node, f"{told}, and its BMC says that it is off")
-    if reads is power.State.ON:
+    if reads.state is power.State.OFF:
+        return _reads_off(cluster, node, f"{told}, and its BMC says that it is off")
+    if reads.state is power.State.ON:
         told = f"{told}, and its BMC says that it is on: it may run its instances"
         return _on(cluster, node, told, silences=silences)
     told = f"{told}, and its BMC does not answer either: it may run its instances"
     return Verdict(Step.WAIT, told, to_confirm(node))
 
 
+def _commanded(
+    cluster: clusters.Cluster,
+    node: clusters.Node,
+    told: str,
+    *,
+    reads: Reading,
+    silences: Mapping[str, Silence],
+) -> Verdict:
+    """Off was to be commanded. If it was not read back, what its BMC said before was wrong, or it does not do it."""
+    if reads.is_fenced:
+        return _off(cluster, node, f"{told}, and its BMC reads off after it was commanded off")
+    if reads.alive:
+        cure = f"its repair, or its power off by a person: `roundsman node power off {node.name} --force`"
+        return Verdict(Step.WAIT, f"{told}, but {reads.alive}", cure)
+    if reads.state is power.State.ON:
+        told = f"{told}, and its BMC says that it is on when it is commanded off: it may run its instances"
+        return _on(cluster, node, told, silences=silences)
+    wrong = "does not answer" if reads.state is power.State.UNKNOWN else "does not stay with its answer"
+    told = f"{told}, and its BMC {wrong} when it is commanded off: it may run its instances"
+    return Verdict(Step.WAIT, told, to_confirm(node))
+
+
 def _off(cluster: clusters.Cluster, node: clusters.Node, told: str) -> Verdict:
     if cluster.maintenance.settings.dead_node_policy == "none":
-        cure = f"`roundsman evacuate {node.name} --failover`, or dead_node_policy=failover"
-        return Verdict(Step.WAIT, told, cure)
+        return Verdict(Step.WAIT, told, _to_fail_over(node))
     return Verdict(Step.FAIL_OVER, told)
+
+
+def _reads_off(cluster: clusters.Cluster, node: clusters.Node, told: str) -> Verdict:
+    """Off as it was before anybody commanded it is no fence: its BMC may be wrong."""
+    if cluster.maintenance.settings.dead_node_policy == "none":
+        return Verdict(Step.WAIT, told, _to_fail_over(node))
+    return Verdict(Step.CONFIRM, told)
+
+
+def _to_fail_over(node: clusters.Node) -> str:
+    return f"`roundsman evacuate {node.name} --failover`, or dead_node_policy=failover"
 
 
 def _on(cluster: clusters.Cluster, node: clusters.Node, told: str, *, silences: Mapping[str, Silence]) -> Verdict:
     if cluster.maintenance.settings.dead_node_policy != "fence":
-        cure = f"its agent mended, or its power off: `roundsman node power off {node.name} --force`"
+        cure = f"its agent repaired, or its power off: `roundsman node power off {node.name} --force`"
         return Verdict(Step.WAIT, told, cure)
     held = storm(cluster, silences)
     if held:

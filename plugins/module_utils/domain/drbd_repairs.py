@@ -1,7 +1,8 @@
 """Which repair a DRBD resource needs, from what both of its nodes say: rules, of which the first that applies decides.
 
 The side of the instance is the node that is its primary on record. A copy is thrown away (`DESTRUCTIVE`) only while the
-other one is up to date; whatever is doubtful is refused with what a person must find out, and never guessed.
+other one is up to date; whatever is doubtful is refused with what a person must find out, and never guessed. After a
+split brain writes are discarded only where a person named the node (`Pair.discard`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Action(Enum):
     CONNECT = "connect again"
     INVALIDATE = "copy everything anew"
     DISCARD = "discard what was written here, and connect"
+    OUTDATE = "outdate the replica"
     REPLACE = "replace the secondary"
 
 
@@ -56,11 +58,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Pair:
-    """A resource on both of its nodes; `failed` are the steps that were tried and did not help."""
+    """A resource on both of its nodes; `failed` are the steps that were tried and did not help.
+
+    `discard` is the node whose writes a person gives up after a split brain.
+    """
 
     primary: Told
     secondary: Told
     failed: FrozenSet[Step] = frozenset()
+    discard: Optional[Where] = None
 
     def at(self, where: Where) -> Told:
         """What one of the nodes says."""
@@ -94,6 +100,9 @@ class _Sides:
     primary: Side
     secondary: Side
     volumes: Tuple[Tuple[Volume, Volume], ...]
+
+    def at(self, where: Where) -> Side:
+        return self.primary if where is Where.PRIMARY else self.secondary
 
     @property
     def is_connected(self) -> bool:
@@ -283,24 +292,37 @@ def _diverged(sides: _Sides, relations: List[Relation]) -> Optional[Verdict]:
 
 
 def _split(sides: _Sides, relations: List[Relation]) -> Verdict:
-    """Split brain: the side without the instance gives way, if the other one runs it on good data."""
-    steps = (Step(Action.DISCARD, Where.SECONDARY), Step(Action.CONNECT, Where.PRIMARY))
-    runs = sides.primary.role is Role.PRIMARY and sides.secondary.role is Role.SECONDARY
-    newer = {Relation.THEIRS_NEWER, Relation.UNRELATED}.intersection(relations)
-    if not runs or newer or not _is_good(sides.primary):
+    """Split brain: whose writes are lost is for a person, and never those of a primary."""
+    loser = sides.pair.discard
+    if loser is None:
         return _refused(
-            "split brain: both copies were written since they parted, and no running instance says which one counts",
+            "split brain: both replicas were written since they were last connected",
+            "a person who chooses the node whose writes are lost (roundsman instance repair-disks --discard NODE)",
+        )
+    if sides.at(loser).role is Role.PRIMARY:
+        return _refused(
+            f"split brain: the {loser.value} is DRBD's Primary, so nothing is discarded there",
+            "the instance stopped and its disks deactivated, or the other node named",
+        )
+    newer = Relation.THEIRS_NEWER if loser is Where.SECONDARY else Relation.OURS_NEWER
+    if newer in relations or not _is_whole(sides.at(_other(loser))):
+        return _refused(
+            f"split brain: the {_other(loser).value} does not have all data either, so nothing is discarded",
             "a person who says which data count",
         )
+    steps = (Step(Action.DISCARD, loser), Step(Action.CONNECT, _other(loser)))
     if sides.pair.failed.issuperset(steps):
         return _refused("split brain, and its nodes do not connect again", "DRBD's log on both nodes looked at")
-    return Verdict(
-        Kind.REPAIR, "split brain: the instance runs on the primary, so what its secondary wrote goes", steps
-    )
+    return Verdict(Kind.REPAIR, f"split brain: a person gives up what the {loser.value} wrote", steps)
 
 
 def _is_good(side: Side) -> bool:
     return all(volume.disk is Disk.UP_TO_DATE for volume in side.volumes)
+
+
+def _is_whole(side: Side) -> bool:
+    """Whether its data are those of one moment, and not half of a resync; the controller outdates what is apart."""
+    return all(volume.disk in {Disk.UP_TO_DATE, Disk.CONSISTENT, Disk.OUTDATED} for volume in side.volumes)
 
 
 def _replaced(reason: str) -> Verdict:

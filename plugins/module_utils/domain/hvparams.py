@@ -75,7 +75,11 @@ KVM: Mapping[str, Rule] = {
     "migration_unsafe": _yes,
     "migratable": _yes,
 }
-FAKE: Mapping[str, Rule] = {"migration_seconds": _number(0, 86400, whole=False), "migratable": _yes}
+FAKE: Mapping[str, Rule] = {
+    **{name: KVM[name] for name in ("shutdown_timeout", "migration_limit", "migratable")},
+    "migration_seconds": _number(0, 86400, whole=False),
+    "shutdown_seconds": _number(0, 86400, whole=False),
+}
 KNOWN: Mapping[str, Mapping[str, Rule]] = {"kvm": KVM, "fake": FAKE}
 """By hypervisor what may be set of an instance."""
 

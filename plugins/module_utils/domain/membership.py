@@ -105,7 +105,9 @@ def _node_gone(cluster: clusters.Cluster, change: NodeGone, _now: float) -> clus
     if any(change.uuid in one.nodes for one in cluster.instances.values()):
         raise errors.InvalidInput(f"node {change.uuid} holds instances")
     left = {uuid: one for uuid, one in cluster.nodes.items() if uuid != change.uuid}
-    return dataclasses.replace(cluster, nodes=left)
+    maintenance = cluster.maintenance
+    kept = tuple(one for one in maintenance.left_behind if one.node != change.uuid)
+    return dataclasses.replace(cluster, nodes=left, maintenance=dataclasses.replace(maintenance, left_behind=kept))
 
 
 def _instance_stands(cluster: clusters.Cluster, change: InstanceStands, now: float) -> clusters.Cluster:

@@ -12,13 +12,17 @@ from typing import Any, Dict, Mapping, Optional, Sequence
 from . import errors
 
 LAST_PORT = 65535
+FENCE_READS = 2
+"""So many times in a row a node reads off after off was sent, before instances may start elsewhere."""
 
 
 class Command(Enum):
     """What a BMC can be asked; `cycle` and `soft_off` are sent at most once, the others may be repeated.
 
     `soft_off` asks the node's own system to shut down, which takes its time, or does not happen. `emergency_off` is
-    `off` that is sent to a node that reads off already, too: its BMC may be wrong.
+    `off` that is sent to a node that reads off already, too: its BMC may be wrong. `fence` is that, and is done only
+    when the node reads off twice in a row afterwards; `confirm_off` is `fence` for a node that reads off: one that
+    reads on keeps its power.
     """
 
     STATUS = "status"
@@ -27,11 +31,18 @@ class Command(Enum):
     CYCLE = "cycle"
     SOFT_OFF = "soft_off"
     EMERGENCY_OFF = "emergency_off"
+    FENCE = "fence"
+    CONFIRM_OFF = "confirm_off"
 
     @property
     def verb(self) -> Command:
         """The command that goes to the BMC for it."""
-        return Command.OFF if self is Command.EMERGENCY_OFF else self
+        return Command.OFF if self is Command.EMERGENCY_OFF or self.fences else self
+
+    @property
+    def fences(self) -> bool:
+        """Whether instances may start elsewhere once it is confirmed: off was commanded, and read back afterwards."""
+        return self in {Command.FENCE, Command.CONFIRM_OFF}
 
     @property
     def repeats(self) -> bool:
@@ -61,6 +72,7 @@ class Reason(Enum):
     UNCONFIRMED = "unconfirmed"
     UNCONFIGURED = "unconfigured"
     DRIVER = "driver"
+    ANSWERS = "answers"
 
 
 # What a pause can heal; a refusal or a wrong password only gets worse when it is repeated.
@@ -71,6 +83,8 @@ _WANTED: Mapping[Command, State] = {
     Command.OFF: State.OFF,
     Command.SOFT_OFF: State.OFF,
     Command.EMERGENCY_OFF: State.OFF,
+    Command.FENCE: State.OFF,
+    Command.CONFIRM_OFF: State.OFF,
 }
 _MISSED: Mapping[Command, Reason] = {
     Command.STATUS: Reason.TIMEOUT,
@@ -79,6 +93,8 @@ _MISSED: Mapping[Command, Reason] = {
     Command.CYCLE: Reason.UNCONFIRMED,
     Command.SOFT_OFF: Reason.NOT_OFF,
     Command.EMERGENCY_OFF: Reason.NOT_OFF,
+    Command.FENCE: Reason.NOT_OFF,
+    Command.CONFIRM_OFF: Reason.NOT_OFF,
 }
 _SENTENCES: Mapping[Reason, str] = {
     Reason.TIMEOUT: "the BMC did not answer",
@@ -86,6 +102,7 @@ _SENTENCES: Mapping[Reason, str] = {
     Reason.NOT_ON: "accepted, but the node does not read on",
     Reason.UNCONFIRMED: "accepted, unconfirmed: the node was not seen off",
 }
+_UNSTEADY = "off was sent, and the node does not read off twice in a row afterwards"
 
 
 @dataclass(frozen=True)
@@ -175,8 +192,10 @@ def wanted(command: Command) -> Optional[State]:
 
 def needs_sending(command: Command, *, before: State) -> bool:
     """Say whether a command goes out: only when it would change a state that was read, but for an emergency."""
-    if command is Command.EMERGENCY_OFF:
+    if command in {Command.EMERGENCY_OFF, Command.FENCE}:
         return before is not State.UNKNOWN
+    if command is Command.CONFIRM_OFF:
+        return before is State.OFF
     if command is Command.CYCLE:
         return before is State.ON
     target = wanted(command)
@@ -184,16 +203,26 @@ def needs_sending(command: Command, *, before: State) -> bool:
 
 
 def objection(command: Command, *, before: State) -> Optional[Failure]:
-    """Say what stands against a command: a node that is off is not cycled, that would switch it on."""
+    """Say what stands against a command: a node that is off is not cycled, that would switch it on.
+
+    One that reads on is not powered off to confirm that it is off.
+    """
+    if command is Command.CONFIRM_OFF and before is State.ON:
+        return Failure(Reason.REFUSED, "the node reads on, and keeps its power")
     if command is Command.CYCLE and before is State.OFF:
         return Failure(Reason.REFUSED, "the node is off; a cycle needs a node that is on")
     return None
 
 
 def is_done(command: Command, *, before: State, seen: Sequence[State], sent: bool) -> bool:
-    """Success is a state read back: the wanted one, or for a cycle off and then on."""
+    """Success is a state read back: the wanted one, for a cycle off and then on, for a fence off twice in a row.
+
+    For a fence nothing counts that was read before off was sent.
+    """
     if command is Command.STATUS:
         return before is not State.UNKNOWN
+    if command.fences:
+        return sent and list(seen[-FENCE_READS:]) == [State.OFF] * FENCE_READS
     after = _after(before=before, seen=seen, sent=sent)
     if command is Command.CYCLE:
         return sent and State.OFF in seen and after is State.ON
@@ -280,4 +309,6 @@ def _shortfall(command: Command, *, seen: Sequence[State], sent: bool) -> Failur
         reason = Reason.TIMEOUT
     elif command is Command.CYCLE and State.OFF in seen:
         reason = Reason.NOT_ON
+    elif command.fences and State.OFF in seen:
+        return Failure(reason, _UNSTEADY)
     return Failure(reason, _SENTENCES[reason])

@@ -12,6 +12,8 @@ RECORDED: Mapping[power.Command, bool] = {
     power.Command.OFF: False,
     power.Command.SOFT_OFF: False,
     power.Command.EMERGENCY_OFF: False,
+    power.Command.FENCE: False,
+    power.Command.CONFIRM_OFF: False,
 }
 _READS: Mapping[power.State, bool] = {power.State.ON: True, power.State.OFF: False}
 

@@ -9,7 +9,13 @@ from . import changes, errors, membership
 
 WHOLE = "cluster/BGL"
 """The lock of who changes the cluster as a whole."""
-OF_INSTANCES = (changes.InstanceNodes, changes.InstanceState, membership.InstanceGone, membership.InstanceMade)
+OF_INSTANCES = (
+    changes.InstanceNodes,
+    changes.InstanceState,
+    changes.ReplicaLeft,
+    membership.InstanceGone,
+    membership.InstanceMade,
+)
 RECORDABLE: Mapping[str, type] = {
     "epo_gone": changes.EpoGone,
     "epo_stands": changes.EpoStands,
@@ -19,6 +25,7 @@ RECORDABLE: Mapping[str, type] = {
     "instance_state": changes.InstanceState,
     "node_powered": changes.NodePowered,
     "node_role": changes.NodeRole,
+    "replica_left": changes.ReplicaLeft,
 }
 
 

@@ -21,11 +21,17 @@ CLOCK_SLACK = 5.0
 
 def limit(settings: Settings, *, nodes: int) -> float:
     """Seconds after its acceptance for which a report counts, in a cluster of so many nodes."""
-    interval = settings.diagnose_interval
-    if not interval:
+    if not settings.diagnose_interval:
         return UNPOLLED
-    cycle = max(interval, AGENT_INTERVAL) if settings.agent_port else interval + nodes * SECONDS_PER_NODE
-    return INTERVALS * cycle + MARGIN
+    return INTERVALS * cycle(settings, nodes=nodes) + MARGIN
+
+
+def cycle(settings: Settings, *, nodes: int) -> float:
+    """Seconds between two reports of a node, in a cluster of so many; where nobody is polled, those of an agent."""
+    interval = settings.diagnose_interval
+    if settings.agent_port or not interval:
+        return max(interval, AGENT_INTERVAL)
+    return interval + nodes * SECONDS_PER_NODE
 
 
 def is_current(accepted: float, *, now: float, limit: float) -> bool:

@@ -6,7 +6,7 @@ import dataclasses
 import re
 from typing import Callable, Collection, Dict, Optional, Tuple, Union
 
-from . import collected, diagnosis, errors, json_values, signing
+from . import collected, diagnosis, errors, json_values, replicas, signing
 
 LIMIT = 1024 * 1024
 TEXT_LIMIT = 500
@@ -34,6 +34,8 @@ class Report:
     problem: Optional[Problem]
     command: Optional[str] = None
     """The diagnose command that the node ran, None where it does not say so."""
+    facts: replicas.NodeFacts = replicas.UNKNOWN
+    """What the node says of its replicas; it is no part of the diagnosis."""
 
 
 Outcome = Union[diagnosis.Diagnosis, Problem]
@@ -73,23 +75,42 @@ def outcome(*, returncode: int, stdout: bytes, stderr: bytes) -> Outcome:
         return problem("unknown_status", text=str(e))
 
 
-def seal(said: Outcome, *, node_uuid: str, timestamp_ns: int, key: bytes, command: str = "") -> Sealed:
+def seal(
+    said: Outcome,
+    *,
+    node_uuid: str,
+    timestamp_ns: int,
+    key: bytes,
+    command: str = "",
+    facts: replicas.NodeFacts = replicas.UNKNOWN,
+) -> Sealed:
     """Sign a report of what a diagnose command said; one too large to be accepted becomes the problem `oversized`.
+
+    Where the diagnosis leaves no room for the facts, these are left out.
 
     Raises: errors.InvalidInput if there is no such report.
     """
     failed = said if isinstance(said, Problem) else None
     data = said.original if isinstance(said, diagnosis.Diagnosis) else None
-    text = message(node_uuid=node_uuid, timestamp_ns=timestamp_ns, data=data, problem=failed, command=command)
-    signed = signing.sign(text, key=key, now=timestamp_ns // 10**9)
-    if len(signed) <= LIMIT:
-        return Sealed(signed, said)
+    for known in (facts, replicas.UNKNOWN):
+        text = message(
+            node_uuid=node_uuid, timestamp_ns=timestamp_ns, data=data, problem=failed, command=command, facts=known
+        )
+        signed = signing.sign(text, key=key, now=timestamp_ns // 10**9)
+        if len(signed) <= LIMIT:
+            return Sealed(signed, said)
     said = Problem("oversized", "the signed report is larger than {} bytes".format(LIMIT))
     return seal(said, node_uuid=node_uuid, timestamp_ns=timestamp_ns, key=key, command=command)
 
 
 def message(
-    *, node_uuid: str, timestamp_ns: int, data: Optional[str], problem: Optional[Problem], command: str = ""
+    *,
+    node_uuid: str,
+    timestamp_ns: int,
+    data: Optional[str],
+    problem: Optional[Problem],
+    command: str = "",
+    facts: replicas.NodeFacts = replicas.UNKNOWN,
 ) -> str:
     """Write a report with the keys of Ganeti's monitoring, the node's UUID, and the diagnose command if there is one.
 
@@ -104,6 +125,7 @@ def message(
         data=data,
         problem=problem,
         command=command,
+        facts=facts,
     )
 
 
@@ -203,14 +225,15 @@ def _report(content: _Object, *, node: str) -> Report:
     timestamp = collected.timestamp_of(content)
     ran = content.get(collected.COMMAND)
     command = ran if isinstance(ran, str) and _COMMAND.fullmatch(ran) else None
+    facts = replicas.decode(content)
     if "problem" in content:
         failed = collected.problem_of(content["problem"])
-        return Report(node, timestamp, diagnosis=None, problem=failed, command=command)
+        return Report(node, timestamp, diagnosis=None, problem=failed, command=command, facts=facts)
     if diagnosis.command_error(content["data"]):
         failed = problem(BAD_COMMAND, text=diagnosis.command_error(content["data"]))
-        return Report(node, timestamp, diagnosis=None, problem=failed, command=command)
+        return Report(node, timestamp, diagnosis=None, problem=failed, command=command, facts=facts)
     try:
         said = diagnosis.read(content["data"])
     except errors.InvalidInput as e:
         raise signing.rejected(Reason.MALFORMED, text=str(e)) from e
-    return Report(node, timestamp, diagnosis=said, problem=None, command=command)
+    return Report(node, timestamp, diagnosis=said, problem=None, command=command, facts=facts)

@@ -8,9 +8,15 @@ import itertools
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import dead_nodes, diagnosis, incidents, power
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.dead_nodes import Silence, Step
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.dead_nodes import Reading, Silence, Step
 
 LONG = Silence(misses=5, since=100.0)
+ON, OFF, UNKNOWN = (Reading(state) for state in (power.State.ON, power.State.OFF, power.State.UNKNOWN))
+FENCED = Reading(power.State.OFF, is_commanded=True, is_fenced=True)
+DENIED = Reading(power.State.ON, is_commanded=True)
+UNSTEADY = Reading(power.State.OFF, is_commanded=True)
+ALIVE = Reading(power.State.UNKNOWN, is_commanded=True, alive="it is alive: its SSH port accepts connections")
+READINGS = (None, ON, OFF, UNKNOWN, FENCED, DENIED, UNSTEADY, ALIVE)
 
 
 def cluster_of(count: int = 6, *, policy: str = "failover", oob: str = "ipmi") -> clusters.Cluster:
@@ -32,7 +38,7 @@ def judged(
     cluster: clusters.Cluster,
     *,
     silence: Silence = LONG,
-    reads: power.State | None = None,
+    reads: Reading | None = None,
     others: tuple[str, ...] = (),
     answering: int = 5,
     node: str = "n2",
@@ -62,12 +68,43 @@ def test_the_bmc_of_a_silent_node_is_asked_first() -> None:
     assert judged(cluster_of()).step is Step.ASK
 
 
-def test_instances_start_elsewhere_once_the_bmc_says_off() -> None:
-    assert judged(cluster_of(), reads=power.State.OFF).step is Step.FAIL_OVER
+@pytest.mark.parametrize("policy", ["failover", "fence"])
+def test_a_bmc_that_says_off_is_put_to_the_test_before_instances_start_elsewhere(policy: str) -> None:
+    assert judged(cluster_of(policy=policy), reads=OFF).step is Step.CONFIRM
+    assert judged(cluster_of(policy=policy), reads=FENCED).step is Step.FAIL_OVER
+
+
+@pytest.mark.parametrize("reads", [None, ON, OFF, UNKNOWN])
+def test_what_is_on_record_as_off_is_put_to_the_test_too(reads: Reading | None) -> None:
+    cluster = with_node(cluster_of(), powered=False)
+    assert judged(cluster, reads=reads).step is Step.CONFIRM
+    assert judged(cluster, reads=FENCED).step is Step.FAIL_OVER
+
+
+def test_a_bmc_that_takes_off_back_when_it_is_commanded_has_lied() -> None:
+    verdict = judged(with_node(cluster_of(), powered=False), reads=DENIED)
+    assert verdict.step is Step.WAIT
+    assert "says that it is on when it is commanded off" in verdict.reason
+
+
+def test_a_bmc_that_does_not_stay_with_its_answer_is_not_believed() -> None:
+    verdict = judged(cluster_of(policy="fence"), reads=UNSTEADY)
+    assert verdict.step is Step.WAIT
+    assert "does not stay with its answer" in verdict.reason
+    assert "roundsman node confirm-off node2" in verdict.unblock
+
+
+@pytest.mark.parametrize("powered", [True, False])
+@pytest.mark.parametrize("policy", ["failover", "fence"])
+def test_a_silent_node_that_is_alive_is_left_to_a_person(policy: str, *, powered: bool) -> None:
+    verdict = judged(with_node(cluster_of(policy=policy), powered=powered), reads=ALIVE)
+    assert verdict.step is Step.WAIT
+    assert "it is alive: its SSH port accepts connections" in verdict.reason
+    assert "roundsman node power off node2 --force" in verdict.unblock
 
 
 def test_a_silent_bmc_stops_everything_and_says_what_a_person_must_confirm() -> None:
-    verdict = judged(cluster_of(), reads=power.State.UNKNOWN)
+    verdict = judged(cluster_of(), reads=UNKNOWN)
     assert verdict.step is Step.WAIT
     assert "its BMC does not answer either" in verdict.reason
     assert "roundsman node confirm-off node2" in verdict.unblock
@@ -85,40 +122,40 @@ def test_what_a_person_has_confirmed_is_as_good_as_a_bmc() -> None:
 
 @pytest.mark.parametrize(("policy", "step"), [("none", Step.WAIT), ("failover", Step.WAIT), ("fence", Step.FENCE)])
 def test_a_node_that_is_on_is_powered_off_only_where_the_policy_says_so(policy: str, step: Step) -> None:
-    verdict = judged(cluster_of(policy=policy), reads=power.State.ON)
+    verdict = judged(cluster_of(policy=policy), reads=ON)
     assert verdict.step is step
     assert "it may run its instances" in verdict.reason
 
 
 def test_without_a_policy_a_node_that_is_off_is_only_told() -> None:
-    verdict = judged(cluster_of(policy="none"), reads=power.State.OFF)
+    verdict = judged(cluster_of(policy="none"), reads=OFF)
     assert verdict.step is Step.WAIT
     assert "roundsman evacuate node2 --failover" in verdict.unblock
 
 
 def test_when_nobody_answers_the_fault_is_here() -> None:
-    verdict = judged(cluster_of(policy="fence"), reads=power.State.ON, others=("n3",), answering=0)
+    verdict = judged(cluster_of(policy="fence"), reads=ON, others=("n3",), answering=0)
     assert verdict.step is Step.WAIT
     assert "the fault may be here" in verdict.reason
 
 
 def test_in_a_storm_no_node_is_powered_off_for_its_silence() -> None:
     cluster = cluster_of(policy="fence")
-    assert judged(cluster, reads=power.State.ON, others=("n3",)).step is Step.FENCE
-    verdict = judged(cluster, reads=power.State.ON, others=("n3", "n4"))
+    assert judged(cluster, reads=ON, others=("n3",)).step is Step.FENCE
+    verdict = judged(cluster, reads=ON, others=("n3", "n4"))
     assert verdict.step is Step.WAIT
     assert "storm: 3 of 6" in verdict.reason
 
 
 def test_the_master_is_never_taken_for_dead() -> None:
-    assert judged(cluster_of(policy="fence"), node="n1", reads=power.State.OFF).step is Step.WAIT
+    assert judged(cluster_of(policy="fence"), node="n1", reads=OFF).step is Step.WAIT
 
 
 def test_nothing_is_moved_or_powered_off_unless_the_power_is_known_whatever_else_is_true() -> None:
     for policy, oob, reads, powered, confirmed, answering, others in itertools.product(
         dead_nodes.POLICIES,
         ("ipmi", "!"),
-        (None, *power.State),
+        READINGS,
         (True, False),
         (0.0, 9.0),
         (0, 5),
@@ -126,11 +163,20 @@ def test_nothing_is_moved_or_powered_off_unless_the_power_is_known_whatever_else
     ):
         cluster = with_node(cluster_of(policy=policy, oob=oob), powered=powered, off_confirmed=confirmed)
         step = judged(cluster, reads=reads, answering=answering, others=others).step
-        is_off = not powered or confirmed or (reads is power.State.OFF and oob == "ipmi")
+        is_off = confirmed or (reads is FENCED and oob == "ipmi")
         assert step is not Step.FAIL_OVER or (is_off and policy != "none")
-        assert step is not Step.FENCE or (
-            policy == "fence" and reads is power.State.ON and answering and len(others) < 2
-        )
+        assert step is not Step.CONFIRM or (policy != "none" and oob == "ipmi" and answering and reads is not ALIVE)
+        assert step is not Step.FENCE or (policy == "fence" and reads in {ON, DENIED} and answering and len(others) < 2)
+
+
+@pytest.mark.parametrize("command", list(power.Command))
+@pytest.mark.parametrize("before", list(power.State))
+def test_only_a_fence_that_was_read_back_is_one(command: power.Command, before: power.State) -> None:
+    off = [power.State.OFF] * 3
+    outcome = power.judge(command, name="node2", before=before, seen=off, attempts=1, seconds=1.0)
+    assert dead_nodes.reading(outcome).is_fenced is command.fences
+    unread = power.judge(command, name="node2", before=power.State.OFF, seconds=1.0)
+    assert not dead_nodes.reading(unread).is_fenced
 
 
 def test_the_report_of_a_dead_node_is_always_the_same_and_asks_for_failover() -> None:

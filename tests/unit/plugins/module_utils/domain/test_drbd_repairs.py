@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import (
@@ -13,6 +14,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd impo
     Side,
     Volume,
 )
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_generations import Relation, relation
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_repairs import (
     DESTRUCTIVE,
     Action,
@@ -25,6 +27,9 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_repa
     Where,
     decide,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CONNECTED, ALONE, CONNECTING = Connection.CONNECTED, Connection.STANDALONE, Connection.CONNECTING
 GOOD = Disk.UP_TO_DATE
@@ -150,22 +155,59 @@ def test_a_cut_cable_is_the_networks_to_mend() -> None:
     assert (verdict.kind, verdict.unblock) == (Kind.REFUSED, "the network between them")
 
 
-def test_after_split_brain_the_side_without_the_instance_gives_way() -> None:
-    verdict = _decided(_runs(connection=ALONE, generation=SPLIT[0]), _side(connection=ALONE, generation=SPLIT[1]))
-    assert _steps(verdict) == [(Action.DISCARD, "secondary"), (Action.CONNECT, "primary")]
+@pytest.mark.parametrize("primary", [_runs, _side])
+def test_after_split_brain_nothing_is_discarded_unless_a_person_names_the_node(primary: Callable[..., Side]) -> None:
+    pair = primary(connection=ALONE, generation=SPLIT[0]), _side(connection=ALONE, generation=SPLIT[1])
+    verdict = _decided(*pair)
+    assert verdict.kind is Kind.REFUSED
+    assert "roundsman instance repair-disks --discard NODE" in verdict.unblock
+    chosen = decide(Pair(*pair, discard=Where.SECONDARY))
+    assert _steps(chosen) == [(Action.DISCARD, "secondary"), (Action.CONNECT, "primary")]
+
+
+def test_the_newer_of_two_replicas_counts_on_either_node_once_a_person_says_so() -> None:
+    pair = _side(connection=ALONE, generation=SPLIT[0]), _side(connection=CONNECTING, generation=SPLIT[1])
+    chosen = decide(Pair(*pair, discard=Where.PRIMARY))
+    assert _steps(chosen) == [(Action.DISCARD, "primary"), (Action.CONNECT, "secondary")]
 
 
 @pytest.mark.parametrize(
-    "primary",
+    ("primary", "discard"),
     [
-        _side(connection=ALONE, generation=SPLIT[0]),
-        _runs(Disk.INCONSISTENT, ALONE, generation=SPLIT[0]),
-        _runs(Disk.CONSISTENT, ALONE, generation=SPLIT[0]),
+        (_runs(connection=ALONE, generation=SPLIT[0]), Where.PRIMARY),
+        (_runs(Disk.INCONSISTENT, ALONE, generation=SPLIT[0]), Where.SECONDARY),
+        (_runs(Disk.DISKLESS, ALONE, generation=SPLIT[0]), Where.SECONDARY),
     ],
 )
-def test_split_brain_without_an_instance_on_good_data_is_for_a_person(primary: Side) -> None:
-    verdict = _decided(primary, _side(connection=ALONE, generation=SPLIT[1]))
-    assert (verdict.kind, verdict.unblock) == (Kind.REFUSED, "a person who says which data count")
+def test_a_person_cannot_discard_what_a_primary_writes_or_the_only_good_replica(primary: Side, discard: Where) -> None:
+    verdict = decide(Pair(primary, _side(connection=ALONE, generation=SPLIT[1]), discard=discard))
+    assert verdict.kind is Kind.REFUSED
+
+
+def test_a_person_may_keep_the_replica_that_was_outdated_when_the_two_lost_each_other() -> None:
+    pair = _side(connection=ALONE, generation=SPLIT[0]), _side(Disk.OUTDATED, ALONE, generation=SPLIT[1])
+    chosen = decide(Pair(*pair, discard=Where.PRIMARY))
+    assert _steps(chosen) == [(Action.DISCARD, "primary"), (Action.CONNECT, "secondary")]
+
+
+def test_where_one_volume_is_split_and_another_newer_on_the_side_to_discard_nothing_is_done() -> None:
+    ours = (Volume(0, GOOD, generation=SPLIT[0]), Volume(1, GOOD, generation=THEIRS_NEWER[0]))
+    theirs = (Volume(0, GOOD, generation=SPLIT[1]), Volume(1, GOOD, generation=THEIRS_NEWER[1]))
+    pair = Side("r0", Role.PRIMARY, ALONE, ours), Side("r0", Role.SECONDARY, ALONE, theirs)
+    assert decide(Pair(*pair, discard=Where.SECONDARY)).kind is Kind.REFUSED
+
+
+def test_without_split_brain_a_persons_choice_discards_nothing() -> None:
+    assert decide(Pair(_runs(), _side(), discard=Where.SECONDARY)) == Verdict(Kind.HEALTHY)
+    newer = _runs(connection=ALONE, generation=OURS_NEWER[0]), _side(connection=ALONE, generation=OURS_NEWER[1])
+    assert {action for action, _ in _steps(decide(Pair(*newer, discard=Where.SECONDARY)))} == {Action.CONNECT}
+
+
+def test_after_a_discard_that_did_not_help_drbd_is_looked_at() -> None:
+    pair = _runs(connection=ALONE, generation=SPLIT[0]), _side(connection=ALONE, generation=SPLIT[1])
+    failed = frozenset({Step(Action.DISCARD, Where.SECONDARY), Step(Action.CONNECT, Where.PRIMARY)})
+    verdict = decide(Pair(*pair, failed, discard=Where.SECONDARY))
+    assert (verdict.kind, verdict.unblock) == (Kind.REFUSED, "DRBD's log on both nodes looked at")
 
 
 def test_an_instance_on_older_data_than_its_secondary_has_is_for_a_person() -> None:
@@ -204,7 +246,8 @@ def _every_pair() -> list[Pair]:
     told: list[Told] = [*SIDES, *Silence]
     relations = (SAME, OURS_NEWER, THEIRS_NEWER, SPLIT, UNRELATED, (None, None))
     for ours, theirs, (first, second), failed in itertools.product(told, told, relations, FAILED):
-        found.append(Pair(_with(ours, first), _with(theirs, second), failed))
+        pair = Pair(_with(ours, first), _with(theirs, second), failed)
+        found += [pair, *(dataclasses.replace(pair, discard=where) for where in Where)]
     return found
 
 
@@ -215,7 +258,7 @@ def _with(told: Told, generation: Generation | None) -> Told:
 
 
 def test_in_no_state_at_all_is_the_only_good_copy_thrown_away() -> None:
-    destroyed = 0
+    destroyed = discarded = 0
     for pair in _every_pair():
         verdict = decide(pair)
         assert bool(verdict.steps) == (verdict.kind is Kind.REPAIR)
@@ -224,7 +267,24 @@ def test_in_no_state_at_all_is_the_only_good_copy_thrown_away() -> None:
             if step.action in DESTRUCTIVE:
                 kept = pair.secondary if step.where is Where.PRIMARY else pair.primary
                 assert isinstance(kept, Side)
-                assert kept.volumes[0].disk is GOOD
+                whole = {Disk.OUTDATED, Disk.CONSISTENT} if step.action is Action.DISCARD else set()
+                assert kept.volumes[0].disk in {GOOD, *whole}
                 destroyed += 1
+            if step.action is Action.DISCARD:
+                discarded += 1
+                _check_discard(pair, step)
             assert step not in pair.failed or verdict.steps == (Step(Action.REPLACE, Where.SECONDARY),)
-    assert destroyed > 0
+    assert destroyed > discarded > 0
+
+
+def _check_discard(pair: Pair, step: Step) -> None:
+    """Nothing is discarded but what a person named, on a side that is not primary, after a split brain."""
+    assert step.where is pair.discard
+    assert isinstance(pair.primary, Side)
+    assert isinstance(pair.secondary, Side)
+    lost = pair.primary if step.where is Where.PRIMARY else pair.secondary
+    assert lost.role is Role.SECONDARY
+    ours, theirs = pair.primary.volumes[0].generation, pair.secondary.volumes[0].generation
+    assert ours is not None
+    assert theirs is not None
+    assert relation(ours, theirs) is Relation.SPLIT

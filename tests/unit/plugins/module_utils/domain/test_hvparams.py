@@ -50,5 +50,5 @@ def test_what_kvm_does_not_take_is_refused_by_name(name: str, value: str) -> Non
 
 def test_a_parameter_of_another_hypervisor_is_refused_when_it_is_set() -> None:
     hvparams.check("fake", {"migration_seconds": "1.5", "migratable": "no"})
-    with pytest.raises(errors.InvalidInput, match="fake has no parameter 'migration_limit': use one of migr"):
-        hvparams.check("fake", {"migration_limit": "3"})
+    with pytest.raises(errors.InvalidInput, match="fake has no parameter 'migration_downtime': use one of migr"):
+        hvparams.check("fake", {"migration_downtime": "3"})

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import hmac
 import json
@@ -9,10 +10,12 @@ import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     diagnosis,
     errors,
+    replicas,
     reports,
     signing,
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.diagnosis import Status
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.reports import Problem, Report
 
 CLUSTER_KEY = b"0123456789abcdef0123456789abcdef01234567\n"
@@ -324,3 +327,37 @@ def test_every_outcome_in_an_envelope_is_accepted_as_itself() -> None:
         said = diagnosis.parse(json.dumps({"status": status.value, "command": "fan"}))
         sent = reports.seal(said, node_uuid=NODE, timestamp_ns=STAMP, key=KEY)
         assert accept(sent.envelope.encode()) == Report(NODE, STAMP, said, None)
+
+
+FACT = replicas.ReplicaFact("r0", 0, Role.PRIMARY, Connection.CONNECTED, Disk.UP_TO_DATE, Disk.UP_TO_DATE, 16, 0)
+FACTS = replicas.NodeFacts("0f2a4b6c-1111-2222-3333-444455556666", (FACT,))
+
+
+@pytest.mark.parametrize("said", [diagnosis.parse(DATA), Problem("timeout", "60 s")])
+def test_facts_travel_inside_the_signature_beside_a_diagnosis_and_beside_a_problem(said: reports.Outcome) -> None:
+    sent = reports.seal(said, node_uuid=NODE, timestamp_ns=STAMP, key=KEY, facts=FACTS).envelope
+    assert accept(sent.encode()).facts == FACTS
+    assert rejection(sent.replace("UpToDate", "Outdated", 1).encode()) == "forged"
+
+
+def test_facts_are_no_part_of_the_incidents_identity() -> None:
+    sent = [
+        reports.seal(diagnosis.parse(DATA), node_uuid=NODE, timestamp_ns=STAMP, key=KEY, facts=one)
+        for one in (FACTS, replicas.UNKNOWN)
+    ]
+    said = [accept(one.envelope.encode()).diagnosis for one in sent]
+    assert said[0] == said[1] == diagnosis.parse(DATA)
+
+
+def test_a_report_whose_facts_are_wrong_counts_without_them() -> None:
+    report = accept(changed(replicas="all fine", boot_id={"x": []}))
+    assert report.facts == replicas.UNKNOWN
+    assert report.diagnosis is not None
+
+
+def test_facts_never_turn_a_large_diagnosis_into_a_problem() -> None:
+    many = replicas.NodeFacts("", tuple(dataclasses.replace(FACT, volume=number) for number in range(replicas.MOST)))
+    large = diagnosis.parse('{"status":"Ok","details":"' + "x" * 950_000 + '"}')
+    sent = reports.seal(large, node_uuid=NODE, timestamp_ns=STAMP, key=KEY, facts=many)
+    report = accept(sent.envelope.encode())
+    assert (report.diagnosis, report.facts) == (large, replicas.UNKNOWN)

@@ -1,0 +1,192 @@
+"""The rule by which a replica counts as in sync after the node of its primary died.
+
+The replica on the target counts as in sync when (docs/decisions/replica-evidence.md)
+
+1. the last fact of the pair that says Connected and UpToDate/UpToDate, whichever of the two nodes reported it, is at
+   most two intervals older than the source's last sign of life, or than the end of a time in which nobody listened;
+2. since that fact the source has not reported anything else of the pair;
+3. the target has not reported anything else of the pair before the source's last sign of life. What it reports after
+   that says nothing: of course it has lost its peer;
+4. the target's newest fact says UpToDate, with the generation of that last fact. Or with a new one whose bitmap has
+   that generation: then the target was promoted without its peer since, by a failover that did not end, and has
+   everything that it had before.
+
+Whatever is not known is not in sync.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from dataclasses import dataclass
+from typing import Dict, Mapping, Optional, Tuple
+
+from .drbd import Disk
+from .replicas import Moment, NodeTrack, Parted, Track, latest
+
+INTERVALS = 2
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Whether a replica counts as in sync (`reason` is ''), what helps otherwise, and when it was seen so last.
+
+    `last_in_sync` is in unix seconds, 0 for never; so is `seen_off`, when its source was known to be off.
+    """
+
+    reason: str = ""
+    unblock: str = ""
+    last_in_sync: float = 0.0
+    seen_off: float = 0.0
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Whether the replica may be started without losing more than the stated writes."""
+        return not self.reason
+
+
+@dataclass(frozen=True)
+class Question:
+    """A failover of an instance with these resources, from a node that is dead to one that has a replica.
+
+    `life` is the source's last sign of life, None for unknown; `unheard` until when it may have lived while nobody
+    listened, None where somebody did all the time; `interval` the seconds between two facts; `parted` what
+    the configuration says; `seen_off` when the source was known to be off (unix seconds), 0 while it is not.
+    """
+
+    instance: str
+    resources: Tuple[str, ...]
+    source: str
+    target: str
+    source_name: str
+    target_name: str
+    life: Optional[Moment]
+    interval: float
+    unheard: Optional[Moment] = None
+    parted: Optional[Parted] = None
+    seen_off: float = 0.0
+
+
+def judge(asked: Question, known: Mapping[str, NodeTrack]) -> Evidence:
+    """Whether the target's replica counts as in sync; `known` is what nodes (UUIDs) have reported."""
+    source, target = known.get(asked.source), known.get(asked.target)
+    last = [_last_in_sync(resource, source, target) for resource in asked.resources]
+    when = min((moment.wall for moment in last if moment is not None), default=0.0) if None not in last else 0.0
+    reasons = (_objection(asked, resource, source, target) for resource in asked.resources)
+    reason = next((text for text in reasons if text), "") if asked.resources else "no disk of it is known"
+    if not reason:
+        return Evidence(last_in_sync=when, seen_off=asked.seen_off)
+    reason = f"the replica of {asked.instance} on {asked.target_name} is not known to be in sync: {reason}"
+    cure = (
+        f"{asked.source_name} back in service, or `roundsman instance failover {asked.instance} --ignore-consistency`, "
+        "which loses what was written since"
+    )
+    return Evidence(reason, cure, when, asked.seen_off)
+
+
+def _last_in_sync(resource: str, *nodes: Optional[NodeTrack]) -> Optional[Moment]:
+    """When all volumes of a resource were seen in sync; None if one never was."""
+    found: Dict[int, Optional[Moment]] = {}
+    for node in nodes:
+        for number, track in (node.of_resource(resource) if node is not None else {}).items():
+            found[number] = latest(found.get(number), track.in_sync)
+    moments = list(found.values())
+    oldest: Optional[Moment] = moments[0] if moments else None
+    for moment in moments:
+        if moment is None or oldest is None:
+            return None
+        oldest = moment if oldest.after(moment) > 0 else oldest
+    return oldest
+
+
+def _objection(asked: Question, resource: str, source: Optional[NodeTrack], target: Optional[NodeTrack]) -> str:
+    if target is None:
+        return f"{asked.target_name} has not reported"
+    if not target.is_known:
+        return f"the last report of {asked.target_name} has no facts of its replicas"
+    ours, theirs = target.of_resource(resource), source.of_resource(resource) if source is not None else {}
+    if not ours:
+        return f"{resource} is down on {asked.target_name}"
+    for number in sorted({*ours, *theirs}):
+        text = _against(asked, ours.get(number, Track()), theirs.get(number, Track()))
+        if text:
+            return f"{resource}: {text}"
+    return ""
+
+
+def _against(asked: Question, target: Track, source: Track) -> str:
+    """What speaks against one volume; the order is that of the rule."""
+    last = latest(source.in_sync, target.in_sync)
+    if last is None:
+        return "neither node has ever reported it in sync"
+    generation = target.generation if last is target.in_sync else source.generation
+    reported = _reported_by_source(asked, source, last)
+    if reported or asked.life is None:
+        return reported or f"nothing is known of when {asked.source_name} was last alive"
+    return _too_old(asked, last) or _lost_before(asked, target) or _unfit(asked, target, generation)
+
+
+def _reported_by_source(asked: Question, source: Track, last: Moment) -> str:
+    if asked.parted is not None and asked.parted.node == asked.source and asked.parted.since > last.wall:
+        return _lost_at(asked.source_name, asked.parted.since)
+    if source.still_apart is not None and source.still_apart.after(last) > 0:
+        return _lost_at(asked.source_name, source.still_apart.wall)
+    return ""
+
+
+def _too_old(asked: Question, last: Moment) -> str:
+    life = latest(asked.life, asked.unheard)
+    age = life.after(last) if life is not None else 0.0
+    if age > INTERVALS * asked.interval:
+        return (
+            f"last seen in sync at {clock(last.wall)}, {age:.0f} s before the last sign of life of {asked.source_name} "
+            f"(at most {INTERVALS * asked.interval:.0f} s count)"
+        )
+    return ""
+
+
+def _lost_before(asked: Question, target: Track) -> str:
+    # One that had lost its peer before that fact, and never saw it again, does not say when it lost it anew.
+    if target.apart is not None and asked.life is not None and target.apart.after(asked.life) <= 0:
+        return f"{_lost_at(asked.target_name, target.apart.wall)}, while {asked.source_name} was alive"
+    return ""
+
+
+def _unfit(asked: Question, target: Track, generation: Optional[int]) -> str:
+    fact = target.fact
+    if fact is None:
+        return f"{asked.target_name} does not say how it is"
+    if fact.disk is not Disk.UP_TO_DATE:
+        return f"it is {fact.disk.value} on {asked.target_name}"
+    if generation is None or fact.current is None:
+        return "its generation is not known"
+    if fact.current != generation and not (generation and fact.bitmap == generation):
+        return f"its generation is {fact.current:016X}, and was {generation:016X} when the pair was in sync"
+    return ""
+
+
+def _lost_at(name: str, wall: float) -> str:
+    return f"{name} reported at {clock(wall)} that the pair is not in sync"
+
+
+def clock(wall: float) -> str:
+    """A unix time as people read it."""
+    return dt.datetime.fromtimestamp(wall, dt.timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def loss(found: Evidence, *, now: float) -> Optional[float]:
+    """Seconds of writes that may be lost, from the last fact in sync to when the source was seen off; None: unknown.
+
+    Until then it may have written. While it is not known to be off that is `now`, in unix seconds.
+    """
+    if not found.last_in_sync:
+        return None
+    return max(0.0, (found.seen_off or now) - found.last_in_sync)
+
+
+def loss_text(found: Evidence, *, now: float) -> str:
+    """The possible loss in words."""
+    seconds = loss(found, now=now)
+    if seconds is None:
+        return "possible loss: all writes since an unknown time"
+    return f"possible loss: writes of the last {math.ceil(seconds)} s"

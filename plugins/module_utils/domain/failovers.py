@@ -1,0 +1,226 @@
+"""Whether an instance may be failed over, from what its nodes answer: asked before it is stopped, and again after.
+
+Where the source answers, the pair must be connected and in sync on both nodes. Where it does not, what counts is what
+the nodes reported before (`evidence.py`). Where it answered first and fell silent at the stop, its answer counts for
+two intervals at most: the guest may have written on without its secondary. A person may skip that with
+`ignore_consistency`; nobody starts a replica that DRBD would not promote, or an instance that is on the target already.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Dict, Mapping, Optional, Tuple
+
+from .evidence import INTERVALS
+
+UP_TO_DATE = "UpToDate"
+
+
+@dataclass(frozen=True)
+class Replica:
+    """One disk of the instance on one of its nodes; `disk` is '' where its resource is down."""
+
+    text: str
+    is_synced: bool
+    disk: str
+    is_connected: bool
+
+
+@dataclass(frozen=True)
+class Node:
+    """What one node answers: its replicas, and what its hypervisor has of the instance ('' for nothing).
+
+    `replicas` are None where the node did not answer, or its disks could not be read; `why` says which. `answers` says
+    whether the node could be contacted at all.
+    """
+
+    name: str
+    answers: bool = True
+    why: str = ""
+    replicas: Optional[Tuple[Replica, ...]] = ()
+    guest: str = ""
+
+
+@dataclass(frozen=True)
+class LastAnswer:
+    """What a source answered in this failover before it fell silent.
+
+    `age` has the seconds from when it was asked whether the pair is in sync until it fell silent, at the latest;
+    `interval` those between two reports. `is_parted` says that the pair is on record as out of sync by now.
+    """
+
+    was_in_sync: bool = False
+    age: float = 0.0
+    interval: float = 0.0
+    is_parted: bool = False
+
+
+@dataclass(frozen=True)
+class Failover:
+    """A failover that is about to happen.
+
+    `source` is None where it may not be contacted: it is recorded as off, or set offline. `is_judged` says that the
+    target's replica counts as in sync by what its nodes reported before, `is_stopped` that the source confirmed the
+    stop. `last_answer` is None for a source that has not answered in this failover.
+    """
+
+    instance: str
+    is_replicated: bool
+    source: Optional[Node]
+    target: Node
+    is_judged: bool = False
+    ignore_consistency: bool = False
+    is_stopped: bool = False
+    last_answer: Optional[LastAnswer] = None
+
+    @property
+    def source_answers(self) -> bool:
+        """Whether the source could be contacted."""
+        return self.source is not None and self.source.answers
+
+
+def objection(asked: Failover) -> str:
+    """Why the instance must not be failed over now, with what helps; '' if it may be."""
+    return _of_target(asked) or (_of_pair(asked) if asked.is_replicated else "")
+
+
+def may_be_alone(asked: Failover) -> bool:
+    """Whether the target's replica may become primary without its peer, which is checked here and not by DRBD."""
+    return asked.is_replicated and (asked.ignore_consistency or not asked.source_answers)
+
+
+def _of_target(asked: Failover) -> str:
+    target, name = asked.target, asked.instance
+    if not target.answers:
+        return f"{target.name} does not answer ({target.why}): restore its network link, then retry"
+    if target.guest:
+        return (
+            f"{name} is on {target.name} already, {target.guest}: find out where it belongs, and stop it on the other"
+        )
+    if target.replicas is None:
+        return f"the disks of {name} on {target.name} cannot be used: {target.why}"
+    for replica in target.replicas if asked.is_replicated else ():
+        # A person who ignores consistency where the source is gone may try one that is down: DRBD decides.
+        may_try = not replica.disk and asked.ignore_consistency and not asked.source_answers
+        if replica.disk != UP_TO_DATE and not may_try:
+            return (
+                f"the replica of {name} on {target.name} cannot be started ({replica.text}): "
+                f"repair it with `roundsman instance repair-disks {name}`, then retry"
+            )
+    return ""
+
+
+def _of_pair(asked: Failover) -> str:
+    if asked.ignore_consistency:
+        return ""
+    name, source = asked.instance, asked.source
+    if source is not None and not source.answers and asked.is_stopped:
+        return f"{source.name} does not answer since {name} was stopped there ({source.why})"
+    if source is None or not source.answers:
+        return _of_silent(asked)
+    if source.replicas is None:
+        return f"the disks of {name} on {source.name} cannot be read ({source.why}){_remedy(name)}"
+    pair = (source, asked.target)
+    if all(replica.is_synced for node in pair for replica in node.replicas or ()):
+        return ""
+    states = "; ".join(f"{node.name} has {', '.join(replica.text for replica in node.replicas or ())}" for node in pair)
+    return f"the replicas of {name} are not in sync: {states}{_remedy(name)}"
+
+
+def _of_silent(asked: Failover) -> str:
+    """What speaks against a target whose source cannot be asked now."""
+    last = asked.last_answer
+    if last is None:
+        # Reports from before count only while the source has given no sign of life since.
+        return "" if asked.is_judged else _unjudged(asked)
+    reason = ""
+    if not last.was_in_sync:
+        reason = "it was not known before that the replicas are in sync"
+    elif last.is_parted:
+        reason = "it is on record that the replicas are not in sync"
+    elif not 0 <= last.age <= INTERVALS * last.interval:
+        reason = (
+            f"the replicas were last seen in sync {last.age:.0f} s before that "
+            f"(at most {INTERVALS * last.interval:.0f} s count)"
+        )
+    if not reason:
+        return ""
+    return (
+        f"the source fell silent when {asked.instance} was stopped there, and {reason}: restore the source, "
+        f"then retry. A failover with --ignore-consistency loses what {asked.target.name} does not have"
+    )
+
+
+def is_overridden(asked: Failover) -> bool:
+    """Whether the target's replica is not known to be in sync, and a person wants it all the same."""
+    if not (asked.is_replicated and asked.ignore_consistency):
+        return False
+    return bool(_of_pair(dataclasses.replace(asked, ignore_consistency=False)))
+
+
+def stated_loss(asked: Failover, *, last_in_sync: float, seen_off: float) -> Dict[str, object]:
+    """What may be lost where the source did not confirm the stop, of these unix times; empty where nothing is.
+
+    `last_in_sync` is 0 where the source did not say in this failover that the pair is in sync.
+    """
+    if not asked.is_replicated or asked.is_stopped:
+        return {}
+    return {"last_in_sync": last_in_sync, "seen_off": seen_off, "ignored": is_overridden(asked)}
+
+
+def _unjudged(asked: Failover) -> str:
+    why = f" ({asked.source.why})" if asked.source is not None else ""
+    return (
+        f"the source does not answer{why}, and it was not judged whether the replica on {asked.target.name} is in sync "
+        f"without it: retry. A failover with --ignore-consistency loses what {asked.target.name} does not have"
+    )
+
+
+def _remedy(name: str) -> str:
+    return (
+        f": wait for the resync, or repair them with `roundsman instance repair-disks {name}`. A failover with "
+        "--ignore-consistency loses what the target does not have"
+    )
+
+
+def node(
+    name: str, instance: str, *, disks: Mapping[str, object], guests: Optional[Mapping[str, object]] = None
+) -> Node:
+    """What the results of `instance_disks` and, where it was asked, of `instance_info` say of a node."""
+    results = [result for result in (guests, disks) if result is not None]
+    silent = next((result for result in results if result.get("unreachable")), None)
+    if silent is not None:
+        return Node(name, answers=False, why=_text(silent), replicas=None)
+    states = guests.get("states") if guests is not None else {}
+    if not isinstance(states, dict):
+        return Node(name, why=f"its hypervisor does not answer ({_text(guests or {})})", replicas=None)
+    guest = str(states.get(instance, ""))
+    found = disks.get("disks")
+    if disks.get("skipped"):
+        return Node(name, guest=guest)
+    if disks.get("failed") or not isinstance(found, list) or not all(isinstance(disk, dict) for disk in found):
+        return Node(name, why=_text(disks), replicas=None, guest=guest)
+    return Node(name, replicas=tuple(_replica(disk) for disk in found), guest=guest)
+
+
+def _replica(disk: Mapping[str, object]) -> Replica:
+    return Replica(
+        text=str(disk.get("text", "")),
+        is_synced=disk.get("synced") is True,
+        disk=str(disk.get("disk", "")),
+        is_connected=disk.get("connected") is True,
+    )
+
+
+def _text(result: Mapping[str, object]) -> str:
+    return str(result.get("msg") or "no answer")
+
+
+def is_in_sync(asked: Failover) -> bool:
+    """Whether both nodes answered and say that the pair is connected and in sync."""
+    nodes = (asked.source, asked.target)
+    return all(
+        node is not None and node.replicas is not None and all(replica.is_synced for replica in node.replicas)
+        for node in nodes
+    )

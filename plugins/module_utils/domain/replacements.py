@@ -1,0 +1,109 @@
+"""Whether the replica of a secondary may be removed: only while another one is known to be in sync, or newer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional, Sequence, Tuple
+
+from .drbd import Disk, Generation
+from .drbd_generations import Relation, relation
+
+FINE = frozenset({Relation.EQUAL, Relation.OURS_NEWER})
+_WORTHLESS = frozenset({"", Disk.INCONSISTENT.value, *(disk.value for disk in Disk if disk.is_gone)})
+
+
+@dataclass(frozen=True)
+class Replica:
+    """One disk on one node in DRBD's words; `disk` is '' where its resource is down and does not come up.
+
+    `exists` is false where the node has no such replica, or only what a removal that was interrupted left of it.
+    """
+
+    text: str
+    disk: str
+    peer_disk: str = ""
+    is_connected: bool = False
+    generation: Optional[Generation] = None
+    exists: bool = True
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node and its replicas, disk by disk; None where it did not say how they are, for the reason `why`."""
+
+    name: str
+    replicas: Optional[Tuple[Replica, ...]]
+    why: str = ""
+
+
+def objection(instance: str, primary: Node, old: Optional[Node]) -> str:
+    """Why the replica on the old secondary must be kept, with what helps; '' if it may be removed.
+
+    `old` is None where it is not contacted, and so nothing is removed there.
+    """
+    if primary.replicas is None:
+        return f"the disks of {instance} on {primary.name} cannot be read ({primary.why}): nothing is removed"
+    for replica in primary.replicas:
+        if replica.disk != Disk.UP_TO_DATE.value:
+            return (
+                f"the primary {primary.name} is not up to date ({replica.text}): the other replica of {instance} is "
+                f"kept. Repair it with `roundsman instance repair-disks {instance}`, then retry"
+            )
+    if old is None:
+        return ""
+    if old.replicas is None:
+        return f"the disks of {instance} on {old.name} cannot be read ({old.why}): nothing is removed"
+    return _of_pairs(instance, primary, primary.replicas, old, old.replicas)
+
+
+def objection_to_removal(instance: str, primary: Node, left: Node) -> str:
+    """Why a replica that an instance left behind must be kept; '' if it may be removed.
+
+    `primary` is where the instance is now. Only a replica whose data are older than its data, or the same, is removed.
+    """
+    for node in (primary, left):
+        if node.replicas is None:
+            return f"the disks of {instance} on {node.name} cannot be read ({node.why}): nothing is removed"
+    ours, theirs = primary.replicas or (), left.replicas or ()
+    if len(ours) != len(theirs):
+        return f"{primary.name} and {left.name} have not the same disks of {instance}: nothing is removed"
+    for mine, other in zip(ours, theirs):  # noqa: B905 - Python 3.9 has no strict
+        if not _is_ancestor(mine, other):
+            return (
+                f"the replica that {instance} left on {left.name} ({other.text}) may hold writes that no other replica "
+                f"has: it is kept. If nobody needs them, run `roundsman instance repair-disks {instance} --discard "
+                f"{left.name}`, which removes it"
+            )
+    return ""
+
+
+def _is_ancestor(mine: Replica, other: Replica) -> bool:
+    """Whether a replica has nothing that ours has not: there is none, it has never been whole, or it is not newer."""
+    if not other.exists or other.disk == Disk.INCONSISTENT.value:
+        return True
+    if mine.generation is None or other.generation is None:
+        return False
+    return relation(mine.generation, other.generation) in FINE
+
+
+def _of_pairs(instance: str, primary: Node, ours: Sequence[Replica], old: Node, theirs: Sequence[Replica]) -> str:
+    if len(ours) != len(theirs):
+        return f"{primary.name} and {old.name} have not the same disks of {instance}: nothing is removed"
+    for mine, other in zip(ours, theirs):  # noqa: B905 - Python 3.9 has no strict
+        if not _may_go(mine, other):
+            return (
+                f"the replica of {instance} on {old.name} ({other.text}) may have data that {primary.name} has not "
+                f"({mine.text}): it is kept. Connect them with `roundsman instance repair-disks {instance}`, then retry"
+            )
+    return ""
+
+
+def _may_go(mine: Replica, other: Replica) -> bool:
+    if other.disk in _WORTHLESS:
+        return True
+    if mine.is_connected and other.is_connected:
+        return other.peer_disk == Disk.UP_TO_DATE.value
+    # DRBD leaves both up to date when they part: only the generations say whether the other one was written, too.
+    if mine.generation is None or other.generation is None:
+        return False
+    return relation(mine.generation, other.generation) in FINE

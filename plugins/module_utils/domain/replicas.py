@@ -1,0 +1,286 @@
+"""What nodes report of their replicas, and what is kept of it: the newest facts, and when each was in sync last."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass, field
+from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+
+from . import json_values
+from .drbd import Connection, Disk, Role
+
+MOST = 1000
+"""Replicas of one report; of a node with more none is known."""
+BOOT_ID, REPLICAS = "boot_id", "replicas"
+"""The keys of a report's message that hold the facts."""
+_RESOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}")
+_GENERATION = re.compile(r"[0-9a-f]{16}")
+_NUMBER = re.compile(r"[0-9]{1,5}")
+_BOOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+Volume = Tuple[str, int]
+"""A resource of DRBD and the number of one of its volumes."""
+
+
+@dataclass(frozen=True)
+class ReplicaFact:
+    """One volume of a resource as its node reports it.
+
+    `current` and `bitmap` are generation identifiers without the bit of the role; None is unknown.
+    """
+
+    resource: str
+    volume: int
+    role: Role
+    connection: Connection
+    disk: Disk
+    peer_disk: Disk
+    current: Optional[int] = None
+    bitmap: Optional[int] = None
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the node has its peer."""
+        return self.connection is Connection.CONNECTED
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Whether both replicas have the same data, now and with the next write."""
+        return self.is_connected and self.disk is Disk.UP_TO_DATE and self.peer_disk is Disk.UP_TO_DATE
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether a primary with all data writes to no other replica."""
+        has_data = self.role is Role.PRIMARY and self.disk is Disk.UP_TO_DATE
+        return has_data and (not self.is_connected or self.peer_disk.is_gone)
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """What a report says of its node beside the diagnosis; '' and None are unknown."""
+
+    boot_id: str = ""
+    replicas: Optional[Tuple[ReplicaFact, ...]] = None
+
+
+UNKNOWN = NodeFacts()
+
+
+def encode(facts: NodeFacts) -> Dict[str, object]:
+    """The keys that the facts have in a report's message; what is unknown has none.
+
+    Generations are hexadecimal texts, which no reader of JSON rounds.
+    """
+    found: Dict[str, object] = {}
+    if is_boot_id(facts.boot_id):
+        found[BOOT_ID] = facts.boot_id
+    if facts.replicas is not None and len(facts.replicas) <= MOST:
+        found[REPLICAS] = [_encoded(one) for one in facts.replicas]
+    return found
+
+
+def is_boot_id(text: str) -> bool:
+    """Whether a text is a boot id of Linux."""
+    return bool(_BOOT_ID.fullmatch(text))
+
+
+def bare(identifier: int) -> int:
+    """A generation identifier without its lowest bit, which is the role's."""
+    return identifier & ~1
+
+
+def _encoded(fact: ReplicaFact) -> Dict[str, object]:
+    known = {
+        "resource": fact.resource,
+        "volume": fact.volume,
+        "role": fact.role.value,
+        "connection": fact.connection.value,
+        "disk": fact.disk.value,
+        "peer_disk": fact.peer_disk.value,
+    }
+    identifiers = {"current": fact.current, "bitmap": fact.bitmap}
+    return {**known, **{name: f"{one:016x}" for name, one in identifiers.items() if one is not None}}
+
+
+def decode(content: Mapping[str, json_values.Value]) -> NodeFacts:
+    """The facts of a report's message. A replica that is not described exactly is unknown; nothing is rejected."""
+    boot_id, listed = content.get(BOOT_ID), content.get(REPLICAS)
+    known = boot_id if isinstance(boot_id, str) and is_boot_id(boot_id) else ""
+    if not isinstance(listed, list) or len(listed) > MOST:
+        return NodeFacts(known)
+    found: Dict[Volume, Optional[ReplicaFact]] = {}
+    for entry in listed:
+        fact = _decoded(entry)
+        if fact is not None:
+            volume = (fact.resource, fact.volume)
+            # Of a volume that is described twice nothing is known.
+            found[volume] = None if volume in found else fact
+    return NodeFacts(known, tuple(fact for fact in found.values() if fact is not None))
+
+
+def _decoded(entry: json_values.Value) -> Optional[ReplicaFact]:
+    if not isinstance(entry, dict):
+        return None
+    resource, volume = entry.get("resource"), entry.get("volume")
+    if not isinstance(resource, str) or not _RESOURCE.fullmatch(resource):
+        return None
+    if not isinstance(volume, json_values.Number) or not _NUMBER.fullmatch(volume.token):
+        return None
+    try:
+        return ReplicaFact(
+            resource=resource,
+            volume=int(volume.token),
+            role=Role(entry.get("role")),
+            connection=Connection(entry.get("connection")),
+            disk=Disk(entry.get("disk")),
+            peer_disk=Disk(entry.get("peer_disk")),
+            current=_identifier(entry.get("current")),
+            bitmap=_identifier(entry.get("bitmap")),
+        )
+    except ValueError:
+        return None
+
+
+def _identifier(value: json_values.Value) -> Optional[int]:
+    return bare(int(value, 16)) if isinstance(value, str) and _GENERATION.fullmatch(value) else None
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A time of the controller: unix seconds, and those of its monotonic clock where it has run since."""
+
+    wall: float
+    monotonic: Optional[float] = None
+
+    def after(self, other: Moment) -> float:
+        """Seconds from another moment to this one; a step of the clock counts only across a restart."""
+        if self.monotonic is not None and other.monotonic is not None:
+            return self.monotonic - other.monotonic
+        return self.wall - other.wall
+
+    def earlier(self, seconds: float) -> Moment:
+        """The moment so many seconds before."""
+        return Moment(self.wall - seconds, None if self.monotonic is None else self.monotonic - seconds)
+
+
+def made_at(timestamp_ns: int, accepted: Moment) -> Moment:
+    """When a report was made, by its node's clock, and never after its acceptance.
+
+    A node whose clock is behind makes its facts look older, which only refuses more.
+    """
+    return accepted.earlier(max(0.0, accepted.wall - timestamp_ns / 1e9))
+
+
+def latest(*moments: Optional[Moment]) -> Optional[Moment]:
+    """The last of some moments; None without any."""
+    found: Optional[Moment] = None
+    for moment in moments:
+        if moment is not None and (found is None or moment.after(found) > 0):
+            found = moment
+    return found
+
+
+@dataclass(frozen=True)
+class Track:
+    """One volume of one node: its newest fact, the last in sync, the first and the last since that say otherwise.
+
+    `fact` is None while the newest report does not describe the volume.
+    """
+
+    fact: Optional[ReplicaFact] = None
+    in_sync: Optional[Moment] = None
+    generation: Optional[int] = None
+    apart: Optional[Moment] = None
+    still_apart: Optional[Moment] = None
+
+
+@dataclass(frozen=True)
+class NodeTrack:
+    """What one node has reported of its replicas, up to its last report, which was made `at` a moment."""
+
+    at: Moment
+    boot_id: str = ""
+    is_known: bool = False
+    volumes: Mapping[Volume, Track] = field(default_factory=dict)
+
+    def of_resource(self, resource: str) -> Dict[int, Track]:
+        """The volumes of a resource, by number."""
+        return {number: track for (name, number), track in self.volumes.items() if name == resource}
+
+
+def followed(before: Optional[NodeTrack], facts: NodeFacts, *, at: Moment) -> NodeTrack:
+    """What is known of a node after its next report; without facts what was known before gets older."""
+    known = before.volumes if before is not None else {}
+    if facts.replicas is None:
+        volumes = {one: dataclasses.replace(old, fact=None) for one, old in known.items()}
+        return NodeTrack(at, facts.boot_id, is_known=False, volumes=volumes)
+    found = {(fact.resource, fact.volume): fact for fact in facts.replicas}
+    return NodeTrack(
+        at,
+        facts.boot_id,
+        is_known=True,
+        volumes={one: _track(known.get(one, Track()), fact, at) for one, fact in found.items()},
+    )
+
+
+def _track(before: Track, fact: ReplicaFact, at: Moment) -> Track:
+    if fact.is_in_sync:
+        return Track(fact, at, fact.current)
+    return Track(fact, before.in_sync, before.generation, before.apart or at, at)
+
+
+@dataclass(frozen=True)
+class Parted:
+    """A running primary has lost its secondary: since when (unix seconds), which node reported it, what was known.
+
+    `last_in_sync` is the unix time of the last fact that said in sync, 0 for none; `generations` are those of that
+    fact by disk, '' where unknown.
+    """
+
+    since: float
+    last_in_sync: float
+    node: str
+    generations: Tuple[str, ...] = ()
+
+
+def alone(node: Optional[NodeTrack], resources: Iterable[str]) -> List[Track]:
+    """The volumes of these resources that a node writes as a primary without its peer, by its newest report."""
+    if node is None:
+        return []
+    tracks = [track for resource in resources for track in node.of_resource(resource).values()]
+    return [track for track in tracks if track.fact is not None and track.fact.is_alone]
+
+
+def are_in_sync(node: Optional[NodeTrack], resources: Sequence[str], *, since: float) -> bool:
+    """Whether a node's newest report, made after a unix time, says that all these resources are in sync."""
+    if node is None or node.at.wall <= since:
+        return False
+    tracks = [list(node.of_resource(resource).values()) for resource in resources]
+    return all(tracks) and all(one.fact is not None and one.fact.is_in_sync for found in tracks for one in found)
+
+
+def to_outdate(primary: Optional[NodeTrack], secondary: Optional[NodeTrack], resources: Sequence[str]) -> bool:
+    """Whether a secondary has a replica to outdate: its primary writes alone, and it would let itself be promoted.
+
+    Never where no side is primary, never where the secondary has its peer, and never both.
+    """
+    if secondary is None:
+        return False
+    for resource in resources:
+        if not any(_is_parted(track) for track in alone(primary, [resource])):
+            continue
+        if any(_may_be_outdated(track) for track in secondary.of_resource(resource).values()):
+            return True
+    return False
+
+
+def _is_parted(track: Track) -> bool:
+    return track.fact is not None and not track.fact.is_connected
+
+
+def _may_be_outdated(track: Track) -> bool:
+    fact = track.fact
+    if fact is None or fact.role is not Role.SECONDARY or fact.is_connected:
+        return False
+    return fact.disk in {Disk.UP_TO_DATE, Disk.CONSISTENT}

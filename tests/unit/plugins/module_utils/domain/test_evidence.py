@@ -1,0 +1,200 @@
+"""The rule for a failover from a dead node, by its clauses: which one refuses, and that nothing else is let through."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import evidence, replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.replicas import Moment
+from hypothesis import given
+from hypothesis import strategies as st
+
+INTERVAL = 10.0
+OLD, NEW = 0x10, 0x20
+ASKED = evidence.Question("web1", ("r0",), "s", "t", "node1", "node2", Moment(100.0), INTERVAL)
+
+
+def fact(*, joined: bool, disk: Disk = Disk.UP_TO_DATE, current: int | None = OLD) -> replicas.ReplicaFact:
+    """What a node reports of r0 while it has its peer, or has lost it."""
+    state = Connection.CONNECTED if joined else Connection.CONNECTING
+    return replicas.ReplicaFact(
+        "r0", 0, Role.SECONDARY, state, disk, Disk.UP_TO_DATE if joined else Disk.UNKNOWN, current
+    )
+
+
+IN_SYNC, APART = fact(joined=True), fact(joined=False)
+
+
+def node(*reports: tuple[float, replicas.ReplicaFact | None]) -> replicas.NodeTrack:
+    """A node after its reports at these times; None is one without facts."""
+    found: replicas.NodeTrack | None = None
+    for at, said in reports:
+        told = replicas.UNKNOWN if said is None else replicas.NodeFacts("", (said,))
+        found = replicas.followed(found, told, at=Moment(at))
+    assert found is not None
+    return found
+
+
+def judged(
+    source: replicas.NodeTrack | None, target: replicas.NodeTrack | None, asked: evidence.Question = ASKED
+) -> evidence.Evidence:
+    known = {"s": source, "t": target}
+    return evidence.judge(asked, {uuid: one for uuid, one in known.items() if one is not None})
+
+
+def test_a_replica_counts_as_in_sync_though_it_lost_its_peer_after_the_last_sign_of_life() -> None:
+    found = judged(node((95, IN_SYNC)), node((96, IN_SYNC), (105, APART), (115, APART)))
+    assert (found.is_in_sync, found.last_in_sync) == (True, 96.0)
+    found = judged(node((95, IN_SYNC)), node((105, APART)))
+    assert (found.is_in_sync, found.last_in_sync) == (True, 95.0)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "text"),
+    [
+        (node((95, IN_SYNC)), None, "node2 has not reported"),
+        (node((95, IN_SYNC)), node((96, None)), "the last report of node2 has no facts"),
+        (node((95, IN_SYNC)), node((96, IN_SYNC), (97, None)), "the last report of node2 has no facts"),
+        (None, node((105, APART)), "neither node has ever reported it in sync"),
+        (node((95, APART)), node((105, APART)), "neither node has ever reported it in sync"),
+        (node((79, IN_SYNC)), node((105, APART)), "21 s before the last sign of life of node1 .at most 20 s count"),
+        (
+            node((90, IN_SYNC), (95, APART)),
+            node((105, APART)),
+            "node1 reported at 1970-01-01 00:01:35 UTC that the pair",
+        ),
+        (node((90, IN_SYNC), (95, APART)), node((91, IN_SYNC)), "node1 reported at"),
+        (node((95, IN_SYNC)), node((90, IN_SYNC), (99, APART)), "node2 reported .* while node1 was alive"),
+        (node((95, IN_SYNC)), node((90, IN_SYNC), (99, APART), (120, APART)), "while node1 was alive"),
+        (node((95, IN_SYNC)), node((93, APART), (120, APART)), "while node1 was alive"),
+        (node((95, IN_SYNC)), node((105, fact(joined=False, disk=Disk.OUTDATED))), "it is Outdated on node2"),
+        (node((95, IN_SYNC)), node((105, fact(joined=False, disk=Disk.INCONSISTENT))), "it is Inconsistent on node2"),
+        (node((95, IN_SYNC)), node((105, fact(joined=False, disk=Disk.CONSISTENT))), "it is Consistent on node2"),
+        (node((95, IN_SYNC)), node((105, fact(joined=False, current=None))), "its generation is not known"),
+        (node((95, fact(joined=True, current=None))), node((105, APART)), "its generation is not known"),
+        (
+            node((95, IN_SYNC)),
+            node((105, fact(joined=False, current=NEW))),
+            "its generation is 0{14}20, and was 0{14}10",
+        ),
+    ],
+)
+def test_what_is_not_known_to_be_in_sync_is_refused_with_what_helps(
+    source: replicas.NodeTrack | None, target: replicas.NodeTrack | None, text: str
+) -> None:
+    found = judged(source, target)
+    assert not found.is_in_sync
+    assert re.search(text, found.reason)
+    assert found.reason.startswith("the replica of web1 on node2 is not known to be in sync: ")
+    assert "\n" not in found.reason + found.unblock
+    assert "`roundsman instance failover web1 --ignore-consistency`" in found.unblock
+
+
+def test_a_target_that_was_promoted_alone_since_is_still_the_replica_that_was_in_sync() -> None:
+    """A failover that was killed after the promotion leaves a new generation there, whose bitmap is of the old one."""
+    promoted = dataclasses.replace(fact(joined=False, current=NEW), bitmap=OLD)
+    assert judged(node((95, IN_SYNC)), node((105, APART), (115, promoted))).is_in_sync
+    older = dataclasses.replace(promoted, bitmap=0x30)
+    assert "its generation is" in judged(node((95, IN_SYNC)), node((105, older))).reason
+    unknown = dataclasses.replace(promoted, bitmap=None)
+    assert "its generation is" in judged(node((95, IN_SYNC)), node((105, unknown))).reason
+    nothing = fact(joined=True, current=0), dataclasses.replace(promoted, bitmap=0)
+    assert "its generation is" in judged(node((95, nothing[0])), node((105, nothing[1]))).reason
+
+
+def test_a_resource_that_is_down_on_the_target_is_refused() -> None:
+    target = replicas.followed(None, replicas.NodeFacts("", ()), at=Moment(105))
+    assert "r0 is down on node2" in judged(node((95, IN_SYNC)), target).reason
+
+
+def test_a_source_that_was_never_heard_of_is_refused() -> None:
+    never = dataclasses.replace(ASKED, life=None)
+    assert "nothing is known of when node1 was last alive" in judged(None, node((96, IN_SYNC)), never).reason
+
+
+def test_a_time_in_which_nobody_listened_counts_as_life_for_the_age_and_not_for_the_target() -> None:
+    nodes = node((95, IN_SYNC)), node((105, APART))
+    short = dataclasses.replace(ASKED, unheard=Moment(114.0))
+    assert judged(*nodes, short).is_in_sync
+    long = dataclasses.replace(ASKED, unheard=Moment(116.0))
+    assert "21 s before the last sign of life" in judged(*nodes, long).reason
+
+
+def test_what_the_configuration_remembers_of_a_parting_stands_until_a_later_fact_in_sync() -> None:
+    parted = dataclasses.replace(ASKED, parted=replicas.Parted(97.0, 90.0, "s"))
+    assert "node1 reported at" in judged(node((95, IN_SYNC)), node((105, APART)), parted).reason
+    assert judged(node((98, IN_SYNC)), node((105, APART)), parted).is_in_sync
+
+
+def test_one_volume_that_is_not_in_sync_is_enough() -> None:
+    asked = dataclasses.replace(ASKED, resources=("r0", "r1"))
+    assert "r1 is down on node2" in judged(node((95, IN_SYNC)), node((105, APART)), asked).reason
+    other = dataclasses.replace(IN_SYNC, volume=1)
+    source = replicas.followed(None, replicas.NodeFacts("", (IN_SYNC, other)), at=Moment(95))
+    assert "r0: node2 does not say how it is" in judged(source, node((105, APART))).reason
+    assert (
+        "no disk of it is known" in judged(source, node((96, IN_SYNC)), dataclasses.replace(ASKED, resources=())).reason
+    )
+
+
+WORDS = [IN_SYNC, APART, fact(joined=True, disk=Disk.INCONSISTENT), None]
+HISTORIES = list(itertools.product(WORDS, repeat=2))
+
+
+@pytest.mark.parametrize("last", [*WORDS, fact(joined=False, disk=Disk.OUTDATED), fact(joined=False, current=NEW)])
+@pytest.mark.parametrize("late", [False, True])
+def test_of_all_histories_only_those_of_the_rule_are_let_through(last: replicas.ReplicaFact | None, late: bool) -> None:
+    """Two reports of each node while the source lived (90, 95), and one of the target then (late: after it died)."""
+    for ours, theirs in itertools.product(HISTORIES, HISTORIES):
+        at = 105.0 if late else 99.0
+        source, target = (node((90, one), (95, two)) for one, two in (theirs, ours))
+        target = replicas.followed(
+            target, replicas.UNKNOWN if last is None else replicas.NodeFacts("", (last,)), at=Moment(at)
+        )
+        assert judged(source, target).is_in_sync == _is_fine(theirs, ours, last, late=late), (theirs, ours, last)
+
+
+def _is_fine(
+    theirs: tuple[replicas.ReplicaFact | None, ...],
+    ours: tuple[replicas.ReplicaFact | None, ...],
+    last: replicas.ReplicaFact | None,
+    *,
+    late: bool,
+) -> bool:
+    """The rule in the words of the issue, on histories and not on tracks."""
+    timed = [*zip((90.0, 95.0, 105.0 if late else 99.0), (*ours, last), strict=True)]
+    known = [(at, said) for at, said in zip((90.0, 95.0), theirs, strict=True)]
+    synced = [at for at, said in [*timed, *known] if said == IN_SYNC]
+    if not synced or last is None or last.disk is not Disk.UP_TO_DATE or last.current != OLD:
+        return False
+    if any(said not in {None, IN_SYNC} and at > max(synced) for at, said in known):
+        return False
+    own = [at for at, said in timed if said == IN_SYNC]
+    return not any(said not in {None, IN_SYNC} and at > max(own, default=0.0) and at <= 100.0 for at, said in timed)
+
+
+@given(st.floats(0, 200), st.floats(0, 200))
+def test_the_age_counts_from_the_last_sign_of_life_and_not_from_now(synced: float, life: float) -> None:
+    asked = dataclasses.replace(ASKED, life=Moment(life))
+    target = node((synced, IN_SYNC), (10**6, APART))
+    assert judged(None, target, asked).is_in_sync == (life - synced <= evidence.INTERVALS * INTERVAL)
+
+
+@pytest.mark.parametrize(
+    ("found", "now", "seconds", "text"),
+    [
+        (evidence.Evidence(last_in_sync=90.0, seen_off=104.2), 500.0, 14.2, "possible loss: writes of the last 15 s"),
+        (evidence.Evidence(last_in_sync=90.0), 100.0, 10.0, "possible loss: writes of the last 10 s"),
+        (evidence.Evidence(last_in_sync=110.0, seen_off=104.0), 500.0, 0.0, "possible loss: writes of the last 0 s"),
+        (evidence.Evidence(), 100.0, None, "possible loss: all writes since an unknown time"),
+    ],
+)
+def test_the_possible_loss_is_from_the_last_fact_in_sync_to_the_moment_the_source_was_seen_off(
+    found: evidence.Evidence, now: float, seconds: float | None, text: str
+) -> None:
+    assert evidence.loss(found, now=now) == (None if seconds is None else pytest.approx(seconds))
+    assert evidence.loss_text(found, now=now) == text

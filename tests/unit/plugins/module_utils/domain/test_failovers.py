@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import failovers
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.failovers import (
+    Failover,
+    LastAnswer,
+    Node,
+    Replica,
+)
+
+GOOD = Replica("Primary, Connected, UpToDate/UpToDate", is_synced=True, disk="UpToDate", is_connected=True)
+ALONE = Replica("Secondary, Connecting, UpToDate/DUnknown", is_synced=False, disk="UpToDate", is_connected=False)
+DOWN = Replica("is down on this node", is_synced=False, disk="", is_connected=False)
+SOURCE, TARGET = Node("node1", replicas=(GOOD, GOOD)), Node("node2", replicas=(GOOD, GOOD))
+SILENT = Node("node1", answers=False, why="timed out", replicas=None)
+UNKNOWN = "it was not judged whether the replica on node2 is in sync without it: retry"
+HEARD = LastAnswer(was_in_sync=True, age=20.0, interval=10.0)
+ASKED = Failover("web1", is_replicated=True, source=SOURCE, target=TARGET)
+
+
+def worth(disk: str) -> Replica:
+    return dataclasses.replace(ALONE, disk=disk, text=f"Secondary, Connected, {disk}/UpToDate", is_connected=True)
+
+
+def refusal(**changed: Any) -> str:
+    return failovers.objection(dataclasses.replace(ASKED, **changed))
+
+
+def test_a_pair_in_sync_is_failed_over_and_promoted_only_with_its_peer() -> None:
+    assert failovers.objection(ASKED) == ""
+    assert failovers.is_in_sync(ASKED)
+    assert not failovers.may_be_alone(ASKED)
+
+
+@pytest.mark.parametrize("bad", [ALONE, worth("Inconsistent")])
+@pytest.mark.parametrize("place", ["source", "target", "second disk"])
+def test_a_pair_that_one_of_its_nodes_sees_degraded_is_refused(bad: Replica, place: str) -> None:
+    changes: dict[str, dict[str, Any]] = {
+        "source": {"source": dataclasses.replace(SOURCE, replicas=(bad, GOOD))},
+        "target": {"target": dataclasses.replace(TARGET, replicas=(bad, GOOD))},
+        "second disk": {"source": dataclasses.replace(SOURCE, replicas=(GOOD, bad))},
+    }
+    changed = changes[place]
+    text = refusal(**changed)
+    assert bad.text in text
+    assert "roundsman instance repair-disks web1" in text
+    assert not failovers.is_in_sync(dataclasses.replace(ASKED, **changed))
+
+
+def test_a_person_may_ignore_that_the_pair_is_not_in_sync() -> None:
+    parted: dict[str, Any] = {"source": Node("node1", replicas=(ALONE,)), "target": Node("node2", replicas=(ALONE,))}
+    text = refusal(**parted)
+    assert "the replicas of web1 are not in sync: node1 has Secondary, Connecting, UpToDate/DUnknown; node2 has" in text
+    assert "--ignore-consistency loses what the target does not have" in text
+    assert refusal(**parted, ignore_consistency=True) == ""
+    assert failovers.may_be_alone(dataclasses.replace(ASKED, **parted, ignore_consistency=True))
+
+
+@pytest.mark.parametrize("disk", ["Inconsistent", "Outdated", "Diskless", "DUnknown", "Consistent", ""])
+@pytest.mark.parametrize("ignore", [False, True])
+def test_a_replica_that_cannot_be_started_is_refused_in_every_case(disk: str, ignore: bool) -> None:
+    target = dataclasses.replace(TARGET, replicas=(GOOD, worth(disk)))
+    assert "the replica of web1 on node2 cannot be started" in refusal(target=target, ignore_consistency=ignore)
+
+
+def test_with_a_source_that_is_gone_a_person_may_try_a_replica_that_is_down() -> None:
+    gone: dict[str, Any] = {"source": None, "target": dataclasses.replace(TARGET, replicas=(DOWN,))}
+    assert "cannot be started (is down on this node)" in refusal(**gone, is_judged=True)
+    assert refusal(**gone, ignore_consistency=True) == ""
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        (Node("node2", answers=False, why="timed out", replicas=None), "node2 does not answer (timed out)"),
+        (
+            Node("node2", why="its hypervisor does not answer (libvirtd is down)", replicas=None),
+            "the disks of web1 on node2 cannot be used: its hypervisor does not answer (libvirtd is down)",
+        ),
+        (dataclasses.replace(TARGET, guest="running"), "web1 is on node2 already, running"),
+        (dataclasses.replace(TARGET, guest="paused"), "web1 is on node2 already, paused"),
+    ],
+)
+@pytest.mark.parametrize(("ignore", "replicated"), [*itertools.product([False, True], repeat=2)])
+def test_a_target_that_cannot_run_it_is_refused_in_every_case(
+    target: Node, text: str, ignore: bool, replicated: bool
+) -> None:
+    assert text in refusal(target=target, ignore_consistency=ignore, is_replicated=replicated)
+
+
+@pytest.mark.parametrize("source", [None, SILENT])
+def test_of_a_source_that_does_not_answer_what_is_known_counts(source: Node | None) -> None:
+    target = dataclasses.replace(TARGET, replicas=(ALONE,))
+    assert UNKNOWN in refusal(source=source, target=target)
+    assert refusal(source=source, target=target, is_judged=True) == ""
+    assert refusal(source=source, target=target, ignore_consistency=True) == ""
+    assert failovers.may_be_alone(dataclasses.replace(ASKED, source=source, target=target))
+
+
+def test_a_source_that_goes_silent_after_the_stop_is_no_dead_one() -> None:
+    silent: dict[str, Any] = {"source": SILENT, "is_stopped": True, "last_answer": HEARD, "is_judged": True}
+    assert "node1 does not answer since web1 was stopped there (timed out)" in refusal(**silent)
+    assert refusal(**silent, ignore_consistency=True) == ""
+
+
+def test_a_source_that_answers_and_whose_disks_cannot_be_read_is_not_in_sync() -> None:
+    broken = Node("node1", why="lvs hangs", replicas=None)
+    assert "the disks of web1 on node1 cannot be read (lvs hangs)" in refusal(source=broken, last_answer=HEARD)
+
+
+@pytest.mark.parametrize("is_judged", [False, True])
+@pytest.mark.parametrize(
+    ("last", "text"),
+    [
+        (HEARD, ""),
+        (dataclasses.replace(HEARD, age=20.5), "last seen in sync 20 s before that (at most 20 s count)"),
+        (dataclasses.replace(HEARD, age=-1.0), "last seen in sync -1 s before that"),
+        (dataclasses.replace(HEARD, age=float("inf")), "at most 20 s count"),
+        (dataclasses.replace(HEARD, is_parted=True), "it is on record that the replicas are not in sync"),
+        (dataclasses.replace(HEARD, was_in_sync=False), "it was not known before that the replicas are in sync"),
+    ],
+)
+def test_of_a_source_that_falls_silent_at_the_stop_its_answer_counts_for_two_intervals(
+    last: LastAnswer, text: str, is_judged: bool
+) -> None:
+    silent = dataclasses.replace(
+        ASKED, source=None, target=dataclasses.replace(TARGET, replicas=(ALONE,)), last_answer=last, is_judged=is_judged
+    )
+    found = failovers.objection(silent)
+    assert found.startswith("the source fell silent when web1 was stopped there") == bool(text)
+    assert text in found
+    by_person = dataclasses.replace(silent, ignore_consistency=True)
+    assert failovers.objection(by_person) == ""
+    loss = {"last_in_sync": 5.0, "seen_off": 9.0, "ignored": bool(text)}
+    assert failovers.stated_loss(by_person, last_in_sync=5.0, seen_off=9.0) == loss
+    stopped = dataclasses.replace(silent, is_stopped=True)
+    assert failovers.stated_loss(stopped, last_in_sync=5.0, seen_off=9.0) == {}
+
+
+def test_without_replicas_only_the_target_is_judged() -> None:
+    assert refusal(is_replicated=False, source=None, target=Node("node2")) == ""
+    assert not failovers.may_be_alone(dataclasses.replace(ASKED, is_replicated=False, source=None))
+
+
+DISK = {"text": "Primary, Connected", "synced": True, "disk": "UpToDate", "connected": True}
+
+
+@pytest.mark.parametrize(
+    ("guests", "disks", "node"),
+    [
+        (
+            {"states": {}},
+            {"disks": [DISK]},
+            Node("n", replicas=(Replica("Primary, Connected", is_synced=True, disk="UpToDate", is_connected=True),)),
+        ),
+        ({"states": {"web1": "paused"}}, {"skipped": True}, Node("n", guest="paused")),
+        (
+            {"unreachable": True, "msg": "timed out"},
+            {"disks": [DISK]},
+            Node("n", answers=False, why="timed out", replicas=None),
+        ),
+        (None, {"unreachable": True}, Node("n", answers=False, why="no answer", replicas=None)),
+        ({"states": {}}, {"failed": False, "msg": "lvs hangs"}, Node("n", why="lvs hangs", replicas=None)),
+        (
+            {"msg": "libvirtd is down"},
+            {"disks": [DISK]},
+            Node("n", why="its hypervisor does not answer (libvirtd is down)", replicas=None),
+        ),
+    ],
+)
+def test_what_modules_answer_is_read(guests: dict[str, Any] | None, disks: dict[str, Any], node: Node) -> None:
+    assert failovers.node("n", "web1", guests=guests, disks=disks) == node

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import replacements
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Generation
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.replacements import Node, Replica
+
+BEFORE = Generation(0x10)
+OURS = Generation(0x20, bitmap=0x10)
+THEIRS = Generation(0x30, bitmap=0x10)
+STRANGE = Generation(0x40)
+
+
+def disk(disk: str, peer: str = "DUnknown", *, generation: Generation | None = None) -> Replica:
+    return Replica(f"{disk}/{peer}", disk, peer, is_connected=peer != "DUnknown", generation=generation)
+
+
+def refusal(mine: Replica, *others: Replica, **changed: Any) -> str:
+    old = changed.get("old", Node("node2", others))
+    return replacements.objection("web1", changed.get("primary", Node("node1", (mine,))), old)
+
+
+@pytest.mark.parametrize("worth", ["Inconsistent", "Outdated", "Diskless", "Consistent", "DUnknown", ""])
+def test_nothing_is_removed_while_the_primary_is_not_up_to_date(worth: str) -> None:
+    text = refusal(disk(worth, "UpToDate"), disk("UpToDate", worth or "DUnknown"))
+    assert "the primary node1 is not up to date" in text
+    assert "roundsman instance repair-disks web1" in text
+    assert "the primary node1 is not up to date" in refusal(disk(worth), old=None)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [disk("UpToDate", "UpToDate"), *map(disk, ["Inconsistent", "Diskless", "Failed", ""])],
+)
+def test_a_replica_goes_that_the_primary_has_in_sync_or_that_is_none(other: Replica) -> None:
+    mine = disk("UpToDate", other.disk if other.is_connected else "DUnknown")
+    assert refusal(mine, other) == ""
+
+
+@pytest.mark.parametrize(("generation", "goes"), [(BEFORE, True), (OURS, True), (THEIRS, False), (STRANGE, False)])
+@pytest.mark.parametrize("worth", ["UpToDate", "Outdated", "Consistent"])
+def test_of_a_replica_that_is_not_connected_the_generation_says_whether_it_was_written_too(
+    worth: str, generation: Generation, goes: bool
+) -> None:
+    text = refusal(disk("UpToDate", generation=OURS), disk(worth, generation=generation))
+    assert (text == "") is goes
+    assert goes or "may have data that node1 has not" in text
+    # The primary may have its next secondary already, in a second try.
+    assert (refusal(disk("UpToDate", "UpToDate", generation=OURS), disk(worth, generation=generation)) == "") is goes
+
+
+def left_refusal(mine: Replica, *others: Replica) -> str:
+    return replacements.objection_to_removal("web1", Node("node1", (mine,)), Node("node3", others))
+
+
+@pytest.mark.parametrize(
+    ("generation", "goes"), [(BEFORE, True), (OURS, True), (THEIRS, False), (STRANGE, False), (None, False)]
+)
+@pytest.mark.parametrize("worth", ["UpToDate", "Outdated", "Diskless", ""])
+def test_of_what_was_left_behind_only_an_ancestor_is_removed(
+    worth: str, generation: Generation | None, goes: bool
+) -> None:
+    mine = disk("UpToDate", "UpToDate", generation=OURS)
+    text = left_refusal(mine, disk(worth, generation=generation))
+    assert (text == "") is goes
+    assert goes or "may hold writes that no other replica has: it is kept" in text
+    assert goes or "`roundsman instance repair-disks web1 --discard node3`" in text
+    assert left_refusal(mine, disk("Inconsistent", generation=generation)) == ""
+    assert left_refusal(mine, Replica("down", "", exists=False)) == ""
+    assert "not the same disks" in left_refusal(mine)
+    assert "cannot be read (hangs)" in replacements.objection_to_removal(
+        "web1", Node("node1", (mine,)), Node("node3", None, "hangs")
+    )
+
+
+@pytest.mark.parametrize(("mine", "theirs"), [(None, BEFORE), (OURS, None), (None, None)])
+def test_what_is_not_known_is_kept(mine: Generation | None, theirs: Generation | None) -> None:
+    assert "it is kept" in refusal(disk("UpToDate", generation=mine), disk("UpToDate", generation=theirs))
+    assert "cannot be read (lvs hangs)" in refusal(disk("UpToDate"), old=Node("node2", None, "lvs hangs"))
+    assert "cannot be read (timed out)" in refusal(disk("UpToDate"), primary=Node("node1", None, "timed out"))
+    assert "not the same disks" in refusal(disk("UpToDate"), disk("Diskless"), disk("UpToDate"))
+
+
+def test_an_old_secondary_that_is_not_contacted_is_no_reason() -> None:
+    assert refusal(disk("UpToDate"), old=None) == ""

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import json_values, replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
+from hypothesis import given
+from hypothesis import strategies as st
+
+BOOT = "0f2a4b6c-1111-2222-3333-444455556666"
+FACT = replicas.ReplicaFact("r0", 0, Role.PRIMARY, Connection.CONNECTED, Disk.UP_TO_DATE, Disk.UP_TO_DATE, 0x10, 0)
+ENTRY: dict[str, Any] = {
+    "resource": "r0",
+    "volume": 0,
+    "role": "Primary",
+    "connection": "Connected",
+    "disk": "UpToDate",
+    "peer_disk": "UpToDate",
+    "current": "0000000000000011",
+    "bitmap": "0000000000000000",
+}
+
+identifiers = st.none() | st.integers(0, 2**64 - 1).map(replicas.bare)
+facts = st.builds(
+    replicas.ReplicaFact,
+    resource=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,20}", fullmatch=True),
+    volume=st.integers(0, 65535),
+    role=st.sampled_from(Role),
+    connection=st.sampled_from(Connection),
+    disk=st.sampled_from(Disk),
+    peer_disk=st.sampled_from(Disk),
+    current=identifiers,
+    bitmap=identifiers,
+)
+
+
+def read(content: dict[str, Any]) -> replicas.NodeFacts:
+    value = json_values.parse(json.dumps(content))
+    assert isinstance(value, dict)
+    return replicas.decode(value)
+
+
+@given(st.lists(facts, unique_by=lambda one: (one.resource, one.volume)), st.sampled_from(["", BOOT]))
+def test_facts_go_through_a_report_unchanged(listed: list[replicas.ReplicaFact], boot: str) -> None:
+    told = replicas.NodeFacts(boot, tuple(listed))
+    assert read(replicas.encode(told)) == told
+
+
+def test_a_report_without_facts_is_valid_and_nothing_is_known() -> None:
+    assert read({}) == replicas.UNKNOWN
+    assert replicas.encode(replicas.UNKNOWN) == {}
+
+
+def test_the_bit_of_the_role_is_no_part_of_a_generation() -> None:
+    assert read({"replicas": [ENTRY]}).replicas == (FACT,)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"resource": "../etc"},
+        {"resource": "r0\n"},
+        {"resource": "{{ r0 }}"},
+        {"resource": "r" * 129},
+        {"resource": None},
+        {"volume": 1.5},
+        {"volume": -1},
+        {"volume": "0"},
+        {"volume": 10**6},
+        {"role": "Boss"},
+        {"connection": "connected"},
+        {"disk": ["UpToDate"]},
+        {"peer_disk": None},
+    ],
+)
+def test_a_replica_that_is_not_described_exactly_is_unknown_and_the_others_are_not(changed: dict[str, Any]) -> None:
+    other = {**ENTRY, "resource": "r1"}
+    found = read({"replicas": [{**ENTRY, **changed}, other]}).replicas
+    assert found == (dataclasses.replace(FACT, resource="r1"),)
+
+
+@pytest.mark.parametrize("text", ["10", "0" * 17, "000000000000001G", "-000000000000010", 16, None])
+def test_an_identifier_that_is_none_is_unknown(text: object) -> None:
+    assert read({"replicas": [{**ENTRY, "current": text}]}).replicas == (dataclasses.replace(FACT, current=None),)
+
+
+def test_of_a_volume_that_is_described_twice_nothing_is_known() -> None:
+    assert read({"replicas": [ENTRY, {**ENTRY, "disk": "Outdated"}]}).replicas == ()
+
+
+@pytest.mark.parametrize("listed", [{}, "r0", None, [ENTRY] * (replicas.MOST + 1)])
+def test_a_list_that_is_none_or_too_long_says_nothing(listed: object) -> None:
+    assert read({"replicas": listed, "boot_id": BOOT}) == replicas.NodeFacts(BOOT, None)
+
+
+@pytest.mark.parametrize("text", ["", "x", BOOT.upper(), BOOT + "0", 5, None, "../../etc"])
+def test_a_boot_id_that_is_none_is_unknown(text: object) -> None:
+    assert read({"boot_id": text, "replicas": []}) == replicas.NodeFacts("", ())
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_nothing_that_a_node_says_breaks_the_reading(value: object) -> None:
+    read({"replicas": value, "boot_id": value})
+    read({"replicas": [value]})
+
+
+def follow(*reports: tuple[float, replicas.ReplicaFact | None]) -> replicas.Track:
+    """The track of r0 after reports made at these times; None is a report without facts."""
+    node = None
+    for at, fact in reports:
+        told = replicas.UNKNOWN if fact is None else replicas.NodeFacts("", (fact,))
+        node = replicas.followed(node, told, at=replicas.Moment(at))
+    assert node is not None
+    return node.volumes[("r0", 0)]
+
+
+APART = dataclasses.replace(FACT, connection=Connection.CONNECTING, peer_disk=Disk.UNKNOWN, current=0x20)
+
+
+def test_a_track_keeps_the_last_fact_in_sync_and_the_first_after_it_that_is_not() -> None:
+    assert follow((1, FACT), (2, FACT)) == replicas.Track(FACT, replicas.Moment(2), 0x10)
+    parted = follow((1, FACT), (2, FACT), (3, APART), (4, APART))
+    assert parted == replicas.Track(APART, replicas.Moment(2), 0x10, replicas.Moment(3), replicas.Moment(4))
+    assert follow((1, FACT), (3, APART), (5, FACT)) == replicas.Track(FACT, replicas.Moment(5), 0x10)
+
+
+def test_a_report_without_facts_makes_what_is_known_older_and_no_better() -> None:
+    assert follow((1, FACT), (2, None)) == replicas.Track(None, replicas.Moment(1), 0x10)
+    assert follow((1, FACT), (2, APART), (3, None)).apart == replicas.Moment(2)
+
+
+def test_a_resource_that_is_not_in_a_report_any_more_is_forgotten() -> None:
+    node = replicas.followed(None, replicas.NodeFacts("", (FACT,)), at=replicas.Moment(1))
+    assert replicas.followed(node, replicas.NodeFacts("", ()), at=replicas.Moment(2)).volumes == {}
+
+
+def test_a_report_is_never_dated_after_its_acceptance() -> None:
+    accepted = replicas.Moment(100.0, 7.0)
+    assert replicas.made_at(98 * 10**9, accepted) == replicas.Moment(98.0, 5.0)
+    assert replicas.made_at(130 * 10**9, accepted) == accepted
+
+
+def test_a_step_of_the_clock_counts_only_across_a_restart() -> None:
+    before, after = replicas.Moment(1000.0, 5.0), replicas.Moment(400.0, 65.0)
+    assert after.after(before) == 60.0
+    assert after.after(replicas.Moment(1000.0)) == -600.0
+
+
+SECONDARY = dataclasses.replace(APART, role=Role.SECONDARY)
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("connection", [Connection.CONNECTED, Connection.CONNECTING, Connection.STANDALONE])
+@pytest.mark.parametrize("disk", Disk)
+@pytest.mark.parametrize("primary", [APART, FACT, SECONDARY, dataclasses.replace(APART, disk=Disk.OUTDATED), None])
+def test_only_a_lost_secondary_of_a_running_primary_is_outdated(
+    role: Role, connection: Connection, disk: Disk, primary: replicas.ReplicaFact | None
+) -> None:
+    fact = dataclasses.replace(SECONDARY, role=role, connection=connection, disk=disk)
+    found = replicas.to_outdate(_node(primary), _node(fact), ["r0"])
+    has_lost = connection is not Connection.CONNECTED and role is Role.SECONDARY
+    assert found == (primary is APART and has_lost and disk in {Disk.UP_TO_DATE, Disk.CONSISTENT})
+    assert not (found and replicas.to_outdate(_node(fact), _node(primary), ["r0"])), "never both"
+
+
+def _node(fact: replicas.ReplicaFact | None) -> replicas.NodeTrack:
+    told = replicas.NodeFacts("", () if fact is None else (fact,))
+    return replicas.followed(None, told, at=replicas.Moment(1))
