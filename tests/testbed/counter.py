@@ -68,6 +68,23 @@ def told(serial: bytes) -> list[Count]:
     return found
 
 
+def told_by_all(serials: list[bytes]) -> list[Count]:
+    """What it told on several machines, in order: a live migration may part a line, half here and half there.
+
+    Raises:
+        Wrong: it could not write its disk.
+    """
+    whole = [count for serial in serials for count in told(serial)]
+    parts = [[part for part in _LINE.split(serial)[:: _LINE.groups + 1] if part] for serial in serials]
+    joined = [
+        told(begun + ended)
+        for here, there in itertools.permutations(parts, 2)
+        for begun, ended in itertools.product(here, there)
+        if _LINE.fullmatch(begun + ended)
+    ]
+    return sorted([*whole, *({*itertools.chain(*joined)} - {*whole})])
+
+
 def check(counts: list[Count], *, boots: int = 1) -> None:
     """See that it counted one by one without a gap, and was booted so often at most.
 
