@@ -117,6 +117,11 @@ class Simulator:
         """Count the sessions that are open or being opened."""
         return self._sessions.count()
 
+    def lateness(self, address: str) -> float:
+        """How late the BMC at an address answers, in seconds."""
+        bmc = self._lookup(address)
+        return chassis.lateness(bmc.chassis.faults()) if bmc is not None else 0.0
+
     def answer(self, datagram: bytes, *, address: str) -> bytes | None:
         """Give the answer of the BMC at an address to one datagram, None when it stays silent."""
         bmc = self._lookup(address)
@@ -230,11 +235,12 @@ class Simulator:
         return True
 
     def _arrived(self, server: socket.socket, datagram: bytes, peer: Peer, address: bytes) -> None:
-        answer = self.answer(datagram, address=socket.inet_ntoa(address))
+        asked = socket.inet_ntoa(address)
+        answer = self.answer(datagram, address=asked)
         if answer is not None:
-            send = _Send(server, answer, peer, address)
+            send, late = _Send(server, answer, peer, address), self.lateness(asked)
             for delay in self._wire.delays():
-                self._later(delay, send)
+                self._later(late + delay, send)
 
     def _later(self, seconds: float, act: Callable[[], None]) -> None:
         heapq.heappush(self._agenda, (self._clock() + seconds, next(self._order), act))

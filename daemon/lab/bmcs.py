@@ -20,7 +20,7 @@ class LabChassis:
         return self._node.is_powered()
 
     def set_power(self, on: bool, /) -> None:  # noqa: FBT001 - the simulator's port
-        self._node.set_power(on)
+        self._node.set_power(on, by="its BMC")
 
     def faults(self) -> frozenset[str]:
         return self._node.faults()

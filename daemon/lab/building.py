@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import getpass
 import json
 import os
@@ -11,10 +12,11 @@ import shlex
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import errors, signing, tree
-from ...plugins.module_utils.hypervisor import fake
-from ...plugins.module_utils.storage import simulated
+from ...plugins.module_utils.domain import errors, instance_making, signing, tree
+from ...plugins.module_utils.hypervisor import fake, simulated_node
+from ...plugins.module_utils.storage import disks, simulated, simulated_world
 from ...plugins.plugin_utils.config import store
+from ...plugins.plugin_utils.opcodes import contract
 from . import population, world
 
 if TYPE_CHECKING:
@@ -64,8 +66,7 @@ def build(
     for node in cluster.nodes.values():
         _write_node(lab.node(node.name), node, cluster_key=where.hmac_key.read_bytes())
         write_host_variables(where, node.name, population.host_variables(lab.node(node.name)))
-    for instance in cluster.instances.values():
-        _place(lab, cluster, instance)
+    _place(lab, cluster)
     content = {
         "nodes": names,
         "ports": ports,
@@ -137,6 +138,7 @@ def _write_node(node: world.LabNode, known: clusters.Node, *, cluster_key: bytes
         "name": known.name,
         "command_owner": getpass.getuser(),
         "diagnose_time_limit": 10,
+        "hypervisor": "fake",
     }
     (node.root / "etc/roundsman").mkdir(parents=True)
     file = node.root / "etc/roundsman/node.json"
@@ -147,6 +149,7 @@ def _write_node(node: world.LabNode, known: clusters.Node, *, cluster_key: bytes
     key.write_bytes(signing.node_key(cluster_key, known.uuid))
     node.say(world.OK)
     node.wire.symlink_to(".")
+    simulated_node.new_boot(node.root)
     write_commands(node)
 
 
@@ -179,9 +182,74 @@ def _own_group() -> int:
     return pwd.getpwuid(os.getuid()).pw_gid
 
 
-def _place(lab: world.Lab, cluster: clusters.Cluster, instance: clusters.Instance) -> None:
+def write_missing_disks(lab: world.Lab) -> None:
+    """Give the replicated instances of a lab of an earlier version disks, and their devices minors; no daemon runs."""
+    where = tree.Tree(lab.controller)
+    cluster = store.read(where.config)
+    known = {name for node in lab.nodes() for name in simulated_world.instances(node.root)}
+    lacking = [one for one in cluster.instances.values() if is_replicated(one) and one.name not in known]
+    if not lacking:
+        return
+    free = iter(instance_making.free_minors(cluster, sum(len(one.disks) for one in lacking)))
+    made = []
+    for one in lacking:
+        numbered = tuple(
+            disk if disk.minor is not None else dataclasses.replace(disk, minor=next(free)) for disk in one.disks
+        )
+        made.append(dataclasses.replace(one, disks=numbered))
+    known_instances = {**cluster.instances, **{one.uuid: one for one in made}}
+    cluster = dataclasses.replace(cluster, instances=known_instances)
+    store.write(where.config, cluster)
+    _place_disks(lab, cluster, made)
+    for one in made:
+        _open_where_it_runs(lab, cluster, one)
+
+
+def is_replicated(instance: clusters.Instance) -> bool:
+    """Whether an instance has simulated DRBD disks."""
+    is_pair = len(instance.secondary_nodes) == 1
+    return instance.hypervisor == "fake" and instance.disk_template == "drbd" and is_pair and not instance.is_unfinished
+
+
+def _open_where_it_runs(lab: world.Lab, cluster: clusters.Cluster, instance: clusters.Instance) -> None:
     for uuid_ in instance.nodes:
         root = lab.node(cluster.node_name(uuid_)).root
-        simulated.Copies(root, opcode="lab up").create(instance.name, [disk.size for disk in instance.disks])
-    root = lab.node(cluster.node_name(instance.primary_node)).root
-    fake.Driver(root, opcode="lab up").start(instance.name, {"memory": instance.memory})
+        (root / simulated.DISKS / f"{instance.name}.json").unlink(missing_ok=True)
+        if instance.name in fake.Driver(root, opcode="lab up").running():
+            simulated_world.start_writing(root, instance.name, devices=_devices(instance), opcode="lab up")
+
+
+def _place(lab: world.Lab, cluster: clusters.Cluster) -> None:
+    found = list(cluster.instances.values())
+    _place_disks(lab, cluster, found)
+    for instance in found:
+        root = lab.node(cluster.node_name(instance.primary_node)).root
+        facts = {"memory": instance.memory, "devices": _devices(instance), "hvparams": dict(instance.hvparams)}
+        fake.Driver(root, opcode="lab up").start(instance.name, facts)
+
+
+def _place_disks(lab: world.Lab, cluster: clusters.Cluster, found: Sequence[clusters.Instance]) -> None:
+    key = tree.Tree(lab.controller).hmac_key.read_bytes()
+    wanted = [
+        simulated_world.NewDisks(
+            instance=one.name,
+            uuid=one.uuid,
+            sizes=tuple(disk.size for disk in one.disks),
+            minors=tuple(disk.minor or 0 for disk in one.disks),
+            ends=(_end(cluster, one.primary_node), _end(cluster, one.secondary_nodes[0])),
+            vg=cluster.cluster.vg_name,
+            secret=signing.instance_secret(key, one.uuid),
+            is_primary=True,
+        )
+        for one in found
+    ]
+    simulated_world.place(lab.folder / "nodes", wanted, opcode="lab up")
+
+
+def _devices(instance: clusters.Instance) -> list[str]:
+    return [f"/dev/drbd{disk.minor}" for disk in instance.disks]
+
+
+def _end(cluster: clusters.Cluster, uuid_: str) -> disks.End:
+    told = contract.node_variables(cluster, uuid_)
+    return disks.End(told["name"], told["address"])

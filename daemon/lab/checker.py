@@ -1,74 +1,136 @@
-"""What the nodes' journals prove: no instance was lost or ran twice, and each opcode ran once.
+"""What is wrong in a lab, proved from outside: from the nodes' journals and files, never from what the daemon says.
 
-And what the controller's files prove: no lock without an owner, every incident in a state of its table.
+The journals prove what happened to instances and their replicas (`journals.py`). The controller's configuration, jobs
+and lock table are what that is compared with; `explain` is asked only whether a person is told the reason.
 """
 
 from __future__ import annotations
 
+import functools
 import json
+import math
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import incidents, tree
 from ...plugins.module_utils.hypervisor import fake
-from ...plugins.module_utils.storage import simulated
+from ...plugins.module_utils.storage import simulated, simulated_world
 from ...plugins.plugin_utils import livelocks, sealed_json
 from ...plugins.plugin_utils.config import store
 from ..jobs import driving, values
 from ..jobs import store as job_store
+from . import journals
 
 if TYPE_CHECKING:
-    from ...plugins.module_utils.domain import cluster as clusters
+    from collections.abc import Callable, Mapping
+
     from . import world
 
+    Explain = Callable[[str], Mapping[str, Any]]
+
 EXPECTED = {"migrate": ("handed over", "received"), "replace_disks": ("copy created", "copy removed")}
+EXPLAINING = ("silent", "epo", "incidents", "refusals", "planned", "failing")
+"""The fields of an explanation of which each alone says why something is not as it should be."""
+EXPLAINING_INCIDENTS = frozenset(EXPLAINING) - {"incidents"}
+FAILED = frozenset({values.Status.ERROR, values.Status.CANCELED})
 
 
-def check(lab: world.Lab) -> list[str]:
-    """Everything that is wrong in a lab, one sentence each; an empty list is the proof.
+@dataclass(frozen=True)
+class _Case:
+    """What is judged: the simulated world, and what the controller's files say of it."""
 
-    It reads the nodes' journals and files, the configuration and the jobs; it is meant for a lab at rest.
+    lab: world.Lab
+    where: tree.Tree
+    cluster: clusters.Cluster
+    jobs: Mapping[int, values.Job]
+    events: list[journals.Event]
+    orders: journals.Orders
+    explain: Explain | None
+
+    @functools.cached_property
+    def silent(self) -> set[str]:
+        """The nodes that nobody reaches."""
+        return {node.name for node in self.lab.nodes() if not node.answers()}
+
+
+def check(lab: world.Lab, *, explain: Explain | None = None) -> list[str]:
+    """Everything that is wrong in a lab at rest, one sentence each; an empty list is the proof.
+
+    `explain` gives what `roundsman explain` prints of a node; without it open incidents are not asked for a reason.
     """
-    where = tree.Tree(lab.controller)
-    cluster = store.read(where.config)
-    jobs = job_store.Store(where.queue).load()
-    events = _events(lab)
+    case = _read(lab, journals.read(lab), explain)
     return [
-        *_instances(cluster, events),
-        *_files(lab, cluster, jobs),
-        *_opcodes(lab, cluster, jobs, events),
-        *_repeated(jobs, events),
-        *_repairs(lab, cluster, jobs),
-        *_tags(cluster),
-        *_incidents(cluster),
-        *_locks(where, jobs),
+        *_history(case),
+        *_instances(case),
+        *_files(case),
+        *_opcodes(case),
+        *_repairs(case),
+        *_tags(case.cluster),
+        *_incidents(case.cluster),
+        *_unexplained(case),
+        *_locks(case),
     ]
 
 
-def _events(lab: world.Lab) -> list[dict[str, Any]]:
-    found = [{**entry, "node": node.name} for node in lab.nodes() for entry in node.journal()]
-    return sorted(found, key=lambda entry: entry["ns"])
+def check_journals(lab: world.Lab) -> list[str]:
+    """What is wrong by the nodes' journals up to a moment ago, in a lab that may be at work."""
+    # Events first: an opcode is in the queue before it does anything.
+    return _history(_read(lab, journals.read_settled(lab), None))
 
 
-def _instances(cluster: clusters.Cluster, events: list[dict[str, Any]]) -> list[str]:
+def _read(lab: world.Lab, events: list[journals.Event], explain: Explain | None) -> _Case:
+    where = tree.Tree(lab.controller)
+    cluster = store.read(where.config)
+    jobs = _jobs(where)
+    names = {uuid: one.name for kind in (cluster.nodes, cluster.instances) for uuid, one in kind.items()}
+    orders = journals.orders(jobs.values(), names, audit_log=_audit_log(where))
+    return _Case(lab, where, cluster, jobs, events, orders, explain)
+
+
+def _audit_log(where: tree.Tree) -> str:
+    try:
+        return where.audit_log.read_text(errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _jobs(where: tree.Tree) -> dict[int, values.Job]:
+    """The jobs of the queue and of its archive."""
+    jobs = job_store.Store(where.queue)
+    queued = jobs.load()
+    # Read last: a job moves from the queue to the archive.
+    archived = jobs.newest_archived(jobs.highest_id())
+    return {job.id: job for job in [*queued.values(), *archived]}
+
+
+def _history(case: _Case) -> list[str]:
+    return [
+        *journals.running(case.events)[1],
+        *journals.writes(case.events, case.orders),
+        *journals.power_offs(case.events, case.orders, is_epo=_was_epo(case.where)),
+        *journals.repeated(case.events, case.orders),
+        *journals.returned(case.events, case.orders),
+        *journals.resumed(case.events),
+    ]
+
+
+def _was_epo(where: tree.Tree) -> bool:
+    return "emergency power off by" in _audit_log(where)
+
+
+def _instances(case: _Case) -> list[str]:
+    """Instances that do not run where the configuration says, though nothing tells a person why."""
+    runs, _ = journals.running(case.events)
     wrong: list[str] = []
-    runs: dict[str, set[str]] = {one.name: set() for one in cluster.instances.values()}
-    for event in events:
-        where = runs.setdefault(event["instance"], set())
-        if event["event"] in {"started", "received"}:
-            where.add(event["node"])
-        elif event["event"] in {"stopped", "handed over"}:
-            if event["node"] not in where:
-                wrong.append(f"{event['instance']} was {event['event']} on {event['node']}, where it did not run")
-            where.discard(event["node"])
-        if len(where) > 1:
-            wrong.append(f"{event['instance']} ran twice, on {' and '.join(sorted(where))} (opcode {event['opcode']})")
-    for one in cluster.instances.values():
-        expected = {cluster.node_name(one.primary_node)} if one.is_up else set()
-        if runs[one.name] != expected:
-            wrong.append(f"{one.name} runs on {sorted(runs[one.name])}, and the configuration says {sorted(expected)}")
-    known = {one.name for one in cluster.instances.values()}
+    for one in case.cluster.instances.values():
+        expected = _expected(case, one)
+        running = runs.get(one.name, set())
+        if running != expected and (running or not _is_explained(case, one)):
+            wrong.append(f"{one.name} runs on {sorted(running)}, and the configuration says {sorted(expected)}")
+    known = {one.name for one in case.cluster.instances.values()}
     return wrong + [
         f"{name} runs on {sorted(runs[name])}, and is not in the configuration"
         for name in sorted(runs.keys() - known)
@@ -76,93 +138,147 @@ def _instances(cluster: clusters.Cluster, events: list[dict[str, Any]]) -> list[
     ]
 
 
-def _files(lab: world.Lab, cluster: clusters.Cluster, jobs: dict[int, values.Job]) -> list[str]:
-    left = _left_over(cluster, jobs)
+def _expected(case: _Case, instance: clusters.Instance) -> set[str]:
+    return {case.cluster.node_name(instance.primary_node)} if instance.is_up else set()
+
+
+def _is_explained(case: _Case, instance: clusters.Instance) -> bool:
+    """Whether a person is told why an instance is down: its node is not there, or a job failed at it afterwards."""
+    node = case.cluster.node(instance.primary_node)
+    if not clusters.reachable(case.cluster, node):
+        return True
+    if case.explain is not None and node.name in case.silent and _says_why(case.explain(node.name)):
+        return True
+    last = next((event for event in reversed(case.events) if event.get("instance") == instance.name), None)
+    since = case.orders.at(last) if last is not None else 0.0
+    return any(
+        opcode.text and opcode.status in FAILED and opcode.ended >= since
+        for opcode in case.orders.opcodes.values()
+        if opcode.params.get("instance") == instance.uuid
+    )
+
+
+def _says_why(told: Mapping[str, Any]) -> bool:
+    return any(told.get(field) for field in EXPLAINING) or bool(told["node"].get("unreachable"))
+
+
+def _unexplained(case: _Case) -> list[str]:
+    """Open incidents of which nobody is told what they wait for."""
+    maintenance = case.cluster.maintenance
+    if case.explain is None or maintenance.epo is not None or maintenance.settings.paused:
+        return []
+    waiting = [one for one in maintenance.incidents if one.is_open and one.node in case.cluster.nodes]
+    return [
+        f"incident {one.uuid} is {one.repair_status.value}, and nothing explains it"
+        for one in waiting
+        if not any(case.explain(case.cluster.node_name(one.node)).get(field) for field in EXPLAINING_INCIDENTS)
+    ]
+
+
+def _copies(root: Path) -> list[str]:
+    """The instances that have files on a node as their disks."""
+    return simulated.Copies(root, opcode="").names()
+
+
+def _files(case: _Case) -> list[str]:
+    lab, cluster, left = case.lab, case.cluster, _left_over(case)
+    replicas = {node.name: {*_copies(node.root), *simulated_world.instances(node.root)} for node in lab.nodes()}
     wrong: list[str] = []
     for one in cluster.instances.values():
         running = [node.name for node in lab.nodes() if (node.root / fake.RUNNING / f"{one.name}.json").exists()]
-        copies = [node.name for node in lab.nodes() if (node.root / simulated.DISKS / f"{one.name}.json").exists()]
-        if running != ([cluster.node_name(one.primary_node)] if one.is_up else []):
+        copies = [node for node, names in replicas.items() if one.name in names]
+        if set(running) != _expected(case, one) and (running or not _is_explained(case, one)):
             wrong.append(f"{one.name} runs on {running} in truth")
         expected = {cluster.node_name(uuid) for uuid in one.nodes}
         if one.is_unfinished:
             expected &= set(copies)
-        # What was left on a node while it did not answer stays there for as long as it does not.
-        if expected - set(copies) or set(copies) - expected - _silent(lab) - left.get(one.uuid, set()):
+        # What was left on a node while it did not answer is remembered, and stays there for as long as it does not.
+        known = case.silent | left.get(one.uuid, set())
+        if expected - set(copies) or set(copies) - expected - known:
             wrong.append(f"{one.name} has copies on {copies} in truth")
     return wrong
 
 
-def _left_over(cluster: clusters.Cluster, jobs: dict[int, values.Job]) -> dict[str, set[str]]:
-    """Where a replacement of disks that says that it broke off may have left a copy, by instance."""
+def _left_over(case: _Case) -> dict[str, set[str]]:
+    """Where a copy is left by instance: remembered, or by a replacement of disks that says that it broke off."""
     found: dict[str, set[str]] = {}
-    for opcode in (opcode for job in jobs.values() for opcode in job.opcodes):
+    for remembered in case.cluster.maintenance.left_behind:
+        found.setdefault(remembered.instance.uuid, set()).add(case.cluster.node_name(remembered.node))
+    for opcode in case.orders.opcodes.values():
         if opcode.kind == "replace_disks" and opcode.started and opcode.status is not values.Status.SUCCESS:
-            names = {cluster.node_name(opcode.params[key]) for key in ("old", "new")}
+            names = {case.cluster.node_name(opcode.params[key]) for key in ("old", "new")}
             found.setdefault(opcode.params["instance"], set()).update(names)
     return found
 
 
-def _silent(lab: world.Lab) -> set[str]:
-    return {node.name for node in lab.nodes() if not node.wire.exists()}
-
-
-def _opcodes(
-    lab: world.Lab, cluster: clusters.Cluster, jobs: dict[int, values.Job], events: list[dict[str, Any]]
-) -> list[str]:
-    seen = Counter((event["opcode"], event["event"]) for event in events)
-    silent, broken_off = _silent(lab), _broken_off(jobs)
+def _opcodes(case: _Case) -> list[str]:
+    """Opcodes that succeeded and did not do what they are for, or did it more than once."""
+    orders = case.orders
+    seen = Counter((event.get("opcode"), event["event"]) for event in case.events)
+    broken_off = _broken_off(orders)
+    runs, replicas = journals.runs_of(case.events), journals.replicas_of(case.events)
     wrong = []
-    for job in jobs.values():
-        for index, opcode in enumerate(job.opcodes):
-            if opcode.status is not values.Status.SUCCESS or not opcode.run:
-                continue
-            for event in EXPECTED.get(opcode.kind, ()):
-                times = seen[f"{job.id}/{index}", event]
-                is_left = event == "copy removed" and cluster.node_name(opcode.params["old"]) in silent
-                was_done = any(seen[name, event] for name in broken_off.get(_work(opcode), ()))
-                if times != 1 and not ((is_left or was_done) and times == 0):
-                    name = cluster.instance(opcode.params["instance"]).name
-                    wrong.append(f"opcode {job.id}/{index} ({opcode.kind} {name}): {times} times {event}")
+    for name, opcode in orders.opcodes.items():
+        if opcode.status is not values.Status.SUCCESS or not opcode.run:
+            continue
+        was_moot = _was_moot(opcode, orders, runs, replicas)
+        for event in EXPECTED.get(opcode.kind, ()):
+            times = seen[name, event]
+            is_left = event == "copy removed" and _was_left(case, opcode)
+            was_done = any(seen[other, event] for other in broken_off.get(_work(opcode), ()))
+            if times != 1 and not ((is_left or was_done or was_moot) and times == 0):
+                instance = orders.names.get(opcode.params["instance"], opcode.params["instance"])
+                wrong.append(f"opcode {name} ({opcode.kind} {instance}): {times} times {event}")
     return wrong
 
 
-def _repeated(jobs: dict[int, values.Job], events: list[dict[str, Any]]) -> list[str]:
-    """Whatever became of an opcode, nothing was done twice for it."""
-    names = {f"{job.id}/{index}" for job in jobs.values() for index, _ in enumerate(job.opcodes)}
-    seen = Counter((event["opcode"], event["instance"], event["event"], event["node"]) for event in events)
-    return [
-        f"opcode {name}: {instance} was {times} times {event} on {node}"
-        for (name, instance, event, node), times in seen.items()
-        if name in names and times > 1
-    ]
+def _was_left(case: _Case, opcode: values.Opcode) -> bool:
+    """Whether a replaced replica is left on a node that did not answer, or was removed when that was back."""
+    node, instance = opcode.params["old"], opcode.params["instance"]
+    # It was removed when the node was back, or has become the instance's replica again.
+    ends = {"remove_replica": "node", "replace_disks": "new"}
+    is_over = any(
+        one.kind in ends and (one.params["instance"], one.params[ends[one.kind]]) == (instance, node)
+        for one in case.orders.opcodes.values()
+        if one.started >= opcode.ended
+    )
+    return is_over or clusters.left_behind(case.cluster, instance, node) is not None
+
+
+def _was_moot(opcode: values.Opcode, orders: journals.Orders, runs: journals.Stays, replicas: journals.Stays) -> bool:
+    """Whether what it was to do was true already, as after the import of an earlier configuration."""
+    stays, key = (runs, "target") if opcode.kind == "migrate" else (replicas, "new")
+    instance, node = (orders.names.get(opcode.params.get(one, ""), "") for one in ("instance", key))
+    began, ended = ((moment - orders.clock_offset) * 1e9 for moment in (opcode.started, opcode.ended))
+    return stays.was_there(instance, node, since=began, until=ended)
 
 
 def _work(opcode: values.Opcode) -> tuple[str, ...]:
     return opcode.kind, *(str(value) for _name, value in sorted(opcode.params.items()))
 
 
-def _broken_off(jobs: dict[int, values.Job]) -> dict[tuple[str, ...], list[str]]:
+def _broken_off(orders: journals.Orders) -> dict[tuple[str, ...], list[str]]:
     """The opcodes that began and did not succeed, by what they were to do: they may have done it nevertheless."""
     found: dict[tuple[str, ...], list[str]] = {}
-    for job in jobs.values():
-        for index, opcode in enumerate(job.opcodes):
-            if opcode.started and opcode.status is not values.Status.SUCCESS:
-                found.setdefault(_work(opcode), []).append(f"{job.id}/{index}")
+    for name, opcode in orders.opcodes.items():
+        if opcode.started and opcode.status is not values.Status.SUCCESS:
+            found.setdefault(_work(opcode), []).append(name)
     return found
 
 
-def _repairs(lab: world.Lab, cluster: clusters.Cluster, jobs: dict[int, values.Job]) -> list[str]:
+def _repairs(case: _Case) -> list[str]:
     done: Counter[str] = Counter()
     doubtful: Counter[str] = Counter()
-    for opcode in (opcode for job in jobs.values() for opcode in job.opcodes):
+    for opcode in case.orders.opcodes.values():
         if opcode.kind == "repair_command" and opcode.run:
             counted = done if opcode.status is values.Status.SUCCESS else doubtful
-            counted[cluster.node_name(opcode.params["node"])] += 1
+            counted[case.cluster.node_name(opcode.params["node"])] += 1
+    # Of jobs that have left the archive too nobody knows what they did.
+    forgotten = math.inf if min(case.jobs, default=1) > 1 else 0
     return [
         f"the repair command ran {node.repairs()} times on {node.name}, and {done[node.name]} jobs say so"
-        for node in lab.nodes()
-        if not done[node.name] <= node.repairs() <= done[node.name] + doubtful[node.name]
+        for node in case.lab.nodes()
+        if not done[node.name] <= node.repairs() <= done[node.name] + doubtful[node.name] + forgotten
     ]
 
 
@@ -197,13 +313,13 @@ def _incidents(cluster: clusters.Cluster) -> list[str]:
     ]
 
 
-def _locks(where: tree.Tree, jobs: dict[int, values.Job]) -> list[str]:
+def _locks(case: _Case) -> list[str]:
     """A lock belongs to a process that lives, or to a job that has not ended."""
     try:
-        rows = json.loads(sealed_json.unseal(where.locks.read_bytes()))["held"]
+        rows = json.loads(sealed_json.unseal(case.where.locks.read_bytes()))["held"]
     except FileNotFoundError:
         return []
-    owners = {driving.owner(job.id).name for job in jobs.values() if not job.is_final}
+    owners = {driving.owner(job.id).name for job in case.jobs.values() if not job.is_final}
     return [
         f"{lock} is held by {row['owner']}, which has ended"
         for row in rows

@@ -75,8 +75,7 @@ def _close_session(call: Call) -> Answer:
 
 
 def _chassis_status(call: Call) -> Answer:
-    on = call.bmc.chassis.powered() is not (chassis.LYING in call.bmc.chassis.faults())
-    return Answer(data=bytes((POWER_IS_ON if on else 0, 0, 0)))
+    return Answer(data=bytes((POWER_IS_ON if call.bmc.reads_on() else 0, 0, 0)))
 
 
 def _chassis_control(call: Call) -> Answer:
@@ -88,8 +87,10 @@ def _chassis_control(call: Call) -> Answer:
         return Answer(Code.INVALID_FIELD)
     if chassis.BUSY in faults:
         return Answer(Code.BUSY)
+    call.bmc.memory.was_controlled = True
     restarts = control in {Control.CYCLE, Control.RESET}
-    if chassis.REFUSING in faults or (restarts and not node.powered()):
+    is_vain = chassis.STRICT in faults and control is (Control.ON if node.powered() else Control.OFF)
+    if chassis.REFUSING in faults or is_vain or (restarts and not node.powered()):
         return Answer(Code.NOT_IN_THIS_STATE)
     silent = chassis.MUTE in faults
     if chassis.STUBBORN in faults:

@@ -64,7 +64,7 @@ def with_instances(
             name=f"instance{number + 1}",
             primary_node=cluster.node(primary).uuid,
             secondary_nodes=(cluster.node(secondary).uuid,),
-            disks=(clusters.Disk(size=10_240),),
+            disks=(clusters.Disk(size=10_240, minor=number),),
             memory=(1024, 2048, 4096)[number % 3],
             hypervisor="fake",
             hvparams={"migration_seconds": f"{migration_seconds:g}"} if migration_seconds else {},

@@ -123,6 +123,11 @@ def is_running(lab: world.Lab, name: str) -> bool:
     return _known(lab, name) is not None
 
 
+def find_pid(lab: world.Lab, name: str) -> int | None:
+    """The pid of a process of the lab, while it lives."""
+    return _known(lab, name)
+
+
 def _file(lab: world.Lab, name: str) -> Path:
     return lab.folder / f"{name}.pid"
 

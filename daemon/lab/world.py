@@ -9,18 +9,23 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.hypervisor import fake
+from ...plugins.module_utils.hypervisor import fake, simulated_node
+from ...plugins.module_utils.storage import simulated_world
+from . import standing_faults
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 OK = '{"status": "Ok"}'
 REPAIR_COMMAND = "lab-repair"
+PHASES = fake.PHASES
+GARBAGE = ("before", "instead", "cut")
+"""What becomes of each answer of a node: garbage comes before it or instead of it, or it is cut short."""
 
 
 @dataclass(frozen=True)
 class LabNode:
-    """One simulated node; `wire` is there for as long as the node has power and its link is not cut."""
+    """One simulated node; `wire` is there for as long as the node has power and its management link is not cut."""
 
     root: Path
 
@@ -32,41 +37,112 @@ class LabNode:
     def wire(self) -> Path:
         return self.root / "wire"
 
+    def answers(self) -> bool:
+        """Whether the node is reached over its management link."""
+        fake.come_up(self.root)
+        return self.wire.exists()
+
     @property
     def diagnosis(self) -> Path:
         return self.root / "lab/diagnosis.json"
 
     def is_powered(self) -> bool:
-        return not (self.root / "lab/off").exists()
+        return not (self.root / simulated_node.OFF).exists()
 
-    def set_power(self, on: bool) -> None:  # noqa: FBT001 - the simulator's port
-        """Give or take the node's power; instances that run there die with it."""
-        if on:
-            (self.root / "lab/off").unlink(missing_ok=True)
-        else:
-            (self.root / "lab/off").touch()
-        self._rewire()
-        if not on:
-            hypervisor = fake.Driver(self.root, opcode="power off")
-            for name in hypervisor.running():
-                hypervisor.stop(name, time_limit=0)
+    def set_power(self, on: bool, *, by: str = "a person") -> None:  # noqa: FBT001 - the simulator's port
+        """Give or take the node's power; what runs there dies with it, and a node that gets it boots."""
+        if on and not self.is_powered():
+            fake.power_on(self.root)
+        elif not on and self.is_powered():
+            fake.lose_power(self.root, by=by)
+        elif not on:  # what was a power cut is an order now
+            (self.root / simulated_node.OFF).write_text(by)
+
+    def lose_power(self) -> None:
+        """Cut the node's power without a word to anybody; `fix` gives it back."""
+        self.set_power(False, by=simulated_node.POWER_CUT)
+
+    def reboot(self, *, seconds: float = 0.0) -> None:
+        """Reboot the node: all that runs there dies; it does not answer for so many seconds."""
+        if self.is_powered():
+            fake.reboot(self.root, by="lab break", seconds=seconds)
+
+    def end_reboot(self) -> None:
+        """Let a reboot that is at work be over."""
+        simulated_node.begin_reboot(self.root, seconds=0)
+        fake.come_up(self.root)
+
+    def boot_id(self) -> str:
+        """The identifier of the node's current boot."""
+        return simulated_node.boot_id(self.root)
 
     def cut(self, *, is_cut: bool) -> None:
-        """Cut or mend the node's link; what runs there runs on."""
+        """Cut all links of the node or restore them; what runs there runs on."""
         if is_cut:
-            (self.root / "lab/cut").touch()
+            (self.root / simulated_node.CUT).touch()
         else:
-            (self.root / "lab/cut").unlink(missing_ok=True)
-        self._rewire()
+            (self.root / simulated_node.CUT).unlink(missing_ok=True)
+        simulated_node.rewire(self.root)
+        simulated_world.settle(self.root)
+
+    def silence(self, *, is_silent: bool) -> None:
+        """Cut the node's management link or restore it; replication goes on."""
+        self._set(simulated_node.SILENT, "cut" if is_silent else "")
+        simulated_node.rewire(self.root)
+
+    def cut_link(self, peer: str, *, is_cut: bool) -> None:
+        """Cut the replication link between the node and a peer or restore it; both nodes are still reached."""
+        self._set(f"{standing_faults.LINKS}/{peer}", "cut" if is_cut else "")
+        simulated_world.settle(self.root)
+
+    def lose_disk(self, instance: str, *, is_lost: bool) -> None:
+        """Let the disk below an instance's replica on this node fail, or work again with the data that it had."""
+        self._set(f"{standing_faults.DISKS}/{instance}", "lost" if is_lost else "")
+        simulated_world.settle(self.root)
 
     def hang(self, *, is_hung: bool) -> None:
         """Let every command on the node begin and get no further, or let it go on; what runs there runs on."""
-        hangs = self.root / "lab/hangs"
+        hangs = self.root / simulated_node.HANGS
         hangs.parent.mkdir(exist_ok=True)
         if is_hung:
             hangs.touch()
         else:
             hangs.unlink(missing_ok=True)
+        simulated_node.rewire(self.root)
+
+    def garble(self, how: str) -> None:
+        """Put garbage into the answers of the node: a word of `GARBAGE`; '' ends that."""
+        self._set(simulated_node.GARBAGE, how)
+
+    def delay(self, seconds: float) -> None:
+        """Let every answer of the node come so many seconds late; 0 ends that."""
+        self._set(simulated_node.LATE, f"{seconds:g}" if seconds else "")
+
+    def slow_stop(self, instance: str, seconds: float) -> None:
+        """Let the guest of an instance take so many seconds for a soft stop, wherever it runs; 0 ends that."""
+        self._set(f"{simulated_node.GUESTS}/{instance}", f"{seconds:g}" if seconds else "")
+
+    def ignore_stop(self, instance: str, *, is_ignored: bool) -> None:
+        """Let the guest of an instance ignore a soft stop, wherever it runs, or listen again."""
+        self._set(f"{simulated_node.GUESTS}/{instance}", simulated_node.NEVER if is_ignored else "")
+
+    def crash(self, instance: str) -> bool:
+        """Let an instance that runs on the node crash; returns whether it ran."""
+        return fake.Driver(self.root, opcode="lab break").end(instance, why="crash")
+
+    def user_shutdown(self, instance: str) -> bool:
+        """Let the user of an instance shut it down from inside; returns whether it ran."""
+        return fake.Driver(self.root, opcode="lab break").end(instance, why="user")
+
+    def autostart(self, instance: str, *, is_on: bool) -> None:
+        """Let the node itself start an instance at each boot, as libvirt does where autostart was left on."""
+        running = self.root / fake.RUNNING / f"{instance}.json"
+        facts = running.read_text() if is_on and running.exists() else "{}"
+        self._set(f"{simulated_node.AUTOSTART}/{instance}", facts if is_on else "")
+
+    def fail_migrations(self, phase: str) -> None:
+        """Let migrations from the node fail: a word of `PHASES`; '' ends that."""
+        self._set(simulated_node.MIGRATION, phase)
 
     def break_with(self, diagnosis: dict[str, Any]) -> None:
         """Have the node's diagnose command print this from now on."""
@@ -97,12 +173,22 @@ class LabNode:
         path = self.root / fake.JOURNAL
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
-    def _rewire(self) -> None:
-        silent = (self.root / "lab/off").exists() or (self.root / "lab/cut").exists()
-        if silent:
-            self.wire.unlink(missing_ok=True)
-        elif not self.wire.is_symlink():
-            self.wire.symlink_to(".")
+    def standing(self) -> list[standing_faults.Standing]:
+        """Every fault of the node that stands."""
+        return standing_faults.standing(self)
+
+    def fix(self, option: str = "", about: str = "") -> list[standing_faults.Standing]:
+        """End the faults of an option, or all; `about` chooses the one about an instance or a peer.
+
+        Returns those that stood. A node that was powered off on purpose stays off.
+        """
+        wanted = [fault for fault in self.standing() if option in {"", fault.option} and about in {"", fault.about}]
+        for fault in wanted:
+            standing_faults.end(self, fault)
+        return wanted
+
+    def _set(self, name: str, text: str) -> None:
+        simulated_node.set_fault(self.root, name, text)
 
 
 @dataclass(frozen=True)

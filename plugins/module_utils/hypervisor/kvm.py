@@ -76,13 +76,14 @@ class Driver:
     def stop(self, name: str, *, time_limit: float) -> bool:
         """Stop an instance, softly, and hard after `time_limit` seconds; returns whether it was here.
 
-        What is halted cannot hear a soft stop. Its definition goes, too, so that no boot of the node starts it.
+        A migration that was interrupted is waited for as long as a soft stop. What is halted cannot hear one. Its
+        definition goes, too, so that no boot of the node starts it.
 
         Raises:
             Failed: it is still here, it arrives from another node, or a migration that was interrupted took it to
                 another node, where it runs or may run.
         """
-        told, found = self._moves.recover(name), self._here.domain(name)
+        told, found = self._moves.recover(name, patience=time_limit), self._here.domain(name)
         if told is not None and found is None and told[0] is not kvm_migration.Where.NOT_THERE:
             raise errors.Failed(f"{name} was not stopped: {told[1]}")
         released = self._release(name)

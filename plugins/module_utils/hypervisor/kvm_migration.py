@@ -32,6 +32,11 @@ END_LIMIT = 180.0
 """How long libvirt may take to end a migration that is aborted, in seconds: it cannot be while it tries to connect."""
 
 _Note = Dict[str, Any]
+_MAY_HAVE_RUN = (
+    "it is paused in migration here, and not on the target ({uri}): it may have run there and written its disks before "
+    "the target was booted. Read /var/log/libvirt/qemu/{name}.log on the target: if the guest never ran there, run "
+    "`virsh resume {name}` here; if it did, run `virsh destroy {name}` here and start the instance again"
+)
 
 
 class Where(Enum):
@@ -78,6 +83,31 @@ def _is_address(target: str) -> bool:
     return True
 
 
+class _Watched:
+    """A migration that this process began: how long its target had been up then, and when that was."""
+
+    def __init__(self, far: libvirt_host.Host) -> None:
+        self._far = far
+        self._up, self._began = _seconds_up(far), time.monotonic()
+
+    def has_stayed_up(self) -> bool:
+        """Whether the target has surely not been booted since; the time that a host steals from it does not count.
+
+        One that had been up for less time than has passed could be up for as long again.
+        """
+        now, passed = _seconds_up(self._far), time.monotonic() - self._began
+        if self._up is None or now is None:
+            return False
+        return self._up >= passed and now >= self._up + passed / 2
+
+
+def _seconds_up(far: libvirt_host.Host) -> Optional[float]:
+    try:
+        return far.seconds_up()
+    except errors.Failed:
+        return None
+
+
 class Migrations:
     """The migrations from this node to others."""
 
@@ -104,29 +134,30 @@ class Migrations:
         far.release(name, keep=self._root / libvirt_host.DEFINITIONS / kept)
         if given.migration_downtime:
             self._here.order("migrate-setmaxdowntime", name, str(given.migration_downtime))
+        watched = _Watched(far)
         self._write(name, {"uri": far.client.uri, "limit": given.migration_limit, "opcode": self._opcode})
         why = self._run(name, options(target, given), limit=given.migration_limit)
-        where, text = self._settled(name, far)
+        where, text = self._settled(name, far, watched=watched)
         if where is Where.THERE:
             self.forget(name)
             return True
         raise errors.Failed(f"{name} was not migrated: {why or 'libvirt says that it was'}; {text}")
 
-    def recover(self, name: str) -> Optional[Tuple[Where, str]]:
+    def recover(self, name: str, *, patience: Optional[float] = None) -> Optional[Tuple[Where, str]]:
         """Await the migration that a killed step left at work, abort it at its limit; None if there was none.
 
-        What is doubtful is said, and left as it is.
+        With `patience` it is awaited for no more than so many seconds. What is doubtful is said, and left as it is.
 
         Raises:
             Failed: libvirt of this node does not answer.
         """
         note, found = self._read(name), self._here.domain(name)
         if note is not None:
-            self._await(name, limit=note["limit"])
+            self._await(name, limit=note["limit"], patience=patience)
             return self._settled(name, libvirt_host.Host(self._connect(note["uri"])))
         if found is None or not self._here.job(name).moves:
             return None
-        self._await(name, limit=parameters.Kvm().migration_limit)
+        self._await(name, limit=parameters.Kvm().migration_limit, patience=patience)
         found = self._here.domain(name)
         return Where.UNSURE, f"it is {'not' if found is None else found.text} here, after a migration"
 
@@ -172,30 +203,38 @@ class Migrations:
             self._await(name, limit=limit)
         return aborted or virsh.one_line(complaint, code=process.returncode)
 
-    def _await(self, name: str, *, limit: float) -> None:
+    def _await(self, name: str, *, limit: float, patience: Optional[float] = None) -> None:
         """Wait until no migration is at work on an instance, and abort it at its limit."""
         job, now = self._here.job(name), time.monotonic()
-        ends = now if job.is_busy else now + max(0.0, limit - job.seconds)
+        left = 0.0 if job.is_busy else max(0.0, limit - job.seconds)
+        ends = now + (left if patience is None else min(left, patience))
         while (job.moves or job.is_busy) and now < ends + END_LIMIT:
             if now >= ends:
                 self._abort(name)
             time.sleep(LOOK)
             job, now = self._here.job(name), time.monotonic()
 
-    def _settled(self, name: str, far: libvirt_host.Host) -> Tuple[Where, str]:
+    def _settled(self, name: str, far: libvirt_host.Host, *, watched: Optional[_Watched] = None) -> Tuple[Where, str]:
         """Put in order what an ended migration left; nothing that may be the only copy at work is ended."""
         here, there, silent = self._here.domain(name), None, ""
         try:
             there = far.domain(name)
         except errors.Failed as error:
             silent = f"the target does not answer ({error})"
-        where, text = self._found(name, here, there, silent=silent, far=far)
+        where, text = self._found(name, here, there, silent=silent, far=far, watched=watched)
         if where is Where.NOT_THERE:
             self.forget(name)
         return where, text
 
     def _found(
-        self, name: str, here: Optional[Domain], there: Optional[Domain], *, silent: str, far: libvirt_host.Host
+        self,
+        name: str,
+        here: Optional[Domain],
+        there: Optional[Domain],
+        *,
+        silent: str,
+        far: libvirt_host.Host,
+        watched: Optional[_Watched],
     ) -> Tuple[Where, str]:
         if here is None:
             return _gone(there, silent=silent, uri=far.client.uri)
@@ -203,7 +242,7 @@ class Migrations:
         if job.moves or job.is_busy:
             return Where.UNSURE, f"its migration to {far.client.uri} still goes on"
         if here.state is State.MOVING:
-            return self._half_way(name, there, silent=silent, far=far)
+            return self._half_way(name, there, silent=silent, far=far, watched=watched)
         if there is not None and there.state is not State.MOVING:
             return Where.UNSURE, f"it is {here.text} here and {there.text} on the target: stop it on one of the two"
         if there is not None and here.state is State.RUNNING:
@@ -213,14 +252,26 @@ class Migrations:
         return Where.NOT_THERE, f"it is {here.text} here"
 
     def _half_way(
-        self, name: str, there: Optional[Domain], *, silent: str, far: libvirt_host.Host
+        self,
+        name: str,
+        there: Optional[Domain],
+        *,
+        silent: str,
+        far: libvirt_host.Host,
+        watched: Optional[_Watched],
     ) -> Tuple[Where, str]:
-        """Here it is paused for the last step of a migration, and nobody does that step any more."""
+        """Here it is paused for the last step of a migration, and nobody does that step any more.
+
+        The target may have run it, and have been booted since: what is in memory here is older than the disks then.
+        Only the process that saw the migration fail resumes it, and only if the target has surely stayed up.
+        """
         if silent:
             return Where.UNSURE, f"it is paused in migration here, and {silent}: it may run there"
-        if there is None:
+        if there is None and watched is not None and watched.has_stayed_up():
             self._here.order("resume", name)
             return Where.NOT_THERE, "it is running here again"
+        if there is None:
+            return Where.UNSURE, _MAY_HAVE_RUN.format(name=name, uri=far.client.uri)
         if there.state is State.RUNNING:
             self._here.order("destroy", name)
             return Where.THERE, f"it runs on the target ({far.client.uri})"

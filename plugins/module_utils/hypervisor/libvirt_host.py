@@ -61,6 +61,14 @@ class Host:
                 return virsh_output.Job()
             raise
 
+    def seconds_up(self) -> float:
+        """How long this node has been up, as the time that its first CPU has counted since; stolen time is missing.
+
+        Raises:
+            Failed: libvirt does not answer, or does not say so.
+        """
+        return virsh_output.cpu_seconds(self._run("nodecpustats", "--cpu", "0"))
+
     def is_defined(self, name: str) -> bool:
         """Whether there is a definition that outlives the domain."""
         return name in virsh_output.names(self._run("list", "--all", "--persistent", "--name"))

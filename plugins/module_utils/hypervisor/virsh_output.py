@@ -163,3 +163,15 @@ def _first(value: str) -> float:
 
 def _mib(value: str) -> float:
     return _first(value) * _MIB.get(value.rsplit(maxsplit=1)[-1], 0.0)
+
+
+def cpu_seconds(text: str) -> float:
+    """The time that a CPU has counted since its node was booted, in seconds, from `virsh nodecpustats --cpu`.
+
+    Raises:
+        Failed: it is not there.
+    """
+    found = re.findall(r"^(user|system|idle|iowait):\s+(\d+)\s*$", text, re.MULTILINE)
+    if not found:
+        raise errors.Failed("virsh nodecpustats: it does not say how long the node has been up")
+    return sum(int(number) for _name, number in found) / _NANO

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -14,21 +15,24 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
     membership,
     recording,
+    replicas,
     reports,
     signing,
     tree,
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import replica_evidence, run_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     import pytest
     from ansible_collections.roundsman.cluster.daemon.jobs import process
 
 LIMIT = 60.0
+CHANGES_POWER = frozenset({"on", "off", "fence", "confirm_off"})
 RECORDED: dict[str, Callable[[str], changes.Change]] = {
     "instance_create": membership.InstanceMade,
     "instance_remove": membership.InstanceGone,
@@ -42,7 +46,8 @@ class Processes:
 
     Outcomes are success (the default), error, lost (began, no result), dead (not even began) and held (until `finish`);
     of several words the next run of the kind takes the next, and the last one stays. `powered` is how nodes read at
-    their BMCs: a lost run has sent its command. `values` are what plays leave, by their kind.
+    their BMCs: a lost run has sent its command. `values` are what plays leave, by their kind; of a function what it
+    makes of the variables.
     """
 
     def __init__(self, outcomes: Mapping[str, str] | None = None) -> None:
@@ -58,6 +63,8 @@ class Processes:
     def start(self, run: Path, spec: process.Spec) -> None:
         run.mkdir(parents=True, exist_ok=True)
         (run / "livelock").touch()
+        for name, text in spec.files.items():
+            (run / name).write_text(text)
         kind = spec.playbook.stem
         self.ran.append(f"{kind} {run.parent.name}/{run.name}")
         self.specs[run] = spec
@@ -81,7 +88,7 @@ class Processes:
 
     def finish(self, run: Path, outcome: str = "success") -> None:
         spec = self.specs[run]
-        if spec.playbook.stem == "power" and spec.variables["node_power"] in {"on", "off"}:
+        if spec.playbook.stem == "power" and spec.variables["node_power"] in CHANGES_POWER:
             for one in spec.variables["node_targets"]:
                 self.powered[one["uuid"]] = spec.variables["node_power"] == "on"
         if outcome == "success":
@@ -89,7 +96,8 @@ class Processes:
                 run_records.append(run, recording.encode(one))
         if outcome != "lost":
             result = {"status": outcome, "text": "" if outcome == "success" else "the twin was told to fail"}
-            run_records.conclude(run, {**result, "value": self.values.get(spec.playbook.stem)})
+            value = self.values.get(spec.playbook.stem)
+            run_records.conclude(run, {**result, "value": value(spec.variables) if callable(value) else value})
         self._over[run].set()
 
     def _recorded(self, spec: process.Spec) -> list[changes.Change]:
@@ -113,7 +121,7 @@ def _recorded(spec: process.Spec) -> list[changes.Change]:
         return [changes.InstanceNodes(told["instance"]["uuid"], primary, (new,))]
     if kind in RECORDED:
         return [RECORDED[kind](told["instance"]["uuid"])]
-    if kind == "power" and told["node_power"] in {"on", "off"}:
+    if kind == "power" and told["node_power"] in CHANGES_POWER:
         return [changes.NodePowered(one["uuid"], powered=told["node_power"] == "on") for one in told["node_targets"]]
     return []
 
@@ -171,7 +179,34 @@ async def until_held(twin: Processes, count: int = 1) -> list[Path]:
     return twin.held()
 
 
-def envelope(one: world.Lab, node: clusters.Node, said: str, *, age: float = 0.0, problem: str = "") -> bytes:
+def replica_facts(
+    cluster: clusters.Cluster, node: clusters.Node, *, lost: Collection[str] = (), **changed: Any
+) -> replicas.NodeFacts:
+    """What a node whose replicas are all in sync reports of them; those of `lost` (instances) have lost their peer.
+
+    `changed` are fields of these last facts.
+    """
+    found = []
+    for one in (*cluster.primaries(node.uuid), *cluster.secondaries(node.uuid)):
+        role = Role.PRIMARY if one.primary_node == node.uuid and one.is_up else Role.SECONDARY
+        for name in replica_evidence.resources(one):
+            fact = replicas.ReplicaFact(name, 0, role, Connection.CONNECTED, Disk.UP_TO_DATE, Disk.UP_TO_DATE, 16, 0)
+            if one.name in lost:
+                apart: dict[str, Any] = {"connection": Connection.CONNECTING, "peer_disk": Disk.UNKNOWN}
+                fact = dataclasses.replace(fact, **{**apart, **changed})
+            found.append(fact)
+    return replicas.NodeFacts("", tuple(found))
+
+
+def envelope(
+    one: world.Lab,
+    node: clusters.Node,
+    said: str,
+    *,
+    age: float = 0.0,
+    problem: str = "",
+    facts: replicas.NodeFacts = replicas.UNKNOWN,
+) -> bytes:
     """The report that a node would send."""
     key = (one.node(node.name).root / "var/lib/roundsman/node.key").read_bytes()
     moment = time.time() - age
@@ -180,13 +215,15 @@ def envelope(one: world.Lab, node: clusters.Node, said: str, *, age: float = 0.0
         timestamp_ns=int(moment * 1e9),
         data=None if problem else said,
         problem=reports.problem(problem, text="no more is known") if problem else None,
+        facts=facts,
     )
     return signing.sign(message, key=key, now=int(moment)).encode()
 
 
 def report(one: world.Lab, running: service.Service, name: str, said: str = "", **options: Any) -> None:
-    """Put a report of a node into the spool."""
+    """Put a report of a node into the spool; its replicas are in sync unless other `facts` are given."""
     node = running.configuration.current.node(name)
+    options.setdefault("facts", replica_facts(running.configuration.current, node))
     data = envelope(one, node, said, **options)
     (running.where.spool / f"{name}-{time.time_ns()}.json").write_bytes(data)
 

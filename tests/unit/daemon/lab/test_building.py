@@ -1,16 +1,23 @@
 from __future__ import annotations
 
+import dataclasses
 import json
+import shutil
 import stat
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.lab import building
+from ansible_collections.roundsman.cluster.daemon.lab import building, checker
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, signing, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import drbd, errors, signing, tree
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
+    drbd_node,
+    programs,
+    simulated_world,
+    templates,
+)
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit.daemon import twins
@@ -28,7 +35,7 @@ def test_what_runs_where_is_what_the_configuration_says(tmp_path: Path) -> None:
         primaries = [one.name for one in cluster.primaries(node.uuid)]
         copies = primaries + [one.name for one in cluster.secondaries(node.uuid)]
         assert fake.Driver(root, opcode="").running() == sorted(primaries)
-        assert simulated.Copies(root, opcode="").names() == sorted(copies)
+        assert simulated_world.instances(root) == templates.replicated(root) == sorted(copies)
 
 
 def test_every_node_has_the_key_of_its_own_and_nobody_else_may_read_secrets(tmp_path: Path) -> None:
@@ -111,3 +118,25 @@ def test_a_lab_of_an_earlier_version_gets_the_files_with_which_its_nodes_are_rea
     assert file.read_bytes() == made
     assert (where.host_vars / "node1.json").read_text() == "{}"
     assert stat.S_IMODE(file.stat().st_mode) == 0o644
+
+
+def test_a_lab_of_an_earlier_version_gets_disks_that_are_in_sync(tmp_path: Path) -> None:
+    lab = twins.lab(tmp_path, pairs=[("node2", "node3"), ("node3", "node2")])
+    where = tree.Tree(lab.controller)
+    cluster = store.read(where.config)
+    bare = [dataclasses.replace(one, disks=(clusters.Disk(size=64),)) for one in cluster.instances.values()]
+    store.write(where.config, dataclasses.replace(cluster, instances={one.uuid: one for one in bare}))
+    for node in lab.nodes():
+        shutil.rmtree(node.root / "lab/drbd", ignore_errors=True)
+        shutil.rmtree(node.root / "etc/drbd.d", ignore_errors=True)
+    for _ in range(2):
+        building.write_missing_disks(lab)
+    minors = [disk.minor for one in store.read(where.config).instances.values() for disk in one.disks]
+    assert sorted(minor for minor in minors if minor is not None) == [0, 1]
+    for name in ("node2", "node3"):
+        sides = drbd_node.DrbdNode(
+            programs.runner_for(lab.node(name).root, hypervisor="fake"), proc=lab.node(name).root / drbd_node.PROC
+        ).sides()
+        assert {side.volumes[0].peer_disk for side in sides} == {drbd.Disk.UP_TO_DATE}
+    assert simulated_world.acknowledged(lab.node("node2").root, "instance1") is not None
+    assert checker.check(lab) == []

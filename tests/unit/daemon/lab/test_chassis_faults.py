@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import chassis
 
-from tests.unit.daemon.lab.desk import Desk
+from tests.unit.daemon.lab.desk import ADDRESS, Desk
 
 STATUS, CONTROL = (0x00, 0x01), (0x00, 0x02)
 OFF, ON, CYCLE, RESET, SOFT_OFF = b"\x00", b"\x01", b"\x02", b"\x03", b"\x05"
@@ -91,3 +91,43 @@ def test_a_dead_bmc_is_silent_to_a_session_that_stands() -> None:
     desk.node.break_with(chassis.DEAD)
     assert line.ask(*CONTROL, OFF) is None
     assert desk.node.history == []
+
+
+def test_a_changing_bmc_tells_the_truth_and_its_opposite_in_turn() -> None:
+    line = Desk(chassis.CHANGING).log_in()
+    assert [line.get(*STATUS)[0] & 1 for _ in range(4)] == [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize(("is_on", "vain", "works"), [(True, ON, OFF), (False, OFF, ON)])
+def test_a_strict_bmc_answers_what_is_so_already_with_an_error(is_on: bool, vain: bytes, works: bytes) -> None:
+    desk = Desk(chassis.STRICT)
+    if not is_on:
+        desk.node.set_power(False)
+    line = desk.log_in()
+    assert line.ask(*CONTROL, vain) == (0xD5, b"")
+    assert line.ask(*CONTROL, works) == DONE
+
+
+def test_a_stale_off_is_told_until_a_control_arrives() -> None:
+    desk = Desk(chassis.STALE_OFF)
+    line = desk.log_in()
+    assert [line.get(*STATUS)[0] & 1 for _ in range(2)] == [0, 0]
+    line.get(*CONTROL, ON)
+    assert line.get(*STATUS)[0] & 1
+    line.get(*CONTROL, OFF)
+    assert not line.get(*STATUS)[0] & 1
+    assert desk.node.history == [True, False]
+    desk.node.break_with()
+    line.get(*CONTROL, ON)
+    line.get(*STATUS)
+    desk.node.break_with(chassis.STALE_OFF)
+    assert not line.get(*STATUS)[0] & 1, "it came back"
+
+
+@pytest.mark.parametrize(
+    ("faults", "seconds"), [((), 0.0), ((chassis.LATE,), chassis.LATE_SECONDS), (("late=31.5", "slow"), 31.5)]
+)
+def test_a_late_bmc_answers_as_late_as_it_is_told_to(faults: tuple[str, ...], seconds: float) -> None:
+    desk = Desk(*faults)
+    assert desk.simulator.lateness(ADDRESS) == seconds
+    assert desk.simulator.lateness("127.0.0.9") == 0.0

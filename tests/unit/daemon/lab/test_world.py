@@ -1,15 +1,22 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
+from ansible_collections.roundsman.cluster.daemon.lab import standing_faults
+from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake, simulated_node
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated_world
 
 from tests.unit.daemon import twins
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from ansible_collections.roundsman.cluster.daemon.lab import world
 
@@ -25,7 +32,9 @@ def test_power_off_kills_what_runs_and_takes_the_wire(node: world.LabNode) -> No
     assert not node.is_powered()
     assert not node.wire.exists()
     assert fake.Driver(node.root, opcode="").running() == []
-    assert [(one["event"], one["opcode"]) for one in node.journal()][-1] == ("stopped", "power off")
+    stopped, powered_off = node.journal()[-2:]
+    assert (stopped["event"], stopped["opcode"], stopped["why"]) == ("stopped", "power off", "power")
+    assert (powered_off["event"], powered_off["ran"], powered_off["by"]) == ("powered off", ["instance1"], "a person")
 
 
 def test_power_on_gives_the_wire_back_and_starts_nothing(node: world.LabNode) -> None:
@@ -72,3 +81,96 @@ def test_a_bmc_is_broken_and_mended(node: world.LabNode) -> None:
     assert node.faults() == {"silent", "slow"}
     node.set_faults([])
     assert node.faults() == frozenset()
+
+
+def state_of(process: subprocess.Popen[bytes]) -> str:
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@pytest.mark.parametrize("fault", ["cut", "silent", "hang"])
+def test_an_agent_does_not_answer_while_its_node_is_not_reached_or_hangs(node: world.LabNode, fault: str) -> None:
+    (node.root / "etc/roundsman/agent.json").write_text("{}")
+    words = ["/bin/sh", "-c", "while :; do sleep 600; done", "--front"]
+    with subprocess.Popen(words, env={"ROUNDSMAN_ROOT": str(node.root)}) as process:
+        try:
+            # A forked child has its parent's environment until it runs its own program.
+            while process.pid not in simulated_node.processes(node.root):
+                pass
+            {"cut": cut, "silent": silence, "hang": hang}[fault](node)
+            while state_of(process) != "T":
+                os.sched_yield()
+            node.fix(fault)
+            while state_of(process) == "T":
+                os.sched_yield()
+            node.lose_power()
+            assert process.wait(60) == -signal.SIGKILL
+        finally:
+            process.kill()
+
+
+def cut(node: world.LabNode) -> None:
+    node.cut(is_cut=True)
+
+
+def silence(node: world.LabNode) -> None:
+    node.silence(is_silent=True)
+
+
+def hang(node: world.LabNode) -> None:
+    node.hang(is_hung=True)
+
+
+def test_a_boot_has_an_identifier_of_its_own(node: world.LabNode) -> None:
+    boots = [node.boot_id()]
+    acts: list[Callable[[], None]] = [
+        lambda: node.set_power(False),
+        lambda: node.set_power(True),
+        node.reboot,
+        node.reboot,
+    ]
+    for act in acts:
+        act()
+        boots.append(node.boot_id())
+    assert boots[0] == boots[1]
+    assert len(set(boots)) == len(boots) - 1
+    assert "" not in boots
+
+
+def test_every_fault_stands_until_it_is_fixed(node: world.LabNode) -> None:
+    for act in (cut, silence, hang):
+        act(node)
+    node.cut_link("node3", is_cut=True)
+    node.lose_disk("instance1", is_lost=True)
+    node.garble("before")
+    node.delay(3)
+    node.slow_stop("instance1", 5)
+    node.ignore_stop("instance2", is_ignored=True)
+    node.autostart("instance1", is_on=True)
+    node.fail_migrations("after")
+    node.set_faults(["dead"])
+    node.reboot(seconds=3600)
+    options = {fault.option for fault in standing_faults.FAULTS} - {"power"}
+    assert {fault.option for fault in node.standing()} == options
+    node.lose_power()
+    assert {fault.option for fault in node.standing()} == options - {"reboot"} | {"power"}
+    node.fix()
+    assert node.standing() == []
+    assert node.answers()
+
+
+def test_a_node_that_is_ordered_off_after_its_power_was_cut_stays_off(node: world.LabNode) -> None:
+    node.lose_power()
+    node.set_power(False, by="its BMC")
+    node.fix()
+    assert not node.is_powered()
+    assert [entry["by"] for entry in node.journal() if entry["event"] == "powered off"] == ["power cut"]
+
+
+def test_a_guest_whose_last_disk_fails_writes_nothing_more_and_the_lab_goes_on(tmp_path: Path) -> None:
+    lab = twins.lab(tmp_path, pairs=[("node2", "node3")])
+    primary, later = lab.node("node2"), time.monotonic_ns() + 60 * 10**9
+    primary.cut_link("node3", is_cut=True)
+    primary.lose_disk("instance1", is_lost=True)
+    known = simulated_world.acknowledged(primary.root, "instance1")
+    simulated_world.settle(primary.root, now=later)
+    assert simulated_world.acknowledged(primary.root, "instance1", now=later) == known

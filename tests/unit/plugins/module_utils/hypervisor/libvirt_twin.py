@@ -58,12 +58,13 @@ class Clock:
 
 @dataclass
 class Host:
-    """A node: its domains, and the commands it fails with which words."""
+    """A node: its domains, the commands it fails with which words, and when it was booted."""
 
     clock: Clock
     domains: dict[str, Domain] = field(default_factory=dict)
     fails: dict[str, str] = field(default_factory=dict)
     down: bool = False
+    booted: float = -86400.0
 
 
 class Libvirts:
@@ -127,6 +128,10 @@ class Client(virsh.Virsh):
         line = "Domain: '{}'\n  state.state={}\n  state.reason={}\n  balloon.maximum=16384\n  vcpu.current=1\n"
         times = f"  cpu.time={int(host.clock.now * 0.5e9)}\n"
         return "\n".join(line.format(name, *one.state) + times for name, one in host.domains.items())
+
+    def _nodecpustats(self, host: Host, *_: object) -> str:
+        whole = int((host.clock.now - host.booted) * 1e9)
+        return f"user:  {whole // 4}\nsystem: {whole // 4}\nidle: {whole // 2}\niowait: 0\n"
 
     def _list(self, host: Host, options: tuple[str, ...], _given: str) -> str:
         if "--persistent" in options:

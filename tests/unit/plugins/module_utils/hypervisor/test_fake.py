@@ -2,12 +2,19 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
+import subprocess
+import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
+from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake, simulated_node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def driver(root: Path) -> fake.Driver:
@@ -130,3 +137,219 @@ def test_a_note_of_a_migration_that_was_cut_off_means_that_nothing_was_done(tmp_
     (tmp_path / fake.MIGRATING / "x.json").write_text('{"target": "/no')
     one.recover("x")
     assert (one.running(), events(tmp_path), list((tmp_path / fake.MIGRATING).iterdir())) == (["x"], ["started"], [])
+
+
+def node(root: Path) -> fake.Driver:
+    """The driver of a node of a lab, which has power and a link."""
+    (root / simulated_node.LAB).mkdir(parents=True)
+    simulated_node.new_boot(root)
+    simulated_node.rewire(root)
+    return driver(root)
+
+
+def journal(root: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (root / fake.JOURNAL).read_text().splitlines()]
+
+
+def stopped(root: Path) -> str:
+    last = journal(root)[-1]
+    assert last["event"] == "stopped"
+    return str(last["why"])
+
+
+def test_a_soft_stop_takes_the_time_of_the_guest(tmp_path: Path) -> None:
+    hypervisor = driver(tmp_path)
+    hypervisor.start("x", {"hvparams": {"shutdown_seconds": "0.3"}})
+    began = time.monotonic()
+    assert hypervisor.stop("x", time_limit=60)
+    assert time.monotonic() - began >= 0.3
+    assert stopped(tmp_path) == "stop"
+
+
+@pytest.mark.parametrize(("seconds", "limit"), [("3600", 0.2), ("0", 0), ("3600", 0)])
+def test_a_guest_that_takes_longer_than_its_limit_is_stopped_hard(tmp_path: Path, seconds: str, limit: float) -> None:
+    hypervisor = driver(tmp_path)
+    hypervisor.start("x", {"hvparams": {"shutdown_seconds": seconds}})
+    assert hypervisor.stop("x", time_limit=limit)
+    assert (stopped(tmp_path), hypervisor.running()) == ("destroy", [])
+
+
+@pytest.mark.parametrize(("fault", "why"), [(simulated_node.NEVER, "destroy"), ("0.2", "stop"), ("", "stop")])
+def test_what_is_wrong_with_a_guest_goes_with_it_to_other_nodes(tmp_path: Path, fault: str, why: str) -> None:
+    here, there = node(tmp_path / "a"), node(tmp_path / "b")
+    simulated_node.set_fault(tmp_path / "a", f"{simulated_node.GUESTS}/x", fault)
+    here.start("x", {})
+    here.migrate("x", str(tmp_path / "b/wire"), hvparams={})
+    assert there.stop("x", time_limit=0.4)
+    assert stopped(tmp_path / "b") == why
+
+
+def test_an_instance_that_crashes_during_its_soft_stop_was_not_stopped_hard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hypervisor = driver(tmp_path)
+    hypervisor.start("x", {"hvparams": {"shutdown_seconds": "3600"}})
+    monkeypatch.setattr("time.sleep", lambda _: fake.Driver(tmp_path, opcode="").end("x", why="crash"))
+    assert hypervisor.stop("x", time_limit=60)
+    assert stopped(tmp_path) == "crash"
+    assert events(tmp_path) == ["started", "stopped"]
+
+
+@pytest.mark.parametrize(
+    ("phase", "places", "journals", "said"),
+    [
+        ("before", (["x"], []), (["started"], []), "the target node does not answer"),
+        ("during", (["x"], []), (["started"], []), "still runs here"),
+        ("after", ([], ["x"]), (["started", "handed over"], ["received"]), "before its end was confirmed"),
+        ("paused", ([], []), (["started", "handed over"], ["received", "stopped", "rebooted"]), "it is paused here"),
+    ],
+)
+def test_a_migration_fails_in_the_phase_it_is_told_to(
+    tmp_path: Path, phase: str, places: tuple[list[str], list[str]], journals: tuple[list[str], list[str]], said: str
+) -> None:
+    here, there = node(tmp_path / "a"), node(tmp_path / "b")
+    here.start("x", {})
+    boot = simulated_node.boot_id(tmp_path / "b")
+    simulated_node.set_fault(tmp_path / "a", simulated_node.MIGRATION, phase)
+    with pytest.raises(errors.Failed, match=said):
+        here.migrate("x", str(tmp_path / "b/wire"), hvparams={})
+    assert (here.running(), there.running()) == places
+    assert (events(tmp_path / "a"), events(tmp_path / "b")) == journals
+    assert (simulated_node.boot_id(tmp_path / "b") != boot) is (phase == "paused")
+    assert here.recover("x") == "" or phase == "paused"
+    assert (events(tmp_path / "a"), events(tmp_path / "b")) == journals
+
+
+def paused(tmp_path: Path) -> fake.Driver:
+    """Of an instance that was migrated from a to b, and is paused on a after b has rebooted."""
+    here, _ = node(tmp_path / "a"), node(tmp_path / "b")
+    here.start("x", {})
+    simulated_node.set_fault(tmp_path / "a", simulated_node.MIGRATION, "paused")
+    with pytest.raises(errors.Failed):
+        here.migrate("x", str(tmp_path / "b/wire"), hvparams={})
+    return here
+
+
+def test_a_paused_instance_is_neither_resumed_nor_started_nor_migrated_but_stopped(tmp_path: Path) -> None:
+    here = paused(tmp_path)
+    assert here.states() == {"x": "paused in migration"}
+    assert "may have run on the target, which has booted since" in here.recover("x")
+    with pytest.raises(errors.Failed, match="paused in migration"):
+        here.start("x", {})
+    with pytest.raises(errors.Failed, match="paused in migration"):
+        here.migrate("x", str(tmp_path / "b/wire"), hvparams={})
+    assert here.stop("x", time_limit=60)
+    assert (here.states(), here.migrations()) == ({}, {})
+    assert here.start("x", {})
+
+
+def test_a_paused_instance_goes_on_where_its_target_never_booted_and_has_not_got_it(tmp_path: Path) -> None:
+    here = paused(tmp_path)
+    note = tmp_path / "a" / fake.MIGRATING / "x.json"
+    begun = json.loads(note.read_text())
+    note.write_text(json.dumps({**begun, "boot": simulated_node.boot_id(tmp_path / "b")}))
+    assert here.recover("x") == ""
+    assert (here.running(), events(tmp_path / "a")[-1]) == (["x"], "resumed")
+
+
+def test_a_migration_ends_at_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, _ = node(tmp_path / "a"), node(tmp_path / "b")
+    here.start("x", {})
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    with pytest.raises(errors.Failed, match="it did not end within 5 s; it still runs here"):
+        here.migrate("x", str(tmp_path / "b/wire"), hvparams={"migration_seconds": "60", "migration_limit": "5"})
+    assert (slept, here.running(), here.migrations()) == ([5], ["x"], {})
+
+
+@pytest.mark.parametrize("end", ["power", "reboot"])
+@pytest.mark.parametrize("act", ["start", "stop", "migrate"])
+def test_a_process_that_outlived_the_boot_of_its_node_changes_nothing(tmp_path: Path, end: str, act: str) -> None:
+    here, there = node(tmp_path / "a"), node(tmp_path / "b")
+    here.start("x", {})
+    if end == "power":
+        fake.lose_power(tmp_path / "a", by="a test")
+        fake.power_on(tmp_path / "a")
+    else:
+        fake.reboot(tmp_path / "a", by="a test")
+    assert [(entry["event"], entry.get("why")) for entry in journal(tmp_path / "a")[1:]] == [
+        ("stopped", end),
+        ("powered off" if end == "power" else "rebooted", None),
+    ]
+    assert journal(tmp_path / "a")[-1]["ran"] == ["x"]
+    fake.Driver(tmp_path / "a", opcode="").start("y", {})
+    acts: dict[str, Callable[[], bool]] = {
+        "start": lambda: here.start("z", {}),
+        "stop": lambda: here.stop("y", time_limit=0),
+        "migrate": lambda: here.migrate("y", str(tmp_path / "b/wire"), hvparams={}),
+    }
+    with pytest.raises(errors.Failed, match="lost its power or rebooted"):
+        acts[act]()
+    assert (here.running(), there.running()) == (["y"], [])
+
+
+@pytest.mark.parametrize("dies", ["a", "b"])
+def test_a_migration_ends_when_one_of_its_nodes_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies: str
+) -> None:
+    here, there = node(tmp_path / "a"), node(tmp_path / "b")
+    here.start("x", {})
+    monkeypatch.setattr("time.sleep", lambda _: fake.reboot(tmp_path / dies, by="a test"))
+    with pytest.raises(errors.Failed, match=r"still runs here|lost its power or rebooted"):
+        here.migrate("x", str(tmp_path / "b/wire"), hvparams={})
+    assert (here.running(), there.running()) == (["x"] if dies == "b" else [], [])
+
+
+def test_nothing_starts_on_a_node_without_power(tmp_path: Path) -> None:
+    node(tmp_path)
+    fake.lose_power(tmp_path, by="a test")
+    with pytest.raises(errors.Failed, match="lost its power"):
+        fake.Driver(tmp_path, opcode="").start("x", {})
+    assert not (tmp_path / "wire").exists()
+
+
+def test_a_node_that_reboots_is_back_after_its_time_and_starts_what_it_starts_itself(tmp_path: Path) -> None:
+    hypervisor = node(tmp_path)
+    hypervisor.start("x", {"memory": 5})
+    hypervisor.start("y", {})
+    simulated_node.set_fault(tmp_path, f"{simulated_node.AUTOSTART}/x", '{"memory": 5}')
+    fake.reboot(tmp_path, by="a test", seconds=3600)
+    fake.come_up(tmp_path)
+    assert not (tmp_path / "wire").exists()
+    with pytest.raises(errors.Failed):
+        fake.Driver(tmp_path, opcode="").start("y", {})
+    simulated_node.begin_reboot(tmp_path, seconds=0)
+    fake.come_up(tmp_path)
+    fake.come_up(tmp_path)
+    assert (tmp_path / "wire").exists()
+    assert fake.Driver(tmp_path, opcode="").running() == ["x"]
+    assert (journal(tmp_path)[-1]["event"], journal(tmp_path)[-1]["opcode"]) == ("started", "autostart")
+
+
+def test_a_step_that_was_killed_is_in_the_journal_before_the_power_is_lost(tmp_path: Path) -> None:
+    here, _ = node(tmp_path / "a"), node(tmp_path / "b")
+    here.start("x", {})
+    (tmp_path / "a" / fake.RUNNING / "y.json").write_text("{}")
+    fake.lose_power(tmp_path / "a", by="a test")
+    assert [(entry.get("instance"), entry["event"]) for entry in journal(tmp_path / "a")] == [
+        ("x", "started"),
+        ("y", "started"),
+        ("x", "stopped"),
+        ("y", "stopped"),
+        (None, "powered off"),
+    ]
+
+
+def test_the_processes_of_a_node_die_with_its_power(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        node(tmp_path / name)
+    environments = [{**os.environ, "ROUNDSMAN_ROOT": str(tmp_path / name)} for name in ("a", "b")]
+    here, there = (subprocess.Popen(["/bin/sleep", "600"], env=environment) for environment in environments)
+    try:
+        fake.lose_power(tmp_path / "a", by="a test")
+        assert here.wait(60) == -signal.SIGKILL
+        assert there.poll() is None
+    finally:
+        for process in (here, there):
+            process.kill()
+            process.wait()

@@ -191,26 +191,78 @@ def test_what_is_doubtful_is_said_and_left_as_it_is(
     assert list(driver.migrations()) == ["a"]
 
 
-@pytest.mark.parametrize(
-    ("there", "places", "text"),
-    [(None, (["a"], []), "it is running here again"), (RUNS, ([], ["a"]), "it runs on the target")],
-)
-def test_what_is_paused_for_the_last_step_goes_on_where_it_is_sure_to(
-    libvirts: Libvirts,
-    driver: kvm.Driver,
-    tmp_path: Path,
-    *,
-    there: tuple[int, int] | None,
-    places: tuple[list[str], list[str]],
-    text: str,
+def test_what_is_paused_for_the_last_step_ends_here_if_it_runs_there(
+    libvirts: Libvirts, driver: kvm.Driver, tmp_path: Path
+) -> None:
+    libvirts.here.domains["a"], libvirts.there.domains["a"] = Domain(MOVING), Domain(RUNS)
+    note(tmp_path)
+    assert "it runs on the target" in driver.recover("a")
+    assert (list(libvirts.here.domains), list(libvirts.there.domains)) == ([], ["a"])
+
+
+def test_what_is_paused_for_the_last_step_is_never_resumed_later_though_the_target_does_not_know_it(
+    libvirts: Libvirts, driver: kvm.Driver, tmp_path: Path
 ) -> None:
     libvirts.here.domains["a"] = Domain(MOVING)
-    if there:
-        libvirts.there.domains["a"] = Domain(there)
     note(tmp_path)
-    assert text in driver.recover("a")
-    assert (list(libvirts.here.domains), list(libvirts.there.domains)) == places
-    assert all(one.state == RUNS for host in libvirts.hosts.values() for one in host.domains.values())
+    told = driver.recover("a")
+    assert told.startswith("a: it is paused in migration here, and not on the target (qemu+tcp://n2/system): it may ")
+    assert "/var/log/libvirt/qemu/a.log" in told
+    assert "virsh resume a" in told
+    assert (libvirts.here.domains["a"].state, list(driver.migrations())) == (MOVING, ["a"])
+    with pytest.raises(errors.Failed, match="left half-way"):
+        driver.stop("a", time_limit=0)
+    with pytest.raises(errors.Failed, match="is here already, in migration"):
+        driver.start("a", facts())
+    with pytest.raises(errors.Failed, match="only what runs is migrated live"):
+        migrate(driver)
+    assert libvirts.here.domains["a"].state == MOVING
+
+    libvirts.here.domains["a"].state = RUNS
+    assert driver.recover("a") == "a: it is running here"
+    assert driver.migrations() == {}
+
+
+@pytest.mark.parametrize(
+    ("booted", "boots", "is_resumed"),
+    [(-86400, None, True), (-86400, 3, False), (-5, None, False), (-5, 3, False), (-86400, "silent", False)],
+)
+def test_the_process_that_saw_a_migration_fail_resumes_it_only_if_the_target_surely_did_not_boot_meanwhile(
+    libvirts: Libvirts, driver: kvm.Driver, *, booted: float, boots: Any, is_resumed: bool
+) -> None:
+    libvirts.here.domains["a"] = one = Domain()
+    libvirts.there.booted = booted
+    libvirts.seconds = 10**9
+
+    def lose_the_last_answer() -> None:
+        one.state, one.job = MOVING, ""
+        del libvirts.there.domains["a"]
+        if boots == "silent":
+            libvirts.there.fails["nodecpustats"] = "Timed out during operation"
+        elif boots is not None:
+            libvirts.there.booted = boots
+
+    libvirts.clock.plans.append((10, lose_the_last_answer))
+    with pytest.raises(errors.Failed) as raised:
+        migrate(driver)
+    assert one.state == (RUNS if is_resumed else MOVING)
+    text = "it is running here again" if is_resumed else "it may have run there and written its disks"
+    assert text in str(raised.value)
+    assert list(driver.migrations()) == ([] if is_resumed else ["a"])
+
+
+@pytest.mark.parametrize(("patience", "awaited"), [(0, 0), (20, 20), (10**6, 60)])
+def test_a_stop_waits_for_an_interrupted_migration_no_longer_than_for_the_guest_itself(
+    libvirts: Libvirts, driver: kvm.Driver, tmp_path: Path, *, patience: float, awaited: float
+) -> None:
+    libvirts.here.domains["a"] = Domain(hears=False)
+    libvirts.seconds = 10**9
+    libvirts.begin("a")
+    note(tmp_path)
+    assert driver.stop("a", time_limit=patience)
+    aborted = awaited + 1
+    assert (libvirts.here.domains, libvirts.there.domains) == ({}, {})
+    assert libvirts.clock.now <= aborted + patience + 1
 
 
 @pytest.mark.parametrize("here", [None, MOVING])

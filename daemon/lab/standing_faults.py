@@ -1,0 +1,121 @@
+"""The faults that can stand on a node of a lab: what of them stands, and how each of them ends.
+
+What is over at once, such as a crash of an instance, is none of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...plugins.module_utils.hypervisor import simulated_node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .world import LabNode
+
+LINKS, DISKS = "links", "disks"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A fault that stands: the option of `roundsman lab break` that made it, what it is about, and its measure."""
+
+    option: str
+    about: str = ""
+    measure: str = ""
+
+    @property
+    def text(self) -> str:
+        """As it would be typed."""
+        joint = "=" if self.about and self.measure else ""
+        return f"--{self.option} {self.about}{joint}{self.measure}".rstrip()
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A kind of fault: the option that makes it, what of it stands by what it is about, and how one of them ends."""
+
+    option: str
+    standing: Callable[[LabNode], dict[str, str]]
+    end: Callable[[LabNode, str], object]
+
+
+def standing(node: LabNode) -> list[Standing]:
+    """Every fault of a node that stands, in the order of `FAULTS`."""
+    return [
+        Standing(fault.option, about, measure) for fault in FAULTS for about, measure in fault.standing(node).items()
+    ]
+
+
+def end(node: LabNode, fault: Standing) -> None:
+    """End one fault of a node."""
+    _BY_OPTION[fault.option].end(node, fault.about)
+
+
+def _power(node: LabNode) -> dict[str, str]:
+    off = node.root / simulated_node.OFF
+    return {"": ""} if off.exists() and off.read_text() == simulated_node.POWER_CUT else {}
+
+
+def _reboot(node: LabNode) -> dict[str, str]:
+    return {"": ""} if node.is_powered() and simulated_node.is_rebooting(node.root) else {}
+
+
+def _file(path: str) -> Callable[[LabNode], dict[str, str]]:
+    """A fault that stands while a file is there."""
+    return lambda node: {"": ""} if (node.root / path).exists() else {}
+
+
+def _measure(name: str) -> Callable[[LabNode], dict[str, str]]:
+    """A fault whose file says how much."""
+
+    def found(node: LabNode) -> dict[str, str]:
+        text = simulated_node.fault(node.root, name)
+        return {"": text} if text else {}
+
+    return found
+
+
+def _named(kind: str) -> Callable[[LabNode], dict[str, str]]:
+    """A fault that is about an instance or a peer."""
+    return lambda node: dict.fromkeys(simulated_node.faults(node.root, kind), "")
+
+
+def _slow_stops(node: LabNode) -> dict[str, str]:
+    guests = simulated_node.faults(node.root, simulated_node.GUESTS)
+    return {name: text for name, text in guests.items() if text != simulated_node.NEVER}
+
+
+def _ignored_stops(node: LabNode) -> dict[str, str]:
+    guests = simulated_node.faults(node.root, simulated_node.GUESTS)
+    return {name: "" for name, text in guests.items() if text == simulated_node.NEVER}
+
+
+def _bmc(node: LabNode) -> dict[str, str]:
+    return dict.fromkeys(sorted(node.faults()), "")
+
+
+FAULTS = (
+    Fault("cut", _file(simulated_node.CUT), lambda node, _: node.cut(is_cut=False)),
+    Fault(
+        "silent",
+        _file(f"{simulated_node.FAULTS}/{simulated_node.SILENT}"),
+        lambda node, _: node.silence(is_silent=False),
+    ),
+    Fault("link", _named(LINKS), lambda node, peer: node.cut_link(peer, is_cut=False)),
+    Fault("disk", _named(DISKS), lambda node, instance: node.lose_disk(instance, is_lost=False)),
+    Fault("hang", _file(simulated_node.HANGS), lambda node, _: node.hang(is_hung=False)),
+    Fault("garbage", _measure(simulated_node.GARBAGE), lambda node, _: node.garble("")),
+    Fault("late", _measure(simulated_node.LATE), lambda node, _: node.delay(0)),
+    Fault("slow-stop", _slow_stops, lambda node, instance: node.slow_stop(instance, 0)),
+    Fault("ignore-stop", _ignored_stops, lambda node, instance: node.ignore_stop(instance, is_ignored=False)),
+    Fault("autostart", _named(simulated_node.AUTOSTART), lambda node, instance: node.autostart(instance, is_on=False)),
+    Fault("migration", _measure(simulated_node.MIGRATION), lambda node, _: node.fail_migrations("")),
+    Fault("bmc", _bmc, lambda node, fault: node.set_faults(sorted(node.faults() - {fault}))),
+    Fault("reboot", _reboot, lambda node, _: node.end_reboot()),
+    Fault("power", _power, lambda node, _: node.set_power(True)),
+)
+"""Power comes last: a node boots into a world in which the rest works again."""
+_BY_OPTION = {fault.option: fault for fault in FAULTS}

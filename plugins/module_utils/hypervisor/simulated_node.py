@@ -1,0 +1,198 @@
+"""A lab node around its simulated hypervisor: its power, its boots, its management link and the faults it has.
+
+Everything is a file below the node's root, most of them in `lab`. A root without that folder belongs to no lab: it
+always has power, and nothing is wrong with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import signal
+import time
+import uuid
+from pathlib import Path
+from typing import Dict, Iterator, List
+
+from ..domain import errors
+
+LAB = "lab"
+OFF, CUT, REBOOTS, HANGS = "lab/off", "lab/cut", "lab/reboots", "lab/hangs"
+BOOT_ID = "proc/sys/kernel/random/boot_id"
+FAULTS = "lab/faults"
+SILENT, GARBAGE, LATE, MIGRATION = "silent", "garbage", "late", "migration"
+GUESTS, AUTOSTART = "guests", "autostart"
+NEVER = "never"
+"""What stands in the place of the seconds for a guest that ignores a soft stop."""
+POWER_CUT = "power cut"
+"""What `lab/off` says where the power was lost by a fault; elsewhere it names who took it."""
+_LOCK = "lab/power.lock"
+_LOCK_LIMIT, _PAUSE = 10.0, 0.02
+_GONE = "the node lost its power or rebooted while this step was at work"
+
+
+def boot_id(root: Path) -> str:
+    """The identifier of the node's current boot, or of its last one; '' where there is none."""
+    try:
+        return (root / BOOT_ID).read_text().strip()
+    except FileNotFoundError:
+        return ""
+
+
+def new_boot(root: Path) -> None:
+    """Give the node the identifier of another boot."""
+    _write(root / BOOT_ID, f"{uuid.uuid4()}\n")
+
+
+def is_on(root: Path) -> bool:
+    """Whether the node has power and is not busy rebooting."""
+    return not (root / OFF).exists() and not is_rebooting(root)
+
+
+def is_rebooting(root: Path) -> bool:
+    """Whether a reboot has begun and its time is not over."""
+    try:
+        return time.monotonic() < float((root / REBOOTS).read_text())
+    except (FileNotFoundError, ValueError):
+        return False
+
+
+def begin_reboot(root: Path, *, seconds: float) -> None:
+    """Note that the node is away for so many seconds."""
+    _write(root / REBOOTS, f"{time.monotonic() + seconds}")
+
+
+def rewire(root: Path) -> None:
+    """Make `wire`, the node's management link, as power, cuts and faults want it."""
+    wire, is_cut = root / "wire", (root / CUT).exists() or bool(fault(root, SILENT))
+    if is_cut or not is_on(root):
+        wire.unlink(missing_ok=True)
+    else:
+        with contextlib.suppress(FileExistsError):
+            wire.symlink_to(".")
+    _freeze_agent(root, is_frozen=is_cut or (root / HANGS).exists())
+
+
+@contextlib.contextmanager
+def alive(root: Path, *, boot: str) -> Iterator[None]:
+    """Keep the node's power for one act of a process that began in the boot with this identifier.
+
+    Raises:
+        Failed: the node has no power, or has booted since; a real process would be gone.
+    """
+    with power_held(root):
+        if not is_on(root) or boot_id(root) != boot:
+            raise errors.Failed(_GONE)
+        yield
+
+
+@contextlib.contextmanager
+def power_held(root: Path, *, is_changing: bool = False) -> Iterator[None]:
+    """Hold the lock of the node's power: many acts at a time, or one change of it, which waits for them.
+
+    A change waits for 10 s at most: the process of an act may be stopped.
+    """
+    if not (root / LAB).is_dir():
+        yield
+        return
+    descriptor = os.open(str(root / _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    try:
+        if is_changing:
+            _lock_in_time(descriptor)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock_in_time(descriptor: int) -> None:
+    deadline = time.monotonic() + _LOCK_LIMIT
+    while time.monotonic() < deadline:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_PAUSE)
+        else:
+            return
+
+
+def fault(root: Path, name: str) -> str:
+    """What is noted of one of the node's faults, '' where it does not stand; `name` may be `guests/web1`."""
+    try:
+        return (root / FAULTS / name).read_text()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+
+
+def set_fault(root: Path, name: str, text: str) -> None:
+    """Note a fault of the node; an empty text ends it."""
+    if text:
+        _write(root / FAULTS / name, text)
+    else:
+        (root / FAULTS / name).unlink(missing_ok=True)
+
+
+def faults(root: Path, kind: str) -> Dict[str, str]:
+    """The faults of one kind that concern something with a name (an instance, a peer), by that name."""
+    folder = root / FAULTS / kind
+    names = sorted(path.name for path in folder.iterdir() if path.suffix != ".new") if folder.is_dir() else []
+    found = {name: fault(root, f"{kind}/{name}") for name in names}
+    return {name: text for name, text in found.items() if text}
+
+
+def stop_fault(root: Path, instance: str) -> str:
+    """How the guest of an instance stops softly: in so many seconds, `never`, or '' where nothing is wrong with it.
+
+    A guest takes this with it to other nodes of its lab, so all of them are asked.
+    """
+    if not (root / LAB).is_dir():
+        return ""
+    nodes = [root, *sorted(root.parent.glob("*"))]
+    return next((text for text in (fault(node, f"{GUESTS}/{instance}") for node in nodes) if text), "")
+
+
+def end_processes(root: Path) -> None:
+    """Kill what runs on the node: every process that was started with this root."""
+    for process in processes(root):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(process, signal.SIGKILL)
+
+
+def processes(root: Path) -> List[int]:
+    """The processes of this machine that run on the node, but for this one."""
+    mark = b"ROUNDSMAN_ROOT=" + os.fsencode(str(root))
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal() and int(folder.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if mark in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append(int(folder.name))
+    return found
+
+
+def _freeze_agent(root: Path, *, is_frozen: bool) -> None:
+    """Stop what answers for the node's agent, or let it go on: its port stays open, and nothing comes of it."""
+    if not (root / "etc/roundsman/agent.json").exists():
+        return
+    for process in processes(root):
+        with contextlib.suppress(OSError):
+            if b"--front" in Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0"):
+                os.kill(process, signal.SIGSTOP if is_frozen else signal.SIGCONT)
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file as a whole.
+
+    Raises:
+        Failed: it cannot be written.
+    """
+    new = path.with_name(f"{path.name}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new.write_text(text)
+        new.replace(path)
+    except OSError as error:
+        raise errors.Failed(f"{path}: {errno.errorcode.get(error.errno or 0, '')} {error.strerror}") from error
