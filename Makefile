@@ -8,7 +8,7 @@ TOOLS := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_HOME="$(CURDIR)/.lab/ansible" \
 # Hundreds of processes start from the collection: each would compile it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test slowtest realtest guesttest testbed molecule sanity check bench crashtest
+.PHONY: help setup demo test slowtest realtest guesttest testbed molecule sanity check bench chaos
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -72,5 +72,6 @@ bench: setup ## what power, an opcode, a round, the queue and planning cost, in 
 	PYTHONPATH=. $(BIN)/python tests/bench/balancing.py
 	PYTHONPATH=. $(BIN)/python tests/bench/growth.py
 
-crashtest: setup ## minutes: a lab at work, killed a hundred times, and its disk filled (SEED=… KILLS=…)
-	PYTHONPATH=. $(BIN)/python tests/crash/run.py --seed $(or $(SEED),20261121) --kills $(or $(KILLS),100)
+chaos: setup ## half an hour: a lab whose world, processes and users all go wrong (MINUTES=… SEED=… MUTANT=…)
+	PYTHONPATH=. $(BIN)/python -m tests.chaos.run --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) \
+	  $(if $(MUTANT),--mutant $(MUTANT)) $(CHAOS)

@@ -1,0 +1,372 @@
+"""The chaos test as a program (`make chaos`): a lab whose world, processes, files and users all go wrong by chance.
+
+Everything comes from one seed; what the machine does in the same millisecond does not. At the end everything is
+repaired, what is down is started, all has to settle, and the nodes' journals have to prove that nothing was lost or
+done twice. Exit status 1 on violations; the lab and `chaos.log` are kept then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+from ansible_collections.roundsman.cluster.daemon.lab import checker, processes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
+
+from tests.chaos import small_disk, torn, trees, verdict, victims
+from tests.chaos.chronicle import Chronicle
+from tests.chaos.doors import Doors
+from tests.chaos.faults import Faults
+from tests.chaos.mutants import known
+from tests.chaos.mutants.mutant import ROOT
+from tests.chaos.scenes import Scenes
+from tests.chaos.services import Services
+from tests.chaos.storm import Storm
+from tests.chaos.victims import Pauses, Victim, Victims
+from tests.integration import labs
+
+if TYPE_CHECKING:
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+
+NODES, INSTANCES = 7, 12
+DISK = "320m"
+MIGRATION_SECONDS = 0.5
+CHECK_SECONDS = 20.0
+LAST = 40
+"""Lines of `chaos.log` that are printed with a violation."""
+KILLS = {
+    Victim.DAEMON: 2,
+    Victim.OPCODE: 6,
+    Victim.SERVER: 2,
+    Victim.GUARD: 2,
+    Victim.BMCS: 1,
+    Victim.AGENT: 2,
+    Victim.POLL: 3,
+    Victim.RAPI: 1,
+    Victim.HAND: 3,
+}
+"""How often each kind is killed or stopped, in proportion."""
+TREE = "ROUNDSMAN_CHAOS_FOLDER"
+
+
+def main() -> int:
+    """Run from a tree of its own, and say what is wrong afterwards."""
+    options = _options()
+    folder = os.environ.get(TREE)
+    if folder is None:
+        return _run_in_own_tree(options)
+    # However it is ended, its labs are.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _interrupt)
+    try:
+        wrong = _chaos(Path(folder), options)
+    except _Interrupted as interruption:
+        print(f"{interruption}: nothing is proven (seed {options.seed})", flush=True)
+        return 128 + interruption.number
+    except (AssertionError, httpx.HTTPError, OSError, errors.RoundsmanError) as error:
+        _tell(Path(folder), [f"{type(error).__name__}: {error}"], options)
+        raise
+    _tell(Path(folder), wrong, options)
+    return bool(wrong)
+
+
+class _Interrupted(BaseException):
+    """A signal asked for the end before there is a verdict."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"it was interrupted by {signal.Signals(number).name}")
+        self.number = number
+
+
+def _interrupt(number: int, _frame: object) -> None:
+    # While its labs are brought down nothing disturbs.
+    for other in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(other, signal.SIG_IGN)
+    raise _Interrupted(number)
+
+
+def _tell(folder: Path, wrong: list[str], options: argparse.Namespace) -> None:
+    outcome = f"{len(wrong)} violations" if wrong else "nothing was lost, nothing was done twice"
+    print("\n".join([*wrong, f"{outcome} (seed {options.seed})"]), flush=True)
+    (folder / "wrong").write_text("\n".join(wrong))
+
+
+def _run_in_own_tree(options: argparse.Namespace) -> int:
+    """Start this program once more, with a copy of the collection; the folder is kept when something is wrong."""
+    # A socket's name has a limit.
+    folder = Path(tempfile.mkdtemp(prefix="chaos-", dir=options.dir))
+    mutant = known.find(options.mutant) if options.mutant else None
+    path = trees.make(folder / "tree", mutant=mutant)
+    environment = {**os.environ, TREE: str(folder), "PYTHONPATH": f"{path}:{ROOT}"}
+    child = subprocess.Popen([sys.executable, "-m", "tests.chaos.run", *sys.argv[1:]], env=environment)
+    # It brings its lab down; the terminal may have told it already.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda received, _frame: child.send_signal(received))
+    code = child.wait()
+    _clean_up(folder)
+    if code == 0 and not options.keep:
+        shutil.rmtree(folder)
+    else:
+        print(f"the lab, its logs and chaos.log are kept in {folder}", flush=True)
+    return code
+
+
+def _clean_up(folder: Path) -> None:
+    """End what is left of a lab whose program was killed, and take its small disk away."""
+    for pid in victims.naming(folder):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    lib = tree.Tree(folder / "lab/controller").lib
+    if lib.is_mount():
+        subprocess.run(["umount", "--lazy", str(lib)], check=False)
+
+
+def _chaos(folder: Path, options: argparse.Namespace) -> list[str]:
+    chronicle = Chronicle(folder / "chaos.log")
+    chronicle.note(f"seed {options.seed}, {options.minutes} minutes, mutant {options.mutant or 'none'}")
+    print(f"seed {options.seed}, lab {folder}", flush=True)
+    with ExitStack() as stack:
+        stack.callback(chronicle.close)
+        lab, port = _up(folder / "lab", has_agents=options.seed % 3 != 0)
+        stack.callback(labs.down, lab)
+        if reason := small_disk.why_not():
+            print(f"no full disk: none can be mounted here: {reason}", flush=True)
+        else:
+            lab.stop()
+            stack.enter_context(small_disk.under(lab.where.lib, size=DISK))
+            stack.callback(labs.down, lab)
+            lab.start()
+        chaos = Chaos(lab, port, random.Random(options.seed), chronicle, has_small_disk=not reason)
+        stack.callback(chaos.end)
+        chaos.go_on(60 * options.minutes, stops_at_first=options.stop_at_first)
+        wrong = chaos.wrong
+        if not (wrong and options.stop_at_first):
+            wrong = [*wrong, *chaos.settle()]
+        chronicle.report(is_last=True)
+        print(chronicle.summary(), flush=True)
+        if wrong:
+            print(f"the last events:\n{chronicle.last(LAST)}", flush=True)
+    return list(dict.fromkeys(wrong))
+
+
+def _up(folder: Path, *, has_agents: bool) -> tuple[labs.Running, int]:
+    """A lab whose nodes are polled by agents at the port, or by runs of `diagnose.yml` where that is 0."""
+    port = processes.free_port() if has_agents else 0
+    settings = {
+        "agent_port": port,
+        "diagnose_interval": 2.0,
+        "round_interval": 3.0,
+        "dead_after": 3,
+        "dead_node_policy": "fence",
+        "power_off_evacuated": True,
+        "storm_fraction": 0.5,
+    }
+    folder.parent.mkdir(exist_ok=True)
+    lab = labs.up(
+        folder,
+        nodes=NODES,
+        instances=INSTANCES,
+        settings=settings,
+        migration_seconds=MIGRATION_SECONDS,
+        edit=_edited,
+    )
+    # Archived jobs are a case of their own. It is read when the daemon starts.
+    known_settings = json.loads(lab.where.daemon_settings.read_text())
+    lab.where.daemon_settings.write_text(json.dumps({**known_settings, "archive_after": 120}))
+    return lab, port
+
+
+def _edited(cluster: clusters.Cluster) -> clusters.Cluster:
+    """Each node with an address, at which its agent listens; guests that are not waited for long when they stop."""
+    numbered = enumerate(cluster.nodes.items(), start=1)
+    nodes = {uuid: dataclasses.replace(one, primary_ip=f"127.0.67.{place}") for place, (uuid, one) in numbered}
+    instances = {
+        uuid: dataclasses.replace(one, hvparams={**one.hvparams, "shutdown_timeout": "5"})
+        for uuid, one in cluster.instances.items()
+    }
+    return dataclasses.replace(cluster, nodes=nodes, instances=instances)
+
+
+class Chaos:
+    """Everything that goes wrong in one lab, from one seed."""
+
+    def __init__(
+        self,
+        lab: labs.Running,
+        agent_port: int,
+        chance: random.Random,
+        chronicle: Chronicle,
+        *,
+        has_small_disk: bool,
+    ) -> None:
+        self._lab, self._chance, self._chronicle = lab, chance, chronicle
+        self._has_small_disk = has_small_disk
+        self._services = Services(lab, agent_port=agent_port)
+        self._services.tend()
+        self._doors = Doors(lab, self._services, chance, chronicle)
+        self._faults = Faults(lab, chance, chronicle)
+        self._storm = Storm(lab, self._doors, chance, chronicle)
+        self._scenes = Scenes(lab, self._doors, self._faults, chance, chronicle)
+        others = {
+            Victim.HAND: self._doors.pids,
+            Victim.AGENT: lambda: self._services.pids("agent"),
+            Victim.RAPI: lambda: self._services.pids("rapi"),
+            Victim.BMCS: lambda: [pid for pid in (processes.find_pid(lab.lab, "bmcs"),) if pid],
+        }
+        self._victims = Victims(lab, chance=chance, others=others)
+        self._pauses: Pauses | None = Pauses()
+        self._daemon_stopped_until = 0.0
+        self._checked = time.monotonic()
+        self._incidents: dict[str, str] = {}
+        self.wrong: list[str] = []
+
+    def go_on(self, seconds: float, *, stops_at_first: bool) -> None:
+        """Let things happen for so long."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not (self.wrong and stops_at_first):
+            self._tend()
+            self._step()
+            self._watch()
+            self._chronicle.report()
+            time.sleep(self._chance.uniform(0.05, 1.2))
+
+    def settle(self) -> list[str]:
+        """Repair everything, bring everything back, wait until all is at rest; returns what is wrong then."""
+        self._chronicle.note("everything is repaired")
+        self._resume()
+        self._scenes.end()
+        self._faults.end_all()
+        self._lab.start()
+        self._doors.end()
+        self._storm.calm()
+        settling = verdict.Settling(self._lab, self._doors, self._chronicle, tend=self._tend)
+        unsettled = settling.settle()
+        self._watch(is_due=True)
+        return [*self.wrong, *unsettled, *verdict.wrong(self._lab, self._victims), *self._doors.defects]
+
+    def end(self) -> None:
+        """End all processes but those of the lab itself."""
+        self._resume()
+        self._doors.end()
+        self._services.stop()
+
+    def _resume(self) -> None:
+        if self._pauses is not None:
+            self._pauses.end()
+            self._pauses = None
+        self._daemon_stopped_until = 0.0
+
+    def _tend(self) -> None:
+        self._services.tend()
+        self._doors.tend()
+        self._faults.tend()
+        self._scenes.tend()
+        if not processes.is_running(self._lab.lab, "daemon"):
+            self.wrong.append(f"the daemon ended by itself: {self._lab.told()[-1000:]}")
+            self._lab.start()
+
+    def _step(self) -> None:
+        what = self._chance.random()
+        if time.monotonic() < self._daemon_stopped_until:
+            # Nobody answers: only the world goes on.
+            self._faults.strike()
+        elif what < 0.15:
+            self._scenes.begin()
+        elif what < 0.55:
+            self._storm.blow()
+        elif what < 0.80:
+            self._faults.strike()
+        elif what < 0.90:
+            self._kill()
+        elif what < 0.97:
+            self._pause()
+        elif self._has_small_disk:
+            self._fill_disk()
+
+    def _victim(self) -> Victim:
+        return self._chance.choices(list(KILLS), weights=list(KILLS.values()))[0]
+
+    def _kill(self) -> None:
+        kind = self._victim()
+        if kind is not Victim.DAEMON:
+            if pid := self._victims.kill(kind):
+                self._chronicle.count("kills", kind.value, str(pid))
+            return
+        self._chronicle.count("kills", kind.value)
+        self._lab.kill()
+        for _ in range(self._chance.choice((0, 0, 1, 1, 2))):
+            if path := torn.tear(self._lab.where, chance=self._chance):
+                self._chronicle.count("torn files", path.split("/")[3], path)
+        time.sleep(self._chance.choice((0, 0, 1, 5)))
+        self._lab.start()
+
+    def _pause(self) -> None:
+        # The last one is longer than any run in the tree may take.
+        kind, seconds = self._victim(), self._chance.choice((3, 8, 20, 45, 90))
+        if self._pauses is not None and self._victims.pause(kind, self._pauses, seconds=seconds):
+            self._chronicle.count("stops", kind.value, f"for {seconds} s")
+            if kind is Victim.DAEMON:
+                self._daemon_stopped_until = time.monotonic() + seconds
+
+    def _fill_disk(self) -> None:
+        self._chronicle.count("faults", "full disk")
+        self._doors.is_full = True
+        small_disk.fill(self._lab.where.lib)
+        try:
+            for _ in range(self._chance.randint(1, 4)):
+                self._storm.blow()
+                time.sleep(self._chance.uniform(0, 1.5))
+        finally:
+            small_disk.free(self._lab.where.lib)
+        self._doors.is_full = False
+
+    def _watch(self, *, is_due: bool = False) -> None:
+        """Look at the journals and the incidents now and then."""
+        now = time.monotonic()
+        if now - self._checked < CHECK_SECONDS and not is_due:
+            return
+        self._checked = now
+        for sentence in checker.check_journals(self._lab.lab):
+            if sentence not in self.wrong:
+                self.wrong.append(sentence)
+                self._chronicle.note(f"VIOLATION: {sentence}")
+                print(f"{self._chronicle.seconds:6.0f} s: violation: {sentence}", flush=True)
+        for incident in self._lab.cluster().maintenance.incidents:
+            status = incident.repair_status.value
+            if self._incidents.get(incident.uuid) != status:
+                self._incidents[incident.uuid] = status
+                self._chronicle.count("incidents", f"{incident.action.value} {status}", incident.uuid)
+        jobs = self._doors.get("/1/jobs") if now >= self._daemon_stopped_until else None
+        if jobs is not None:
+            steps = Counter(step["kind"] for job in jobs for step in job["opcodes"] if step["ended"])
+            self._chronicle.counts["opcodes in the queue"] = steps
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=30, help="how long things go wrong (default: 30)")
+    parser.add_argument("--seed", type=int, default=1, help="where everything comes from (default: 1)")
+    parser.add_argument("--mutant", default="", help="run an unsafe form of one rule, which has to be found")
+    parser.add_argument("--stop-at-first", action="store_true", help="end at the first violation")
+    parser.add_argument("--keep", action="store_true", help="keep the lab even if nothing is wrong")
+    parser.add_argument("--dir", default=None, help="where the lab is made (default: the system's temporary folder)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""Files of the controller that a crash has torn; the daemon must be down."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ansible_collections.roundsman.cluster.daemon.jobs import archive
+from ansible_collections.roundsman.cluster.daemon.jobs import store as job_store
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+
+if TYPE_CHECKING:
+    import random
+    from pathlib import Path
+
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+
+HARMLESS = frozenset({"tags_set", "tags_del", "node_role", "diagnose", "cluster_modify", "group_modify", "node_modify"})
+"""Kinds of jobs without which the checker still knows what was ordered."""
+
+
+def tear(where: tree.Tree, *, chance: random.Random) -> str:
+    """Cut one file short; returns its path below the root, '' when there is none."""
+    chosen = [
+        *sorted(where.reports.glob("*.json")),
+        *sorted(where.rounds.glob("*.json")),
+        *sorted(where.spool.glob("*.json")),
+        *_jobs(where.queue),
+    ]
+    if not chosen:
+        return ""
+    path = chance.choice(chosen)
+    data = path.read_bytes()
+    path.write_bytes(data[: chance.randrange(len(data) or 1)])
+    return str(path.relative_to(where.root))
+
+
+def _jobs(queue: Path) -> list[Path]:
+    """The files of jobs that have ended, and are about nothing that the checker needs."""
+    found = []
+    for number in sorted(archive.numbers(queue)):
+        path = queue / str(number) / "job.json"
+        try:
+            job = job_store.decode(path.read_bytes(), number=number)
+        except (OSError, errors.InvalidInput):
+            continue
+        if job.is_final and all(opcode.kind in HARMLESS for opcode in job.opcodes):
+            found.append(path)
+    return found

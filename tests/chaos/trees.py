@@ -1,0 +1,46 @@
+"""A tree of the collection of its own for each run: nothing that is edited meanwhile changes what is tried.
+
+Its limits are shorter than those of the product, so that a process may be stopped beyond each of them; and it may have
+a mutant in it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from tests.chaos.mutants.mutant import ROOT, Edit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.chaos.mutants.mutant import Mutant
+
+PARTS = ("plugins", "daemon", "roles", "playbooks", "meta", "galaxy.yml")
+SHORTER = (
+    Edit("daemon/maintenance/dead_nodes.py", "\nASKED_AGAIN = 300.0\n", "\nASKED_AGAIN = 15.0\n"),
+    Edit("daemon/jobs/process.py", "\nMARGIN = 60.0\n", "\nMARGIN = 5.0\n"),
+    Edit(
+        "plugins/plugin_utils/opcodes/time_limits.py",
+        "    return math.ceil(RUN + sum(parts))\n",
+        "    return math.ceil(min(75.0, RUN + sum(parts)))\n",
+    ),
+    Edit("daemon/warm/client.py", "\nPATIENCE = 60.0\n", "\nPATIENCE = 15.0\n"),
+)
+
+
+def make(folder: Path, *, mutant: Mutant | None) -> Path:
+    """Copy the collection into a folder, shorten its limits, apply a mutant; returns what PYTHONPATH needs."""
+    folder.mkdir()
+    for name in PARTS:
+        source = ROOT / name
+        if source.is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(source, folder / name, symlinks=True, ignore=ignored)
+        else:
+            shutil.copy2(source, folder / name)
+    for edit in SHORTER:
+        edit.apply(folder)
+    if mutant is not None:
+        mutant.apply(folder)
+    return folder / "playbooks/collections"

@@ -1,0 +1,159 @@
+"""What must hold at the end: by the nodes' journals, the queue, the locks, the incidents and the logs."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.roundsman.cluster.daemon.lab import checker
+from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
+
+from tests.chaos.victims import Victim
+from tests.integration import states
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.chaos.chronicle import Chronicle
+    from tests.chaos.doors import Doors
+    from tests.chaos.victims import Victims
+    from tests.integration import labs
+
+DEFECTS = ("this is a defect", "was never retrieved", "was destroyed but it is pending", "Exception in thread")
+LIMIT = 600.0
+"""Seconds within which a lab settles of which nothing is broken any more."""
+PAUSE = 2.0
+OPEN = frozenset({"noted", "pending"})
+TRIES = 3
+"""How often each operator command is tried for an instance that is down."""
+
+
+class Settling:
+    """A person who brings everything back once nothing is broken any more, and waits until all is at rest."""
+
+    def __init__(self, lab: labs.Running, doors: Doors, chronicle: Chronicle, *, tend: Callable[[], None]) -> None:
+        self._lab, self._doors, self._chronicle, self._tend = lab, doors, chronicle, tend
+        self._tries: dict[str, int] = {}
+
+    def settle(self) -> list[str]:
+        """Bring all back; returns what did not settle within the limit."""
+        end = time.monotonic() + LIMIT
+        while time.monotonic() < end:
+            self._tend()
+            if self._is_at_rest() and not self._bring_back():
+                return []
+            self._chronicle.report()
+            time.sleep(PAUSE)
+        return [f"after {LIMIT:g} s not everything has settled: {', '.join(self._unsettled()) or 'something goes on'}"]
+
+    def _is_at_rest(self) -> bool:
+        jobs, incidents, plan = (self._doors.get(path) for path in ("/1/jobs", "/1/status", "/1/plan"))
+        if jobs is None or incidents is None or plan is None or self._doors.pids():
+            return False
+        if any(job["status"] not in states.FINAL for job in jobs):
+            return False
+        return not (any(one["repair-status"] in OPEN for one in incidents) and plan["jobs"])
+
+    def _bring_back(self) -> bool:
+        """Do the next thing that a person does; returns whether there was one."""
+        return self._acknowledge() or self._bring_nodes_back() or self._start_instances()
+
+    def _acknowledge(self) -> bool:
+        ended = [one for one in self._doors.get("/1/status") or [] if one["repair-status"] not in OPEN]
+        acknowledged = [self._ask("PUT", f"/2/incidents/{one['id']}/ack", key=one["id"]) for one in ended]
+        return any(acknowledged)
+
+    def _bring_nodes_back(self) -> bool:
+        asked = []
+        for node in self._doors.get("/1/nodes") or []:
+            name = node["name"]
+            if node["off_confirmed"]:
+                asked.append(self._ask("PUT", f"/2/nodes/{name}/confirm-off?undo=true", key=f"confirm {name}"))
+            if not self._lab.lab.node(name).is_powered() or node["powered"] is False:
+                asked.append(self._ask("PUT", f"/2/nodes/{name}/power", {"command": "on"}, key=f"power {name}"))
+            elif node["offline"] or node["drained"]:
+                asked.append(self._ask("PUT", f"/2/nodes/{name}/role", "online", key=f"online {name}"))
+        return any(asked)
+
+    def _start_instances(self) -> bool:
+        asked = []
+        for name in self._down():
+            tries = self._tries.get(f"startup {name}", 0)
+            if tries < TRIES:
+                asked.append(self._ask("PUT", f"/2/instances/{name}/startup", {}, key=f"startup {name}"))
+            else:
+                asked.append(self._ask("PUT", f"/2/instances/{name}/failover", {}, key=f"failover {name}"))
+        return any(asked)
+
+    def _ask(self, method: str, path: str, body: Any = None, *, key: str) -> bool:
+        if self._tries.get(key, 0) >= TRIES:
+            return False
+        self._tries[key] = self._tries.get(key, 0) + 1
+        job = self._doors.ask("settling", method, path, body, door="socket")
+        number = job["id"] if isinstance(job, dict) and "id" in job else job
+        if isinstance(number, int) and not isinstance(number, bool):
+            self._wait(number)
+        return True
+
+    def _wait(self, job: int) -> None:
+        end = time.monotonic() + LIMIT / 4
+        while time.monotonic() < end:
+            found = self._doors.get(f"/2/jobs/{job}")
+            if found is not None and found["status"] in states.FINAL:
+                self._chronicle.note(f"job {job} {found['status']}: {found['text']}")
+                return
+            self._tend()
+            time.sleep(0.5)
+
+    def _down(self) -> list[str]:
+        running = {name for node in self._lab.lab.nodes() for name in fake.Driver(node.root, opcode="").running()}
+        return sorted(one.name for one in self._lab.cluster().instances.values() if one.name not in running)
+
+    def _unsettled(self) -> Iterator[str]:
+        for job in self._doors.get("/1/jobs") or []:
+            if job["status"] not in states.FINAL:
+                yield f"job {job['id']} is {job['status']}"
+        for one in self._doors.get("/1/status") or []:
+            if one["repair-status"] in OPEN:
+                yield f"incident {one['id']} of {one['node_name']} is {one['repair-status']}"
+        yield from (f"{name} is down" for name in self._down())
+
+
+def wrong(lab: labs.Running, victims: Victims) -> list[str]:
+    """Everything that is wrong in a lab at rest, one sentence each."""
+    found = checker.check(lab.lab, explain=lambda node: lab.get(f"/1/explain/{node}"))
+    return [*found, *_down(lab), *_left_over(lab, victims), *_power(lab), *defects(lab)]
+
+
+def _down(lab: labs.Running) -> Iterator[str]:
+    """After everything was repaired and started, nothing may be down: an explanation alone is not enough."""
+    running = {name for node in lab.lab.nodes() for name in fake.Driver(node.root, opcode="").running()}
+    for one in lab.cluster().instances.values():
+        if one.is_up and one.name not in running:
+            told = [
+                step["text"]
+                for job in lab.get("/1/jobs")
+                for step in job["opcodes"]
+                if step["text"] and one.uuid in job["names"]
+            ]
+            yield f"{one.name} cannot be started though nothing is broken any more: {' | '.join(told[-2:])}"
+
+
+def _left_over(lab: labs.Running, victims: Victims) -> Iterator[str]:
+    for lock in lab.get("/2/locks"):
+        yield from (f"{lock['name']} is held by {one['owner']}" for one in lock["owners"])
+        yield from (f"{lock['name']} is waited for by {one['owner']}" for one in lock["waiting"])
+    for kind in (Victim.OPCODE, Victim.GUARD):
+        yield from (f"process {pid} of the {kind.value} is left" for pid in victims.alive(kind))
+
+
+def _power(lab: labs.Running) -> Iterator[str]:
+    for one in lab.cluster().nodes.values():
+        if one.powered != lab.lab.node(one.name).is_powered():
+            yield f"{one.name} is recorded as powered {'on' if one.powered else 'off'}, and is not"
+
+
+def defects(lab: labs.Running) -> list[str]:
+    """What the daemon's log says of its own defects."""
+    lines = (lab.where.log / "daemon.log").read_text(errors="replace").splitlines()
+    return [f"the daemon says: {line}" for line in lines if any(defect in line for defect in DEFECTS)]

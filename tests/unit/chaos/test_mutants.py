@@ -1,0 +1,210 @@
+"""Each mutant is still what it says: its text is there once, and what it makes of the rule is the unsafe form."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    dead_nodes,
+    drbd_repairs,
+    errors,
+    evidence,
+    failovers,
+    power,
+    replacements,
+    replicas,
+)
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import (
+    Connection,
+    Disk,
+    Generation,
+    Role,
+    Side,
+    Volume,
+)
+from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake, simulated_node
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, node_work
+
+from tests.chaos import trees
+from tests.chaos.mutants import known
+from tests.chaos.mutants.mutant import ROOT, Edit, Mutant
+from tests.unit.plugins.module_utils.domain import test_dead_nodes, test_evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("edit", trees.SHORTER, ids=lambda edit: edit.path)
+def test_each_limit_that_is_shortened_is_still_there(edit: Edit) -> None:
+    text = (ROOT / edit.path).read_text()
+    assert edit.edited(text) != text
+
+
+@pytest.mark.parametrize("mutant", known.MUTANTS, ids=lambda mutant: mutant.name)
+def test_each_mutant_applies_and_can_be_read(mutant: Mutant) -> None:
+    for path in {edit.path for edit in mutant.edits}:
+        assert mutant.module(path) if path.endswith(".py") else yaml.safe_load(mutant.text(path))
+
+
+def test_a_mutant_whose_text_is_gone_does_not_apply(tmp_path: Path) -> None:
+    (tmp_path / "rule.py").write_text("safe = True\nsafe = True\n")
+    with pytest.raises(ValueError, match="2 times"):
+        Edit("rule.py", "safe = True", "safe = False").apply(tmp_path)
+    with pytest.raises(ValueError, match="0 times"):
+        Edit("rule.py", "gone", "").apply(tmp_path)
+
+
+def split_brain(module: Any) -> Any:
+    """What the repair decides after a split brain about which nobody was asked."""
+
+    def side(role: Role, current: int) -> Side:
+        return Side(
+            "r0", role, Connection.STANDALONE, (Volume(0, Disk.UP_TO_DATE, generation=Generation(current, 0x10)),)
+        )
+
+    pair = module.Pair(side(Role.PRIMARY, 0x20), side(Role.SECONDARY, 0x30))
+    return module.decide(pair).kind.name
+
+
+def reads_off(module: Any) -> Any:
+    """The step about a silent node whose BMC reads off and was sent nothing."""
+    reading = module.Reading(power.State.OFF)
+    silence, cluster = module.Silence(misses=5, since=100.0), test_dead_nodes.cluster_of()
+    judged = module.judge(
+        cluster, cluster.nodes["n2"], silence=silence, silences={"n2": silence}, answering=5, reads=reading
+    )
+    return judged.step.name
+
+
+def interrupted(module: Any, folder: Path) -> list[str]:
+    """The instances that run on the source once one has run on the target, which booted since."""
+    source, target = folder / "a", folder / "b"
+    for root in (source, target):
+        (root / simulated_node.LAB).mkdir(parents=True)
+        (root / fake.RUNNING).mkdir(parents=True)
+        simulated_node.new_boot(root)
+        simulated_node.rewire(root)
+    driver = module.Driver(source, opcode="1/0")
+    driver.start("instance1", {})
+    simulated_node.set_fault(source, simulated_node.MIGRATION, "paused")
+    with pytest.raises(Exception, match="not migrated"):
+        driver.migrate("instance1", str(target / "wire"), hvparams={})
+    module.Driver(source, opcode="find").recover("instance1")
+    return fake.Driver(source, opcode="").running()
+
+
+def of_pair_that_had_parted(module: Any) -> Any:
+    """Whether a replica counts as in sync that had lost its peer long before the source died."""
+    in_sync, apart = test_evidence.IN_SYNC, test_evidence.APART
+    nodes = test_evidence.node((10, in_sync), (20, apart)), test_evidence.node((10, in_sync), (20, apart))
+    asked = module.Question("web1", ("r0",), "s", "t", "node1", "node2", replicas.Moment(100.0), 10.0)
+    return module.judge(asked, dict(zip("st", nodes, strict=True))).is_in_sync
+
+
+def of_lost_secondary(module: Any) -> Any:
+    """Whether a secondary is outdated that its running primary has lost."""
+    primary = dataclasses.replace(test_evidence.APART, role=Role.PRIMARY, peer_disk=Disk.UNKNOWN)
+    return module.to_outdate(test_evidence.node((1, primary)), test_evidence.node((1, test_evidence.APART)), ["r0"])
+
+
+def of_stale_target(module: Any) -> Any:
+    """Whether a failover goes on, though both nodes say that the pair has parted, and may promote the target."""
+    replica = module.Replica("Secondary, Connecting, UpToDate", is_synced=False, disk="UpToDate", is_connected=False)
+    nodes = (module.Node(name, replicas=(replica,)) for name in ("node2", "node3"))
+    asked = module.Failover("instance1", True, *nodes)
+    return module.objection(asked) == "", module.may_be_alone(asked)
+
+
+def of_primary_without_disk(module: Any) -> Any:
+    """Whether the old replica may be removed though the primary has lost its own disk."""
+    primary = module.Node("node2", (module.Replica("Primary, Diskless", "Diskless"),))
+    return module.objection("instance1", primary, module.Node("node3", (module.Replica("good", "UpToDate"),))) == ""
+
+
+class Silent:
+    """Facts of a cluster in which no node answers."""
+
+    @staticmethod
+    def is_silent(_node: str) -> bool:
+        return True
+
+
+def of_silent_node(module: Any) -> Any:
+    """Whether a node that does not answer is refused."""
+    try:
+        module.refuse_silent(test_dead_nodes.cluster_of(), Silent(), "n2")
+    except errors.Refused:
+        return "refused"
+    return "taken"
+
+
+def of_returning_node(module: Any) -> Any:
+    """Whether a node that comes back is asked what it runs."""
+    before = test_dead_nodes.cluster_of()
+    one = clusters.Instance("i1", "instance1", "n2")
+    return module.SecondCopies("n2").moot(dataclasses.replace(before, instances={"i1": one})) == ""
+
+
+def tasks(text: str) -> list[str]:
+    """The names of a task file's tasks that may do something, blocks opened, in order."""
+    found: list[str] = []
+    for task in yaml.safe_load(text):
+        found += [one["name"] for one in task.get("block", [task]) if one.get("when") is not False]
+    return found
+
+
+def test_the_mutant_that_asks_once_does_not_refuse_between_stop_and_demotion() -> None:
+    name = "Refuse before a disk changes hands"
+    assert name in tasks((ROOT / known.FAILOVER).read_text())
+    assert name not in tasks(known.find("source_asked_once").text(known.FAILOVER))
+
+
+def test_the_mutant_that_forgets_what_is_left_behind_does_not_record_it() -> None:
+    name = "Record that the old replica is left behind"
+    assert name in tasks((ROOT / known.REPLACE).read_text())
+    assert name not in tasks(known.find("left_behind_forgotten").text(known.REPLACE))
+
+
+def test_the_mutant_that_records_first_does_so_before_it_asks_the_target() -> None:
+    def records_first(text: str) -> bool:
+        names = tasks(text)
+        record = next(number for number, name in enumerate(names) if name.startswith("Record the new primary"))
+        return record < names.index("Let the target write the disks")
+
+    assert not records_first((ROOT / known.FAILOVER).read_text())
+    assert records_first(known.find("recorded_before_look").text(known.FAILOVER))
+
+
+CASES: dict[str, tuple[str, Callable[..., Any], Any, Any, Any]] = {
+    "split_brain_discarded": (known.REPAIRS, split_brain, drbd_repairs, "REFUSED", "REPAIR"),
+    "dead_source_unjudged": (known.EVIDENCE, of_pair_that_had_parted, evidence, False, True),
+    "never_outdated": (known.REPLICAS, of_lost_secondary, replicas, True, False),
+    "source_unchecked": (known.FAILOVERS, of_stale_target, failovers, (False, False), (True, True)),
+    "replica_removed_unasked": (known.REPLACEMENTS, of_primary_without_disk, replacements, False, True),
+    "silent_target": (known.CONTRACT, of_silent_node, contract, "refused", "taken"),
+    "second_copies_online": (known.NODE_WORK, of_returning_node, node_work, True, False),
+    "status_is_fence": (known.DEAD_NODES, reads_off, dead_nodes, "CONFIRM", "FAIL_OVER"),
+}
+
+
+def test_each_mutant_has_a_case() -> None:
+    others = {"migration_resumed", "source_asked_once", "recorded_before_look", "left_behind_forgotten"}
+    assert CASES.keys() | others == {mutant.name for mutant in known.MUTANTS}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_mutant_changes_behaviour(name: str) -> None:
+    path, act, module, safe, unsafe = CASES[name]
+    assert act(module) == safe
+    assert act(known.find(name).module(path)) == unsafe
+
+
+def test_the_mutant_of_interrupted_migrations_resumes_an_instance_whose_disks_are_newer(tmp_path: Path) -> None:
+    assert interrupted(fake, tmp_path / "safe") == []
+    mutant = known.find("migration_resumed").module(known.FAKE)
+    assert interrupted(mutant, tmp_path / "unsafe") == ["instance1"]
