@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import power
-from ..plugin_utils import commanding, findings, module_answers
+from ..module_utils.domain import errors, power
+from ..plugin_utils import commanding, findings, holding, module_answers, sealed_json, whereabouts
+from ..plugin_utils.config import store
+
+if TYPE_CHECKING:
+    from ..module_utils.domain import tree
 
 _SPEC = {
     "targets": {"type": "list", "elements": "dict", "required": True},
@@ -14,12 +19,22 @@ _SPEC = {
     "unseen": {"type": "dict", "default": {}},
     "ignored": {"type": "dict", "default": {}},
     "differing": {"type": "dict", "default": {}},
+    "left_behind": {"type": "dict", "default": {}},
+    "degraded": {"type": "list", "elements": "dict", "default": []},
+    "runs": {"type": "dict", "default": {}},
+    "disks": {"type": "dict", "default": {}},
+    "records": {"type": "dict", "default": {}},
+    "before": {"type": "dict", "default": {}},
     "credentials_file": {"type": "str", "required": True},
 }
 
 
 class ActionModule(module_answers.Action):
-    """Compare the power of nodes (`name`, `powered`, `driver`) with their record, and weigh the looks at candidates."""
+    """Compare the power of nodes (`name`, `powered`, `driver`), and what runs there, with what is on record.
+
+    No instance is locked meanwhile, so what runs is compared twice: the result of the first time is given as `before`
+    the second look, and has in `again` the nodes to look at. Instances that jobs work on are not judged: `unjudged`.
+    """
 
     _requires_connection = False
     _VALID_ARGS = frozenset(_SPEC)
@@ -27,18 +42,52 @@ class ActionModule(module_answers.Action):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
-        read = commanding.commanded(
+        try:
+            known, busy = _now(holding.current(task_vars).where)
+        except (errors.RoundsmanError, OSError, ValueError) as error:
+            return {**result, "failed": True, "msg": str(error)}
+        read = self._power(options, task_vars) if options["targets"] else []
+        records = {one["name"]: one["powered"] for one in options["targets"]}
+        runs, disks, before = options["runs"], options["disks"], options["before"]
+        looks = {name: whereabouts.seen({"runs": runs[name], "disks": disks.get(name, ())}) for name in runs}
+        differences = whereabouts.wrong(known, looks)
+        told = whereabouts.settled(differences, before, known, busy)
+        found = [
+            *findings.of_programs(options["looks"], paths=options["paths"], unseen=options["unseen"]),
+            *findings.of_power(read, records=records),
+            *findings.of_instances(told),
+            *findings.of_left_behind(options["left_behind"]),
+            *findings.of_host_variables(options["ignored"]),
+            *findings.of_diagnose_commands(options["differing"]),
+            *findings.of_parted(options["degraded"]),
+        ]
+        differing = sorted({one.instance for one in differences if one.instance})
+        return {
+            **result,
+            "changed": False,
+            "findings": [one.as_dict() for one in findings.bounded(found, escape=module_answers.shown)],
+            "again": whereabouts.to_look_again(differences, known, looks),
+            "differing": differing,
+            "records": {name: known[name] for name in differing if name in known},
+            "busy": busy,
+            "unjudged": sorted({*differing} & {*busy, *before.get("busy", ())}),
+        }
+
+    def _power(self, options: dict[str, Any], task_vars: dict[str, Any] | None) -> list[power.Outcome]:
+        return commanding.commanded(
             self._execute_module,
             power.Command.STATUS,
             options["targets"],
             credentials_file=options["credentials_file"],
             variables=task_vars or {},
         )
-        records = {one["name"]: one["powered"] for one in options["targets"]}
-        found = [
-            *findings.of_programs(options["looks"], paths=options["paths"], unseen=options["unseen"]),
-            *findings.of_power(read, records=records),
-            *findings.of_host_variables(options["ignored"]),
-            *findings.of_diagnose_commands(options["differing"]),
-        ]
-        return {**result, "changed": False, "findings": [one.as_dict() for one in found]}
+
+
+def _now(where: tree.Tree) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """What the configuration says of each instance now, and which of them jobs or plays work on."""
+    try:
+        rows = json.loads(sealed_json.unseal(where.locks.read_bytes()))["held"]
+    except FileNotFoundError:
+        rows = []
+    cluster = store.read(where.config)
+    return whereabouts.records(cluster), whereabouts.at_work(cluster, [row["locks"] for row in rows])

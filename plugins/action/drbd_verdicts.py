@@ -14,13 +14,14 @@ _SPEC = {
     "secondary": {"type": "dict", "required": True},
     "nodes": {"type": "dict", "required": True},
     "tried": {"type": "list", "elements": "dict", "default": []},
+    "discard": {"type": "str", "default": ""},
 }
 
 
 class ActionModule(module_answers.Action):
     """Judge what `drbd_info` answered on the `primary` and the `secondary` of an instance, whose names are `nodes`.
 
-    The steps in `tried` were done already.
+    The steps in `tried` were done already. `discard` names the node whose writes a person gives up.
     """
 
     _requires_connection = False
@@ -36,6 +37,7 @@ class ActionModule(module_answers.Action):
                 primary=options["primary"],
                 secondary=options["secondary"],
                 tried=options["tried"],
+                discard=disk_repairs.node_to_discard(options["discard"], nodes),
             )
         except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}

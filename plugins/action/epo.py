@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import getpass
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..module_utils.domain import changes, errors, locks, recording
 from ..module_utils.domain import cluster as clusters
 from ..module_utils.domain.locks import Mode
 from ..plugin_utils import holding, module_answers
 from ..plugin_utils.config import store
-from ..plugin_utils.opcodes import instance_facts
+from ..plugin_utils.opcodes import instance_facts, time_limits
 from ..plugin_utils.planning import epo
 from ..plugin_utils.planning.holdings import Holdings
+
+if TYPE_CHECKING:
+    from ..module_utils.domain import epo as emergency
 
 _SPEC = {
     "on": {"type": "bool", "default": False},
@@ -24,6 +27,7 @@ _SPEC = {
     "force": {"type": "bool", "default": False},
     "batch": {"type": "int", "default": 10},
     "time_limit": {"type": "float", "default": 120},
+    "shutdown_timeout": {"type": "float", "default": 120},
 }
 
 
@@ -49,7 +53,9 @@ class ActionModule(module_answers.Action):
                 cluster, preview = _held(play, cluster, preview, options)
         except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}
-        return {**result, "changed": go, **_told(cluster, preview, go=go, batch=options["batch"])}
+        timeouts = _timeouts(cluster, preview, most=options["shutdown_timeout"])
+        told = _told(cluster, preview, go=go, batch=options["batch"])
+        return {**result, "changed": go, **told, "timeouts": timeouts}
 
 
 def _preview(cluster: clusters.Cluster, options: dict[str, Any]) -> epo.Preview:
@@ -68,9 +74,13 @@ def _check_confirmed(preview: epo.Preview, options: dict[str, Any]) -> None:
 def _held(
     play: holding.Play, cluster: clusters.Cluster, preview: epo.Preview, options: dict[str, Any]
 ) -> tuple[clusters.Cluster, epo.Preview]:
-    """Make the hold of all maintenance durable, then wait for whatever is at work on these nodes."""
+    """Make the hold of all maintenance durable, then wait for whatever is at work on these nodes.
+
+    What returns is recorded once more when that has ended: jobs may have started and stopped instances meanwhile.
+    """
+    stood = cluster.maintenance.epo
     holding.hold(play, {recording.WHOLE: Mode.EXCLUSIVE}, time_limit=options["time_limit"])
-    holding.record(play, _standing(cluster, preview), now=time.time())
+    holding.record(play, _standing(cluster, preview, stood), now=time.time())
     holding.hold(play, _wants(cluster, preview), time_limit=options["time_limit"])
     cluster = store.read(play.where.config)
     again = _preview(cluster, options)
@@ -78,12 +88,17 @@ def _held(
         raise errors.Refused(
             f"the cluster changed while the locks were waited for; maintenance is held: look again, code {again.code}"
         )
+    if again.code != preview.code:
+        holding.record(play, _standing(cluster, again, stood), now=time.time())
+        cluster = store.read(play.where.config)
     return cluster, again
 
 
-def _standing(cluster: clusters.Cluster, preview: epo.Preview) -> changes.EpoStands:
-    known = cluster.maintenance.epo
+def _standing(cluster: clusters.Cluster, preview: epo.Preview, known: emergency.Epo | None) -> changes.EpoStands:
+    """What stands with what stood before: it returns, unless it has left the cluster."""
     nodes, instances = (known.nodes, known.instances) if known else ((), ())
+    nodes = tuple(uuid for uuid in nodes if uuid in cluster.nodes)
+    instances = tuple(uuid for uuid in instances if uuid in cluster.instances)
     if not preview.on:
         # What was off or down before stays so when the others return.
         nodes = (*nodes, *(step.uuid for step in preview.steps if cluster.nodes[step.uuid].powered))
@@ -99,6 +114,16 @@ def _wants(cluster: clusters.Cluster, preview: epo.Preview) -> dict[str, Mode]:
     among = {step.uuid for step in preview.steps}
     touched = [uuid for uuid, one in cluster.instances.items() if among & set(one.nodes)]
     return dict.fromkeys([f"instance/{uuid}" for uuid in touched] + [f"node/{uuid}" for uuid in among], Mode.EXCLUSIVE)
+
+
+def _timeouts(cluster: clusters.Cluster, preview: epo.Preview, *, most: float) -> dict[str, dict[str, int]]:
+    """By wave and node (name) how long the task may take that stops its instances."""
+    by_name = Holdings(cluster.instances).by_name
+    found = {step.name: [by_name[name] for name in step.instances] for step in preview.steps}
+    return {
+        "quick": {name: time_limits.stopping_all_quickly(many, most=most) for name, many in found.items()},
+        "whole": {name: time_limits.stopping_all(many, most=most) for name, many in found.items()},
+    }
 
 
 def _told(cluster: clusters.Cluster, preview: epo.Preview, *, go: bool, batch: int) -> dict[str, Any]:

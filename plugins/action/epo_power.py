@@ -17,6 +17,8 @@ _SPEC = {
     "command": {"type": "str", "required": True, "choices": ["on", "emergency_off"]},
     "batches": {"type": "list", "elements": "list", "required": True},
     "stopping": {"type": "list", "elements": "str", "default": []},
+    "before": {"type": "dict", "default": {}},
+    "timeouts": {"type": "dict", "default": {}},
     "ignore_failures": {"type": "bool", "default": False},
     "delay": {"type": "float", "default": 0.0},
     "deadline": {"type": "float"},
@@ -28,8 +30,9 @@ Target = dict[str, Any]
 class ActionModule(module_answers.Action):
     """Power batches of nodes (`name`, `uuid`, `driver`) one after the other, `delay` seconds between them.
 
-    A node among `stopping` whose instances did not stop keeps its power, unless failures are ignored. One that does
-    not confirm stops no other; the result has one line for each node that is not as it should be.
+    A node among `stopping` whose instances did not stop keeps its power, unless failures are ignored: `kept` has its
+    name and a line. One that does not confirm stops no other, and has a line in `missed`. With the result of a call
+    `before` only the nodes are powered that were kept then.
     """
 
     _requires_connection = False
@@ -39,9 +42,12 @@ class ActionModule(module_answers.Action):
         result: dict[str, Any] = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
         variables = task_vars or {}
-        keep = {} if options["ignore_failures"] else _still_at_work(variables, options["stopping"])
-        missed = [f"{name} keeps its power: {why}" for name, why in keep.items()]
-        batches = [[one for one in batch if one["name"] not in keep] for batch in options["batches"]]
+        before: Mapping[str, Any] = options["before"]
+        stopping = list(before.get("kept", options["stopping"]))
+        keep = {} if options["ignore_failures"] else _still_at_work(variables, stopping, options["timeouts"])
+        meant = [[one for one in batch if not before or one["name"] in before["kept"]] for batch in options["batches"]]
+        batches = [[one for one in batch if one["name"] not in keep] for batch in meant]
+        missed: list[str] = list(before.get("missed", []))
         outcomes: list[power.Outcome] = []
         was_sent = False
         for targets in filter(None, batches):
@@ -54,7 +60,9 @@ class ActionModule(module_answers.Action):
             missed += [] if self._task.check_mode else commanding.recorded(targets, told, variables=variables)
             Display().display(f"powered {_word(options)}: {len(outcomes)} of {sum(map(len, batches))} nodes")
         confirmed = [one.name for one in outcomes if one.confirmed]
-        return {**result, "changed": any(one.changed for one in outcomes), "confirmed": confirmed, "missed": missed}
+        kept = {name: f"{name} keeps its power: {why}" for name, why in keep.items()}
+        changed = any(one.changed for one in outcomes)
+        return {**result, "changed": changed, "confirmed": confirmed, "missed": missed, "kept": kept}
 
     def _power(
         self, targets: Sequence[Target], options: Mapping[str, Any], variables: dict[str, Any]
@@ -73,9 +81,15 @@ def _word(options: Mapping[str, Any]) -> str:
     return "on" if options["command"] == "on" else "off"
 
 
-def _still_at_work(variables: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
+def _still_at_work(variables: Mapping[str, Any], names: Sequence[str], timeouts: Mapping[str, int]) -> dict[str, str]:
     """Nodes whose instances did not all stop, and why."""
     steps = node_results.registered(variables, names, variable="epo_step")
     unheard = {name: "nobody knows what runs there" for name in names if name not in steps}
-    told = {name: str(step.get("msg", "")) for name, step in steps.items() if node_results.failed(step)}
+    told = {name: _why(step, timeouts.get(name)) for name, step in steps.items() if node_results.failed(step)}
     return {name: f"{why}; --ignore-failures powers it off all the same" for name, why in (unheard | told).items()}
+
+
+def _why(step: Mapping[str, Any], timeout: int | None) -> str:
+    if "timedout" in step:
+        return f"it did not report within {timeout} s that its instances are stopped"
+    return str(step.get("msg", ""))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..module_utils.domain import changes, errors
 from ..plugin_utils import holding, module_answers, node_results
 from ..plugin_utils.config import store
-from ..plugin_utils.opcodes import instance_facts
+from ..plugin_utils.opcodes import instance_facts, time_limits
 from ..plugin_utils.planning import epo, wording
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class ActionModule(module_answers.Action):
             "waiting": list(found.waiting),
             "copies": _facts(cluster, found.copies),
             "starts": _facts(cluster, found.starts),
+            "timeouts": {"copies": _timeouts(cluster, found.copies), "starts": _timeouts(cluster, found.starts)},
             "missed": [*found.missed, *_copies_missed(cluster, told)],
             "stands": _stands(changes.apply_all(cluster, stated, now=time.time())),
         }
@@ -68,6 +69,13 @@ def _facts(cluster: clusters.Cluster, by_node: Mapping[str, list[str]]) -> dict[
     return {
         name: instance_facts.step_facts(cluster, [cluster.instances[uuid] for uuid in uuids])
         for name, uuids in by_node.items()
+    }
+
+
+def _timeouts(cluster: clusters.Cluster, by_node: Mapping[str, list[str]]) -> dict[str, int]:
+    """By node (name) how long the task may take that handles these instances."""
+    return {
+        name: time_limits.starting_all(cluster.instances[uuid] for uuid in uuids) for name, uuids in by_node.items()
     }
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import changes, errors
+from ..module_utils.domain import changes, dead_nodes, errors, evidence
 from ..module_utils.domain import cluster as clusters
 from ..module_utils.domain.locks import Mode
-from ..plugin_utils import holding, module_answers
+from ..plugin_utils import daemon_client, holding, log_output, module_answers, replica_evidence
 from ..plugin_utils.config import store
 from ..plugin_utils.opcodes import contract, registry
 from ..plugin_utils.planning import evacuation, rounds
@@ -15,11 +16,14 @@ from ..plugin_utils.planning.room import Room
 from ..plugin_utils.planning.waves import Waves
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from ..plugin_utils.planning import work
 
 _SPEC = {
     "node": {"type": "str", "required": True},
     "failover": {"type": "bool", "default": False},
+    "ignore_consistency": {"type": "bool", "default": False},
     "time_limit": {"type": "float", "default": 300},
 }
 
@@ -38,15 +42,19 @@ class ActionModule(module_answers.Action):
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
         play = holding.current(task_vars)
         try:
-            cluster = store.read(play.where.config)
-            plan = _plan(cluster, options["node"], failover=options["failover"])
+            cluster = _read(play)
+            found = _evidence(play, cluster, options["node"])
+            proof = {} if options["ignore_consistency"] else found
+            plan = _plan(cluster, options["node"], failover=options["failover"], proof=proof)
             if not self._task.check_mode:
                 wants = _wants(cluster, plan, options["node"])
                 holding.hold(play, wants, time_limit=options["time_limit"])
-                cluster = store.read(play.where.config)
-                if _plan(cluster, options["node"], failover=options["failover"]) != plan:
+                cluster = _read(play)
+                if _plan(cluster, options["node"], failover=options["failover"], proof=proof) != plan:
                     raise errors.Refused("the cluster changed while the locks were waited for: run this play again")
-            steps = _steps(cluster, plan)
+            steps = _steps(cluster, plan, ignore_consistency=options["ignore_consistency"], judged=found)
+            if not self._task.check_mode:
+                _audit(play, options["node"], steps, ignore_consistency=options["ignore_consistency"])
             look = _look(cluster, options["node"], steps)
         except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}
@@ -59,7 +67,22 @@ class ActionModule(module_answers.Action):
         return {**result, "changed": bool(steps), "steps": steps, "refusals": refusals, "msg": told, "look": look}
 
 
-def _plan(cluster: clusters.Cluster, name: str, *, failover: bool) -> evacuation.EvacuationPlan:
+def _read(play: holding.Play) -> clusters.Cluster:
+    """The cluster as it is planned for: nodes that the daemon, if it runs, knows to be silent are no targets."""
+    return clusters.observed(store.read(play.where.config), silent=daemon_client.silent_nodes(play.where.socket))
+
+
+def _evidence(play: holding.Play, cluster: clusters.Cluster, name: str) -> dict[str, evidence.Evidence]:
+    """What the accepted reports say of the replicas of a node's instances, where the node itself is not asked."""
+    node = cluster.node(name)
+    if clusters.reachable(cluster, node):
+        return {}
+    return replica_evidence.of_nodes(cluster, replica_evidence.Files(play.where, cluster, now=time.time()), [node.uuid])
+
+
+def _plan(
+    cluster: clusters.Cluster, name: str, *, failover: bool, proof: Mapping[str, evidence.Evidence]
+) -> evacuation.EvacuationPlan:
     return evacuation.plan(
         cluster,
         cluster.node(name).uuid,
@@ -68,6 +91,7 @@ def _plan(cluster: clusters.Cluster, name: str, *, failover: bool) -> evacuation
         taken={},
         room=Room(cluster),
         waves=Waves(limit=1),
+        evidence=proof,
     )
 
 
@@ -79,11 +103,36 @@ def _wants(cluster: clusters.Cluster, plan: evacuation.EvacuationPlan, name: str
     return wants
 
 
-def _steps(cluster: clusters.Cluster, plan: evacuation.EvacuationPlan) -> list[dict[str, Any]]:
+def _audit(play: holding.Play, node: str, steps: Sequence[Mapping[str, Any]], *, ignore_consistency: bool) -> None:
+    """Say in the audit log what may be lost: the run of a play by hand leaves no other record."""
+    told = [f"evacuate {node} with ignore_consistency"] if ignore_consistency else []
+    told += [
+        f"{step['text']}{', consistency is ignored' if ignore_consistency else ''}"
+        for step in steps
+        if step["variables"].get("instance_replica_judged") or (ignore_consistency and step["kind"] == "failover")
+    ]
+    log_output.append_audit(
+        play.where.audit_log, [f"record {log_output.account()} play={play.name}: {text}" for text in told]
+    )
+
+
+def _steps(
+    cluster: clusters.Cluster,
+    plan: evacuation.EvacuationPlan,
+    *,
+    ignore_consistency: bool,
+    judged: Mapping[str, evidence.Evidence],
+) -> list[dict[str, Any]]:
     steps = []
     for opcode in _opcodes(plan):
-        made: Any = registry.make(opcode.kind, opcode.params)
-        steps.append({"kind": opcode.kind, "text": _text(cluster, opcode), "variables": made.variables(cluster)})
+        ignored = {"ignore_consistency": True} if ignore_consistency and opcode.kind == "failover" else {}
+        made: Any = registry.make(opcode.kind, {**opcode.params, **ignored})
+        text, variables = _text(cluster, opcode), made.variables(cluster)
+        found = judged.get(str(opcode.params["instance"])) if opcode.kind == "failover" else None
+        if found is not None:
+            text += f" ({evidence.loss_text(found, now=time.time())})"
+            variables["instance_replica_judged"] = True
+        steps.append({"kind": opcode.kind, "text": text, "variables": variables})
         cluster = changes.apply_all(cluster, made.effects(cluster), now=0.0)
     return steps
 
@@ -102,6 +151,7 @@ def _look(cluster: clusters.Cluster, name: str, steps: list[dict[str, Any]]) -> 
         "known": {one: list(cluster.instance(one).nodes) for one in expected},
         "nodes": [contract.node_variables(cluster, uuid) for uuid in asked],
         "unasked": [one.name for one in around if one.uuid not in asked],
+        "off": [uuid for uuid, one in cluster.nodes.items() if dead_nodes.is_off(one)],
     }
 
 

@@ -21,7 +21,7 @@ class ActionModule(module_answers.Action):
         variables = task_vars or {}
         super().run(tmp, variables)
         options = dict(self._task.args)
-        is_replicated = options.get("disk_template", "drbd") == "drbd" and options.get("hypervisor") != "fake"
+        is_replicated = options.get("disk_template", "drbd") == "drbd"
         if is_replicated and not options.get("secret") and options.get("uuid"):
             options["secret"] = _secret(Path(str(variables.get("roundsman_root", "/"))), str(options["uuid"]))
         found: Dict[str, Any] = self._execute_module(

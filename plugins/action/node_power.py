@@ -12,10 +12,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _SPEC = {
-    "command": {"type": "str", "required": True, "choices": ["status", "on", "off", "cycle"]},
+    "command": {
+        "type": "str",
+        "required": True,
+        "choices": ["status", "on", "off", "cycle", "fence", "confirm_off"],
+    },
     "targets": {"type": "list", "elements": "dict", "required": True},
     "refused": {"type": "dict", "default": {}},
     "looks": {"type": "dict", "default": {}},
+    "alive": {"type": "dict", "default": {}},
     "delay": {"type": "float", "default": 0.0},
     "batch": {"type": "int", "default": 10},
     "expected": {"type": "str", "default": ""},
@@ -27,7 +32,8 @@ _SPEC = {
 class ActionModule(module_answers.Action):
     """Command nodes (`uuid`, `name`, `driver`) together, or power on a batch at a time with a delay (seconds) between.
 
-    `refused` are nodes that are left alone, and why; `looks` what was seen of those that were looked at. The result has
+    `refused` are nodes that are left alone, and why; `looks` what was seen of those that were looked at, `alive` what
+    those that are to be fenced answered. The result has
     an outcome for each node, `told` a line for each, `unconfirmed` a line for each that is not as it should be, and
     `summary` a few words for all. In check mode nothing is sent, and all of them tell what would be.
     With `record_read` whatever is read is recorded, as after a lost command; else what was asked for and confirmed.
@@ -41,8 +47,11 @@ class ActionModule(module_answers.Action):
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
         command, variables = power.Command(options["command"]), task_vars or {}
         refused = {**options["refused"], **self._objections(options, variables)}
-        targets = [one for one in options["targets"] if one["name"] not in refused]
-        outcomes = list(power_looks.ordered(power_looks.refused(command, *one) for one in refused.items()))
+        answering = power_looks.answering(options["alive"])
+        left = [power_looks.refused(command, *one) for one in refused.items()]
+        left += [power_looks.answers(command, *one) for one in answering.items()]
+        targets = [one for one in options["targets"] if one["name"] not in {*refused, *answering}]
+        outcomes = list(power_looks.ordered(left))
         troubles: list[str] = []
         is_whole = command is not power.Command.ON or not options["delay"]
         batches = _batches(targets, size=len(targets) or 1 if is_whole else options["batch"])

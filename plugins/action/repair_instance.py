@@ -9,7 +9,11 @@ from ..plugin_utils import holding, module_answers
 from ..plugin_utils.config import store
 from ..plugin_utils.opcodes import disk_repair
 
-_SPEC = {"name": {"type": "str", "required": True}, "time_limit": {"type": "float", "default": 300}}
+_SPEC = {
+    "name": {"type": "str", "required": True},
+    "discard": {"type": "str", "default": ""},
+    "time_limit": {"type": "float", "default": 300},
+}
 
 
 class ActionModule(module_answers.Action):
@@ -24,7 +28,8 @@ class ActionModule(module_answers.Action):
         play = holding.current(task_vars)
         try:
             cluster = store.read(play.where.config)
-            opcode = disk_repair.RepairDisks(cluster.instance(options["name"]).uuid)
+            discard = cluster.node(options["discard"]).uuid if options["discard"] else ""
+            opcode = disk_repair.RepairDisks(cluster.instance(options["name"]).uuid, discard)
             if not self._task.check_mode:
                 holding.hold(play, opcode.wants(cluster), time_limit=options["time_limit"])
                 cluster = store.read(play.where.config)

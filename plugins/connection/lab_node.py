@@ -12,7 +12,8 @@ version_added: 0.1.0
 description:
   - Runs commands on this machine with the root of a lab node, which the modules find in their environment.
   - Refuses to connect when the node's power is off or its link is cut, after it has tried three times.
-  - Lets each command hang for as long as the node is made to.
+  - Loses the connection, and the answer with it, when that happens while a command is at work.
+  - Lets each command hang, its answer come late or be garbage for as long as the node is made to.
 options:
   lab_root:
     description: The folder of the lab node.
@@ -25,15 +26,17 @@ author:
 
 import contextlib
 import shlex
+import time
 from pathlib import Path
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.connection.local import Connection as LocalConnection
 
+from ..module_utils.hypervisor import fake, simulated_node
 from ..plugin_utils import connection_tries
 
-HANGS = "lab/hangs"
-"""Below the node's root: while this file is there, every command begins and gets no further."""
+GARBAGE = b"\x00\xff\x1b[2J<<< bus error, core dumped >>>\n"
+PAUSE = 0.1
 CONTACTS = "lab/contacts"
 """Below the node's root: a line for each connection that was tried, whether the node answers or not."""
 
@@ -53,18 +56,44 @@ class Connection(LocalConnection):  # type: ignore[misc]  # Ansible ships no typ
 
     def exec_command(self, cmd: str, in_data: bytes | None = None, sudoable: bool = True) -> tuple[int, bytes, bytes]:  # noqa: FBT001, FBT002 - the signature of Ansible
         self._refuse_when_silent()
-        hangs = f"while [ -e {shlex.quote(f'{self._root()}/{HANGS}')} ]; do sleep 0.2; done"
+        boot = simulated_node.boot_id(self._path())
+        hangs = f"while [ -e {shlex.quote(f'{self._root()}/{simulated_node.HANGS}')} ]; do sleep 0.2; done"
         command = f"{hangs}; ROUNDSMAN_ROOT={shlex.quote(self._root())}; export ROUNDSMAN_ROOT; {cmd}"
-        answer: tuple[int, bytes, bytes] = super().exec_command(command, in_data=in_data, sudoable=sudoable)
-        return answer
+        code, output, complaint = super().exec_command(command, in_data=in_data, sudoable=sudoable)
+        self._delay()
+        if not self._answers() or simulated_node.boot_id(self._path()) != boot:
+            raise AnsibleConnectionFailure(
+                f"lab node {self._path().name}: the connection was lost while a command was at work"
+            )
+        return code, self._garbled(output), complaint
 
     def _root(self) -> str:
         return str(self.get_option("lab_root"))
 
+    def _path(self) -> Path:
+        return Path(self._root())
+
+    def _answers(self) -> bool:
+        fake.come_up(self._path())
+        return (self._path() / "wire").exists()
+
     def _refuse_when_silent(self) -> None:
-        wire = Path(self._root()) / "wire"
-        if not connection_tries.answers(wire.exists):
+        if not connection_tries.answers(self._answers):
             raise AnsibleConnectionFailure(
-                f"lab node {wire.parent.name} does not answer in {connection_tries.TRIES} tries: "
+                f"lab node {self._path().name} does not answer in {connection_tries.TRIES} tries: "
                 "no power, or its link is cut"
             )
+
+    def _delay(self) -> None:
+        """Hold an answer back until its time has come, or the fault is gone."""
+        began = time.monotonic()
+        while time.monotonic() - began < float(simulated_node.fault(self._path(), simulated_node.LATE) or 0):
+            time.sleep(PAUSE)
+
+    def _garbled(self, output: bytes) -> bytes:
+        how = simulated_node.fault(self._path(), simulated_node.GARBAGE)
+        if how == "before":
+            return GARBAGE + output
+        if how == "instead":
+            return GARBAGE
+        return output[: len(output) // 2] if how == "cut" else output

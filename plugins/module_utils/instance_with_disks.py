@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from .storage.disks import Storage
 
+AT_ONCE = 8
+"""How many instances are started or stopped at the same time where many are taken in one step."""
 DISKS = {
     "disk_template": {"type": "str", "default": "diskless"},
     "disks": {"type": "list", "elements": "dict", "default": [], "options": disks.DISK},
@@ -32,7 +34,7 @@ def make(
     """
     name = given["name"]
     hypervisor = drivers.get(given["hypervisor"], root, opcode=opcode)
-    if only_looks or given["disk_template"] == "diskless" or given["hypervisor"] == "fake":
+    if only_looks or given["disk_template"] == "diskless":
         return stepping.make(hypervisor, name, given, starts=starts, only_looks=only_looks, limit=limit)
     storage = _storage(given, root, opcode=opcode)
     facts = dict(given)
@@ -65,7 +67,8 @@ def stand_by(given: Mapping[str, Any], root: pathlib.Path, *, only_looks: bool, 
 def _storage(given: Mapping[str, Any], root: pathlib.Path, *, opcode: str) -> Storage:
     return templates.get(
         given["disk_template"],
-        disks.of_options({**given, "instance": given["name"], "here": None, "peer": None, "secret": ""}),
+        # It is started on its primary of record, with or without its peer.
+        disks.of_options({**given, "instance": given["name"], "here": None, "peer": None, "secret": "", "alone": True}),
         root=root,
         hypervisor=given["hypervisor"],
         opcode=opcode,

@@ -21,13 +21,17 @@ _Object = Dict[str, json_values.Value]
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """A node's own settings; `root` is `/` save in a lab, times are in seconds."""
+    """A node's own settings; `root` is `/` save in a lab, times are in seconds.
+
+    `hypervisor` is `fake` on the nodes of a lab, whose programs are simulated.
+    """
 
     root: pathlib.Path
     node: str
     name: str
     owner: whitelist.Owner
     diagnose_time_limit: float
+    hypervisor: str = "kvm"
 
     @property
     def diagnose_commands(self) -> pathlib.Path:
@@ -71,6 +75,7 @@ def load(environment: Mapping[str, str]) -> Settings:
         name=_text(value, field="name", default=node, path=path),
         owner=_owner(_text(value, field="command_owner", default="root", path=path), path=path),
         diagnose_time_limit=_seconds(value, field="diagnose_time_limit", default="60", path=path),
+        hypervisor=_text(value, field="hypervisor", default="kvm", path=path),
     )
 
 

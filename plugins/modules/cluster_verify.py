@@ -47,6 +47,37 @@ options:
       By node the sentence that says which diagnose command it runs instead of the cluster's.
     type: dict
     default: {}
+  degraded:
+    description: >-
+      The instances that write without their secondary, each with C(node), its primary, and C(text), the sentence.
+    type: list
+    elements: dict
+    default: []
+  runs:
+    description: >-
+      By node the answers of M(roundsman.cluster.instance_info) for each hypervisor.
+    type: dict
+    default: {}
+  disks:
+    description: >-
+      By node the answers of M(roundsman.cluster.drbd_info) for each hypervisor.
+    type: dict
+    default: {}
+  left_behind:
+    description: >-
+      By node the instances that left replicas there.
+    type: dict
+    default: {}
+  records:
+    description: >-
+      By instance what the configuration says of it.
+    type: dict
+    default: {}
+  before:
+    description: >-
+      The result of the first comparison, with which the nodes that differed were looked at again.
+    type: dict
+    default: {}
   credentials_file:
     description: >-
       The credentials file of the BMCs, on the controller.

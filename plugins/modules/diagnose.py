@@ -55,7 +55,10 @@ EXAMPLES = r"""
 
 RETURN = r"""
 envelope:
-  description: The signed report, three strings as JSON, exactly as it has to reach the daemon.
+  description:
+    - The signed report, three strings as JSON, exactly as it has to reach the daemon.
+    - Beside the diagnosis it holds the node's boot id and the state of its DRBD replicas. While DRBD does not answer,
+      the replicas are left out.
   returned: success
   type: str
 command:
@@ -90,6 +93,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils import node_diagnosis, node_settings
 from ..module_utils.domain import errors, reports
 from ..module_utils.monitoring import agent_settings
+from ..module_utils.storage import replica_facts
 
 
 def main() -> None:
@@ -98,7 +102,10 @@ def main() -> None:
         settings = node_settings.load(os.environ)
         key = node_settings.key(settings)
         command, said = _observed(settings, module.params["command"])
-        sealed = reports.seal(said, node_uuid=settings.node, timestamp_ns=time.time_ns(), key=key, command=command)
+        facts = replica_facts.read(settings.root, hypervisor=settings.hypervisor)
+        sealed = reports.seal(
+            said, node_uuid=settings.node, timestamp_ns=time.time_ns(), key=key, command=command, facts=facts
+        )
     except errors.RoundsmanError as e:
         module.fail_json(msg=str(e))
     result: Dict[str, Any] = {"envelope": sealed.envelope, "command": command}

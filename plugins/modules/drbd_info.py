@@ -25,6 +25,11 @@ options:
         for ever.
     type: int
     default: 0
+  hypervisor:
+    description: The hypervisor of the instances whose resources they are; with C(fake) the disks are simulated.
+    type: str
+    choices: [fake, kvm]
+    default: kvm
 attributes:
   check_mode:
     description: Reads in check mode too.
@@ -68,10 +73,13 @@ def main() -> None:
     spec = {
         "resources": {"type": "list", "elements": "str", "default": []},
         "settle": {"type": "int", "default": 0},
+        "hypervisor": {**instance_options.SPEC["hypervisor"], "required": False, "default": "kvm"},
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     wanted = module.params["resources"]
-    node = drbd_node.DrbdNode(programs.Programs(), proc=instance_options.root() / drbd_node.PROC)
+    root = instance_options.root()
+    runner = programs.runner_for(root, hypervisor=module.params["hypervisor"])
+    node = drbd_node.DrbdNode(runner, proc=root / drbd_node.PROC)
     try:
         sides = drbd_repairing.settled(node, wanted, time_limit=module.params["settle"])
         told = [drbd_repairing.parted(node, one) or one for one in sides if not wanted or one.resource in wanted]

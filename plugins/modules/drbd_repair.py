@@ -28,10 +28,18 @@ options:
       - C(up) brings the resource up, C(attach) attaches the disks that are gone, C(resume) resumes a resync that was
         paused here, C(connect) connects a node that stands alone.
       - C(invalidate) copies everything anew from the peer, which must be connected and up to date.
-      - C(discard) connects, and discards what was written here since the nodes parted; refused on a primary.
+      - C(discard) connects, and discards what was written here since the nodes lost each other; refused on a primary.
+        What is discarded is kept as a snapshot of each logical volume whose volume group has room for it.
+      - C(outdate) marks a replica that has lost its peer as outdated, so that DRBD refuses to promote it until it was
+        synchronized again; refused on a primary, and nothing where the peer is connected.
     type: str
-    choices: [up, attach, resume, connect, invalidate, discard]
+    choices: [up, attach, resume, connect, invalidate, discard, outdate]
     required: true
+  hypervisor:
+    description: The hypervisor of the instance; with C(fake) its disks are simulated.
+    type: str
+    choices: [fake, kvm]
+    default: kvm
   opcode:
     description: Who asks.
     type: str
@@ -61,6 +69,11 @@ steps:
   returned: success
   type: list
   elements: str
+snapshots:
+  description: Of C(discard), for each volume the snapshot that keeps what it had, or why there is none.
+  returned: success
+  type: list
+  elements: str
 """
 
 import contextlib
@@ -79,11 +92,12 @@ def main() -> None:
         "instance": {"type": "str", "required": True},
         "resource": {"type": "str", "required": True},
         "action": {"type": "str", "required": True, "choices": list(ACTIONS)},
+        "hypervisor": {**instance_options.SPEC["hypervisor"], "required": False, "default": "kvm"},
         "opcode": {"type": "str", "default": "by hand"},
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
-    given, runner = module.params, programs.Programs()
-    root = instance_options.root()
+    given, root = module.params, instance_options.root()
+    runner = programs.runner_for(root, hypervisor=given["hypervisor"])
     repairs = drbd_repairing.Repairs(runner, drbd_node.DrbdNode(runner, proc=root / drbd_node.PROC))
     lock = instance_lock.held(given["instance"], root, opcode=given["opcode"])
     try:
@@ -94,7 +108,10 @@ def main() -> None:
     except errors.RoundsmanError as error:
         module.fail_json(msg=str(error))
     texts = [step.text for step in steps]
-    module.exit_json(changed=bool(steps), steps=texts, diff={"prepared": "".join(f"{text}\n" for text in texts)})
+    snapshots = [step.text for step in steps if isinstance(step, drbd_repairing.Kept)]
+    module.exit_json(
+        changed=bool(steps), steps=texts, snapshots=snapshots, diff={"prepared": "".join(f"{text}\n" for text in texts)}
+    )
 
 
 if __name__ == "__main__":

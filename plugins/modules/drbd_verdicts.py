@@ -41,6 +41,11 @@ options:
     type: list
     elements: dict
     default: []
+  discard:
+    description: >-
+      The node whose writes since a split brain a person gives up. Without it such writes are never discarded.
+    type: str
+    default: ""
 author:
   - The Roundsman founders (@roundsman)
 """

@@ -56,6 +56,11 @@ options:
       How long locks are waited for, in seconds.
     type: float
     default: 120
+  shutdown_timeout:
+    description: >-
+      The most that the guest of an instance gets to shut down before it is destroyed, in seconds.
+    type: float
+    default: 120
 author:
   - The Roundsman founders (@roundsman)
 """

@@ -33,6 +33,16 @@ options:
     type: list
     elements: str
     default: []
+  before:
+    description: >-
+      The C(kept) and C(missed) of the call before; only the nodes that it kept are powered.
+    type: dict
+    default: {}
+  timeouts:
+    description: >-
+      By node the time that the task had that stopped its instances, in seconds, for the text.
+    type: dict
+    default: {}
   ignore_failures:
     description: >-
       Whether a node whose instances run on is powered off, too.

@@ -27,6 +27,12 @@ options:
       Whether instances are stopped and started elsewhere, and not migrated live.
     type: bool
     default: false
+  ignore_consistency:
+    description: >-
+      Fail over also where the target's replica is not known to be in sync. Writes may be lost; the audit log names
+      the user.
+    type: bool
+    default: false
   time_limit:
     description: >-
       How long locks are waited for, in seconds.

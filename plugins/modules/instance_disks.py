@@ -20,7 +20,7 @@ description:
     I(state=info) and I(wait_synced), and only then make it C(absent) on the old node.
   - To replace the disks of the secondary by others on the same node, make them C(absent) there and then C(present).
     To make all disks anew, C(absent) on the secondary, C(absent) on the primary, C(present) on both, C(active).
-  - For the fake hypervisor of the lab only C(present) and C(absent) do anything.
+  - For the fake hypervisor of the lab DRBD and LVM are simulated; everything else is done as on a real node.
 options:
   state:
     description:
@@ -28,12 +28,12 @@ options:
         A node that is primary stays so.
       - C(active), the instance may run here. The volume is active; DRBD is primary here and may not be on two nodes.
         The first primary of a new pair starts the first copying to the other one, which is done in full, so that later
-        comparisons of the two have a meaning.
+        comparisons of the two have a meaning. A replica without its peer becomes primary only with O(alone).
       - C(shared), the instance may run here and on the other node, for the time of a live migration. For DRBD both
         copies must be up to date; it is said on the source first. Volumes and files of one node cannot be shared.
       - C(standby), the instance may not run here. The volume is not active; DRBD is secondary.
-      - C(absent), there is no copy here. A copy in use is kept, and so is one that is up to date while its connected
-        peer is not.
+      - C(absent), there is no replica here. A replica in use is kept, and so is one whose peer is not known to be up
+        to date, unless O(last) is given.
       - C(info), nothing is changed.
       - With C(present), C(active) and C(shared) a DRBD disk whose I(peer) is another than before gets the new one,
         while the instance runs on; the old peer is let go only by a copy that is up to date. DRBD 9 forgets the old
@@ -42,7 +42,7 @@ options:
     choices: [present, active, shared, standby, absent, info]
     required: true
   uuid:
-    description: UUID of the instance, after which its disks are named; needed for all but the fake hypervisor.
+    description: UUID of the instance, after which its disks are named.
     type: str
     default: ""
   disk_template:
@@ -104,6 +104,22 @@ options:
     description: The shared secret with which DRBD's nodes know each other; at most 63 letters and digits.
     type: str
     default: ""
+  alone:
+    description:
+      - Whether a DRBD replica may become primary without its peer. DRBD lets a replica be up to date although its peer
+        was written since, so whoever says yes has to know that this one is the newest.
+    type: bool
+    default: false
+  last:
+    description:
+      - Whether a DRBD replica may be removed although its peer is not known to be up to date. Whoever says yes has to
+        know that another replica is in sync, or that the data are not needed any more.
+    type: bool
+    default: false
+  generations:
+    description: Whether the generation identifiers of DRBD replicas are read, which say whose data are newer.
+    type: bool
+    default: false
   wait_synced:
     description:
       - How many seconds to wait for the copies to be equal. When they are over, the module says RV(synced=false) and
@@ -165,7 +181,8 @@ devices:
 disks:
   description: >-
     Each disk with its C(path), C(size) (MiB, null if it is not there), C(synced), C(progress), C(text), how it is, and
-    C(trouble), why its copies do not become equal by waiting.
+    C(trouble), why its copies do not become equal by waiting. Of DRBD also C(role), C(disk), C(peer_disk) and
+    C(connected), the first three empty where the resource is down, and C(generation) with O(generations).
   returned: success
   type: list
   elements: dict
@@ -213,6 +230,9 @@ SPEC = {
     "here": {"type": "dict", "options": END},
     "peer": {"type": "dict", "options": END},
     "secret": {"type": "str", "default": "", "no_log": True},
+    "alone": {"type": "bool", "default": False},
+    "last": {"type": "bool", "default": False},
+    "generations": {"type": "bool", "default": False},
     "wait_synced": {"type": "int", "default": 0},
 }
 

@@ -108,7 +108,7 @@ def main() -> None:
                 recovered = driver.recover(name)
         facts = loads.measured(driver, seconds=given["load_seconds"])
         states, migrations = driver.states(), driver.migrations()
-        copies = templates.replicated(root, hypervisor=given["hypervisor"])
+        copies = templates.replicated(root)
     except errors.RoundsmanError as error:
         module.fail_json(msg=str(error))
     module.exit_json(

@@ -105,8 +105,8 @@ options:
         default: /var/lib/roundsman/disks
   time_limit:
     description: >-
-      How long a soft stop may take, in seconds, before a hard one; it goes before each instance's own
-      I(hvparams.shutdown_timeout).
+      The most that a soft stop may take, in seconds, before a hard one; an instance whose own
+      I(hvparams.shutdown_timeout) is shorter gets that.
     type: float
   opcode:
     description: What this step belongs to, for the node's journal.
@@ -149,14 +149,13 @@ missed:
 
 import concurrent.futures
 import contextlib
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import instance_lock, instance_options, instance_with_disks
-from ..module_utils.domain import errors
+from ..module_utils.domain import errors, hvparams
 
-AT_ONCE = 8
 NAME = {"name": {"type": "str", "required": True}, "hypervisor": instance_options.SPEC["hypervisor"]}
 SPEC: Dict[str, Any] = {
     "state": {"type": "str", "required": True, "choices": ["started", "stopped", "standby"]},
@@ -173,7 +172,7 @@ SPEC: Dict[str, Any] = {
 
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
-    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as threads:
+    with concurrent.futures.ThreadPoolExecutor(instance_with_disks.AT_ONCE) as threads:
         results: List[Dict[str, Any]] = list(threads.map(lambda one: _made(one, module), module.params["instances"]))
     missed = [found["name"] for found in results if found["text"]]
     lines = {when: "".join(f"{one['name']}: {one[when]}\n" for one in results) for when in ("before", "state")}
@@ -189,16 +188,25 @@ def main() -> None:
     module.exit_json(**answer)
 
 
+def _soft_stop(entry: Dict[str, Any], *, most: Optional[float]) -> Optional[float]:
+    """How long the guest of an instance gets to shut down; None for as long as its own parameter says."""
+    if most is None:
+        return None
+    texts = {key: str(value) for key, value in entry["hvparams"].items()}
+    return min(most, hvparams.kvm(texts).shutdown_timeout)
+
+
 def _made(entry: Dict[str, Any], module: AnsibleModule) -> Dict[str, Any]:
     """Make one instance run, or not; what stands against it is its text."""
     name, root, opcode = entry["name"], instance_options.root(), module.params["opcode"]
-    wanted, limit = module.params["state"], module.params["time_limit"]
+    wanted = module.params["state"]
     lock = instance_lock.held(name, root, opcode=opcode)
     try:
         with contextlib.nullcontext() if module.check_mode else lock:
             if wanted == "standby":
                 made = instance_with_disks.stand_by(entry, root, only_looks=module.check_mode, opcode=opcode)
             else:
+                limit = _soft_stop(entry, most=module.params["time_limit"])
                 made = instance_with_disks.make(
                     entry, root, starts=wanted == "started", only_looks=module.check_mode, limit=limit, opcode=opcode
                 )

@@ -38,9 +38,12 @@ options:
       - V(off) takes the power away. V(soft_off) asks the node's own system to shut down, and waits until the
         node reads off; it never takes the power away. Helper programs know no V(soft_off).
       - V(emergency_off) is V(off) for an emergency, which is sent even to a node that reads off.
+      - V(fence) sends off even to a node that reads off, and is confirmed only when the node then reads off twice in
+        a row, a second apart. What the BMC read before, and what it answers to the command, do not count.
+      - V(confirm_off) is V(fence) for a node that reads off. A node that reads on keeps its power.
     type: str
     required: true
-    choices: [status, "on", "off", cycle, soft_off, emergency_off]
+    choices: [status, "on", "off", cycle, soft_off, emergency_off, fence, confirm_off]
   deadline:
     description:
       - Seconds each BMC has for the whole of the command.

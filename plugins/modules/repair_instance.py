@@ -19,6 +19,11 @@ options:
       The name of the instance.
     type: str
     required: true
+  discard:
+    description: >-
+      The node whose writes since a split brain are to be lost. Without it such writes are never discarded.
+    type: str
+    default: ""
   time_limit:
     description: >-
       How long locks are waited for, in seconds.

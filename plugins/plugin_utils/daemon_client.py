@@ -47,6 +47,24 @@ def answers(socket: Path) -> bool:
         raise errors.StoreFailed(f"the daemon does not answer: {error}") from error
 
 
+def silent_nodes(socket: Path) -> list[str]:
+    """The nodes (UUIDs) that did not answer when the daemon last asked them; none without a daemon.
+
+    Raises:
+        StoreFailed: it does not answer in time, or it failed.
+    """
+    if not answers(socket):
+        return []
+    try:
+        with connected(socket, seconds=30) as client:
+            answer = client.get("/1/nodes")
+    except httpx.HTTPError as error:
+        raise errors.StoreFailed(f"the daemon does not answer: {error}") from error
+    if answer.is_error:
+        raise errors.StoreFailed(f"the daemon failed: {_detail(answer)}")
+    return [node["uuid"] for node in answer.json() if node["silent"]]
+
+
 def post(socket: Path, path: str, body: Mapping[str, Any], *, seconds: float) -> Any:
     """Ask the daemon for something.
 

@@ -51,11 +51,12 @@ def judge(
     primary: Mapping[str, Any],
     secondary: Mapping[str, Any],
     tried: Sequence[Mapping[str, str]],
+    discard: Where | None = None,
 ) -> list[Judged]:
     """The verdict on each resource, from what the module `drbd_info` answered on its two nodes.
 
     An answer without sides is that of a node that could not be asked. `tried` are the steps that were done already:
-    one that is needed again did not help.
+    one that is needed again did not help. `discard` is the node whose writes a person gives up after a split brain.
 
     Raises:
         InvalidInput: an answer is not that of `drbd_info`, or a step is none.
@@ -63,7 +64,7 @@ def judge(
     found = []
     for name in names:
         failed = frozenset(_step(one) for one in tried if one["resource"] == name)
-        pair = Pair(_told(name, primary), _told(name, secondary), failed)
+        pair = Pair(_told(name, primary), _told(name, secondary), failed, discard)
         verdict = drbd_repairs.decide(pair)
         found.append(Judged(name, replace(verdict, reason=": ".join((verdict.reason, *_errors(primary, secondary))))))
     return found
@@ -93,6 +94,18 @@ def as_result(
         "replaced": [one.text for one in judged if one.is_replacement],
         "waiting": [one.text for one in judged if one.verdict.kind is Kind.WAITING],
     }
+
+
+def node_to_discard(name: str, nodes: Mapping[Where, str]) -> Where | None:
+    """Which of the two nodes has this name; None without a name.
+
+    Raises:
+        InvalidInput: neither has it.
+    """
+    found = next((where for where, node in nodes.items() if node == name), None)
+    if name and found is None:
+        raise errors.InvalidInput(f"discard: {name!r} has no replica; use {' or '.join(nodes.values())}")
+    return found
 
 
 def _worded(step: Step) -> str:

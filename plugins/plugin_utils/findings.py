@@ -1,4 +1,4 @@
-"""What is wrong with a cluster's power out of band (seed 001, "Addition to gnt-cluster verify"); pure."""
+"""What is wrong with a cluster: its power out of band (seed 001, "Addition to gnt-cluster verify"), and more; pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ from ..module_utils.domain import cluster as clusters
 from ..module_utils.domain import power_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ..module_utils.domain import power
+    from . import whereabouts
 
 PROGRAM, POWERED, HOSTVARS, DIAGNOSE = "oob_program", "powered", "hostvars", "diagnose_command"
+LEFT_BEHIND = "left_behind"
+REPLICA = "replica"
+INSTANCES = "instances"
+MOST_PER_NODE, TEXT_LIMIT = 100, 500
+"""How many findings of one check about one node are told, and how long each may be: a node may answer anything."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,42 @@ def of_power(outcomes: Iterable[power.Outcome], *, records: Mapping[str, bool]) 
     return _ordered(Finding(POWERED, name, text) for name, text in told if text)
 
 
+def of_instances(differences: Iterable[whereabouts.Difference]) -> list[Finding]:
+    """Each instance that does not run where it should, or runs where it should not."""
+    return _ordered(Finding(INSTANCES, one.node, one.text) for one in differences)
+
+
+def bounded(found: Iterable[Finding], *, escape: Callable[[str], str]) -> list[Finding]:
+    """The findings with texts that can be printed, `escape`d and cut; of each check at most so many about a node."""
+    told: list[Finding] = []
+    counts: dict[tuple[str, str], int] = {}
+    for one in found:
+        key = (one.check, one.node)
+        counts[key] = counts.get(key, 0) + 1
+        if counts[key] <= MOST_PER_NODE:
+            told.append(Finding(one.check, one.node, _cut(one.text, escape)))
+    for (check, node), count in counts.items():
+        if count > MOST_PER_NODE:
+            told.append(Finding(check, node, f"and {count - MOST_PER_NODE} more on {node}"))
+    return told
+
+
+def _cut(text: str, escape: Callable[[str], str]) -> str:
+    cut = text if len(text) <= TEXT_LIMIT else f"{text[:TEXT_LIMIT]} ... ({len(text)} characters)"
+    return escape(cut).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def of_left_behind(left: Mapping[str, Iterable[str]]) -> list[Finding]:
+    """Each node that still holds replicas which instances (names) left there while it did not answer."""
+    text = (
+        "replicas of {1} were left on {0}, which did not answer; a job removes them when {0} is back in service and "
+        "the other replicas are in sync and have everything that is on them; one that may hold writes of its own is "
+        "kept, and `roundsman instance repair-disks NAME --discard {0}` removes it"
+    )
+    named = {node: ", ".join(sorted(names)) for node, names in left.items()}
+    return _ordered(Finding(LEFT_BEHIND, node, text.format(node, names)) for node, names in named.items() if names)
+
+
 def of_host_variables(ignored: Mapping[str, Iterable[str]]) -> list[Finding]:
     """Each node with host variables in the configuration that no run uses (name: their names)."""
     return _ordered(Finding(HOSTVARS, node, ignored_text(node, names)) for node, names in ignored.items() if names)
@@ -58,6 +100,11 @@ def of_host_variables(ignored: Mapping[str, Iterable[str]]) -> list[Finding]:
 def of_diagnose_commands(differences: Mapping[str, str]) -> list[Finding]:
     """Each node that runs another diagnose command than the cluster's setting names (name: the sentence)."""
     return _ordered(Finding(DIAGNOSE, node, text) for node, text in differences.items())
+
+
+def of_parted(degraded: Iterable[Mapping[str, str]]) -> list[Finding]:
+    """Each instance that writes without its secondary (`node` is its primary, `text` the sentence)."""
+    return _ordered(Finding(REPLICA, one["node"], one["text"]) for one in degraded)
 
 
 def ignored_text(node: str, names: Iterable[str]) -> str:

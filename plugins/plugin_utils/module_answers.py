@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FIELDS: Mapping[str, Mapping[str, str]] = {
     "diagnose": {"envelope": "str", "command": "str", "status": "str", "problem": "dict"},
     "drbd_info": {"version": "int", "sides": "list[dict]"},
-    "drbd_repair": {"steps": "list[str]"},
+    "drbd_repair": {"steps": "list[str]", "snapshots": "list[str]"},
     "helper_program_info": {"problems": "dict"},
     "host_inventory_info": {"hostname": "str", "libvirt": "dict", "storage": "dict"},
     "instance_disks": {
@@ -111,7 +111,10 @@ class Action(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         try:
             with bounded(self._connection, limit=limit):
                 if is_node:
-                    reaching.require_answer(self, interpreter=self._interpreter(options.get("task_vars")))
+                    known = options.get("task_vars")
+                    reaching.require_answer(
+                        self, interpreter=self._interpreter(known), seconds=self._reach_seconds(known)
+                    )
                 answer = super()._execute_module(module_name, *args, **options)
         except AnswerTooLarge as error:
             return _failure(f"{self._module}: {error}")
@@ -132,10 +135,18 @@ class Action(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
     def _interpreter(self, variables: Mapping[str, Any] | None) -> str:
         """The interpreter that the inventory gives the node where the module runs."""
+        return str(self._of_host(variables, "ansible_python_interpreter") or "")
+
+    def _reach_seconds(self, variables: Mapping[str, Any] | None) -> float:
+        """How long the node where the module runs may take to answer."""
+        return reaching.limit(self._of_host(variables, reaching.VARIABLE))
+
+    def _of_host(self, variables: Mapping[str, Any] | None, name: str) -> Any:
+        """A variable of the node where the module runs; None where it has none."""
         known: Mapping[str, Any] = variables or {}
         if self._task.delegate_to:
             known = known.get("ansible_delegated_vars", {}).get(self._task.delegate_to, {})
-        return str(self._templar.template(known.get("ansible_python_interpreter", "")))
+        return self._templar.template(known[name]) if name in known else None
 
     def _discovered(self) -> dict[str, Any]:
         """The interpreter that Ansible found on the node, so that it is not looked for again: a plain path."""
@@ -281,7 +292,9 @@ def _is_of(value: Any, kind: str) -> bool:
     if isinstance(value, bool) and outer != "bool":
         return False
     elements = value if inner and isinstance(value, list) else ()
-    return isinstance(value, TYPES[outer]) and all(_is_of(element, inner) for element in elements)
+    return isinstance(value, TYPES[outer]) and all(
+        element is not None and _is_of(element, inner) for element in elements
+    )
 
 
 def _shown_within(value: Any) -> Any:

@@ -69,6 +69,7 @@ class Document:
     """A plan: the command that it came from, the cluster (UUID) and the digest of all that was looked at.
 
     `moves` are in the order of their jobs; `notes` are the failures of nodes that are no longer survived after it.
+    With `ignore_consistency` its failovers may start replicas that are not known to be in sync.
     """
 
     format: int
@@ -86,6 +87,7 @@ class Document:
     kept: tuple[Kept, ...]
     notes: tuple[str, ...]
     jobs: tuple[Job, ...]
+    ignore_consistency: bool = False
 
 
 _DOCUMENT = pydantic.TypeAdapter(Document)
@@ -109,6 +111,7 @@ def made(
     turns: Sequence[schedules.Turn],
     command: str,
     failover: bool = False,
+    ignore_consistency: bool = False,
 ) -> Document:
     """The document of what was found; `jobs` are those of its moves, in their order, and `turns` those of the jobs."""
     moves = [_move(*one) for one in zip(found.moves, moving.ends(cluster, found.moves), turns, strict=True)]
@@ -129,6 +132,7 @@ def made(
         kept=tuple(found.kept),
         notes=tuple(found.notes),
         jobs=tuple(_job(cluster, one) for one in jobs),
+        ignore_consistency=ignore_consistency,
     )
 
 
@@ -207,7 +211,13 @@ def refuse_another(cluster: clusters.Cluster, document: Document) -> None:
 
 
 def run(
-    cluster: clusters.Cluster, moves: Sequence[moving.Moved], *, digest: str, command: str, failover: bool
+    cluster: clusters.Cluster,
+    moves: Sequence[moving.Moved],
+    *,
+    digest: str,
+    command: str,
+    failover: bool,
+    ignore_consistency: bool = False,
 ) -> tuple[work.Job, ...]:
     """The jobs of a plan with this digest.
 
@@ -217,4 +227,6 @@ def run(
     if digests.of(cluster) != digest:
         raise errors.Refused(f"the cluster has changed since this plan was made: make it again with `{command}`")
     moving.refuse_misplaced(cluster, moves)
-    return moving.jobs_of(cluster, moves, failover=failover, reason=f"{command}: moving {{}}")
+    return moving.jobs_of(
+        cluster, moves, failover=failover, ignore_consistency=ignore_consistency, reason=f"{command}: moving {{}}"
+    )

@@ -14,6 +14,7 @@ UNSEEN = (
     "{} does not answer, and does not read off at its BMC: instances may run there that the configuration does not "
     "know of. Mend its link, or use --force"
 )
+ANSWERS = "it is not fenced for its silence, because it is alive: {}"
 RUNNING = "{} still runs {}, which the configuration does not know of: stop it first"
 
 
@@ -36,6 +37,18 @@ def objections(looks: Mapping[str, Mapping[str, Any]], *, read: Iterable[power.O
 def refused(command: power.Command, name: str, text: str) -> power.Outcome:
     """The outcome of a node that was left alone."""
     failure = power.Failure(power.Reason.REFUSED, text)
+    return power.judge(command, name=name, before=power.State.UNKNOWN, seconds=0.0, failure=failure)
+
+
+def answering(asked: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Those nodes that showed a sign of life, and which; a question without an answer counts as one."""
+    found = {name: told.get("alive", f"not known: {told.get('msg', 'no message')}") for name, told in asked.items()}
+    return {name: str(alive) for name, alive in found.items() if alive}
+
+
+def answers(command: power.Command, name: str, sign: str) -> power.Outcome:
+    """The outcome of a node that was not fenced, because it is alive."""
+    failure = power.Failure(power.Reason.ANSWERS, ANSWERS.format(sign))
     return power.judge(command, name=name, before=power.State.UNKNOWN, seconds=0.0, failure=failure)
 
 

@@ -7,12 +7,14 @@ take as long as it takes, for it works; a node that does not even start a progra
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shlex
 import signal
+import socket
 from typing import TYPE_CHECKING, Any
 
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
 from . import run_group
 
@@ -21,7 +23,17 @@ if TYPE_CHECKING:
 
 SECONDS = 15.0
 """What a node may take to start an interpreter and end it, connection included."""
+VARIABLE = "roundsman_reach_seconds"
+"""The host variable with another limit than `SECONDS`, which root sets on the controller."""
+LEAST, MOST = 5.0, 120.0
 INTERPRETER = "python3"
+PORT_SECONDS = 5.0
+"""What a node may take to accept a connection."""
+SSH_PORT = 22
+
+
+class NodeHangs(AnsibleConnectionFailure):  # type: ignore[misc]  # Ansible ships no types
+    """A node was connected to, as far as is known, and no program ended there in time."""
 
 
 def probe(interpreter: str = "") -> str:
@@ -31,6 +43,23 @@ def probe(interpreter: str = "") -> str:
     """
     program = interpreter if interpreter.startswith("/") else INTERPRETER
     return f"{shlex.quote(program)} -IS -c '' </dev/null >/dev/null 2>&1 || :"
+
+
+def limit(value: object) -> float:
+    """The seconds that a node gets, from the value of its host variable; None is the default.
+
+    Raises:
+        AnsibleActionFail: the value is no number of seconds from 5 to 120.
+    """
+    if value is None:
+        return SECONDS
+    try:
+        seconds = math.nan if isinstance(value, bool) else float(str(value))
+    except ValueError:
+        seconds = math.nan
+    if not LEAST <= seconds <= MOST:
+        raise AnsibleActionFail(f"{VARIABLE} must be a number from {LEAST:g} to {MOST:g} (got {value!r})")
+    return seconds
 
 
 def require_answer(action: Any, *, interpreter: str = "", seconds: float = SECONDS) -> None:
@@ -43,13 +72,51 @@ def require_answer(action: Any, *, interpreter: str = "", seconds: float = SECON
         action._low_level_execute_command(probe(interpreter))  # noqa: SLF001 - the way of Ansible's own actions
 
 
+def sign_of_life(
+    action: Any, *, address: str = "", port: int = 0, interpreter: str = "", seconds: float = SECONDS
+) -> str:
+    """Why the node of an action plugin is alive, or '' when nothing of it answers.
+
+    `address` and `port` are its agent's, 0 for none. An SSH server is only connected to: a node that accepts
+    connections may hang in everything else, and is alive all the same. Any other connection has to start a program.
+    """
+    if port and accepts(address, port):
+        return f"its agent's port accepts connections ({address}, port {port})"
+    if action._connection.transport in {"ssh", "smart", "paramiko"}:  # noqa: SLF001 - the way of Ansible's own actions
+        return _ssh_life(action._connection)  # noqa: SLF001 - as above
+    try:
+        require_answer(action, interpreter=interpreter, seconds=seconds)
+    except NodeHangs:
+        return "it accepts connections, although no program ends there"
+    except AnsibleConnectionFailure:
+        return ""
+    return "it runs programs"
+
+
+def accepts(address: str, port: int, *, seconds: float = PORT_SECONDS) -> bool:
+    """Whether somebody accepts TCP connections there."""
+    try:
+        socket.create_connection((address, port), timeout=seconds).close()
+    except (OSError, UnicodeError):
+        return False
+    return True
+
+
+def _ssh_life(connection: Any) -> str:
+    address, port = (
+        str(connection.get_option("host") or connection.host),
+        int(connection.get_option("port") or SSH_PORT),
+    )
+    return f"its SSH port accepts connections ({address}, port {port})" if accepts(address, port) else ""
+
+
 @contextlib.contextmanager
 def _within(seconds: float) -> Iterator[None]:
     def late(_number: int, _frame: object) -> None:
         for pid in run_group.descendants(os.getpid()):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        raise AnsibleConnectionFailure(f"the node hangs: no program ended there within {seconds:g} s")
+        raise NodeHangs(f"the node hangs: no program ended there within {seconds:g} s")
 
     # Each task is a process of its own, and this its main thread; a task's `timeout` uses the same timer.
     handler = signal.signal(signal.SIGALRM, late)

@@ -7,7 +7,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Callable, Dict
 
-from ..domain import collected, errors, reports
+from ..domain import collected, errors, replicas, reports
+from ..storage import replica_facts
 from . import registry
 
 if TYPE_CHECKING:
@@ -57,8 +58,11 @@ class _Collecting:
             said = self._said(where)
             self.is_busy = self.hangs = False
             if not self._stopped:
-                command = where.settings.diagnose_command if self._subject is collected.DIAGNOSE else ""
-                publish(self._published, self._subject, said, node=where.node, command=command)
+                command, facts = "", replicas.UNKNOWN
+                if self._subject is collected.DIAGNOSE:
+                    command = where.settings.diagnose_command
+                    facts = replica_facts.read(where.root, hypervisor=where.settings.hypervisor)
+                publish(self._published, self._subject, said, node=where.node, command=command, facts=facts)
             self._awake.wait(max(0.0, began + self._interval() - time.monotonic()))
 
     def _interval(self) -> float:
@@ -118,9 +122,10 @@ def publish(
     *,
     node: node_settings.Settings,
     command: str = "",
+    facts: replicas.NodeFacts = replicas.UNKNOWN,
 ) -> None:
     """Publish a report; without a key or room there is none, which the log says."""
     try:
-        published.publish(subject, said, node=node, command=command)
+        published.publish(subject, said, node=node, command=command, facts=facts)
     except errors.RoundsmanError as e:
         LOG.error("no report of %s: %s", subject.name, e)  # noqa: TRY400 - foreseen: the text says all

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Callable, Iterable
 
 from .. import node_settings
-from ..domain import collected, errors, reports, signing
+from ..domain import collected, errors, replicas, reports, signing
 
 if TYPE_CHECKING:
     import pathlib
@@ -51,26 +51,48 @@ class Reports:
                 (self._folder / one.folder / one.name).unlink()
 
     def publish(
-        self, subject: collected.Subject, said: observing.Said, *, node: node_settings.Settings, command: str = ""
+        self,
+        subject: collected.Subject,
+        said: observing.Said,
+        *,
+        node: node_settings.Settings,
+        command: str = "",
+        facts: replicas.NodeFacts = replicas.UNKNOWN,
     ) -> None:
         """Sign what a collector says, by which command, and publish it; what is too large becomes a problem.
 
+        Where the diagnosis leaves no room for the facts, these are left out.
+
         Raises: errors.StoreFailed if there is no key, or no room.
         """
-        sealed = self._sealed(subject, said, node=node, command=command)
+        sealed = self._sealed(subject, said, node=node, command=command, facts=facts)
+        if len(sealed) > reports.LIMIT:
+            sealed = self._sealed(subject, said, node=node, command=command)
         if len(sealed) > reports.LIMIT:
             text = "the signed report is larger than {} bytes".format(reports.LIMIT)
             sealed = self._sealed(subject, collected.Problem("oversized", text), node=node, command=command)
         self._write("{}/{}".format(subject.folder, subject.name), sealed)
 
     def _sealed(
-        self, subject: collected.Subject, said: observing.Said, *, node: node_settings.Settings, command: str
+        self,
+        subject: collected.Subject,
+        said: observing.Said,
+        *,
+        node: node_settings.Settings,
+        command: str,
+        facts: replicas.NodeFacts = replicas.UNKNOWN,
     ) -> str:
         now = self._clock()
         problem = said if isinstance(said, collected.Problem) else None
         data = said if isinstance(said, str) else None
         text = collected.message(
-            subject, node_uuid=node.node, timestamp_ns=now, data=data, problem=problem, command=command
+            subject,
+            node_uuid=node.node,
+            timestamp_ns=now,
+            data=data,
+            problem=problem,
+            command=command,
+            facts=facts,
         )
         return signing.sign(text, key=node_settings.key(node), now=now // 10**9)
 

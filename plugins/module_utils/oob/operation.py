@@ -13,12 +13,19 @@ FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 0.5
 # A power cycle keeps a node off for about a second: looking more often than that sees it.
 CYCLE_PAUSE = 0.1
+# Between the readings after a fence: a BMC that changes its answer is to be noticed.
+FENCE_PAUSE = 1.0
 # A system that shuts down takes many seconds, and its BMC has other things to do.
 SOFT_PAUSE = 2.0
 # What an operation leaves of its time for the last answer and for logging out.
 LONGEST_MARGIN = 1.0
 
-_PAUSES: Mapping[power.Command, float] = {power.Command.CYCLE: CYCLE_PAUSE, power.Command.SOFT_OFF: SOFT_PAUSE}
+_PAUSES: Mapping[power.Command, float] = {
+    power.Command.CYCLE: CYCLE_PAUSE,
+    power.Command.SOFT_OFF: SOFT_PAUSE,
+    power.Command.FENCE: FENCE_PAUSE,
+    power.Command.CONFIRM_OFF: FENCE_PAUSE,
+}
 Report = Callable[[power.Outcome], None]
 
 
@@ -122,17 +129,21 @@ class Operation:
             await self._sleep(max(0.0, min(LONGEST_PAUSE, self._until - self._clock())))
 
     async def _carry_out(self) -> None:
-        pause = FIRST_PAUSE
-        accepted = False
+        pause = FENCE_PAUSE if self._command.fences else FIRST_PAUSE
+        accepted = hopeless = False
         while True:
-            if not accepted and self._may_send():
+            if not (accepted or hopeless) and self._may_send():
                 accepted = await self._send()
             await self._read()
             hopeless = not accepted and self._failure is not None and not _passing(self._failure)
-            if self._is_done() or hopeless or self._clock() >= self._until:
+            if self._is_done() or self._clock() >= self._until or (hopeless and not self._may_be_fenced()):
                 return
             await self._sleep(max(0.0, min(pause, self._until - self._clock())))
             pause = min(_PAUSES.get(self._command, LONGEST_PAUSE), pause * 2)
+
+    def _may_be_fenced(self) -> bool:
+        """Whether one more reading may do: many a BMC refuses the off of a node that is off."""
+        return self._command.fences and self._seen[-1] is power.State.OFF
 
     def _may_send(self) -> bool:
         return self._attempts == 0 or self._command.repeats

@@ -31,7 +31,12 @@ LONGEST_ERROR = 500
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 Told = TypeVar("Told")
 _COMMANDS = (power.Command.STATUS, power.Command.ON, power.Command.OFF, power.Command.CYCLE)
-_CALLS: Mapping[power.Command, int] = {power.Command.STATUS: 1, power.Command.CYCLE: 5}
+_CALLS: Mapping[power.Command, int] = {
+    power.Command.STATUS: 1,
+    power.Command.CYCLE: 5,
+    power.Command.FENCE: 5,
+    power.Command.CONFIRM_OFF: 5,
+}
 """Calls of a command that all take their whole minute; the others read, command, and read back twice."""
 _STATES: Mapping[bool, power.State] = {True: power.State.ON, False: power.State.OFF}
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import host_variables
-from . import contract, node_power
+from .. import replica_evidence, whereabouts
+from . import contract, node_power, time_limits
 
 if TYPE_CHECKING:
     from ...module_utils.domain.locks import Mode
@@ -15,26 +17,47 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClusterVerify:
-    """See that helper programs are on the master candidates, and compare the power of nodes with their record.
+    """See that helper programs are on the master candidates, and compare the nodes with what is on record of them.
+
+    That is their power, and what runs on them. Instances are not locked meanwhile, so that a node that hangs holds up
+    no move: what differs is looked at a second time, and what jobs work on is not judged.
 
     Host variables that no run uses are named too, and so are the nodes in `differing`: by name the sentence that says
     which diagnose command a node ran instead of the cluster's, as it was known when the job was submitted.
     """
 
     kind: ClassVar[str] = "cluster_verify"
-    time_limit: ClassVar[int] = 1800
     differing: dict[str, str] = field(default_factory=dict)
+
+    def time_limit(self, cluster: clusters.Cluster) -> int:
+        looks = len(whereabouts.hypervisors(cluster)) + len(whereabouts.replicated(cluster))
+        turns = time_limits.turns(len(self.hosts(cluster)))
+        return time_limits.limit(
+            turns * (1 + 2 * looks) * time_limits.look(),
+            time_limits.bmcs(0),
+            time_limits.bmcs(len(_with_oob(cluster))),
+        )
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
         nodes = {one.uuid for one in (*_with_oob(cluster), *_candidates(cluster))}
+        nodes |= {one.uuid for one in _running(cluster)}
         return {f"node/{uuid}": contract.SHARED for uuid in sorted(nodes)}
 
     def moot(self, cluster: clusters.Cluster) -> str:
-        has_work = _with_oob(cluster) or any(_ignored(cluster).values()) or self.differing
-        return "" if has_work else "no node supports OOB commands: there is nothing to verify"
+        left = cluster.maintenance.left_behind
+        has_work = (
+            _with_oob(cluster)
+            or any(_ignored(cluster).values())
+            or self.differing
+            or _running(cluster)
+            or left
+            or _degraded(cluster)
+        )
+        return "" if has_work else "no node has OOB, and there are no instances: there is nothing to verify"
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
-        return [one.uuid for one in _candidates(cluster) if clusters.reachable(cluster, one)]
+        reachable = (one.uuid for one in _candidates(cluster) if clusters.reachable(cluster, one))
+        return list(dict.fromkeys((*reachable, *(one.uuid for one in _running(cluster)))))
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         targets = [node_power.bmc_variables(cluster, one) for one in _with_oob(cluster)]
@@ -46,7 +69,14 @@ class ClusterVerify:
             "cluster_unseen": {one.name: "is not contacted" for one in known if one.uuid not in looked},
             "cluster_ignored": _ignored(cluster),
             "cluster_differing": dict(self.differing),
+            "cluster_left_behind": _left_behind(cluster),
+            "cluster_degraded": _degraded(cluster),
+            "cluster_running": [one.name for one in _running(cluster)],
+            "cluster_hypervisors": whereabouts.hypervisors(cluster),
+            "cluster_replicated_hypervisors": whereabouts.replicated(cluster),
+            "cluster_records": whereabouts.records(cluster),
             "cluster_held": sorted(lock.partition("/")[2] for lock in self.wants(cluster)),
+            "cluster_look_seconds": math.ceil(time_limits.look()),
         }
 
     def files(self) -> dict[str, str]:
@@ -59,6 +89,29 @@ class ClusterVerify:
 def _with_oob(cluster: clusters.Cluster) -> list[clusters.Node]:
     found = [one for one in cluster.nodes.values() if clusters.parameter(cluster, one, "oob_program") is not None]
     return sorted(found, key=lambda one: clusters.natural(one.name))
+
+
+def _running(cluster: clusters.Cluster) -> list[clusters.Node]:
+    """The nodes, by name, that may run instances and can be asked."""
+    asked = (one for one in cluster.nodes.values() if one.vm_capable and clusters.reachable(cluster, one))
+    return sorted(asked, key=lambda one: clusters.natural(one.name)) if cluster.instances else []
+
+
+def _left_behind(cluster: clusters.Cluster) -> dict[str, list[str]]:
+    """By node the instances (names) that left replicas there."""
+    found: dict[str, list[str]] = {}
+    for left in cluster.maintenance.left_behind:
+        found.setdefault(cluster.node_name(left.node), []).append(left.instance.name)
+    return found
+
+
+def _degraded(cluster: clusters.Cluster) -> list[dict[str, str]]:
+    """The instances whose running primary has lost its secondary, each with its primary and the sentence."""
+    return [
+        {"node": cluster.node_name(one.primary_node), "text": replica_evidence.parted_text(cluster, one)}
+        for one in cluster.instances.values()
+        if one.parted is not None
+    ]
 
 
 def _ignored(cluster: clusters.Cluster) -> dict[str, list[str]]:

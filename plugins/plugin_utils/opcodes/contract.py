@@ -12,7 +12,7 @@ from ...module_utils.domain.locks import Mode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ...module_utils.domain import changes
+    from ...module_utils.domain import changes, evidence
     from ..planning import work
 
 SHARED, EXCLUSIVE = Mode.SHARED, Mode.EXCLUSIVE
@@ -29,6 +29,9 @@ class Facts(Protocol):
 
     def is_silent(self, node: str) -> bool:
         """Whether a node did not answer the last time it was asked."""
+
+    def evidence(self, instance: str, *, source: str, target: str) -> evidence.Evidence:
+        """Whether the replica of an instance (UUIDs) on the target counts as in sync though the source is silent."""
 
 
 class Kind(Protocol):
@@ -50,10 +53,11 @@ class Kind(Protocol):
 class PlayKind(Kind, Protocol):
     """An opcode that touches nodes: `playbooks/opcodes/<kind>.yml` in a process of its own.
 
-    `time_limit` is how many seconds it gets: far more than it needs when all goes well, for its end is a violent one.
+    Its run has a time limit: far more than it needs when all goes well, for its end is a violent one.
     """
 
-    time_limit: ClassVar[int]
+    def time_limit(self, cluster: clusters.Cluster) -> int:
+        """How many seconds its run gets: more than the sum of what its steps may take (`time_limits.py`)."""
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
         """The nodes (UUIDs) that its run may reach."""
@@ -92,12 +96,23 @@ class NoticeKind(Protocol):
         """What it did, from the value that its run left."""
 
 
+@dataclass(frozen=True)
+class Start:
+    """An opcode may start on a replica that could not be compared with its primary's, because of this evidence.
+
+    `is_overridden`: the evidence is against it, and a person wants it all the same.
+    """
+
+    evidence: evidence.Evidence
+    is_overridden: bool = False
+
+
 @runtime_checkable
 class CheckedKind(PlayKind, Protocol):
     """An opcode whose start depends on facts that are not in the configuration."""
 
-    def check_facts(self, cluster: clusters.Cluster, facts: Facts) -> None:
-        """Check the facts when the locks are granted, before anything runs.
+    def check_facts(self, cluster: clusters.Cluster, facts: Facts) -> Start | None:
+        """Check the facts when the locks are granted, before anything runs; None where there is nothing to keep.
 
         Raises:
             Refused: a rule is against it.
@@ -189,9 +204,19 @@ def node_variables(cluster: clusters.Cluster, uuid: str) -> dict[str, str]:
     return {"uuid": uuid, "name": node.name, "address": node.secondary_ip or node.primary_ip or node.name}
 
 
+def agent(cluster: clusters.Cluster, node: clusters.Node) -> dict[str, Any]:
+    """Where the agent of a node answers; port 0 where agents are not asked."""
+    return {"address": node.primary_ip or node.name, "port": cluster.maintenance.settings.agent_port}
+
+
 def instance_at(instance: str, nodes: Iterable[str]) -> dict[str, Mode]:
     """The locks of whoever works on an instance at nodes (UUIDs): it is for nobody else, and its nodes are shared."""
     return {f"instance/{instance}": EXCLUSIVE, **{f"node/{uuid}": SHARED for uuid in nodes}}
+
+
+def observed(cluster: clusters.Cluster, facts: Facts) -> clusters.Cluster:
+    """The cluster as it is planned for: silent nodes are no targets."""
+    return clusters.observed(cluster, silent=[uuid for uuid in cluster.nodes if facts.is_silent(uuid)])
 
 
 def refuse_silent(cluster: clusters.Cluster, facts: Facts, *nodes: str) -> None:

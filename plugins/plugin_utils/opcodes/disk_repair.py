@@ -1,4 +1,4 @@
-"""The opcode that repairs the replicated disks of an instance."""
+"""The opcodes that repair the replicated disks of an instance, and that outdate a replica which is stale."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...module_utils.domain import errors
-from . import contract
+from .. import replica_evidence
+from . import contract, time_limits
 from .instance_facts import instance_variables
 
 if TYPE_CHECKING:
@@ -16,19 +17,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RepairDisks:
-    """Repair the DRBD disks of an instance as far as the table of repairs allows; its nodes stay what they are."""
+    """Repair the DRBD disks of an instance as far as the table of repairs allows; its nodes stay what they are.
+
+    `discard` is the node (UUID) whose writes since a split brain a person gives up.
+    """
 
     kind: ClassVar[str] = "repair_disks"
-    time_limit: ClassVar[int] = 1800
     instance: str
+    discard: str = ""
+
+    def time_limit(self, cluster: clusters.Cluster) -> int:
+        return time_limits.limit(time_limits.repair(cluster.instance(self.instance)))
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
         return contract.instance_at(self.instance, cluster.instance(self.instance).nodes)
 
     def moot(self, cluster: clusters.Cluster) -> str:
         instance = cluster.instance(self.instance)
-        if instance.hypervisor == "fake":
-            return f"{instance.name} has simulated disks, of which nothing can be repaired"
         return "" if instance.disk_template == "drbd" else f"{instance.name} has no replicated disks"
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
@@ -38,11 +43,17 @@ class RepairDisks:
         instance = cluster.instance(self.instance)
         if len(instance.secondary_nodes) != 1:
             raise errors.Refused(f"{instance.name} has {len(instance.secondary_nodes)} secondaries, and not one")
+        if self.discard and self.discard not in instance.nodes:
+            names = " or ".join(cluster.node_name(uuid) for uuid in instance.nodes)
+            raise errors.Refused(
+                f"{cluster.node_name(self.discard)} has no replica of {instance.name}: discard what {names} wrote"
+            )
         contract.refuse_unreachable(cluster, *instance.nodes)
         return {
             "instance": instance_variables(cluster, instance),
             "instance_primary": contract.node_variables(cluster, instance.primary_node),
             "instance_secondary": contract.node_variables(cluster, instance.secondary_nodes[0]),
+            "repair_discard": cluster.node_name(self.discard) if self.discard else "",
         }
 
     def files(self) -> dict[str, str]:
@@ -50,3 +61,48 @@ class RepairDisks:
 
     def about(self) -> tuple[str, ...]:
         return (self.instance,)
+
+
+@dataclass(frozen=True)
+class OutdateReplica:
+    """Mark the replica on a secondary that its running primary has lost as outdated: DRBD does not promote it then.
+
+    Only metadata are written. DRBD keeps the mark over boots, and removes it when the replica was synchronized again.
+    """
+
+    kind: ClassVar[str] = "outdate_replica"
+    instance: str
+    node: str
+
+    def time_limit(self, cluster: clusters.Cluster) -> int:
+        return time_limits.limit(time_limits.outdate(cluster.instance(self.instance)))
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        return contract.instance_at(self.instance, (self.node,))
+
+    def moot(self, cluster: clusters.Cluster) -> str:
+        one = cluster.instances.get(self.instance)
+        if one is None:
+            return f"nothing to do: instance {self.instance} has been removed from the cluster"
+        if self.node not in one.secondary_nodes:
+            return f"nothing to do: {cluster.node_name(self.node)} is not the secondary of {one.name} any more"
+        return "" if one.parted is not None else f"nothing to do: {one.name} is in sync again"
+
+    def hosts(self, _cluster: clusters.Cluster) -> list[str]:
+        return [self.node]
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        one = cluster.instance(self.instance)
+        contract.refuse_unreachable(cluster, self.node)
+        return {
+            "instance": instance_variables(cluster, one),
+            "instance_member": contract.node_variables(cluster, self.node),
+            "instance_resources": list(replica_evidence.resources(one)),
+            "instance_outdate_seconds": time_limits.outdating(),
+        }
+
+    def files(self) -> dict[str, str]:
+        return {}
+
+    def about(self) -> tuple[str, ...]:
+        return ()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import errors
-from . import contract
+from . import contract, time_limits
 from .instance_facts import instance_variables
 
 if TYPE_CHECKING:
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _AtDisks:
-    time_limit: ClassVar[int] = 1800
     instance: str
+
+    def time_limit(self, cluster: clusters.Cluster) -> int:
+        known = cluster.instance(self.instance)
+        return time_limits.limit(time_limits.disks(known, steps=len(known.nodes) + 1))
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
         return contract.instance_at(self.instance, self.hosts(cluster))
@@ -91,7 +94,10 @@ class RecreateDisks(_Down):
     """Make the disks of an instance that is down anew on all its nodes, empty; adopted ones are not Roundsman's."""
 
     kind: ClassVar[str] = "recreate_disks"
-    time_limit: ClassVar[int] = 86400
+
+    def time_limit(self, cluster: clusters.Cluster) -> int:
+        known = cluster.instance(self.instance)
+        return time_limits.limit(time_limits.disks(known, steps=3 * len(known.nodes) + 2), time_limits.sync(known))
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         one = cluster.instance(self.instance)
@@ -107,8 +113,11 @@ class Reinstall(_Down):
     """Have a playbook of the user install an operating system on the disks of an instance that is down."""
 
     kind: ClassVar[str] = "reinstall"
-    time_limit: ClassVar[int] = 86400
     os_playbook: str
+
+    def time_limit(self, cluster: clusters.Cluster) -> int:
+        known = cluster.instance(self.instance)
+        return time_limits.limit(time_limits.disks(known, steps=2), time_limits.OS_PLAYBOOK)
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         return super().variables(cluster) | {"instance_os_playbook": self.os_playbook}

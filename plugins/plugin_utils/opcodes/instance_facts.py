@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from . import time_limits
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -26,21 +28,18 @@ def instance_variables(cluster: clusters.Cluster, instance: clusters.Instance) -
         "vcpus": instance.vcpus,
         "admin_state": instance.admin_state,
         "nodes": [cluster.node_name(uuid) for uuid in instance.nodes],
+        "sync_looks": time_limits.sync_looks(instance),
     }
 
 
 def step_facts(cluster: clusters.Cluster, found: Iterable[clusters.Instance]) -> list[dict[str, Any]]:
-    """What a node needs to know of instances to start or stop them, many in one step; simulated ones have no disks."""
-    return [_fake(one) if one.hypervisor == "fake" else _real(cluster, one) for one in found]
+    """What a node needs to know of instances to start or stop them, many in one step."""
+    return [_step_facts(cluster, instance) for instance in found]
 
 
-def _fake(instance: clusters.Instance) -> dict[str, Any]:
-    return {name: getattr(instance, name) for name in ("name", "hypervisor", "memory", "vcpus")}
-
-
-def _real(cluster: clusters.Cluster, instance: clusters.Instance) -> dict[str, Any]:
+def _step_facts(cluster: clusters.Cluster, instance: clusters.Instance) -> dict[str, Any]:
     told = instance_variables(cluster, instance)
-    return {name: value for name, value in told.items() if name not in {"nodes", "admin_state"}}
+    return {name: value for name, value in told.items() if name not in {"nodes", "admin_state", "sync_looks"}}
 
 
 def _file_dir(cluster: clusters.Cluster, instance: clusters.Instance) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ...module_utils.domain import changes, errors, instance_making, membership, modifications
 from ...module_utils.domain import cluster as clusters
 from .. import ansible_runs
-from . import contract, room_now
+from . import contract, room_now, time_limits
 from .instance_facts import instance_variables
 
 if TYPE_CHECKING:
@@ -38,13 +38,14 @@ class InstanceReserve:
     def moot(self, _cluster: clusters.Cluster) -> str:
         return ""
 
-    def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[Change]:  # noqa: ARG002 - the port's signature
+    def changes(self, cluster: clusters.Cluster, facts: contract.Facts, *, since: float) -> list[Change]:  # noqa: ARG002 - the port's signature
         known = cluster.instances.get(self.instance)
         if known is not None:
             # The daemon ended after it had done this.
             return [membership.InstanceStands(known)]
         draft = instance_making.draft(cluster, self.instance, self.fields)
         contract.refuse_unreachable(cluster, *self.nodes)
+        contract.refuse_silent(cluster, facts, *self.nodes)
         for uuid in self.nodes:
             _refuse_unfit(cluster.node(uuid))
             room_now.refuse_without_disk(cluster, draft, target=uuid)
@@ -64,9 +65,15 @@ class InstanceCreate:
     """Make the disks of an instance that is on record, and have a playbook install its operating system."""
 
     kind: ClassVar[str] = "instance_create"
-    time_limit: ClassVar[int] = 86400
     instance: str
     os_playbook: str = ""
+
+    def time_limit(self, cluster: clusters.Cluster) -> int:
+        known = cluster.instance(self.instance)
+        return time_limits.limit(time_limits.disks(known, steps=len(known.nodes) + 2), time_limits.OS_PLAYBOOK)
+
+    def check_facts(self, cluster: clusters.Cluster, facts: contract.Facts) -> None:
+        contract.refuse_silent(cluster, facts, *cluster.instance(self.instance).nodes)
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
         return contract.instance_at(self.instance, cluster.instance(self.instance).nodes)
@@ -104,9 +111,12 @@ class InstanceRemove:
     """
 
     kind: ClassVar[str] = "instance_remove"
-    time_limit: ClassVar[int] = 3600
     instance: str
     ignore_failures: bool = False
+
+    def time_limit(self, cluster: clusters.Cluster) -> int:
+        known = cluster.instance(self.instance)
+        return time_limits.limit(time_limits.stop(known), time_limits.disks(known, steps=2 * len(known.nodes) + 1))
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
         return contract.instance_at(self.instance, cluster.instance(self.instance).nodes)
@@ -126,6 +136,7 @@ class InstanceRemove:
             "instance": instance_variables(cluster, one),
             "instance_members": [contract.node_variables(cluster, uuid) for uuid in there],
             "instance_unasked": [cluster.node_name(uuid) for uuid in one.nodes if uuid not in there],
+            "instance_left_behind": [uuid for uuid in one.nodes if uuid not in there],
             "instance_primary": contract.node_variables(cluster, one.primary_node),
             "instance_primary_asked": one.primary_node in there,
         }

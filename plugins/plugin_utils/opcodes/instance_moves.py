@@ -5,14 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...module_utils.domain import changes, errors
+from ...module_utils.domain import changes, errors, report_ages
 from ...module_utils.domain import cluster as clusters
 from ..planning import single_moves
-from . import contract, room_now
+from . import contract, room_now, time_limits
 from .instance_facts import instance_variables
 
 if TYPE_CHECKING:
     from ...module_utils.domain.locks import Mode
+
+
+def removed_meanwhile(instance: str) -> str:
+    """Why nothing is left to do for an instance (UUID) that was removed after its job was planned."""
+    return f"nothing to do: instance {instance} has been removed from the cluster"
+
+
+def left_meanwhile(cluster: clusters.Cluster, instance: clusters.Instance, *, target: str) -> str:
+    """Why an instance is not moved to a node (UUID) that left the cluster after the move was planned, or ''.
+
+    The move is moot, not failed: an evacuation plans it again, to another node.
+    """
+    if target in cluster.nodes:
+        return ""
+    return f"not done: its new node {target} has left the cluster; {instance.name} stays where it is"
 
 
 @dataclass(frozen=True)
@@ -25,9 +40,11 @@ class _Move:
         return contract.instance_at(self.instance, (self.source, self.target))
 
     def moot(self, cluster: clusters.Cluster) -> str:
+        if self.instance not in cluster.instances:
+            return removed_meanwhile(self.instance)
         instance = cluster.instance(self.instance)
         if instance.primary_node == self.source:
-            return ""
+            return left_meanwhile(cluster, instance, target=self.target)
         is_on = cluster.node_name(instance.primary_node)
         return f"{instance.name} has left {cluster.node_name(self.source)} already: its primary is {is_on}"
 
@@ -40,6 +57,7 @@ class _Move:
             target = cluster.node_name(self.target)
             raise errors.Refused(f"{instance.name} has no copy on {target}: replace its secondary first")
         contract.refuse_unreachable(cluster, *self._contacted())
+        single_moves.refuse_closed(cluster, target=self.target)
         room_now.refuse_without_memory(cluster, instance, target=self.target)
         return {
             "instance": instance_variables(cluster, instance),
@@ -73,26 +91,70 @@ class Migrate(_Move):
     """Move a running instance to another node without stopping it."""
 
     kind: ClassVar[str] = "migrate"
-    time_limit: ClassVar[int] = 3600
+
+    def check_facts(self, cluster: clusters.Cluster, facts: contract.Facts) -> None:
+        """Both nodes answered when they were last asked: what was planned may have waited."""
+        contract.refuse_silent(cluster, facts, self.source, self.target)
+
+    def time_limit(self, cluster: clusters.Cluster) -> int:
+        known = cluster.instance(self.instance)
+        return time_limits.limit(time_limits.disks(known, steps=6), time_limits.migrate(known), time_limits.look())
 
 
 @dataclass(frozen=True)
 class Failover(_Move):
-    """Stop an instance on its primary, or prove that it is stopped, and start it on another node."""
+    """Stop an instance on its primary, or prove that it is stopped, and start it on another node.
+
+    With `ignore_consistency` the target's replica need not be known to be in sync: writes may be lost.
+    """
 
     kind: ClassVar[str] = "failover"
-    time_limit: ClassVar[int] = 1800
+    ignore_consistency: bool = False
+
+    def time_limit(self, cluster: clusters.Cluster) -> int:
+        known = cluster.instance(self.instance)
+        return time_limits.limit(
+            time_limits.look(),
+            time_limits.stop(known),
+            time_limits.life(),
+            time_limits.bmcs(1),
+            time_limits.disks(known, steps=8),
+            # Once where it goes, and once more where it was if it cannot go there after all.
+            2 * time_limits.start(known),
+        )
 
     def _contacted(self) -> tuple[str, ...]:
         # Whether its source still runs anything, the BMC of a source that is not contacted says.
         return (self.target,)
+
+    def check_facts(self, cluster: clusters.Cluster, facts: contract.Facts) -> contract.Start | None:
+        """Refuse a replica that is not known to be in sync where its primary's node cannot be asked (`evidence.py`).
+
+        Where the source answered last, the play asks it; what the reports say then counts only if it died since.
+        """
+        # What was planned may have waited.
+        contract.refuse_silent(cluster, facts, self.target)
+        instance, source = cluster.instance(self.instance), cluster.node(self.source)
+        if instance.disk_template != "drbd" or self.target not in instance.secondary_nodes:
+            return None
+        found = facts.evidence(self.instance, source=self.source, target=self.target)
+        if clusters.reachable(cluster, source) and not facts.is_silent(source.uuid):
+            return contract.Start(found) if found.is_in_sync else None
+        if not found.is_in_sync and not self.ignore_consistency:
+            raise errors.Refused(f"{found.reason}; what would unblock it: {found.unblock}")
+        return contract.Start(found, is_overridden=not found.is_in_sync)
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         source = cluster.node(self.source)
         return super().variables(cluster) | {
             "instance_source_reachable": clusters.reachable(cluster, source),
             "instance_source_oob": clusters.parameter(cluster, source, "oob_program") or "",
+            "instance_source_agent": contract.agent(cluster, source),
             "instance_source_stated_off": source.off_confirmed > 0,
+            "instance_report_interval": report_ages.cycle(cluster.maintenance.settings, nodes=len(cluster.nodes)),
+            "instance_ignore_consistency": self.ignore_consistency,
+            # True where the evidence for the target's replica was judged (`check_facts`), as its source is silent.
+            "instance_replica_judged": False,
         }
 
 
@@ -101,29 +163,36 @@ class ReplaceDisks:
     """Give an instance a new secondary, and take its copy from the old one; the same node gets a new copy.
 
     `planned` says that a planner chose the new node and checked its own rules for it: a change of group passes through
-    two groups. Without it the node must be one that takes new secondaries now.
+    two groups. When this starts it still answers, and is not drained. Without `planned` the node must be one that
+    takes new secondaries now.
     """
 
     kind: ClassVar[str] = "replace_disks"
-    time_limit: ClassVar[int] = 86400
     instance: str
     old: str
     new: str
     planned: bool = False
 
+    def time_limit(self, cluster: clusters.Cluster) -> int:
+        known = cluster.instance(self.instance)
+        return time_limits.limit(time_limits.disks(known, steps=6), time_limits.sync(known))
+
     def check_facts(self, cluster: clusters.Cluster, facts: contract.Facts) -> None:
-        if not self.planned:
-            contract.refuse_silent(cluster, facts, self.new)
+        """What was planned may have waited: its target answers now, and takes instances."""
+        contract.refuse_silent(cluster, facts, self.new)
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
-        primary = cluster.instance(self.instance).primary_node
-        return contract.instance_at(self.instance, (primary, self.old, self.new))
+        known = cluster.instances.get(self.instance)
+        primary = () if known is None else (known.primary_node,)
+        return contract.instance_at(self.instance, (*primary, self.old, self.new))
 
     def moot(self, cluster: clusters.Cluster) -> str:
+        if self.instance not in cluster.instances:
+            return removed_meanwhile(self.instance)
         instance = cluster.instance(self.instance)
         if self.old not in instance.nodes:
             return f"{instance.name} keeps no copy on {cluster.node_name(self.old)} any more"
-        return ""
+        return left_meanwhile(cluster, instance, target=self.new)
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
         return [cluster.instance(self.instance).primary_node, self.old, self.new]
@@ -138,7 +207,9 @@ class ReplaceDisks:
             raise errors.Refused(f"{instance.name} keeps a copy on {cluster.node_name(self.new)} already")
         contract.refuse_unreachable(cluster, instance.primary_node, self.new)
         if self.new != self.old:
-            if not self.planned:
+            if self.planned:
+                single_moves.refuse_closed(cluster, target=self.new)
+            else:
                 single_moves.refuse_new_secondary(cluster, instance, target=self.new)
             room_now.refuse_without_disk(cluster, instance, target=self.new)
         return {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import errors
-from . import contract
+from . import contract, time_limits
 from .instance_facts import instance_variables
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _AtPrimary:
-    time_limit: ClassVar[int] = 600
     instance: str
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
@@ -50,6 +49,10 @@ class Startup(_AtPrimary):
 
     kind: ClassVar[str] = "startup"
 
+    def time_limit(self, cluster: clusters.Cluster) -> int:
+        known = cluster.instance(self.instance)
+        return time_limits.limit(time_limits.disks(known, steps=len(known.nodes) + 1), time_limits.start(known))
+
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
         """Its primary, and those other nodes with copies that may be contacted."""
         primary, *others = cluster.instance(self.instance).nodes
@@ -70,3 +73,7 @@ class Shutdown(_AtPrimary):
     """Stop an instance on its primary."""
 
     kind: ClassVar[str] = "shutdown"
+
+    def time_limit(self, cluster: clusters.Cluster) -> int:
+        known = cluster.instance(self.instance)
+        return time_limits.limit(time_limits.stop(known), time_limits.disks(known, steps=1))

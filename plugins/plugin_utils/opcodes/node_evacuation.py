@@ -34,7 +34,8 @@ class NodeEvacuate:
     def moot(self, _cluster: clusters.Cluster) -> str:
         return ""
 
-    def jobs(self, cluster: clusters.Cluster, _facts: contract.Facts) -> list[work.Job]:
+    def jobs(self, cluster: clusters.Cluster, facts: contract.Facts) -> list[work.Job]:
+        cluster = contract.observed(cluster, facts)
         node = cluster.node(self.node)
         plan = departures.of_nodes(cluster, [node.uuid], scope=Scope(self.mode))
         if plan.refusals:

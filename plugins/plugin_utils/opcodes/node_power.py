@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import errors, health, power, power_record
 from ..planning import holdings
-from . import contract
+from . import contract, time_limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...module_utils.domain.locks import Mode
 
+FENCING = frozenset({"fence", "confirm_off"})
+"""The commands for a silent node: nobody who still answers is fenced for silence."""
 TAKING = frozenset({"off", "cycle"})
 """The commands that take the power from what runs on a node."""
 BATCH = 10
@@ -74,12 +76,12 @@ class Power(_AtBmcs):
     Before `off` and `cycle` the configuration must name no running instance there, unless `force`; `expect` fails a
     `status` that reads otherwise; with `empty` there is nothing to do while any instance has one of the nodes. With a
     `delay` (seconds) `on` is done a few nodes at a time; with `check` nothing is sent, and it is told what would be.
+    `fence` and `confirm_off` are for silent nodes: what runs there is not asked, and a node that still answers is
+    refused.
     """
 
     kind: ClassVar[str] = "power"
-    # 64 helper programs at once, each with up to five calls of a minute: an hour for 700 nodes, beside all delays.
-    time_limit: ClassVar[int] = 7200
-    command: Literal["on", "off", "cycle", "status"] = field(kw_only=True)
+    command: Literal["on", "off", "cycle", "status", "fence", "confirm_off"] = field(kw_only=True)
     force: bool = field(default=False, kw_only=True)
     expect: str = field(default="", kw_only=True)
     empty: bool = field(default=False, kw_only=True)
@@ -94,6 +96,14 @@ class Power(_AtBmcs):
                 f"delay: {self.delay:g} seconds, {pauses} times, are not from 0 to {LONGEST_WAIT:g} seconds together"
             )
 
+    def time_limit(self, cluster: clusters.Cluster) -> int:
+        count, looked_at = len(self.all_nodes), len(self.hosts(cluster))
+        if self.delay:
+            # A few at a time, and each time a call of its own.
+            times = math.ceil(count / BATCH)
+            return time_limits.limit(times * (time_limits.bmcs(BATCH) + self.delay))
+        return time_limits.limit(looked_at * time_limits.look(), time_limits.bmcs(count))
+
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         mode = contract.SHARED if self.command == "status" else contract.EXCLUSIVE
         return {f"node/{uuid}": mode for uuid in self.all_nodes}
@@ -104,7 +114,8 @@ class Power(_AtBmcs):
         return next(filter(None, (contract.not_empty(cluster, uuid) for uuid in self.all_nodes)), "")
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
-        return [one.uuid for one in self._looked_at(cluster, self._refused(cluster))]
+        refused = self._refused(cluster)
+        return [one.uuid for one in (*self._looked_at(cluster, refused), *self._asked(cluster, refused))]
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         targets = self._targets(cluster)
@@ -116,6 +127,8 @@ class Power(_AtBmcs):
             "node_targets": [bmc_variables(cluster, one) for one in targets if one.name not in refused],
             "node_refused": refused,
             "node_look_first": [one.name for one in self._looked_at(cluster, refused)],
+            "node_ask_first": [one.name for one in self._asked(cluster, refused)],
+            "node_agents": {one.name: contract.agent(cluster, one) for one in self._asked(cluster, refused)},
             "node_power_expected": self.expect,
             "node_power_delay": self.delay,
             "node_power_batch": BATCH,
@@ -142,6 +155,11 @@ class Power(_AtBmcs):
         seen = (one for one in targets if one.vm_capable and clusters.reachable(cluster, one))
         return [one for one in seen if one.name not in refused]
 
+    def _asked(self, cluster: clusters.Cluster, refused: Mapping[str, str]) -> list[clusters.Node]:
+        """Whoever is fenced is asked for a sign of life first, however it is recorded."""
+        targets = self._targets(cluster) if self.command in FENCING else []
+        return [one for one in targets if one.name not in refused]
+
     def _refused(self, cluster: clusters.Cluster) -> dict[str, str]:
         """The nodes (names) that are left alone, and why."""
         held = holdings.Holdings(cluster.instances)
@@ -151,10 +169,12 @@ class Power(_AtBmcs):
     def _objection(self, cluster: clusters.Cluster, node: clusters.Node, primaries: list[clusters.Instance]) -> str:
         if clusters.parameter(cluster, node, "oob_program") is None:
             return NO_OOB.format(node.name)
-        if self.command not in TAKING:
+        if self.command not in TAKING | FENCING:
             return ""
         if node.uuid == cluster.cluster.master_node:
-            return master_objection(cluster, node, self.command)
+            return master_objection(cluster, node, "off" if self.command in FENCING else self.command)
+        if self.command in FENCING:
+            return ""
         running = [one.name for one in primaries if one.is_up]
         if running and not self.force:
             return f"{node.name} still runs {', '.join(running)}: evacuate it first, or use --force"
@@ -166,8 +186,9 @@ class Health(_AtBmcs):
     """Read the health of nodes from their BMCs; what is wrong is logged (seed 001, "health")."""
 
     kind: ClassVar[str] = "health"
-    # 64 helper programs at once, each with a minute: a quarter of an hour for 1,000 nodes; BMCs are 32 at a time.
-    time_limit: ClassVar[int] = 7200
+
+    def time_limit(self, _cluster: clusters.Cluster) -> int:
+        return time_limits.limit(time_limits.bmcs(len(self.all_nodes)))
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return {f"node/{uuid}": contract.SHARED for uuid in self.all_nodes}

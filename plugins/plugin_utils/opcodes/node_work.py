@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...module_utils.domain import changes, errors, modifications, roles
 from ...module_utils.domain import cluster as clusters
-from . import contract
+from .. import whereabouts
+from . import contract, time_limits
 
 if TYPE_CHECKING:
     from ...module_utils.domain.locks import Mode
@@ -23,11 +24,13 @@ class RepairCommand:
     """
 
     kind: ClassVar[str] = "repair_command"
-    time_limit: ClassVar[int] = 3600
     node: str
     command: str
     input: str
     input_digest: str = ""
+
+    def time_limit(self, _cluster: clusters.Cluster) -> int:
+        return time_limits.limit(time_limits.TASK, time_limits.REPAIR_COMMAND)
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return {f"node/{self.node}": contract.EXCLUSIVE}
@@ -62,8 +65,10 @@ class Diagnose:
     """Have a node diagnose itself now, even one that is offline: that is its way back."""
 
     kind: ClassVar[str] = "diagnose"
-    time_limit: ClassVar[int] = 600
     node: str
+
+    def time_limit(self, _cluster: clusters.Cluster) -> int:
+        return time_limits.limit(time_limits.TASK, time_limits.DIAGNOSE)
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return {f"node/{self.node}": contract.SHARED}
@@ -78,6 +83,49 @@ class Diagnose:
         node = cluster.node(self.node)
         contract.refuse_unreachable(clusters.with_node(cluster, dataclasses.replace(node, offline=False)), self.node)
         return {"diagnose_command": cluster.maintenance.settings.diagnose_command}
+
+    def files(self) -> dict[str, str]:
+        return {}
+
+    def about(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class SecondCopies:
+    """See that a node runs nothing, and may write no disk, of an instance whose primary is another node.
+
+    It fails if it does, and if that cannot be seen: a node that comes back from being offline may have run on.
+    """
+
+    kind: ClassVar[str] = "second_copies"
+    node: str
+
+    def time_limit(self, cluster: clusters.Cluster) -> int:
+        looks = len(whereabouts.hypervisors(cluster)) + len(whereabouts.replicated(cluster))
+        return time_limits.limit(looks * time_limits.look())
+
+    def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
+        return {f"node/{self.node}": contract.SHARED}
+
+    def moot(self, cluster: clusters.Cluster) -> str:
+        node = cluster.node(self.node)
+        if not node.vm_capable:
+            return f"{node.name} is not vm_capable: it runs no instances"
+        return "" if cluster.instances else "there are no instances"
+
+    def hosts(self, _cluster: clusters.Cluster) -> list[str]:
+        return [self.node]
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        node = cluster.node(self.node)
+        contract.refuse_unreachable(clusters.with_node(cluster, dataclasses.replace(node, offline=False)), self.node)
+        return {
+            "node": contract.node_variables(cluster, self.node),
+            "node_hypervisors": whereabouts.hypervisors(cluster),
+            "node_replicated_hypervisors": whereabouts.replicated(cluster),
+            "node_records": whereabouts.records(cluster),
+        }
 
     def files(self) -> dict[str, str]:
         return {}

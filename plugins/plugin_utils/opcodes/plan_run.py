@@ -27,6 +27,7 @@ class RunPlan:
     digest: str
     moves: tuple[moving.Move, ...]
     failover: bool = False
+    ignore_consistency: bool = False
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
         nodes = moving.nodes_of(cluster, self.moves)
@@ -38,6 +39,11 @@ class RunPlan:
 
     def jobs(self, cluster: clusters.Cluster, _facts: contract.Facts) -> list[work.Job]:
         found = plan_documents.run(
-            cluster, self.moves, digest=self.digest, command=self.command, failover=self.failover
+            cluster,
+            self.moves,
+            digest=self.digest,
+            command=self.command,
+            failover=self.failover,
+            ignore_consistency=self.ignore_consistency,
         )
         return list(found)

@@ -159,7 +159,7 @@ def _off(cluster: clusters.Cluster, nodes: Iterable[str]) -> Preview:
 
 def _on(cluster: clusters.Cluster, known: emergency.Epo, nodes: Iterable[str]) -> Preview:
     """What powering these nodes (UUIDs) on would do: the instances that were stopped start again."""
-    stopped = {uuid: cluster.instances[uuid] for uuid in known.instances if uuid in cluster.instances}
+    stopped = {uuid: cluster.instances[uuid] for uuid in _returning(cluster, known)}
     held = holdings.Holdings(stopped)
     steps = tuple(_on_step(cluster, node, held.primaries(node.uuid)) for node in _ordered(cluster, set(nodes)))
     return Preview(on=True, steps=steps)
@@ -192,7 +192,7 @@ def returned(cluster: clusters.Cluster, *, among: set[str], answered: set[str], 
     nodes = [
         one for one in known.nodes if one in cluster.nodes and one not in answered and not cluster.nodes[one].offline
     ]
-    instances = [one for one in known.instances if one in cluster.instances and one not in running]
+    instances = [one for one in _returning(cluster, known) if one not in running]
     stands = changes.EpoStands(tuple(nodes), tuple(instances), known.by, returning=True)
     powered = [changes.NodePowered(one, powered=True) for one in sorted(answered) if not cluster.nodes[one].powered]
     starts = _startable(cluster, instances, missing=set(nodes))
@@ -205,6 +205,11 @@ def returned(cluster: clusters.Cluster, *, among: set[str], answered: set[str], 
         {cluster.node_name(node): found for node, found in starts.items()},
         (*missed, *(f"{one.name} does not run on {cluster.node_name(one.primary_node)}" for one in meant)),
     )
+
+
+def _returning(cluster: clusters.Cluster, known: emergency.Epo) -> list[str]:
+    """The instances (UUIDs) that are to start again: not those that were removed or shut down since."""
+    return [uuid for uuid in known.instances if uuid in cluster.instances and cluster.instances[uuid].is_up]
 
 
 def _startable(cluster: clusters.Cluster, instances: Iterable[str], *, missing: set[str]) -> dict[str, list[str]]:
@@ -222,7 +227,7 @@ def _copies(cluster: clusters.Cluster, *, came: set[str], starts: Mapping[str, l
     about_to = {uuid for found in starts.values() for uuid in found}
     found: dict[str, list[str]] = {}
     for one in cluster.instances.values():
-        if one.disk_template != "drbd" or one.hypervisor == "fake":
+        if one.disk_template != "drbd":
             continue
         for node in one.secondary_nodes:
             if node in came or (one.uuid in about_to and not cluster.nodes[node].offline):

@@ -10,6 +10,7 @@ from . import survival, targets, ways, work
 from .holdings import disk_per_copy, memory_in_use
 
 if TYPE_CHECKING:
+    from ...module_utils.domain.evidence import Evidence
     from .room import Room
     from .waves import Waves
 
@@ -36,6 +37,7 @@ def plan(
     incident: str | None = None,
     which: Callable[[clusters.Instance], bool] | None = None,
     leaving: Collection[str] = (),
+    evidence: Mapping[str, Evidence] | None = None,
 ) -> EvacuationPlan:
     """Every instance leaves by one job or is refused; no job counts on room that another one frees.
 
@@ -43,13 +45,14 @@ def plan(
 
     `failover` forbids live migration; `avoid` are nodes that are no targets; `taken` are the instances (UUID) that
     another evacuation of the round moves, each with that evacuation in words; every job comes after `after`; `which`
-    says which instances are meant, by default all; `leaving` are the nodes that the same plan empties. `room` and
+    says which instances are meant, by default all; `leaving` are the nodes that the same plan empties; `evidence` as
+    for `rounds.plan`. `room` and
     `waves` are those of the round and are used up. Targets are chosen instance by instance, by the score of the cluster
     after each (`prospects.py`); one choice costs O(nodes² + instances).
     """
     node = cluster.node(node_uuid)
     lookout = targets.Targets(cluster, room=room, avoid={*avoid, node.uuid}, leaving=leaving)
-    out = ways.Ways(cluster, node, failover=failover, lookout=lookout, room=room)
+    out = ways.Ways(cluster, node, failover=failover, lookout=lookout, room=room, evidence=evidence or {})
     n_plus_1 = survival.Survival(room)
     jobs: list[work.Job] = []
     refusals: list[work.Refusal] = []

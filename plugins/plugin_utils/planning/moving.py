@@ -52,6 +52,7 @@ def jobs_of(
     moves: Iterable[Moved],
     *,
     failover: bool = False,
+    ignore_consistency: bool = False,
     after: tuple[str, ...] = (),
     incident: str | None = None,
     reason: str = "moving {}",
@@ -60,7 +61,9 @@ def jobs_of(
     """A job for each move, in their order; O(nodes + instances + moves).
 
     A running instance migrates, unless `failover` forbids it; one that is down, or whose primary is not reachable, is
-    failed over. A job comes after those that its move names, and behind so many others that no node has more than
+    failed over, with `ignore_consistency` to a replica that is not known to be in sync.
+
+    A job comes after those that its move names, and behind so many others that no node has more than
     `moves_per_node` at once; with `waves` those of a round count too. All come after the keys of `after`. `reason` has
     {} where the instance's name stands. Of an instance that is moved twice the second move comes after the first.
 
@@ -69,7 +72,7 @@ def jobs_of(
         a move comes after one that is not before it.
     """
     admitted = Waves(limit=cluster.maintenance.settings.moves_per_node) if waves is None else waves
-    made = _Maker(cluster, failover=failover)
+    made = _Maker(cluster, failover=failover, ignore_consistency=ignore_consistency)
     newest: dict[str, str] = {}
     count: dict[str, int] = {}
     jobs = []
@@ -156,9 +159,10 @@ def refuse_misplaced(cluster: clusters.Cluster, moves: Sequence[Moved]) -> None:
 class _Maker:
     """Makes opcodes of moves, each from where the moves before it have left its instance."""
 
-    def __init__(self, cluster: clusters.Cluster, *, failover: bool) -> None:
+    def __init__(self, cluster: clusters.Cluster, *, failover: bool, ignore_consistency: bool = False) -> None:
         self._cluster = cluster
         self._failover = failover
+        self._ignore_consistency = ignore_consistency
         self._nodes = {one.name: one.uuid for one in cluster.nodes.values()}
         self._now = {one.name: one for one in cluster.instances.values()}
 
@@ -202,10 +206,13 @@ class _Maker:
         elif instance.disk_template not in ways.ANYWHERE or target in {"", source}:
             text = f"{step!r} is not possible with disk template {instance.disk_template}"
             raise errors.InvalidInput(f"{instance.name}: {text} on {self._cluster.node_name(source)}")
-        params = {"instance": instance.uuid, "source": source, "target": target}
+        kind = self._kind(instance)
+        params: dict[str, object] = {"instance": instance.uuid, "source": source, "target": target}
+        if kind == "failover" and self._ignore_consistency:
+            params["ignore_consistency"] = True
         secondaries = tuple(source if one == target else one for one in instance.secondary_nodes)
         moved = dataclasses.replace(instance, primary_node=target, secondary_nodes=secondaries)
-        return work.Opcode(self._kind(instance), params), moved
+        return work.Opcode(kind, params), moved
 
     def _kind(self, instance: clusters.Instance) -> str:
         reachable = clusters.reachable(self._cluster, self._cluster.node(instance.primary_node))

@@ -93,6 +93,8 @@ def _unfit(cluster: clusters.Cluster, node: clusters.Node) -> str:
     """Why nothing may go to a node, or nothing."""
     if not clusters.reachable(cluster, node):
         return "it is not reachable"
+    if clusters.is_silent(cluster, node):
+        return "it did not answer when it was last asked"
     if node.drained:
         return "it is drained"
     return "" if node.vm_capable else "it is not vm_capable"

@@ -150,13 +150,16 @@ class _Plan:
             return None
         return self._stranded(one)
 
+    def _answers(self, node: clusters.Node) -> bool:
+        return clusters.reachable(self._cluster, node) and not clusters.is_silent(self._cluster, node)
+
     def _stranded(self, one: clusters.Instance) -> work.Refusal | None:
         """What has lost its primary starts on its copy first, if that has the memory; a change of group takes it so."""
         name = self._cluster.node_name(one.primary_node)
         if one.disk_template != "drbd":
             return None
         copies = [self._cluster.nodes[uuid] for uuid in one.secondary_nodes if uuid in self._cluster.nodes]
-        if not copies or not clusters.reachable(self._cluster, copies[0]):
+        if not copies or not self._answers(copies[0]):
             reason = "neither of its nodes is reachable" if copies else f"its primary {name} is not reachable"
             return work.Refusal(one.name, reason, f"{name} reachable again", incident=None, permanent=False)
         copy, memory = self._room.nodes[copies[0].uuid], memory_in_use(one)

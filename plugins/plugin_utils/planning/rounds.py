@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Collection, Mapping
+from typing import TYPE_CHECKING, Collection, Mapping
 
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import dead_nodes, diagnosis, incidents
 from . import evacuation, guards, rebalancing, work
 from .room import Room
 from .waves import Waves
+
+if TYPE_CHECKING:
+    from ...module_utils.domain.evidence import Evidence
 
 
 @dataclass(frozen=True)
@@ -29,15 +32,24 @@ class RoundPlan:
     left_out: tuple[work.Refusal, ...] = ()
 
 
-def plan(cluster: clusters.Cluster, *, at_work: Mapping[str, bool], as_if_resumed: bool = False) -> RoundPlan:
+def plan(
+    cluster: clusters.Cluster,
+    *,
+    at_work: Mapping[str, bool],
+    evidence: Mapping[str, Evidence] | None = None,
+    as_if_resumed: bool = False,
+) -> RoundPlan:
     """Per node the most invasive open incident is worked on; what has unfinished jobs is left alone.
+
+    `evidence` says of the instances (UUID) of nodes that cannot be asked whether their replicas count as in sync; one
+    that does not waits.
 
     `at_work` says of incidents (UUID) whether they have unfinished jobs; one that is missing has none. An
     incident of which a job failed is expected to be failed already. The same cluster gives the equal plan
     again. While maintenance is paused, each incident is refused and that is all; `as_if_resumed` adds, after
     these refusals, what would be done without the pause: to be shown, never to be carried out.
     """
-    draft = _Draft(cluster, at_work)
+    draft = _Draft(cluster, at_work, evidence or {})
     idle = [one for one in in_order(cluster) if not at_work.get(one.uuid, False)]
     pauses = [refusal for one in idle if (refusal := guards.paused(cluster, one)) is not None]
     draft.refuse(*pauses)
@@ -138,8 +150,11 @@ def _waits_for_another(cluster: clusters.Cluster, incident: incidents.Incident) 
 class _Draft:
     """A round plan in the making; the room and the waves are shared by all its evacuations."""
 
-    def __init__(self, cluster: clusters.Cluster, at_work: Mapping[str, bool]) -> None:
+    def __init__(
+        self, cluster: clusters.Cluster, at_work: Mapping[str, bool], evidence: Mapping[str, Evidence]
+    ) -> None:
         self.plan = RoundPlan()
+        self._evidence = evidence
         self._cluster = cluster
         self._at_work = at_work
         self._room = Room(cluster)
@@ -222,6 +237,7 @@ class _Draft:
             waves=self._waves,
             after=after,
             incident=incident.uuid,
+            evidence=self._evidence,
         )
         by = f"the evacuation of {node.name} (incident {incident.uuid})"
         self._taken.update({str(job.opcodes[0].params["instance"]): by for job in moves.jobs})

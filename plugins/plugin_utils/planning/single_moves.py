@@ -46,22 +46,32 @@ def refuse_new_secondary(cluster: clusters.Cluster, instance: clusters.Instance,
         )
     if node.drained:
         raise errors.Refused(f"{node.name} is drained and takes no new secondaries")
-    if not node.vm_capable:
-        raise errors.Refused(f"{node.name} is not vm_capable and holds no instances")
+    refuse_closed(cluster, target=target)
     if node.uuid in rounds.no_targets(cluster):
         raise errors.Refused(f"{node.name} has an open or failed incident and takes no new secondaries")
 
 
-def new_secondary(
-    cluster: clusters.Cluster, instance: clusters.Instance, *, avoid: frozenset[str] = frozenset()
-) -> str:
-    """The best node (UUID) for a new second copy of an instance, none of those to avoid.
+def refuse_closed(cluster: clusters.Cluster, *, target: str) -> None:
+    """Refuse a node (UUID) that takes no instances, as it is recorded now.
+
+    Raises:
+        Refused: it is drained, or not vm_capable. NotFound: it has left the cluster.
+    """
+    node = cluster.node(target)
+    if node.drained:
+        raise errors.Refused(f"{node.name} is drained and takes no instances: run `roundsman node undrain {node.name}`")
+    if not node.vm_capable:
+        raise errors.Refused(f"{node.name} is not vm_capable and holds no instances")
+
+
+def new_secondary(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
+    """The best node (UUID) for a new second copy of an instance.
 
     Raises:
         Refused: there is none.
     """
     demand = targets.Demand(disk=disk_per_copy(instance), reserve=memory_in_use(instance), peer=instance.primary_node)
-    return _best(cluster, instance, demand, room=Room(cluster), action=Action.REPLACE_SECONDARY, avoid=avoid)
+    return _best(cluster, instance, demand, room=Room(cluster), action=Action.REPLACE_SECONDARY)
 
 
 def _best(
@@ -71,9 +81,8 @@ def _best(
     *,
     room: Room,
     action: Action,
-    avoid: frozenset[str] = frozenset(),
 ) -> str:
-    lookout = targets.Targets(cluster, room=room, avoid=rounds.no_targets(cluster) | avoid)
+    lookout = targets.Targets(cluster, room=room, avoid=rounds.no_targets(cluster))
     group = cluster.nodes[instance.primary_node].group
     scores = functools.partial(lookout.scores, instance, action)
     choice = lookout.best(demand, group=group, without=instance.nodes, scores=scores)

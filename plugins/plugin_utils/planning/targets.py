@@ -30,6 +30,7 @@ class Obstacle(Enum):
     OFFLINE = ("offline", "back from offline")
     DRAINED = ("drained", "back from drained")
     UNREACHABLE = ("not reachable", "reachable again")
+    SILENT = ("silent: it did not answer when it was last asked", "answering again")
 
     @property
     def state(self) -> str:
@@ -98,6 +99,7 @@ class Targets:
             Obstacle.OFFLINE: node.offline,
             Obstacle.DRAINED: node.drained,
             Obstacle.UNREACHABLE: not clusters.reachable(self._cluster, node),
+            Obstacle.SILENT: clusters.is_silent(self._cluster, node),
         }
         return next((obstacle for obstacle, stands in found.items() if stands), None)
 

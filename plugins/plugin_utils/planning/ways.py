@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Collection
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Collection, Mapping
 
 from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain.evidence import loss_text
 from . import targets, work
 from .balancing.actions import Action
 from .holdings import disk_per_copy, memory_in_use
 
 if TYPE_CHECKING:
+    from ...module_utils.domain.evidence import Evidence
     from .room import Room
 
 ANYWHERE = frozenset({"sharedfile", "rbd", "ext", "gluster", "diskless", "blockdev"})
@@ -54,7 +57,9 @@ class Ways:
         failover: bool,
         lookout: targets.Targets,
         room: Room,
+        evidence: Mapping[str, Evidence] = MappingProxyType({}),
     ) -> None:
+        self._evidence = evidence
         self._cluster = cluster
         self._node = node
         self._failover = failover
@@ -112,7 +117,7 @@ class Ways:
         """
         if not instance.secondary_nodes:
             return Obstruction("it has no second copy to move to", "a second copy: give it a new secondary")
-        flaw = self._flaw(instance, instance.secondary_nodes[0])
+        flaw = self._flaw(instance, instance.secondary_nodes[0]) or self._degraded(instance) or self._unproven(instance)
         direct = flaw or self._by_secondary(instance)
         if not self._reachable or (isinstance(direct, Way) and direct.keeps):
             return direct
@@ -132,11 +137,12 @@ class Ways:
         others = _without(instance.secondary_nodes, secondary)
         keeps = self._keeps_at_secondary(instance, secondary)
         if choice is None:
-            left = self._left(instance, demand, secondary=secondary)
-            return Way((move,), secondary, (self._node.uuid, *others), keeps=keeps, left=left)
+            left, loss = self._left(instance, demand, secondary=secondary), self._loss(instance)
+            return Way((move,), secondary, (self._node.uuid, *others), keeps=keeps, why=loss, left=left)
         swap = _replace(instance, old=self._node.uuid, new=choice.node)
         keeps = keeps and choice.keeps
-        return Way((move, swap), secondary, (*others, choice.node), keeps=keeps, why=self._why(choice))
+        why = "; ".join(filter(None, [self._why(choice), self._loss(instance)]))
+        return Way((move, swap), secondary, (*others, choice.node), keeps=keeps, why=why)
 
     def _left(self, instance: clusters.Instance, demand: targets.Demand, *, secondary: str) -> Obstruction:
         """Why the copy of an instance stays on the node when the instance goes to its secondary."""
@@ -181,6 +187,28 @@ class Ways:
             return self._flawed(f"its secondary {node.name} is in another group", "")
         lack = self._targets.unfit(self._running(instance), self._room.nodes[uuid])
         return self._flawed(f"its secondary {node.name} {lack.reason}", lack.unblock) if lack else None
+
+    def _degraded(self, instance: clusters.Instance) -> Obstruction | None:
+        """Why a running instance does not go to its secondary: its primary has reported that it writes alone."""
+        if not self._reachable or instance.parted is None:
+            return None
+        secondary = self._cluster.node_name(instance.secondary_nodes[0])
+        cure = f"{instance.name} in sync again: `roundsman instance repair-disks {instance.name}`"
+        return Obstruction(f"its replica on {secondary} is not in sync", cure)
+
+    def _unproven(self, instance: clusters.Instance) -> Obstruction | None:
+        """Why the secondary of an instance is no target for it while its primary's node cannot be asked, if so."""
+        found = self._evidence.get(instance.uuid)
+        if self._reachable or found is None or found.is_in_sync:
+            return None
+        return Obstruction(found.reason, found.unblock)
+
+    def _loss(self, instance: clusters.Instance) -> str:
+        """What a failover of an instance may lose, where its primary's node is known to be off."""
+        found = self._evidence.get(instance.uuid)
+        if self._reachable or found is None or not found.seen_off:
+            return ""
+        return loss_text(found, now=found.seen_off)
 
     def _flawed(self, reason: str, unblock: str) -> Obstruction:
         if self._reachable:

@@ -13,6 +13,8 @@ TAGGING = {"tags_set": "tag", "tags_del": "untag"}
 SETTING = {"cluster_modify": "modify", "group_modify": "modify", "node_modify": "modify"}
 SETTING["instance_modify"] = "modify"
 SETTING |= {"group_add": "add", "node_add": "add", "group_remove": "remove", "node_remove": "remove"}
+RISKS = {"ignore_consistency": ", ignoring consistency", "discard": ", discarding what {discard} wrote"}
+"""What is added where a person accepts that writes are lost."""
 AT_BMCS = frozenset({"power", "health"})
 OWN_WORDS = frozenset({"node_role", *AT_BMCS, *TAGGING})
 """Kinds whose words depend on their parameters."""
@@ -22,6 +24,8 @@ PATTERNS = {
     "replace_disks": "move the copy of {instance} from {old} to {new}",
     "repair_command": "run {command} on {node}",
     "diagnose": "diagnose {node}",
+    "second_copies": "look for second copies on {node}",
+    "remove_replica": "remove the replica that {instance} left on {node}",
     "node_evacuate": "evacuate {node} ({mode})",
     "run_plan": "run the plan of `{command}`",
     "node_migrate": "migrate the primaries of {node}",
@@ -59,7 +63,7 @@ def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
     if kind in SETTING:
         return _setting(kind, told)
     try:
-        return PATTERNS[kind].format_map(told)
+        return PATTERNS[kind].format_map(told) + _risk(told)
     except KeyError:
         return " ".join([kind.replace("_", " "), *(f"{key}={value}" for key, value in told.items())])
 
@@ -76,7 +80,7 @@ def summary(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
         params = {"fields": {"name": params.get("fields", {}).get("name", "")}}
     elif kind not in OWN_WORDS:
         named = {field for _, field, _, _ in string.Formatter().parse(PATTERNS.get(kind, ""))}
-        params = {name: value for name, value in params.items() if name in named}
+        params = {name: value for name, value in params.items() if name in named or name in RISKS}
     return opcode({"kind": kind, "params": params}, names)
 
 
@@ -88,6 +92,10 @@ def count(number: int, noun: str) -> str:
 def both(nodes: int, instances: int) -> str:
     """How many nodes and instances there are."""
     return f"{count(nodes, 'node')} and {count(instances, 'instance')}"
+
+
+def _risk(told: Mapping[str, Any]) -> str:
+    return "".join(text.format_map(told) for name, text in RISKS.items() if told.get(name))
 
 
 def _at_bmcs(kind: str, told: Mapping[str, Any], names: Mapping[str, str]) -> str:

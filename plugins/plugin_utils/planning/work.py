@@ -11,7 +11,8 @@ class Opcode:
     """One step on the cluster; every object in `params` is named by its UUID.
 
     Kinds and params: `node_role` {node, drained} or {node, offline, empty}; `migrate` and `failover` {instance,
-    source, target}; `replace_disks` {instance, old, new}; `repair_command` {node, command, input, input_digest};
+    source, target}, a failover also {ignore_consistency}; `replace_disks` {instance, old, new}; `repair_command`
+    {node, command, input, input_digest};
     `power` {node, command, empty}. With `empty` nothing is done when any instance has the node by then.
     """
 

@@ -1,15 +1,13 @@
-"""How the node's DRBD resources stand, from `drbdsetup` and `/proc/drbd`."""
+"""How the node's DRBD resources are, from `drbdsetup` and `/proc/drbd`."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, Sequence, Tuple
 
 from ...domain import drbd
-from ...storage import drbd_status
+from ...storage import drbd_node, programs
 from .. import observing
 
-_JSON = ("drbdsetup", "status", "--json")
-_TEXT = ("drbdsetup", "status", "--verbose", "--statistics")
 _CODES = {
     drbd.Connection.CONNECTED: observing.OK,
     drbd.Connection.STANDALONE: observing.BAD,
@@ -29,9 +27,8 @@ def collect(where: observing.Surroundings) -> observing.Said:
 
     Raises: errors.RoundsmanError if DRBD does not tell.
     """
-    table = where.root / "proc/drbd"
-    sides = _sides(observing.text_of(table)) if table.exists() else []
-    return report(sides)
+    runner = programs.runner_for(where.root, hypervisor=where.settings.hypervisor)
+    return report(drbd_node.DrbdNode(runner, proc=where.root / drbd_node.PROC).sides())
 
 
 def report(sides: Sequence[drbd.Side]) -> str:
@@ -39,12 +36,6 @@ def report(sides: Sequence[drbd.Side]) -> str:
     judged = [_judged(one) for one in sides]
     code = max((code for code, _ in judged), default=observing.OK)
     return observing.status(code, [text for _, text in judged if text], [_told(one) for one in sides])
-
-
-def _sides(table: str) -> List[drbd.Side]:
-    if table.startswith("version: 8"):
-        return drbd_status.of_text(observing.output(_TEXT), table)
-    return drbd_status.of_json(observing.output(_JSON))
 
 
 def _judged(side: drbd.Side) -> Tuple[int, str]:

@@ -21,9 +21,9 @@ PLENTY = 1_000_000
 def model_of(cluster: clusters.Cluster) -> model.Model:
     """The model of a configuration; O(nodes + instances).
 
-    A node that is drained, not vm_capable or not reachable is offline to the planner: nothing goes there. Free memory
-    and disk are what no instance on record takes. A node of which the CPUs (`ctotal`) or the spindles (`spindle_count`)
-    are not told is never full of them. Nodes and instances are in natural order of their names.
+    A node that is drained, not vm_capable, not reachable or silent is offline to the planner: nothing goes there.
+    Free memory and disk are what no instance on record takes. A node of which the CPUs (`ctotal`) or the spindles
+    (`spindle_count`) are not told is never full of them. Nodes and instances are in natural order of their names.
 
     Raises:
         InvalidInput: an instance has a disk template that no planner knows.
@@ -53,7 +53,8 @@ def _group(cluster: clusters.Cluster, group: clusters.Group) -> model.Group:
 
 
 def _node(cluster: clusters.Cluster, node: clusters.Node, held: holdings.Holdings) -> model.Node:
-    takes = clusters.reachable(cluster, node) and node.vm_capable and not node.drained
+    answers = clusters.reachable(cluster, node) and not clusters.is_silent(cluster, node)
+    takes = answers and node.vm_capable and not node.drained
     exclusive = bool(clusters.inherited(cluster, node, "exclusive_storage"))
     spindles = int(clusters.inherited(cluster, node, "spindle_count") or 0)
     return model.Node(

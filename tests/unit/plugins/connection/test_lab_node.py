@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible.playbook.play_context import PlayContext
+from ansible.plugins.connection.local import Connection as LocalConnection
 from ansible_collections.roundsman.cluster.plugins.connection import lab_node
+from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import simulated_node
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import connection_tries
 
 from tests.unit.daemon import twins
@@ -68,3 +70,65 @@ def test_a_link_that_comes_back_between_two_tries_is_used(node: world.LabNode, m
     node.cut(is_cut=True)
     assert connection(node).exec_command(ROOT)[0] == 0
     assert paused == list(connection_tries.PAUSES)
+
+
+@pytest.mark.parametrize("fault", ["cut", "silence", "power", "reboot"])
+def test_an_answer_is_lost_with_the_connection(
+    node: world.LabNode, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    one = connection(node)
+    faults = {
+        "cut": lambda: node.cut(is_cut=True),
+        "silence": lambda: node.silence(is_silent=True),
+        "power": node.lose_power,
+        "reboot": node.reboot,
+    }
+    real = LocalConnection.exec_command
+
+    def exec_command(*given: Any, **more: Any) -> Any:
+        answer = real(*given, **more)
+        faults[fault]()
+        return answer
+
+    monkeypatch.setattr(LocalConnection, "exec_command", exec_command)
+    with pytest.raises(AnsibleConnectionFailure, match="node1: the connection was lost while a command was at work"):
+        one.exec_command(ROOT)
+
+
+@pytest.mark.parametrize(
+    ("how", "output"),
+    [
+        ("before", lab_node.GARBAGE + b"0123456789"),
+        ("instead", lab_node.GARBAGE),
+        ("cut", b"01234"),
+        ("", b"0123456789"),
+    ],
+)
+def test_a_node_answers_garbage(node: world.LabNode, how: str, output: bytes) -> None:
+    node.garble(how)
+    assert connection(node).exec_command("printf 0123456789") == (0, output, b"")
+
+
+def test_an_answer_is_late_until_the_fault_is_gone(node: world.LabNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.delay(3600)
+    paused: list[float] = []
+
+    def pause(seconds: float) -> None:
+        paused.append(seconds)
+        if len(paused) == 3:
+            node.fix("late")
+
+    monkeypatch.setattr("time.sleep", pause)
+    assert connection(node).exec_command(ROOT)[0] == 0
+    assert len(paused) == 3
+
+
+def test_a_node_that_reboots_is_reached_again_when_its_time_is_over(
+    node: world.LabNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_tries, "PAUSES", (0, 0))
+    node.reboot(seconds=3600)
+    with pytest.raises(AnsibleConnectionFailure, match="does not answer"):
+        connection(node).exec_command(ROOT)
+    simulated_node.begin_reboot(node.root, seconds=0)
+    assert connection(node).exec_command(ROOT)[0] == 0

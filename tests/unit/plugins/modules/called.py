@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated, simulated_world
 
 if TYPE_CHECKING:
     import pathlib
+    from collections.abc import Sequence
     from types import ModuleType
 
 
@@ -22,7 +23,7 @@ class Node:
         self.root = root
         self._monkeypatch = monkeypatch
         self._capsys = capsys
-        for folder in (fake.RUNNING, simulated.DISKS):
+        for folder in (fake.RUNNING, simulated.DISKS, "lab"):
             (root / folder).mkdir(parents=True)
 
     def call(self, module: ModuleType, *, check: bool = False, **options: Any) -> dict[str, Any]:
@@ -37,11 +38,11 @@ class Node:
     def running(self) -> list[str]:
         return fake.Driver(self.root, opcode="").running()
 
-    def start(self, name: str) -> None:
-        fake.Driver(self.root, opcode="test").start(name, {})
+    def start(self, name: str, *, devices: Sequence[str] = ()) -> None:
+        fake.Driver(self.root, opcode="test").start(name, {"devices": list(devices)})
 
     def copies(self) -> list[str]:
-        return simulated.Copies(self.root, opcode="").names()
+        return simulated_world.instances(self.root)
 
     def events(self) -> list[tuple[str, str, str]]:
         path = self.root / fake.JOURNAL

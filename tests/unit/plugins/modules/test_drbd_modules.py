@@ -3,11 +3,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Role
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_sides, programs
 from ansible_collections.roundsman.cluster.plugins.modules import drbd_info, drbd_repair, instance_disks
 
-from tests.unit.plugins.module_utils.storage.machine import USED_GI, Machine, Resource
+from tests.unit.plugins.module_utils.storage.machine import Machine
 
 if TYPE_CHECKING:
     import pathlib
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def machine(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, node: Node) -> Machine:
-    one = Resource(0, "192.0.2.2", disk="UpToDate", gi=USED_GI)
-    one.meet(disk="UpToDate")
-    made = Machine(node.root, loaded=True, resources={"web1-disk0": one})
+    made = Machine(node.root)
+    made.place()
     monkeypatch.setattr(programs, "Programs", lambda: made)
     return made
 
@@ -29,7 +28,6 @@ def machine(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, node: Node)
 @pytest.fixture
 def call(machine: Machine, node: Node) -> Callable[..., dict[str, Any]]:
     def calling(module: ModuleType, **options: Any) -> dict[str, Any]:
-        machine._proc()
         return node.call(module, hypervisor=None, **options)
 
     return calling
@@ -39,21 +37,23 @@ def call(machine: Machine, node: Node) -> Callable[..., dict[str, Any]]:
 def test_the_sides_of_a_node_are_told_with_the_identifiers_of_those_that_parted(
     machine: Machine, call: Callable[..., dict[str, Any]], check: bool
 ) -> None:
-    machine.resources["r1"] = Resource(1, "192.0.2.3", state="StandAlone", role="Primary", disk="UpToDate", gi=USED_GI)
+    machine.place("web2", "u-2", minors=(1,))
+    for verb in ("primary", "disconnect"):
+        machine.drbdadm(verb, "web2-disk0")
     told = call(drbd_info, check=check)
     assert (told["failed"], told["changed"], told["version"]) == (False, False, 8)
     first, second = (drbd_sides.decode(one) for one in told["sides"])
     assert (first.connection, first.volumes[0].generation) == (Connection.CONNECTED, None)
     assert (second.role, second.connection) == (Role.PRIMARY, Connection.STANDALONE)
     assert second.volumes[0].generation is not None
-    told = call(drbd_info, resources=["r1"])
-    assert [one["resource"] for one in told["sides"]] == ["r1"]
+    told = call(drbd_info, resources=["web2-disk0"])
+    assert [one["resource"] for one in told["sides"]] == ["web2-disk0"]
 
 
 def test_what_drbd_says_and_nobody_understands_fails_the_module(
     machine: Machine, call: Callable[..., dict[str, Any]]
 ) -> None:
-    machine.resources["web1-disk0"].disk = "Fine"
+    machine.garbled["ds:UpToDate/"] = "ds:Fine/"
     told = call(drbd_info)
     assert told["failed"]
     assert "DRBD says 'Fine'" in told["msg"]
@@ -62,13 +62,21 @@ def test_what_drbd_says_and_nobody_understands_fails_the_module(
 def test_a_step_is_done_once_and_check_mode_only_tells_it(
     machine: Machine, call: Callable[..., dict[str, Any]]
 ) -> None:
-    machine.resources["web1-disk0"].disk = Disk.DISKLESS.value
+    machine.drbdadm("detach", "web1-disk0")
     step = {"instance": "web1", "resource": "web1-disk0", "action": "attach"}
     told = call(drbd_repair, check=True, **step)
     assert (told["changed"], told["steps"], machine.ran) == (True, ["drbdadm attach web1-disk0/0"], [])
     assert call(drbd_repair, **step)["diff"] == {"prepared": "drbdadm attach web1-disk0/0\n"}
     assert machine.resources["web1-disk0"].disk == "UpToDate"
     assert not call(drbd_repair, **step)["changed"]
+
+
+def test_a_discard_names_its_snapshots(machine: Machine, call: Callable[..., dict[str, Any]]) -> None:
+    machine.answers["drbdadm sh-ll-dev"] = "/dev/vda3\n"
+    machine.drbdadm("disconnect", "web1-disk0")
+    told = call(drbd_repair, instance="web1", resource="web1-disk0", action="discard")
+    assert told["snapshots"] == ["no snapshot of /dev/vda3: it is no logical volume"]
+    assert told["steps"][-1] == "drbdadm connect --discard-my-data web1-disk0"
 
 
 def test_a_step_that_is_refused_fails_with_its_reason(machine: Machine, call: Callable[..., dict[str, Any]]) -> None:

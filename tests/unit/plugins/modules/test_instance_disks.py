@@ -2,48 +2,67 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils import instance_lock
 from ansible_collections.roundsman.cluster.plugins.modules import instance_disks
 
 if TYPE_CHECKING:
+    import pytest
+
     from tests.unit.plugins.modules.called import Node
 
-DISKS: list[dict[str, Any]] = [{"size": 5}]
 UUID = "5f0c5d2e-6a0e-4d86-8f0e-0f9d1e3f7a11"
 
 
-def test_a_simulated_copy_is_made_and_removed_once(node: Node) -> None:
+DRBD: dict[str, Any] = {
+    "uuid": UUID,
+    "disks": [{"size": 8, "minor": 5}],
+    "vg": "vg",
+    "here": {"name": "node2", "address": "192.0.2.2"},
+    "peer": {"name": "node3", "address": "192.0.2.3"},
+}
+THERE = {**DRBD, "here": DRBD["peer"], "peer": DRBD["here"]}
+
+
+def make_pair(node: Node, other: Node) -> None:
+    for here, options in ((node, DRBD), (other, THERE)):
+        assert not here.call(instance_disks, instance="a", state="present", **options)["failed"]
+    assert node.call(instance_disks, instance="a", state="active", **DRBD)["changed"]
+
+
+def test_a_simulated_replica_is_made_and_removed_once(node: Node) -> None:
     for state, copies in (("present", ["a"]), ("absent", [])):
-        first, second = (node.call(instance_disks, instance="a", state=state, disks=DISKS) for _ in range(2))
-        assert (first["changed"], second["changed"]) == (True, False)
+        first, second = (node.call(instance_disks, instance="a", state=state, opcode="4/0", **DRBD) for _ in range(2))
+        assert (first["failed"], first["changed"], second["changed"]) == (False, True, False)
         assert first["present"] is (state == "present")
-        assert first["synced"]
         assert node.copies() == copies
     assert [event for _, event, _ in node.events()] == ["copy created", "copy removed"]
+    assert {opcode for *_, opcode in node.events()} == {"4/0"}
 
 
-@pytest.mark.parametrize("state", ["active", "shared", "standby", "info"])
-def test_the_other_states_do_nothing_to_simulated_copies(node: Node, state: str) -> None:
-    node.call(instance_disks, instance="a", state="present", disks=DISKS)
-    told = node.call(instance_disks, instance="a", state=state, disks=DISKS, wait_synced=5)
-    assert (told["changed"], told["present"], node.copies()) == (False, True, ["a"])
+def test_a_new_simulated_pair_comes_in_sync_and_moves_its_primary(node: Node, other: Node) -> None:
+    make_pair(node, other)
+    told = node.call(instance_disks, instance="a", state="info", wait_synced=60, **DRBD)
+    assert (told["synced"], told["disks"][0]["text"]) == (True, "Primary, Connected, UpToDate/UpToDate")
+    assert other.call(instance_disks, instance="a", state="active", **THERE)["failed"]
+    assert node.call(instance_disks, instance="a", state="standby", **DRBD)["changed"]
+    assert other.call(instance_disks, instance="a", state="active", **THERE)["changed"]
 
 
-def test_a_copy_that_a_running_instance_uses_is_never_removed(node: Node) -> None:
-    node.call(instance_disks, instance="a", state="present", disks=DISKS)
-    node.start("a")
-    told = node.call(instance_disks, instance="a", state="absent", disks=DISKS)
+def test_a_replica_that_a_running_instance_uses_is_never_removed(node: Node, other: Node) -> None:
+    make_pair(node, other)
+    node.start("a", devices=["/dev/drbd5"])
+    told = node.call(instance_disks, instance="a", state="absent", **DRBD)
     assert told["failed"]
-    assert "in use" in told["msg"]
     assert node.copies() == ["a"]
+    assert node.call(instance_disks, instance="a", state="standby", **DRBD)["failed"]
 
 
 def test_check_mode_tells_the_steps_and_does_none(node: Node) -> None:
-    told = node.call(instance_disks, instance="a", state="present", disks=DISKS, check=True)
-    assert (told["changed"], told["steps"]) == (True, ["make a copy of a"])
-    assert told["diff"] == {"prepared": "make a copy of a\n"}
-    assert not node.call(instance_disks, instance="a", state="absent", disks=DISKS, check=True)["changed"]
+    told = node.call(instance_disks, instance="a", state="present", check=True, **DRBD)
+    assert told["changed"]
+    assert told["steps"][0] == f"make the volume vg/{UUID}.disk0 of 8 MiB"
+    assert told["diff"] == {"prepared": "".join(f"{step}\n" for step in told["steps"])}
+    assert not node.call(instance_disks, instance="a", state="absent", check=True, **DRBD)["changed"]
     assert node.copies() == []
 
 
@@ -72,10 +91,10 @@ def test_a_step_waits_for_the_one_that_works_on_the_instance_and_reading_does_no
 ) -> None:
     monkeypatch.setattr(instance_lock.held.__wrapped__, "__kwdefaults__", {"time_limit": 0.01})  # type: ignore[attr-defined]
     with instance_lock.held("a", node.root, opcode="7/0"):
-        told = node.call(instance_disks, instance="a", state="present", disks=DISKS)
+        told = node.call(instance_disks, instance="a", state="present", **DRBD)
         assert told["failed"]
         assert "is being worked on by process" in told["msg"]
-        assert not node.call(instance_disks, instance="a", state="info", disks=DISKS)["failed"]
+        assert not node.call(instance_disks, instance="a", state="info", **DRBD)["failed"]
 
 
 def test_what_has_no_driver_is_refused(node: Node) -> None:

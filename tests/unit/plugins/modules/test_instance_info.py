@@ -13,7 +13,16 @@ if TYPE_CHECKING:
 def test_what_runs_and_what_has_a_copy_is_told(node: Node, check: bool) -> None:
     node.start("b")
     for name in ("b", "a"):
-        node.call(instance_disks, instance=name, state="present", disks=[{"size": 1}])
+        node.call(
+            instance_disks,
+            instance=name,
+            state="present",
+            uuid=name,
+            disks=[{"size": 1, "minor": ord(name)}],
+            vg="vg",
+            here={"name": "node2", "address": "192.0.2.2"},
+            peer={"name": "node3", "address": "192.0.2.3"},
+        )
     told = node.call(instance_info, check=check)
     assert (told["changed"], told["running"], told["copies"]) == (False, ["b"], ["a", "b"])
 

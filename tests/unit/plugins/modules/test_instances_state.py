@@ -40,3 +40,11 @@ def test_one_that_cannot_be_reached_stops_no_other(node: Node, monkeypatch: pyte
     assert told["failed"]
     assert told["msg"].startswith("not started: a: a is being worked on by process")
     assert (told["missed"], node.running()) == (["a"], ["b"])
+
+
+def test_a_guest_gets_no_more_for_its_soft_stop_than_its_own_limit(node: Node) -> None:
+    own = {"shutdown_timeout": "0.2", "shutdown_seconds": "100000"}
+    deaf = [{"name": name, "hypervisor": "fake", "hvparams": own} for name in ("a", "b")]
+    assert not node.call(instances_state, hypervisor=None, state="started", instances=deaf)["failed"]
+    told = node.call(instances_state, hypervisor=None, state="stopped", instances=deaf, time_limit=50000)
+    assert (told["failed"], node.running()) == (False, [])

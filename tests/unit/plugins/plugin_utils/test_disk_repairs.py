@@ -27,11 +27,14 @@ def side(role: Role, disk: Disk = Disk.UP_TO_DATE, connection: Connection = Conn
     return Side("web1-disk0", role, connection, (volume,))
 
 
-def judged(primary: Any, secondary: Any, tried: list[dict[str, str]] | None = None) -> dict[str, Any]:
+def judged(
+    primary: Any, secondary: Any, tried: list[dict[str, str]] | None = None, discard: Where | None = None
+) -> dict[str, Any]:
     def answer(one: Any) -> dict[str, Any]:
         return one if isinstance(one, dict) else {"sides": [drbd_sides.encode(one)]}
 
-    found = disk_repairs.judge(["web1-disk0"], primary=answer(primary), secondary=answer(secondary), tried=tried or [])
+    answers = {"primary": answer(primary), "secondary": answer(secondary)}
+    found = disk_repairs.judge(["web1-disk0"], **answers, tried=tried or [], discard=discard)
     return disk_repairs.as_result(found, NODES, tried=tried or [])
 
 
@@ -69,14 +72,24 @@ def test_a_step_names_its_node_and_when_it_did_not_help_the_secondary_is_replace
     assert judged(*pair, tried=other)["steps"]
 
 
-def test_split_brain_is_mended_in_the_order_of_its_steps() -> None:
+def test_split_brain_is_repaired_in_the_order_of_its_steps_once_a_person_names_the_node() -> None:
     ours, theirs = Generation(0x10, 0x30, (0x50,)), Generation(0x20, 0x30, (0x50,))
     alone = Connection.STANDALONE
-    told = judged(
+    pair = (
         side(Role.PRIMARY, connection=alone, generation=ours),
         side(Role.SECONDARY, connection=alone, generation=theirs),
     )
+    told = judged(*pair)
+    assert told["steps"] == []
+    assert "--discard NODE" in told["refused"][0]
+    told = judged(*pair, discard=disk_repairs.node_to_discard("n2", NODES))
     assert [(one["action"], one["node"]) for one in told["steps"]] == [("discard", "n2"), ("connect", "n1")]
+
+
+def test_only_a_node_with_a_replica_is_named_for_a_discard() -> None:
+    assert disk_repairs.node_to_discard("", NODES) is None
+    with pytest.raises(errors.InvalidInput, match="'n3' has no replica; use n1 or n2"):
+        disk_repairs.node_to_discard("n3", NODES)
 
 
 @pytest.mark.parametrize(

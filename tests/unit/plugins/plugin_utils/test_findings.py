@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import findings
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import findings, module_answers
 
 
 def test_what_a_candidate_lacks_is_a_finding_and_so_is_one_that_nobody_could_look_at() -> None:
@@ -46,3 +46,12 @@ def test_a_node_whose_power_is_not_as_on_record_is_a_finding_and_so_is_a_silent_
     read = [power.judge(power.Command.STATUS, name=name, before=state, seconds=0.1) for name, state in states.items()]
     found = findings.of_power(read, records={"node1": True, "node2": True, "node3": False})
     assert [(one.check, one.node) for one in found] == [("powered", "node2"), ("powered", "node3")]
+
+
+def test_the_findings_of_a_node_are_bounded_and_can_be_printed() -> None:
+    found = [findings.Finding("instances", "node3", f"{number}\x1b[2J\n{'x' * 90_000}") for number in range(120_000)]
+    told = findings.bounded([findings.Finding("instances", "node2", "a"), *found], escape=module_answers.shown)
+    assert [(one.check, one.node) for one in told] == [("instances", "node2")] + [("instances", "node3")] * 101
+    assert told[-1].text == "and 119900 more on node3"
+    assert all(one.text.isprintable() for one in told)
+    assert max(len(one.text) for one in told) < 600

@@ -165,3 +165,16 @@ def test_an_answer_that_is_nested_too_deeply_is_refused() -> None:
 def test_what_is_printed_has_no_control_characters_and_an_end() -> None:
     assert module_answers.shown("a\x1b[31m\r\u202e\n") == "a\\x1b[31m\\r\\u202e\n"
     assert len(module_answers.shown("x" * 100_000)) < module_answers.TEXT_LIMIT + 50
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("drbd_info", {"version": 8, "sides": [None]}),
+        ("instance_disks", {"disks": [{}, None]}),
+        ("instances_state", {"missed": [None]}),
+    ],
+)
+def test_a_list_with_nothing_as_an_element_refuses_the_answer(name: str, answer: dict[str, Any]) -> None:
+    with pytest.raises(module_answers.UnexpectedAnswer, match="must be list"):
+        module_answers.documented(name, answer)

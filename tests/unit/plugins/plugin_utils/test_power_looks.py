@@ -36,3 +36,16 @@ def test_a_node_that_was_left_alone_is_not_confirmed_and_nothing_was_sent() -> N
 def test_outcomes_are_in_the_order_of_people() -> None:
     found = power_looks.ordered(read(name, power.State.ON) for name in ("node10", "node9"))
     assert [one.name for one in found] == ["node9", "node10"]
+
+
+def test_who_answers_is_not_fenced_and_a_question_that_failed_counts_as_an_answer() -> None:
+    asked: dict[str, dict[str, Any]] = {
+        "node1": {"alive": ""},
+        "node2": {"alive": "its SSH port"},
+        "node3": {"failed": True, "msg": "a defect"},
+    }
+    found = power_looks.answering(asked)
+    assert found == {"node2": "its SSH port", "node3": "not known: a defect"}
+    told = power_looks.answers(power.Command.FENCE, "node2", found["node2"])
+    assert (told.confirmed, told.sent, told.reason) == (False, False, "answers")
+    assert told.text == "it is not fenced for its silence, because it is alive: its SSH port"

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import contextlib
+import socket
 import subprocess
 import time
+import types
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import reaching
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -55,5 +59,68 @@ def test_a_node_that_hangs_is_unreachable_within_seconds_and_nothing_is_left_of_
         time.sleep(0.01)
 
 
+@pytest.mark.parametrize(
+    ("value", "seconds"), [(None, reaching.SECONDS), (5, 5.0), (60, 60.0), ("60", 60.0), (120.0, 120.0)]
+)
+def test_root_may_give_a_slow_node_another_limit(value: object, seconds: float) -> None:
+    assert reaching.limit(value) == seconds
+
+
+@pytest.mark.parametrize("value", [4.9, 120.1, 0, -1, True, "", "soon", "nan", "inf", [60], {"a": 1}])
+def test_a_limit_that_is_none_is_refused_and_not_ignored(value: object) -> None:
+    with pytest.raises(AnsibleActionFail, match="roundsman_reach_seconds must be a number from 5 to 120"):
+        reaching.limit(value)
+
+
 def test_the_limits_for_reaching_a_node_are_seconds() -> None:
     assert reaching.SECONDS <= 20
+
+
+@contextlib.contextmanager
+def listening(*, accepts: bool = True) -> Iterator[int]:
+    """The port of somebody who accepts connections and never says a word, as a node that hangs does; or of nobody."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        if not accepts:
+            server.close()
+        yield port
+
+
+def over(transport: str, script: str = "exit 1", *, port: int = 0) -> Node:
+    """An action whose connection is of this kind."""
+    node = Node(script)
+    options = {"host": "127.0.0.1", "port": port or None}
+    node._connection = types.SimpleNamespace(transport=transport, host="127.0.0.1", get_option=options.get)  # type: ignore[attr-defined]
+    return node
+
+
+def test_an_ssh_port_that_accepts_connections_is_a_sign_of_life_though_nothing_is_said_there() -> None:
+    with listening() as port:
+        assert reaching.sign_of_life(over("ssh", port=port)).startswith("its SSH port accepts connections")
+    with listening(accepts=False) as port:
+        assert reaching.sign_of_life(over("ssh", port=port)) == ""
+
+
+def test_an_agent_that_accepts_connections_is_a_sign_of_life_whatever_ssh_does() -> None:
+    with listening(accepts=False) as ssh, listening() as agent:
+        told = reaching.sign_of_life(over("ssh", port=ssh), address="127.0.0.1", port=agent)
+    assert told.startswith("its agent's port accepts connections")
+
+
+def test_a_node_of_another_connection_is_alive_when_it_starts_programs_or_hangs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert reaching.sign_of_life(over("roundsman.cluster.lab_node", "{command}")) == "it runs programs"
+
+    def gone(_command: str) -> None:
+        raise AnsibleConnectionFailure("its link is cut")
+
+    cut = over("roundsman.cluster.lab_node")
+    monkeypatch.setattr(cut, "_low_level_execute_command", gone)
+    assert reaching.sign_of_life(cut) == ""
+
+    def hung(_command: str) -> None:
+        raise reaching.NodeHangs("no program ended there")
+
+    monkeypatch.setattr(cut, "_low_level_execute_command", hung)
+    assert "it accepts connections" in reaching.sign_of_life(cut)

@@ -64,6 +64,28 @@ def test_a_cycle_is_confirmed_when_the_node_was_seen_off_and_on(rack: simulated.
     assert node.history == [False, True]
 
 
+@pytest.mark.parametrize("command", [power.Command.FENCE, power.Command.CONFIRM_OFF])
+def test_an_off_that_is_answered_with_d5_is_a_fence_once_it_reads_off_twice(command: power.Command) -> None:
+    outcome = virtual.at_one(command, chassis.REFUSING, on=False).outcome
+    assert (outcome.confirmed, outcome.sent, outcome.changed) == (True, True, False)
+
+
+def test_a_d5_of_a_node_that_reads_on_is_no_fence() -> None:
+    outcome = virtual.at_one(power.Command.FENCE, chassis.REFUSING).outcome
+    assert (outcome.confirmed, outcome.after, outcome.reason) == (False, ON, "refused")
+
+
+def test_a_bmc_that_says_off_of_a_node_that_is_on_is_exposed_by_the_command_that_confirms() -> None:
+    told = virtual.at_one(power.Command.CONFIRM_OFF, chassis.LYING)
+    assert (told.outcome.before, told.outcome.after, told.outcome.confirmed) == (OFF, ON, False)
+    assert told.history == [False]
+
+
+def test_a_node_that_reads_on_keeps_its_power_when_it_is_to_be_confirmed_as_off() -> None:
+    told = virtual.at_one(power.Command.CONFIRM_OFF)
+    assert (told.outcome.confirmed, told.outcome.reason, told.history) == (False, "refused", [])
+
+
 def test_a_cycle_whose_answer_is_lost_happens_once() -> None:
     told = virtual.at_one(power.Command.CYCLE, chassis.MUTE)
     assert (told.outcome.sent, told.outcome.attempts) == (True, 1)

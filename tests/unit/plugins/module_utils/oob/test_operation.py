@@ -99,6 +99,63 @@ def test_in_an_emergency_a_node_that_reads_off_is_sent_an_off() -> None:
     assert (outcome.confirmed, outcome.changed, bmc.sent) == (True, False, [power.Command.OFF])
 
 
+FENCES = [power.Command.FENCE, power.Command.CONFIRM_OFF]
+
+
+@pytest.mark.parametrize("command", FENCES)
+def test_a_node_that_read_off_before_it_was_asked_is_fenced_only_by_an_off_and_two_readings(
+    command: power.Command,
+) -> None:
+    bmc = ScriptedBmc(OFF)
+    outcome, told = run(bmc, command)
+    assert (outcome.confirmed, outcome.after, bmc.sent) == (True, OFF, [power.Command.OFF])
+    assert [one.confirmed for one in told].count(True) == 2
+    assert outcome.seconds >= operation.FENCE_PAUSE
+
+
+@pytest.mark.parametrize("command", FENCES)
+def test_an_already_off_that_is_an_error_is_a_fence_once_the_node_reads_off_twice(command: power.Command) -> None:
+    bmc = ScriptedBmc(OFF, answers=(power.Reason.REFUSED,))
+    outcome, _ = run(bmc, command)
+    assert (outcome.confirmed, outcome.reason, bmc.sent) == (True, None, [power.Command.OFF])
+
+
+@pytest.mark.parametrize("command", FENCES)
+@pytest.mark.parametrize("answers", [(), (power.Reason.REFUSED,)])
+def test_a_bmc_that_said_off_of_a_node_that_is_on_is_exposed(
+    command: power.Command, answers: tuple[power.Reason, ...]
+) -> None:
+    outcome, _ = run(ScriptedBmc(OFF, ON, answers=answers), command)
+    assert (outcome.confirmed, outcome.after) == (False, ON)
+
+
+@pytest.mark.parametrize("command", FENCES)
+@pytest.mark.parametrize("second", [ON, UNKNOWN])
+def test_a_bmc_that_changes_its_answer_fences_nobody(command: power.Command, second: power.State) -> None:
+    outcome, _ = run(ScriptedBmc(OFF, *[OFF, second] * 40), command)
+    assert not outcome.confirmed
+
+
+def test_a_refused_fence_with_an_answer_that_changes_is_none() -> None:
+    bmc = ScriptedBmc(OFF, OFF, ON, OFF, answers=(power.Reason.REFUSED,) * 9)
+    outcome, _ = run(bmc, power.Command.FENCE)
+    assert (outcome.confirmed, bmc.sent) == (False, [power.Command.OFF])
+
+
+def test_a_node_that_is_on_is_fenced_and_never_confirmed_off() -> None:
+    fenced, _ = run(ScriptedBmc(ON, ON, OFF), power.Command.FENCE)
+    assert (fenced.confirmed, fenced.before, fenced.after) == (True, ON, OFF)
+    bmc = ScriptedBmc(ON)
+    kept, _ = run(bmc, power.Command.CONFIRM_OFF)
+    assert (kept.confirmed, kept.reason, kept.after, bmc.sent) == (False, "refused", ON, [])
+
+
+@pytest.mark.parametrize("command", FENCES)
+def test_a_fence_that_never_went_out_is_none_whatever_the_node_reads(command: power.Command) -> None:
+    outcome, _ = run(ScriptedBmc(UNKNOWN, OFF), command)
+    assert (outcome.confirmed, outcome.sent) == (False, False)
+
+
 def test_a_refused_off_is_read_back_once_and_not_repeated() -> None:
     bmc = ScriptedBmc(ON, answers=(power.Reason.REFUSED,))
     outcome, _ = run(bmc, power.Command.OFF)

@@ -102,6 +102,16 @@ def test_a_bmc_that_says_yes_and_does_nothing_is_not_off(service: redfish_servic
     assert (outcome.confirmed, outcome.after, outcome.reason) == (False, ON, "not_off")
 
 
+@pytest.mark.parametrize(("state", "confirmed"), [("Off", True), ("On", False)])
+def test_a_fence_that_the_bmc_calls_a_conflict_is_what_is_read_back(
+    service: redfish_service.Service, state: str, *, confirmed: bool
+) -> None:
+    service.wrong[redfish_service.RESET] = (409, refusal("The requested state is the one it is in."))
+    service.system["PowerState"] = state
+    outcome = run(service, power.Command.FENCE)
+    assert (outcome.confirmed, outcome.sent, outcome.reason) == (confirmed, True, None if confirmed else "refused")
+
+
 def test_a_cycle_that_nothing_comes_of_is_sent_once(service: redfish_service.Service) -> None:
     service.follows = False
     outcome = run(service, power.Command.CYCLE)

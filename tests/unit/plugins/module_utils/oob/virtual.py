@@ -94,9 +94,10 @@ class Rack(bmc_simulator.Simulator):
     def _arrived(self, server: socket.socket, datagram: bytes, peer: tuple[str, int], address: bytes) -> None:
         if self.loses(datagram):
             return
-        for answer in self.meddle(datagram, self.answer(datagram, address=socket.inet_ntoa(address))):
+        asked = socket.inet_ntoa(address)
+        for answer in self.meddle(datagram, self.answer(datagram, address=asked)):
             for delay in self._wire.delays():
-                self._later(delay, bmc_simulator._Send(server, answer, peer, address))
+                self._later(self.lateness(asked) + delay, bmc_simulator._Send(server, answer, peer, address))
 
     def _answer_inside(self, packet: rmcp.Packet20, bmc: chassis.Bmc, address: str) -> bytes | None:
         session = self._sessions.find(address, packet.session)

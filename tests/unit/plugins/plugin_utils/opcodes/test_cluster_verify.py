@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import cluster_verify, contract
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import cluster_verify, contract, time_limits
 
 from tests.unit import small_cluster
 
@@ -25,9 +25,19 @@ def test_programs_are_looked_for_on_the_candidates_and_power_is_read_where_there
         {},
     )
     assert [one["name"] for one in told["cluster_targets"]] == ["node3"]
-    assert VERIFY.hosts(CLUSTER) == ["n1", "n2"]
-    assert VERIFY.wants(CLUSTER) == dict.fromkeys(["node/n1", "node/n2", "node/n3"], contract.SHARED)
-    assert told["cluster_held"] == ["n1", "n2", "n3"]
+    assert VERIFY.hosts(CLUSTER)[:2] == ["n1", "n2"]
+
+
+def test_every_reachable_node_is_asked_what_runs_there_and_no_instance_is_held_meanwhile() -> None:
+    asked = ["n1", "n2", "n3", "n10"]
+    assert VERIFY.hosts(CLUSTER) == asked
+    told = VERIFY.variables(CLUSTER)
+    assert told["cluster_running"] == ["node1", "node2", "node3", "node10"]
+    assert VERIFY.wants(CLUSTER) == dict.fromkeys([f"node/{uuid}" for uuid in asked], contract.SHARED)
+    assert sorted(told["cluster_held"]) == sorted(asked)
+    assert "inst1" in told["cluster_records"]
+    assert VERIFY.hosts(with_node("n3", offline=True)) == ["n1", "n2", "n10"]
+    assert VERIFY.hosts(with_node("n10", vm_capable=False)) == ["n1", "n2", "n3"]
 
 
 def test_a_candidate_out_of_reach_is_told_and_not_contacted() -> None:
@@ -54,6 +64,20 @@ def test_another_diagnose_command_is_verified_without_oob_too() -> None:
     assert one.variables(without)["cluster_differing"] == {"node2": "node2 runs other"}
 
 
-def test_without_oob_there_is_nothing_to_verify() -> None:
-    assert VERIFY.moot(with_node("n3", ndparams={})) == "no node supports OOB commands: there is nothing to verify"
+def test_without_oob_and_instances_there_is_nothing_to_verify() -> None:
+    empty = dataclasses.replace(with_node("n3", ndparams={}), instances={})
+    assert VERIFY.moot(empty) == "no node has OOB, and there are no instances: there is nothing to verify"
+    assert VERIFY.hosts(empty) == []
     assert VERIFY.moot(CLUSTER) == ""
+
+
+def test_the_limit_grows_with_the_turns_of_nodes_that_are_asked_in_parallel_and_not_with_each() -> None:
+    node = CLUSTER.node("n10")
+
+    def limit(more: int) -> int:
+        added = {f"m{n}": dataclasses.replace(node, uuid=f"m{n}", name=f"m{n}", ndparams={}) for n in range(more)}
+        return VERIFY.time_limit(dataclasses.replace(CLUSTER, nodes={**CLUSTER.nodes, **added}))
+
+    assert limit(1) == limit(0)
+    assert limit(6) - limit(1) == limit(11) - limit(6) > 0
+    assert VERIFY.variables(CLUSTER)["cluster_look_seconds"] >= time_limits.look()

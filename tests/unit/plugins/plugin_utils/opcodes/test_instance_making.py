@@ -25,8 +25,18 @@ def reserve(*nodes: str, **fields: Any) -> Any:
     return made("instance_reserve", instance="new", nodes=nodes, fields={**FIELDS, **fields})
 
 
-def stated(one: Any, cluster: clusters.Cluster = CLUSTER) -> list[changes.Change]:
-    found: list[changes.Change] = one.changes(cluster, None, since=0.0)
+class Facts:
+    """What the daemon knows: the nodes that did not answer."""
+
+    def __init__(self, *silent: str) -> None:
+        self._silent = silent
+
+    def is_silent(self, node: str) -> bool:
+        return node in self._silent
+
+
+def stated(one: Any, cluster: clusters.Cluster = CLUSTER, *, silent: tuple[str, ...] = ()) -> list[changes.Change]:
+    found: list[changes.Change] = one.changes(cluster, Facts(*silent), since=0.0)
     return found
 
 
@@ -62,6 +72,15 @@ def test_what_has_no_room_any_more_is_not_reserved(one: Any, cluster: clusters.C
     with pytest.raises(errors.Refused) as refused:
         stated(one, cluster)
     assert str(refused.value).startswith(told)
+
+
+@pytest.mark.parametrize("name", ["n2", "n3"])
+def test_nothing_is_made_on_a_node_that_does_not_answer(name: str) -> None:
+    with pytest.raises(errors.Refused, match="did not answer when it was last asked"):
+        stated(reserve("n2", "n3"), silent=(name,))
+    with pytest.raises(errors.Refused, match="did not answer when it was last asked"):
+        made("instance_create", instance="i1").check_facts(UNFINISHED, Facts(name))
+    made("instance_create", instance="i1").check_facts(UNFINISHED, Facts("n10"))
 
 
 def test_disks_are_made_on_all_nodes_of_what_is_unfinished() -> None:

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, evidence
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, instance_moves
 
@@ -36,6 +36,22 @@ def test_a_move_makes_the_secondary_the_primary_and_is_moot_afterwards(kind: Any
     moved = after(one.effects(CLUSTER))
     assert moved.instance("i1").nodes == ("n3", "n2")
     assert one.moot(moved) == "inst1 has left node2 already: its primary is node3"
+
+
+REPLACES = instance_moves.ReplaceDisks
+
+
+@pytest.mark.parametrize("kind", [*MOVES, REPLACES])
+def test_a_move_of_an_instance_that_was_removed_is_moot_and_needs_no_look_at_it(kind: Any) -> None:
+    one = kind("i9", "n2", "n3")
+    assert one.wants(CLUSTER) == contract.instance_at("i9", ("n2", "n3"))
+    assert one.moot(CLUSTER) == "nothing to do: instance i9 has been removed from the cluster"
+
+
+@pytest.mark.parametrize(("kind", "old"), [*((kind, "n2") for kind in MOVES), (REPLACES, "n3")])
+def test_a_move_to_a_node_that_left_is_moot_and_says_that_the_instance_stays(kind: Any, old: str) -> None:
+    told = "not done: its new node n9 has left the cluster; inst1 stays where it is"
+    assert kind("i1", old, "n9").moot(CLUSTER) == told
 
 
 @pytest.mark.parametrize("kind", MOVES)
@@ -81,6 +97,13 @@ def test_a_failover_knows_whether_its_source_answers_and_has_a_bmc(
     assert instance_moves.Failover("i1", "n2", "n3").variables(CLUSTER)["instance_source_oob"] == ""
 
 
+@pytest.mark.parametrize("is_ignored", [False, True])
+def test_only_a_failover_that_a_person_asked_so_ignores_consistency(is_ignored: bool) -> None:
+    made = instance_moves.Failover("i1", "n2", "n3", ignore_consistency=is_ignored)
+    assert made.variables(CLUSTER)["instance_ignore_consistency"] is is_ignored
+    assert "instance_ignore_consistency" not in instance_moves.Migrate("i1", "n2", "n3").variables(CLUSTER)
+
+
 def test_a_replacement_gives_a_new_secondary_and_is_moot_afterwards() -> None:
     one = instance_moves.ReplaceDisks("i1", "n3", "n10")
     assert one.wants(CLUSTER) == {
@@ -104,11 +127,19 @@ def test_a_replacement_that_does_not_fit_is_refused(old: str, new: str, text: st
         instance_moves.ReplaceDisks("i1", old, new).variables(CLUSTER)
 
 
+STALE = evidence.Evidence("stale", "a person", 5.0)
+
+
 class Facts:
     """What the daemon would know of nodes beside the configuration."""
 
-    def __init__(self, *silent: str) -> None:
+    def __init__(self, *silent: str, found: evidence.Evidence | None = None) -> None:
         self._silent = silent
+        self._found = found or STALE
+
+    def evidence(self, instance: str, *, source: str, target: str) -> evidence.Evidence:
+        assert (instance, source, target) == ("i1", "n2", "n3")
+        return self._found
 
     async def take_all(self) -> bool:
         return False
@@ -130,15 +161,19 @@ class Facts:
         ({"offline": True}, "node10 is offline: it is not contacted"),
     ],
 )
-def test_a_node_that_takes_no_new_secondary_is_refused_unless_a_planner_chose_it(
+def test_a_node_that_takes_no_new_secondary_is_refused_and_a_planner_chooses_none_but_of_another_group(
     fields: dict[str, Any], text: str
 ) -> None:
     cluster = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.node("n10"), **fields))
     one = instance_moves.ReplaceDisks("i1", "n3", "n10")
     with pytest.raises(errors.Refused, match=text):
         one.variables(cluster)
-    if "offline" not in fields:
-        assert dataclasses.replace(one, planned=True).variables(cluster)
+    planned = dataclasses.replace(one, planned=True)
+    if "group" in fields:
+        assert planned.variables(cluster)
+    else:
+        with pytest.raises(errors.Refused, match="node10 is"):
+            planned.variables(cluster)
     closed = dataclasses.replace(CLUSTER.node("n3"), group="g2", drained=True)
     assert instance_moves.ReplaceDisks("i1", "n3", "n3").variables(clusters.with_node(CLUSTER, closed))
 
@@ -149,12 +184,33 @@ def test_a_node_with_an_open_incident_takes_no_new_secondary() -> None:
         instance_moves.ReplaceDisks("i1", "n10", "n3").variables(moved)
 
 
-def test_a_silent_node_takes_no_new_secondary_unless_a_planner_chose_it() -> None:
+@pytest.mark.parametrize("fields", [{"drained": True}, {"vm_capable": False}])
+@pytest.mark.parametrize("kind", [instance_moves.Migrate, instance_moves.Failover])
+def test_what_was_planned_goes_to_no_node_that_was_drained_since(kind: Any, fields: dict[str, Any]) -> None:
+    cluster = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.node("n3"), **fields))
+    with pytest.raises(errors.Refused, match=r"node3 is (drained|not vm_capable)"):
+        kind("i1", "n2", "n3").variables(cluster)
+
+
+def test_what_was_planned_goes_to_no_node_that_fell_silent_since() -> None:
+    silent = "did not answer when it was last asked"
+    for one, names in (
+        (instance_moves.Migrate("i1", "n2", "n3"), ("n2", "n3")),
+        (instance_moves.Failover("i1", "n2", "n3"), ("n3",)),
+    ):
+        for name in names:
+            with pytest.raises(errors.Refused, match=silent):
+                one.check_facts(CLUSTER, Facts(name))
+        one.check_facts(CLUSTER, Facts("n10"))
+
+
+def test_a_silent_node_takes_no_new_secondary_whoever_chose_it() -> None:
     one = instance_moves.ReplaceDisks("i1", "n3", "n10")
     with pytest.raises(errors.Refused, match="node10 did not answer when it was last asked"):
         one.check_facts(CLUSTER, Facts("n10"))
     one.check_facts(CLUSTER, Facts("n3"))
-    dataclasses.replace(one, planned=True).check_facts(CLUSTER, Facts("n10"))
+    with pytest.raises(errors.Refused, match="node10 did not answer when it was last asked"):
+        dataclasses.replace(one, planned=True).check_facts(CLUSTER, Facts("n10"))
 
 
 @pytest.mark.parametrize("kind", [*MOVES, instance_moves.ReplaceDisks])
@@ -185,3 +241,30 @@ def test_a_failover_knows_what_a_person_stated_of_its_source() -> None:
     told = instance_moves.Failover("i1", "n2", "n3").variables(stated)
     assert (told["instance_source_reachable"], told["instance_source_stated_off"]) == (False, True)
     assert not instance_moves.Failover("i1", "n2", "n3").variables(CLUSTER)["instance_source_stated_off"]
+
+
+IN_SYNC = evidence.Evidence(last_in_sync=5.0, seen_off=9.0)
+OFF = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.node("n2"), offline=True))
+
+
+def test_a_failover_from_a_node_that_cannot_be_asked_needs_evidence_before_anything_is_done() -> None:
+    move = instance_moves.Failover("i1", "n2", "n3")
+    for cluster, facts in ((OFF, Facts()), (CLUSTER, Facts("n2"))):
+        with pytest.raises(errors.Refused, match="stale; what would unblock it: a person"):
+            move.check_facts(cluster, facts)
+    assert move.check_facts(OFF, Facts(found=IN_SYNC)) == contract.Start(IN_SYNC)
+    assert move.check_facts(CLUSTER, Facts()) is None, "its play asks the source itself"
+    assert move.check_facts(CLUSTER, Facts(found=IN_SYNC)) == contract.Start(IN_SYNC), "should it die meanwhile"
+
+
+def test_a_person_may_ignore_the_evidence_which_is_kept() -> None:
+    move = instance_moves.Failover("i1", "n2", "n3", ignore_consistency=True)
+    assert move.check_facts(OFF, Facts()) == contract.Start(STALE, is_overridden=True)
+    assert move.check_facts(OFF, Facts(found=IN_SYNC)) == contract.Start(IN_SYNC)
+
+
+def test_an_instance_without_replicas_needs_no_evidence() -> None:
+    shared = clusters.with_instance(
+        OFF, dataclasses.replace(CLUSTER.instance("i1"), disk_template="sharedfile", secondary_nodes=())
+    )
+    assert instance_moves.Failover("i1", "n2", "n10").check_facts(shared, Facts()) is None

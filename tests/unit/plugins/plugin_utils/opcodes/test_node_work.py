@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, evidence
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, node_work
 
@@ -32,6 +32,9 @@ class Said:
     def reported_ok_since(self, node: str, since: float) -> bool:
         self.asked.append((node, since))
         return self.is_ok
+
+    def evidence(self, instance: str, *, source: str, target: str) -> evidence.Evidence:
+        raise NotImplementedError
 
     def is_silent(self, node: str) -> bool:
         del node

@@ -154,10 +154,8 @@ def test_an_instance_starts_when_all_its_nodes_are_back() -> None:
     assert both.stated == (changes.EpoStands((), ("i1",), "ops", returning=True),)
 
 
-def test_a_node_that_is_back_brings_up_its_copies_of_real_disks() -> None:
+def test_a_node_that_is_back_brings_up_its_replicas() -> None:
     real = standing(CLUSTER)
-    simulated = clusters.with_instance(real, dataclasses.replace(real.instances["i1"], hypervisor="fake"))
-    assert returned(simulated, "n2 n3").copies == {}
     assert returned(real, "n2").copies == {}
     assert returned(real, "n3").copies == returned(real, "n2 n3").copies == {"node3": ["i1"]}
     struck_off = changes.apply(real, changes.EpoStands((), ("i1",), "ops", returning=True), now=1.0)
@@ -199,3 +197,12 @@ def test_an_emergency_keeps_its_beginning_and_ends() -> None:
     assert changes.apply(again, changes.EpoGone(), now=10.0).maintenance.epo is None
     with pytest.raises(errors.NotFound):
         changes.apply(CLUSTER, changes.EpoStands(("nobody",), (), "", returning=False), now=1.0)
+
+
+def test_an_instance_that_was_shut_down_since_does_not_start_again() -> None:
+    known = changes.apply(CLUSTER, changes.EpoStands(("n2",), ("i1",), "me", returning=False), now=1.0)
+    down = changes.apply(known, changes.InstanceState("i1", "down"), now=2.0)
+    assert planning.preview(known, [], on=True, by_group=False, everything=False).instances == ("inst1",)
+    assert planning.preview(down, [], on=True, by_group=False, everything=False).instances == ()
+    found = planning.returned(down, among={"n2"}, answered={"n2"}, running=set())
+    assert (found.starts, found.stated) == ({}, (changes.EpoGone(),))

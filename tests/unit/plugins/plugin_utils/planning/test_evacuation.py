@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import Collection, Mapping
 
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import replicas
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import evacuation, room, waves
 
 from . import steps, tables
@@ -65,6 +69,33 @@ DRBD = "instance1 drbd 4096 10000 node1 node2"
 
 def test_a_replicated_primary_migrates_to_its_secondary_and_gets_a_new_one() -> None:
     assert _only(NODES + DRBD) == ["migrate instance1 node1 node2", "replace_disks instance1 node1 node3"]
+
+
+def _of_parted(table: str, *, failover: bool = False) -> evacuation.EvacuationPlan:
+    cluster = tables.read(table)
+    parted = dataclasses.replace(cluster.instance("instance1"), parted=replicas.Parted(100.0, 90.0, "u-node1"))
+    cluster = clusters.with_instance(cluster, parted)
+    found, taken = room.Room(cluster), waves.Waves(limit=9)
+    return evacuation.plan(cluster, "u-node1", failover=failover, avoid=(), taken={}, room=found, waves=taken)
+
+
+@pytest.mark.parametrize("failover", [False, True])
+def test_an_instance_that_is_not_in_sync_waits_alone_and_the_others_go(failover: bool) -> None:
+    plan = _of_parted(
+        NODES.replace("node3 16384 100000", "") + DRBD + "\ninstance2 drbd 1024 1000 node1 node2", failover=failover
+    )
+    (refusal,) = plan.refusals[:1]
+    assert (refusal.subject, refusal.permanent) == ("instance1", False)
+    assert refusal.reason.startswith("its replica on node2 is not in sync")
+    assert "instance1 in sync again: `roundsman instance repair-disks instance1`" in refusal.unblock
+    assert [job.key for job in plan.jobs] == ["move:instance2"]
+
+
+def test_an_instance_that_is_not_in_sync_gets_a_new_secondary_before_it_moves() -> None:
+    plan = _of_parted(NODES + "node4 16384 100000\n" + DRBD)
+    (job,) = plan.jobs
+    assert [step.split()[0] for step in steps.text(job)] == ["replace_disks", "migrate", "replace_disks"]
+    assert steps.text(job)[1].split()[-1] != "node2"
 
 
 def test_it_fails_over_when_live_migration_is_forbidden() -> None:

@@ -1,0 +1,63 @@
+"""The action `replica_check`: decides whether the replica of a secondary may be removed; nothing is contacted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..module_utils.domain import replacements
+from ..module_utils.storage import drbd_sides
+from ..plugin_utils import module_answers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SPEC = {
+    "instance": {"type": "dict", "required": True},
+    "primary": {"type": "dict", "required": True},
+    "old": {"type": "dict", "required": True},
+    "left_behind": {"type": "bool", "default": False},
+}
+
+
+class ActionModule(module_answers.Action):
+    """Judge what `instance_disks` answered on the `primary` and on the `old` secondary, dicts of `name` and `disks`.
+
+    An old secondary without `disks` was not contacted. One that was `left_behind` is none any more, and has to be an
+    ancestor of the primary's replica. Returns the `objection`, '' for none.
+    """
+
+    _requires_connection = False
+    _VALID_ARGS = frozenset(_SPEC)
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
+        name, primary = str(options["instance"]["name"]), _node(options["primary"])
+        if options["left_behind"]:
+            objection = replacements.objection_to_removal(name, primary, _node(options["old"]))
+        else:
+            old = _node(options["old"]) if options["old"].get("disks") else None
+            objection = replacements.objection(name, primary, old)
+        return {**result, "changed": False, "objection": objection}
+
+
+def _node(given: Mapping[str, Any]) -> replacements.Node:
+    answer = given.get("disks") or {}
+    found = answer.get("disks")
+    if answer.get("failed") or answer.get("unreachable") or not isinstance(found, list):
+        return replacements.Node(str(given["name"]), None, str(answer.get("msg") or "no answer"))
+    try:
+        return replacements.Node(str(given["name"]), tuple(_replica(disk) for disk in found))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return replacements.Node(str(given["name"]), None, "its answer cannot be understood")
+
+
+def _replica(disk: Mapping[str, Any]) -> replacements.Replica:
+    return replacements.Replica(
+        text=str(disk["text"]),
+        disk=str(disk["disk"]),
+        peer_disk=str(disk["peer_disk"]),
+        is_connected=disk["connected"] is True,
+        generation=drbd_sides.decode_generation(disk["generation"]),
+        exists=disk["size"] is not None,
+    )

@@ -1,0 +1,37 @@
+# Copyright: the Roundsman founders
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the action `node_answers` takes; it runs on the controller, and no module on a node."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: node_answers
+short_description: See whether a node shows any sign of life
+version_added: 0.1.0
+description:
+  - >-
+    Connects to the node's agent and to its SSH server. A node that accepts one of these connections is alive, even if
+    nothing else answers there, and is not fenced for its silence. Over another connection a program is started.
+options:
+  address:
+    description: >-
+      The address of the node's agent.
+    type: str
+    default: ""
+  port:
+    description: >-
+      The port of the node's agent; 0 if it has none.
+    type: int
+    default: 0
+author:
+  - The Roundsman founders (@roundsman)
+"""
+
+EXAMPLES = r"""
+# It is a step of a role or playbook of this collection, and of no use alone.
+"""
+
+RETURN = r"""
+"""

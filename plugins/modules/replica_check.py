@@ -1,0 +1,48 @@
+# Copyright: the Roundsman founders
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the action `replica_check` takes; it runs on the controller, and nothing of it on a node."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: replica_check
+short_description: Decide whether the replica of a secondary may be removed
+version_added: 0.1.0
+description:
+  - >-
+    Judges what M(roundsman.cluster.instance_disks) answered on the primary and on the old secondary. Nothing is
+    contacted. It is a step of the role C(instance).
+options:
+  instance:
+    description: >-
+      The instance, as plays know it.
+    type: dict
+    required: true
+  primary:
+    description: >-
+      The C(name) of its primary and the result of its C(disks).
+    type: dict
+    required: true
+  old:
+    description: >-
+      The C(name) of the old secondary and the result of its C(disks), empty where it may not be contacted.
+    type: dict
+    required: true
+  left_behind:
+    description: >-
+      Whether I(old) is no secondary any more and only left its replica behind: that one is then removed only if its
+      generations say that the primary has everything that is on it.
+    type: bool
+    default: false
+author:
+  - The Roundsman founders (@roundsman)
+"""
+
+EXAMPLES = r"""
+# It is a step of a role or playbook of this collection, and of no use alone.
+"""
+
+RETURN = r"""
+"""

@@ -1,0 +1,82 @@
+"""The opcode that removes a replica which an instance left behind on a node that did not answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain import errors
+from .. import replica_evidence
+from . import contract, time_limits
+from .instance_facts import instance_variables
+
+if TYPE_CHECKING:
+    from ...module_utils.domain.locks import Mode
+
+
+@dataclass(frozen=True)
+class RemoveReplica:
+    """Remove what an instance left on a node (UUIDs), once its replicas are in sync without it, or it is removed.
+
+    A replica that may hold writes which no other has is kept, unless a person wants to `discard` it.
+    """
+
+    kind: ClassVar[str] = "remove_replica"
+    instance: str
+    node: str
+    discard: bool = False
+
+    def time_limit(self, cluster: clusters.Cluster) -> int:
+        return time_limits.limit(2 * time_limits.look(), time_limits.disks(self._left(cluster).instance, steps=3))
+
+    def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
+        known = cluster.instances.get(self.instance)
+        return contract.instance_at(self.instance, (self.node, *(known.nodes if known else ())))
+
+    def moot(self, cluster: clusters.Cluster) -> str:
+        if clusters.left_behind(cluster, self.instance, self.node) is None:
+            return "nothing is left behind there any more"
+        return ""
+
+    def hosts(self, cluster: clusters.Cluster) -> list[str]:
+        known = cluster.instances.get(self.instance)
+        return [self.node, *([known.primary_node] if known else [])]
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        left, known = self._left(cluster), cluster.instances.get(self.instance)
+        contract.refuse_unreachable(cluster, *self.hosts(cluster))
+        if known is not None and self.node in known.nodes:
+            raise errors.Refused(f"{known.name} keeps a replica on {cluster.node_name(self.node)} again")
+        self._refuse_namesake(cluster, left.instance)
+        return {
+            "instance": instance_variables(cluster, left.instance),
+            "instance_left_at": contract.node_variables(cluster, self.node),
+            "instance_discard": self.discard,
+            "instance_now": {} if known is None else instance_variables(cluster, known),
+            "instance_now_nodes": [] if known is None else [contract.node_variables(cluster, known.primary_node)],
+        }
+
+    def files(self) -> dict[str, str]:
+        return {}
+
+    def about(self) -> tuple[str, ...]:
+        return ()
+
+    def _refuse_namesake(self, cluster: clusters.Cluster, left: clusters.Instance) -> None:
+        """DRBD's resources are named after instances: one of another instance may have the name of what was left."""
+        names = set(replica_evidence.resources(left))
+        for other in cluster.instances.values():
+            shared = sorted(names & set(replica_evidence.resources(other)))
+            if other.uuid != left.uuid and self.node in other.nodes and shared:
+                node = cluster.node_name(self.node)
+                raise errors.Refused(
+                    f"{other.name} has the DRBD resource {shared[0]} on {node}: what the removed instance of that name "
+                    f"left there is kept; move the replica of {other.name} to another node, then retry"
+                )
+
+    def _left(self, cluster: clusters.Cluster) -> clusters.LeftBehind:
+        found = clusters.left_behind(cluster, self.instance, self.node)
+        if found is None:
+            raise errors.NotFound(f"instance {self.instance} left nothing behind on {cluster.node_name(self.node)}")
+        return found

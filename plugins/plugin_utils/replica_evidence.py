@@ -1,0 +1,200 @@
+"""What the controller knows of replicas, put to the rule for a failover; by the daemon, and by hand from its files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from ..module_utils.domain import changes, dead_nodes, errors, evidence, replicas, report_ages, reports
+from ..module_utils.domain import cluster as clusters
+from ..module_utils.storage import drbd_resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ..module_utils.domain import tree
+
+REPLICATED = "drbd"
+
+
+class Known(Protocol):
+    """What is known of nodes (UUIDs) beside the configuration."""
+
+    @property
+    def tracks(self) -> Mapping[str, replicas.NodeTrack]:
+        """What they have reported of their replicas."""
+
+    def life(self, node: str) -> replicas.Moment | None:
+        """Their last sign of life, None for none."""
+
+    def unheard(self, node: str) -> replicas.Moment | None:
+        """Until when a node may have lived while nobody listened to it, None where somebody did all the time."""
+
+
+def resources(instance: clusters.Instance) -> tuple[str, ...]:
+    """The DRBD resources of an instance, one for each disk; none where its disks are not replicated."""
+    if instance.disk_template != REPLICATED:
+        return ()
+    named = (
+        disk.name or drbd_resource.name(instance.name, instance.uuid, number)
+        for number, disk in enumerate(instance.disks)
+    )
+    return tuple(dict.fromkeys(named))
+
+
+def judge(
+    cluster: clusters.Cluster, instance: clusters.Instance, known: Known, *, source: str, target: str
+) -> evidence.Evidence:
+    """Whether the replica on the target (UUID) counts as in sync though the source cannot be asked."""
+    asked = evidence.Question(
+        instance=instance.name,
+        resources=resources(instance),
+        source=source,
+        target=target,
+        source_name=cluster.node_name(source),
+        target_name=cluster.node_name(target),
+        life=known.life(source),
+        unheard=known.unheard(source),
+        interval=report_ages.cycle(cluster.maintenance.settings, nodes=len(cluster.nodes)),
+        parted=instance.parted,
+        seen_off=seen_off(cluster.node(source)),
+    )
+    return evidence.judge(asked, known.tracks)
+
+
+def seen_off(node: clusters.Node) -> float:
+    """When a node was known to be off at the latest (unix seconds), 0 for one that is not."""
+    if node.off_confirmed:
+        return node.off_confirmed
+    return node.mtime if dead_nodes.is_off(node) else 0.0
+
+
+def unheard(cluster: clusters.Cluster, node: str, *, heard_since: replicas.Moment) -> replicas.Moment:
+    """Until when a node (UUID) may have lived while nobody listened: until somebody did, or it was known to be off."""
+    known = cluster.nodes.get(node)
+    off = seen_off(known) if known is not None else 0.0
+    return replicas.Moment(off) if 0 < off <= heard_since.wall else heard_since
+
+
+def of_unreachable(cluster: clusters.Cluster, known: Known) -> dict[str, evidence.Evidence]:
+    """By instance (UUID) the evidence for its secondary, of all whose primary has an incident and is not contacted."""
+    nodes = {one.node for one in cluster.maintenance.incidents if one.is_open and one.evacuates}
+    return of_nodes(cluster, known, nodes)
+
+
+def of_nodes(cluster: clusters.Cluster, known: Known, nodes: Iterable[str]) -> dict[str, evidence.Evidence]:
+    """The same of those of these nodes (UUIDs) that are not contacted."""
+    dead = [uuid for uuid in nodes if uuid in cluster.nodes and not clusters.reachable(cluster, cluster.nodes[uuid])]
+    found = {}
+    for uuid in dead:
+        for one in cluster.primaries(uuid):
+            if resources(one) and one.secondary_nodes:
+                found[one.uuid] = judge(cluster, one, known, source=uuid, target=one.secondary_nodes[0])
+    return found
+
+
+class Files:
+    """What the accepted reports on disk say, for a play by hand without the daemon.
+
+    Of each node only the last report is there, so that less counts as in sync, and never more.
+    """
+
+    def __init__(self, where: tree.Tree, cluster: clusters.Cluster, *, now: float) -> None:
+        self._cluster = cluster
+        self._now = now
+        self._tracks: dict[str, replicas.NodeTrack] = {}
+        try:
+            key = where.hmac_key.read_bytes()
+            for path in where.reports.glob("*.json"):
+                self._take(path.read_bytes(), path.stat().st_mtime, cluster, key=key)
+        except OSError as error:
+            raise errors.StoreFailed(f"{error.filename}: {error.strerror}") from error
+
+    def _take(self, data: bytes, accepted: float, cluster: clusters.Cluster, *, key: bytes) -> None:
+        accepts = cluster.maintenance.settings.accept_cluster_key
+        try:
+            report = reports.read(data, cluster_key=key, accept_cluster_key=accepts)
+        except errors.ReportRejected:
+            return
+        at = replicas.made_at(report.timestamp, replicas.Moment(accepted))
+        before = self._tracks.get(report.node)
+        if before is None or at.after(before.at) > 0:
+            self._tracks[report.node] = replicas.followed(None, report.facts, at=at)
+
+    @property
+    def tracks(self) -> Mapping[str, replicas.NodeTrack]:
+        """As `Known.tracks`."""
+        return self._tracks
+
+    def life(self, node: str) -> replicas.Moment | None:
+        """As `Known.life`: the last report of the node."""
+        found = self._tracks.get(node)
+        return None if found is None else found.at
+
+    def unheard(self, node: str) -> replicas.Moment | None:
+        """As `Known.unheard`: until now, or until it was known to be off."""
+        return unheard(self._cluster, node, heard_since=replicas.Moment(self._now))
+
+    @staticmethod
+    def is_silent(_node: str) -> bool:
+        """Nothing is known of who answers: the play finds out itself."""
+        return False
+
+
+def parted(
+    cluster: clusters.Cluster, tracks: Mapping[str, replicas.NodeTrack], nodes: Iterable[str]
+) -> list[changes.InstanceParted]:
+    """What the newest reports of these nodes (UUIDs) say of pairs that have parted."""
+    alone = {uuid: names for uuid in nodes if uuid in tracks and (names := _alone(tracks[uuid]))}
+    if not alone:
+        return []
+    return [
+        changes.InstanceParted(one.uuid, _parted(one, tracks[one.primary_node]))
+        for one in cluster.instances.values()
+        if one.primary_node in alone
+        and (one.parted is None or one.parted.node != one.primary_node)
+        and not alone[one.primary_node].isdisjoint(resources(one))
+    ]
+
+
+def joined(cluster: clusters.Cluster, tracks: Mapping[str, replicas.NodeTrack]) -> list[changes.InstanceParted]:
+    """The instances that have parted, and of which both nodes report in sync again."""
+    found = []
+    for one in cluster.instances.values():
+        if one.parted is not None:
+            names, since = resources(one), one.parted.since
+            if all(replicas.are_in_sync(tracks.get(node), names, since=since) for node in one.nodes):
+                found.append(changes.InstanceParted(one.uuid, None))
+    return found
+
+
+def _alone(track: replicas.NodeTrack) -> set[str]:
+    """The resources that a node writes without its peer."""
+    return {name for (name, _), one in track.volumes.items() if one.fact is not None and one.fact.is_alone}
+
+
+def _parted(instance: clusters.Instance, track: replicas.NodeTrack) -> replicas.Parted:
+    found = [one for name in resources(instance) for one in track.of_resource(name).values()]
+    alone = [one for one in found if one.fact is not None and one.fact.is_alone]
+    began = min(one.apart.wall if one.apart is not None else track.at.wall for one in alone)
+    last = min(one.in_sync.wall if one.in_sync is not None else 0.0 for one in alone)
+    generations = tuple("" if one.generation is None else f"{one.generation:016x}" for one in found)
+    known = instance.parted
+    if known is not None:
+        # It failed over meanwhile: its new primary writes alone, and the pair is apart for as long as before.
+        return replicas.Parted(known.since, known.last_in_sync, instance.primary_node, generations)
+    return replicas.Parted(began, last, instance.primary_node, generations)
+
+
+def parted_text(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
+    """Since when an instance writes without its secondary, or ''."""
+    stands = instance.parted
+    if stands is None:
+        return ""
+    names = " and ".join(cluster.node_name(uuid) for uuid in instance.secondary_nodes) or "its secondary"
+    last = (
+        f"last seen in sync at {evidence.clock(stands.last_in_sync)}" if stands.last_in_sync else "never seen in sync"
+    )
+    return (
+        f"{instance.name} is degraded since {evidence.clock(stands.since)}: {cluster.node_name(stands.node)} reported "
+        f"that it lost {names} ({last})"
+    )

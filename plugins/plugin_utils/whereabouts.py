@@ -1,0 +1,205 @@
+"""Where instances run as the nodes themselves say, compared with the configuration; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..module_utils.domain import locks
+from ..module_utils.hypervisor import drivers
+from ..module_utils.storage import drbd_resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ..module_utils.domain import cluster as clusters
+
+PRIMARY = "Primary"
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was seen on a node.
+
+    `states` are the instances that are there, by name, and how they are; `writable` the DRBD resources that the node
+    may write; `trouble` says why not all could be seen.
+    """
+
+    states: Mapping[str, str] = field(default_factory=dict)
+    writable: tuple[str, ...] = ()
+    trouble: str = ""
+
+
+class Difference(NamedTuple):
+    """Something that differs between a node and the configuration; `instance` is '' for the node as a whole."""
+
+    node: str
+    instance: str
+    text: str
+
+
+def records(cluster: clusters.Cluster) -> dict[str, dict[str, Any]]:
+    """What the configuration says of each instance, by name, as JSON values."""
+    return {
+        one.name: {
+            "primary": cluster.node_name(one.primary_node),
+            "up": one.is_up and not one.is_unfinished,
+            "hypervisor": one.hypervisor,
+            "resources": _resources(one),
+        }
+        for one in cluster.instances.values()
+    }
+
+
+def hypervisors(cluster: clusters.Cluster) -> list[str]:
+    """The hypervisors of the instances."""
+    return sorted({one.hypervisor for one in cluster.instances.values()})
+
+
+def replicated(cluster: clusters.Cluster) -> list[str]:
+    """The hypervisors of the instances with DRBD disks."""
+    return sorted({one.hypervisor for one in cluster.instances.values() if one.disk_template == "drbd"})
+
+
+def seen(answers: Mapping[str, Sequence[Mapping[str, Any]]]) -> Look:
+    """What a node answered: `runs` of the module `instance_info`, `disks` of `drbd_info`, for each hypervisor."""
+    runs, disks = answers.get("runs", ()), answers.get("disks", ())
+    states = {name: str(state) for answer in runs for name, state in (answer.get("states") or {}).items()}
+    sides = [side for answer in disks for side in answer.get("sides") or ()]
+    writable = tuple(str(side.get("resource")) for side in sides if side.get("role") == PRIMARY)
+    troubles = dict.fromkeys(filter(None, map(_trouble, (*runs, *disks))))
+    return Look(states, writable, "; ".join(troubles))
+
+
+def at_work(cluster: clusters.Cluster, held: Iterable[Mapping[str, str]]) -> list[str]:
+    """The instances (names) that jobs or plays work on: what each of them has locked is given, with its mode."""
+    exclusive = {lock for one in held for lock, mode in one.items() if mode == locks.Mode.EXCLUSIVE.value}
+    if locks.set_of("instance/x") in exclusive:
+        return sorted(one.name for one in cluster.instances.values())
+    return sorted(one.name for one in cluster.instances.values() if f"instance/{one.uuid}" in exclusive)
+
+
+def second_copies(known: Mapping[str, Mapping[str, Any]], looks: Mapping[str, Look]) -> dict[str, list[str]]:
+    """By node what it runs, or may write, of instances whose primary is another node, with what a person does."""
+    found: dict[str, list[str]] = {}
+    for one in _second_copies(known, looks):
+        found.setdefault(one.node, []).append(one.text)
+    return found
+
+
+def _second_copies(known: Mapping[str, Mapping[str, Any]], looks: Mapping[str, Look]) -> Iterable[Difference]:
+    for node in looks:
+        yield from _elsewhere(node, known, looks)
+        yield from _writes(node, known, looks[node])
+
+
+def wrong(known: Mapping[str, Mapping[str, Any]], looks: Mapping[str, Look]) -> list[Difference]:
+    """Whatever differs between the nodes and the configuration."""
+    found = [
+        Difference(node, "", f"what runs on {node} is not known: {look.trouble}")
+        for node, look in looks.items()
+        if look.trouble
+    ]
+    found += _second_copies(known, looks)
+    for node, look in looks.items():
+        for name in sorted(name for name in look.states if name not in known):
+            found.append(Difference(node, name, f"{name} is on {node}, and the configuration has no such instance"))
+    for name, one in known.items():
+        if text := _missing(name, one, looks):
+            found.append(Difference(one["primary"], name, text))
+    return found
+
+
+def to_look_again(
+    differences: Iterable[Difference], known: Mapping[str, Mapping[str, Any]], looks: Mapping[str, Look]
+) -> list[str]:
+    """The nodes that a difference is about: where it was seen, and where the instance is or should be."""
+    names = {one.instance for one in differences if one.instance}
+    about = {one.node for one in differences if one.instance}
+    about |= {known[name]["primary"] for name in names if name in known}
+    return [node for node, look in looks.items() if node in about or names & set(look.states)]
+
+
+def settled(
+    differences: Iterable[Difference],
+    before: Mapping[str, Any],
+    records: Mapping[str, Mapping[str, Any]],
+    busy: Iterable[str],
+) -> list[Difference]:
+    """The differences of the second look that are no move in flight.
+
+    `before` the second look there were `differing` instances, and `busy` ones that jobs worked on, and the
+    configuration had `records` of them. Without it all differences count.
+    """
+    if not before:
+        return list(differences)
+    moving = {*before["busy"], *busy}
+    return [
+        one
+        for one in differences
+        if not one.instance
+        or (
+            one.instance in before["differing"]
+            and one.instance not in moving
+            and before["records"].get(one.instance) == records.get(one.instance)
+        )
+    ]
+
+
+def _elsewhere(node: str, known: Mapping[str, Mapping[str, Any]], looks: Mapping[str, Look]) -> Iterable[Difference]:
+    for name, state in sorted(looks[node].states.items()):
+        if name not in known or known[name]["primary"] == node:
+            continue
+        primary = known[name]["primary"]
+        there = looks[primary].states.get(name) if primary in looks and not looks[primary].trouble else None
+        is_twice = "" if there is None else f", where it is {there} too"
+        text = (
+            f"{name} is {state} on {node}, and its primary is {primary}{is_twice}: decide which one has the right "
+            f"data, then end this one on {node} with `{_end(name, known[name]['hypervisor'])}`"
+        )
+        yield Difference(node, name, text)
+
+
+def _writes(node: str, known: Mapping[str, Mapping[str, Any]], look: Look) -> Iterable[Difference]:
+    owners = {resource: name for name, one in known.items() for resource in one["resources"]}
+    for resource in sorted(look.writable):
+        name = owners.get(resource, "")
+        if name and known[name]["primary"] != node:
+            text = (
+                f"{node} may write the disk {resource} of {name}, whose primary is {known[name]['primary']}: once "
+                f"nothing on {node} uses it, run `drbdadm secondary {resource}` there"
+            )
+            yield Difference(node, name, text)
+
+
+def _missing(name: str, one: Mapping[str, Any], looks: Mapping[str, Look]) -> str:
+    """What is wrong with an instance where it should run, unless it runs elsewhere or nobody could look."""
+    look, node = looks.get(one["primary"]), one["primary"]
+    if look is None or look.trouble or any(name in other.states for key, other in looks.items() if key != node):
+        return ""
+    state = look.states.get(name)
+    if one["up"] and state is None:
+        return f"{name} does not run on its primary {node}, and should: run `roundsman instance start {name}`"
+    if one["up"] and state != drivers.RUNNING:
+        return f"{name} should run on its primary {node}, and is {state}"
+    if not one["up"] and state is not None:
+        return f"{name} is {state} on {node}, and should be down: run `roundsman instance stop {name}`"
+    return ""
+
+
+def _trouble(answer: Mapping[str, Any]) -> str:
+    if answer.get("unreachable"):
+        return "it does not answer"
+    return str(answer.get("msg", "no message")) if "states" not in answer and "sides" not in answer else ""
+
+
+def _end(name: str, hypervisor: str) -> str:
+    if hypervisor == "fake":
+        return f"rm var/lib/roundsman/fake/running/{name}.json"
+    return f"virsh --connect qemu:///system destroy {name}"
+
+
+def _resources(one: clusters.Instance) -> list[str]:
+    if one.disk_template != "drbd":
+        return []
+    return [disk.name or drbd_resource.name(one.name, one.uuid, number) for number, disk in enumerate(one.disks)]

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, membership, recording
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, left_replica
+
+from tests.unit import small_cluster
+
+LEFT = changes.ReplicaLeft("i1", "n3", present=True)
+OPCODE = left_replica.RemoveReplica("i1", "n3")
+
+
+def moved(known: clusters.Cluster | None = None) -> clusters.Cluster:
+    """i1 has its secondary on n10 now, and left a replica on n3, where it was."""
+    stated: list[changes.Change] = [changes.InstanceNodes("i1", "n2", ("n10",)), LEFT]
+    return changes.apply_all(known or small_cluster.make(), stated, now=9.0)
+
+
+def left(cluster: clusters.Cluster) -> list[tuple[str, str, float]]:
+    return [(one.instance.name, one.node, one.since) for one in cluster.maintenance.left_behind]
+
+
+def test_it_is_remembered_once_and_in_the_document() -> None:
+    once = moved()
+    assert left(once) == [("inst1", "n3", 9.0)]
+    assert changes.apply(once, LEFT, now=10.0) is once
+    assert document.load(document.dump(once)) == once
+    assert recording.decode(recording.encode(LEFT)) == LEFT
+    assert recording.lock_of(LEFT) == "instance/i1"
+
+
+def test_it_stays_remembered_when_the_instance_is_removed_and_may_be_recorded_again() -> None:
+    gone = changes.apply(moved(), membership.InstanceGone("i1"), now=10.0)
+    assert left(changes.apply(gone, LEFT, now=11.0)) == [("inst1", "n3", 9.0)]
+    assert OPCODE.variables(gone)["instance"]["name"] == "inst1"
+    assert OPCODE.variables(gone)["instance_now_nodes"] == []
+    assert OPCODE.wants(gone) == contract.instance_at("i1", ("n3",))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        changes.ReplicaLeft("i1", "n3", present=False),
+        changes.InstanceNodes("i1", "n2", ("n3",)),
+        changes.InstanceNodes("i1", "n3", ("n2",)),
+        membership.NodeGone("n3"),
+    ],
+)
+def test_it_is_forgotten_when_it_is_removed_in_use_again_or_its_node_has_left(change: changes.Change) -> None:
+    assert left(changes.apply(moved(), change, now=10.0)) == []
+    assert OPCODE.moot(changes.apply(moved(), change, now=10.0)) == "nothing is left behind there any more"
+
+
+@pytest.mark.parametrize("fields", [{"disks": (clusters.Disk(10, name="vg/theirs"),)}, {"disk_template": "sharedfile"}])
+def test_disks_that_were_adopted_or_are_shared_are_never_left_for_removal(fields: dict[str, object]) -> None:
+    known = small_cluster.make()
+    adopted = dataclasses.replace(known.instance("i1"), **fields)  # type: ignore[arg-type]
+    assert left(moved(clusters.with_instance(known, adopted))) == []
+
+
+def test_the_primary_is_asked_first_and_both_must_be_contacted() -> None:
+    cluster = moved()
+    assert OPCODE.hosts(cluster) == ["n3", "n2"]
+    assert OPCODE.variables(cluster)["instance_now_nodes"] == [contract.node_variables(cluster, "n2")]
+    for uuid in ("n2", "n3"):
+        off = clusters.with_node(cluster, dataclasses.replace(cluster.node(uuid), offline=True))
+        with pytest.raises(errors.Refused, match="is offline"):
+            OPCODE.variables(off)
+
+
+def test_it_is_refused_while_a_namesake_has_a_replica_on_the_node() -> None:
+    gone = changes.apply(moved(), membership.InstanceGone("i1"), now=10.0)
+    namesake = dataclasses.replace(small_cluster.make().instance("i1"), uuid="i99")
+    for nodes, is_there in ((("n2", "n3"), True), (("n3", "n2"), True), (("n2", "n10"), False)):
+        known = dataclasses.replace(namesake, primary_node=nodes[0], secondary_nodes=nodes[1:])
+        cluster = clusters.with_instance(gone, known)
+        if is_there:
+            with pytest.raises(errors.Refused, match="inst1 has the DRBD resource inst1-disk0 on node3"):
+                OPCODE.variables(cluster)
+        else:
+            assert OPCODE.variables(cluster)["instance_left_at"]["name"] == "node3"
