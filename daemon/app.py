@@ -104,6 +104,7 @@ async def _work(service: Service) -> None:
     service.queue.resume()
     service.rounds.resume()
     parts = [service.rounds.run(), service.poll.run(), service.dead.run()]
+    parts += [service.replicas.run(), service.left_behind.run()]
     parts.append(spool.keep_watching(service.where.spool, service.rounds.wake, failures=service.failures))
     if service.warm is not None:
         parts.append(service.warm.run())

@@ -21,7 +21,9 @@ from .locks.desk import Desk
 from .maintenance.agents import Agents
 from .maintenance.dead_nodes import DeadNodes
 from .maintenance.history import History
+from .maintenance.left_behind import LeftBehind
 from .maintenance.polling import Poll
+from .maintenance.replicas import Replicas
 from .maintenance.reports import Intake
 from .maintenance.rounds import Rounds
 from .news import News
@@ -49,6 +51,8 @@ class Service:
     poll: Poll
     agents: Agents
     dead: DeadNodes
+    replicas: Replicas
+    left_behind: LeftBehind
     news: News
     failures: Failures
     read_only: ReadOnly
@@ -70,17 +74,29 @@ def assemble(
     def changed() -> None:
         news.tell()
         queue.look()
+        left_behind.wake()
+
+    def heard() -> None:
+        news.tell()
+        replicas.wake()
+        left_behind.wake()
+
+    def polled() -> None:
+        dead.wake()
+        left_behind.wake()
 
     def ended() -> None:
         rounds.wake()
         dead.wake()
+        replicas.wake()
+        left_behind.wake()
 
     replicated = replication.Replication(replication.NoReplica())
     configuration = Configuration(where, clock=clock, on_change=changed, replicated=replicated, failures=failures)
     _warn_of_ignored(configuration.current)
     desk = Desk(where.locks, clock=clock, failures=failures)
     desk.restore()
-    intake = Intake(where, clock=clock, cluster=lambda: configuration.current, on_change=news.tell, failures=failures)
+    intake = Intake(where, clock=clock, cluster=lambda: configuration.current, on_change=heard, failures=failures)
     processes = Processes()
     environment = ansible_runs.environment(where, first=(shim_folder(where),) if is_warm else ())
     store = Store(where.queue, replicated=replicated)
@@ -101,9 +117,11 @@ def assemble(
         key=where.hmac_key,
         clock=clock,
         seen=intake.seen,
-        on_poll=lambda: dead.wake(),  # noqa: PLW0108 - bound below
+        on_poll=polled,
     )
+    replicas = Replicas(configuration, queue, intake, clock=clock, failures=failures)
     dead = DeadNodes(configuration, queue, agents.silences, clock=clock, on_change=ended, failures=failures)
+    left_behind = LeftBehind(configuration, queue, intake, alive=dead.alive, clock=clock, failures=failures)
     rounds = Rounds(
         configuration,
         queue,
@@ -122,7 +140,22 @@ def assemble(
     if read_only.reason:
         failures.failed("roundsmand", read_only.reason, remedy=ReadOnly.REMEDY)
     return Service(
-        where, configuration, desk, queue, intake, history, rounds, poll, agents, dead, news, failures, read_only, warm
+        where=where,
+        configuration=configuration,
+        desk=desk,
+        queue=queue,
+        intake=intake,
+        history=history,
+        rounds=rounds,
+        poll=poll,
+        agents=agents,
+        dead=dead,
+        replicas=replicas,
+        left_behind=left_behind,
+        news=news,
+        failures=failures,
+        read_only=read_only,
+        warm=warm,
     )
 
 

@@ -84,13 +84,14 @@ def plan(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> No
 
 
 def explain(ctx: typer.Context, name: Name, *, form: output.Option = output.Format.TABLE) -> None:
-    """Say why a node is as it is, what happens to it, and what to do next."""
+    """Say why a node is as it is, what happens to it, and what to do next; or how an instance's replicas are."""
     with client.of(ctx) as daemon:
         if form is output.Format.JSON:
             output.as_json(daemon.text("1", "explain", name))
             return
         told = daemon.get("1", "explain", name)
-    for paragraph in explanation.sentences(told, now=time.time()):
+    word = explanation.instance_sentences if "instance" in told else explanation.sentences
+    for paragraph in word(told, now=time.time()):
         output.line(paragraph)
 
 

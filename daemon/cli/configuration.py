@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors, tree
 from ...plugins.plugin_utils.config import document, history, store
 from . import client
@@ -15,8 +16,6 @@ from . import client
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from ...plugins.module_utils.domain import cluster as clusters
 
 Read = TypeVar("Read")
 
@@ -38,6 +37,23 @@ def cluster(daemon: client.Daemon) -> clusters.Cluster:
         it is damaged. Failed: the daemon failed.
     """
     return _read(daemon, lambda: _unsealed(daemon), store.read)
+
+
+def observed(daemon: client.Daemon) -> clusters.Cluster:
+    """The configured cluster as it is planned for: nodes that the running daemon knows to be silent are no targets.
+
+    Raises:
+        NoDaemon, StoreFailed, Failed: as with `cluster`.
+    """
+    return _read(
+        daemon,
+        lambda: clusters.observed(_unsealed(daemon), silent=_silent(daemon)),
+        store.read,
+    )
+
+
+def _silent(daemon: client.Daemon) -> list[str]:
+    return [node["uuid"] for node in daemon.get("1", "nodes") if node["silent"]]
 
 
 def data(daemon: client.Daemon, *, version: int | None = None) -> bytes:

@@ -37,7 +37,14 @@ IgnoreFailures = Annotated[
     ),
 ]
 ShutdownTimeout = Annotated[
-    int, typer.Option("--shutdown-timeout", min=1, metavar="SECONDS", help="For the instances of a node to stop.")
+    int,
+    typer.Option(
+        "--shutdown-timeout",
+        min=1,
+        metavar="SECONDS",
+        help="The most a guest gets to shut down before it is destroyed (default: 120; less where its own "
+        "shutdown_timeout is shorter).",
+    ),
 ]
 PowerDelay = Annotated[
     float, typer.Option("--power-delay", min=0, metavar="SECONDS", help="Between nodes that are powered on together.")

@@ -8,7 +8,7 @@ import typer
 
 from ...plugins.plugin_utils.planning import departures
 from ...plugins.plugin_utils.planning.allocation import allocator
-from . import completion, planned, plans
+from . import completion, planned, plans, questions
 
 Names = Annotated[list[str], typer.Argument(metavar="NODE…", help="The nodes' names.", autocompletion=completion.nodes)]
 Mode = Annotated[
@@ -23,6 +23,8 @@ def evacuate(
     *,
     mode: Mode = allocator.Scope.ALL,
     failover: planned.Failover = False,
+    ignore_consistency: planned.IgnoreConsistency = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before --ignore-consistency.")] = False,
     plan: planned.OnlyPlan = False,
     text: planned.Text = None,
     save: planned.Save = None,
@@ -34,9 +36,22 @@ def evacuate(
     With --plan, --save or --text nothing is moved. Nodes are not drained by this: `roundsman node drain` keeps new
     instances away.
     """
+    if ignore_consistency and not failover:
+        raise typer.BadParameter("--ignore-consistency is for failovers: give --failover, too")
     asked = planned.asked(plan=plan, text=text, save=save, submit=submit, form=form)
     source = planned.source(ctx, text)
     departure = departures.of_nodes(source.cluster, names, scope=mode, failover=failover)
     words = [*names, *([] if mode is allocator.Scope.ALL else ["--mode", mode.value])]
-    command = source.command("evacuate", *words, *(["--failover"] if failover else []))
-    plans.depart(ctx, source, departure, command=command, failover=failover, asked=asked)
+    options = {"--failover": failover, "--ignore-consistency": ignore_consistency}
+    command = source.command("evacuate", *words, *(name for name, is_given in options.items() if is_given))
+    if ignore_consistency and asked.runs:
+        questions.confirm(planned.RISK.format(f"the instances of {', '.join(names)}"), yes=yes)
+    plans.depart(
+        ctx,
+        source,
+        departure,
+        command=command,
+        failover=failover,
+        ignore_consistency=ignore_consistency,
+        asked=asked,
+    )

@@ -17,12 +17,44 @@ def sentences(told: dict[str, Any], *, now: float) -> list[str]:
     return [
         *failing(told["failing"], now=now),
         *_state(told["node"], epo=told["epo"], now=now),
+        *(f"{text}." for text in (*told["degraded"], *told["kept"])),
         *_silent(told["silent"]),
         *(line for one in told["incidents"] for line in _incident(one, told, now=now)),
         *(_refusal(one) for one in told["refusals"]),
         *_planned(told["planned"]),
         *_next(told),
     ]
+
+
+def instance_sentences(told: dict[str, Any], *, now: float) -> list[str]:
+    """Word what the daemon knows of an instance's replicas; `now` in unix seconds."""
+    one, parted, failover = told["instance"], told["parted"], told["failover"]
+    secondaries = wording.enumerated(one["secondaries"])
+    kept = f"; its secondary is {secondaries}" if secondaries else "; it has no secondary"
+    lines = [*failing(told["failing"], now=now), f"{one['name']} has its primary on {one['primary']}{kept}."]
+    lines += [_replica(entry, now=now) for entry in told["replicas"]]
+    if secondaries and not told["replicas"]:
+        lines.append("No node has reported its replicas.")
+    if parted is not None:
+        lines.append(f"{parted['text']}.")
+    if told["broken_off"] is not None:
+        lines.append(f"Job {told['broken_off']['job']} did not succeed: {told['broken_off']['text'].rstrip('.')}.")
+    if failover is not None and failover["in_sync"]:
+        loss = f"; {failover['loss']}" if failover["loss"] else ""
+        lines.append(f"{one['primary']} cannot be asked; the replica on {secondaries} counts as in sync{loss}.")
+    elif failover is not None:
+        lines += [f"It cannot fail over: {failover['reason']}.", f"What would unblock it: {failover['unblock']}."]
+    return lines
+
+
+def _replica(entry: dict[str, Any], *, now: float) -> str:
+    fact, last = entry["fact"], entry["last_in_sync"]
+    synced = "never seen in sync there" if last is None else f"last in sync {wording.age(last, now=now)} ago"
+    if fact is None:
+        return f"  {entry['node']}: {entry['resource']}: unknown; {synced}."
+    state = f"{fact['role']}, {fact['connection']}, {fact['disk']}/{fact['peer_disk']}"
+    age = wording.age(fact["reported"], now=now)
+    return f"  {entry['node']}: {entry['resource']}: {state}, reported {age} ago; {synced}."
 
 
 def failing(failures: Iterable[dict[str, Any]], *, now: float) -> Iterator[str]:
@@ -67,6 +99,9 @@ def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> I
     verb = "runs" if epo is None else "is the primary of"
     held = f"It {verb} {primaries}" if primaries else "No instance has its primary here"
     yield f"{held}; it keeps copies of {copies}." if copies else f"{held}."
+    if node["left_behind"]:
+        left = wording.enumerated(node["left_behind"])
+        yield f"It did not answer when replicas of {left} were given up; a job removes them when it is back."
     if epo is not None:
         yield from _epo(node["name"], epo)
 
@@ -106,6 +141,17 @@ def _agent(node: dict[str, Any], *, now: float) -> Iterator[str]:
         yield f"Its agent has missed {times} in {since}, and {last}. Silence is no sign of health."
     elif agent["text"]:
         yield f"Its agent gives no report: {agent['text']}."
+    if agent["misses"] or agent["text"]:
+        yield _signed(node["last_report"], now=now)
+
+
+def _signed(last: dict[str, Any] | None, *, now: float) -> str:
+    """What answers at a node's address may be another machine: only a signed report comes from the node itself."""
+    if last is None:
+        return "No report with its signature has come yet."
+    if last["age"] < 0:
+        return "Its last report with its signature has a time in the future."
+    return f"No report with its signature has come for {wording.age(now - last['age'], now=now)}."
 
 
 def _epo(name: str, epo: dict[str, Any]) -> Iterator[str]:

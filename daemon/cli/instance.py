@@ -56,6 +56,7 @@ def info(ctx: typer.Context, name: Name, *, form: output.Option = output.Format.
             ("Primary", one["primary"]),
             ("Secondaries", " ".join(one["secondaries"])),
             ("On record", _state(one)),
+            *([("Replica", one["parted"]["text"])] if one["parted"] else []),
             ("Hypervisor", one["hypervisor"]),
             ("Disks", f"{one['disk_template']}, {wording.mebibytes(one['disk'])}"),
             *((f"Disk {index}", _disk(disk)) for index, disk in enumerate(one["disks"])),

@@ -41,9 +41,30 @@ def verify(ctx: typer.Context, name: Name, *, submit: parameters.Submit = False)
     _put(ctx, name, "verify-disks", submit=submit)
 
 
-def repair(ctx: typer.Context, name: Name, *, submit: parameters.Submit = False) -> None:
-    """Repair the DRBD disks of an instance as far as that is without doubt; what is doubtful is told and left."""
-    _put(ctx, name, "repair-disks", submit=submit)
+def repair(
+    ctx: typer.Context,
+    name: Name,
+    *,
+    discard: Annotated[
+        str,
+        typer.Option(
+            metavar="NODE",
+            help="After a split brain: the node whose writes since are LOST; its volumes are snapshotted first where "
+            "their volume group has room. Or the node on which the instance left a replica behind, which is REMOVED. "
+            "Asks for confirmation.",
+            autocompletion=completion.nodes,
+        ),
+    ] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before --discard.")] = False,
+    submit: parameters.Submit = False,
+) -> None:
+    """Repair the DRBD disks of an instance as far as that is without doubt; the rest is reported and left alone.
+
+    Where both replicas were written since they were last connected, nothing is discarded without --discard.
+    """
+    if discard:
+        questions.confirm(f"Discard what only {discard} has of the disks of {name}?", yes=yes)
+    _put(ctx, name, "repair-disks", submit=submit, body={"discard": discard} if discard else None)
 
 
 def recreate(ctx: typer.Context, name: Name, *, yes: Yes = False, submit: parameters.Submit = False) -> None:
@@ -75,6 +96,6 @@ def reinstall(
         jobs.submitted(daemon, daemon.send("POST", "2", "instances", name, "reinstall", body=body), submit=submit)
 
 
-def _put(ctx: typer.Context, name: str, verb: str, *, submit: bool) -> None:
+def _put(ctx: typer.Context, name: str, verb: str, *, submit: bool, body: dict[str, str] | None = None) -> None:
     with client.of(ctx) as daemon:
-        jobs.submitted(daemon, daemon.put("2", "instances", name, verb), submit=submit)
+        jobs.submitted(daemon, daemon.put("2", "instances", name, verb, body=body), submit=submit)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import client, completion, jobs, parameters
+from . import client, completion, jobs, parameters, planned, questions
 
 Name = Annotated[
     str, typer.Argument(metavar="INSTANCE", help="The instance's name.", autocompletion=completion.instances)
@@ -34,9 +34,22 @@ def migrate(ctx: typer.Context, name: Name, *, to: To = "", submit: parameters.S
     _move(ctx, name, "migrate", to=to, submit=submit)
 
 
-def failover(ctx: typer.Context, name: Name, *, to: To = "", submit: parameters.Submit = False) -> None:
-    """Stop an instance and start it on its second copy, or on shared storage on another node."""
-    _move(ctx, name, "failover", to=to, submit=submit)
+def failover(
+    ctx: typer.Context,
+    name: Name,
+    *,
+    to: To = "",
+    ignore_consistency: planned.IgnoreConsistency = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before --ignore-consistency.")] = False,
+    submit: parameters.Submit = False,
+) -> None:
+    """Stop an instance and start it on its secondary, or on shared storage on another node.
+
+    It is refused, and the instance is not stopped, unless the secondary's replica is known to be in sync.
+    """
+    if ignore_consistency:
+        questions.confirm(planned.RISK.format(name), yes=yes)
+    _move(ctx, name, "failover", to=to, submit=submit, ignore_consistency=ignore_consistency)
 
 
 def replace_disks(ctx: typer.Context, name: Name, *, to: To = "", submit: parameters.Submit = False) -> None:
@@ -47,7 +60,10 @@ def replace_disks(ctx: typer.Context, name: Name, *, to: To = "", submit: parame
         jobs.submitted(daemon, job, submit=submit)
 
 
-def _move(ctx: typer.Context, name: str, kind: str, *, to: str, submit: bool) -> None:
+def _move(ctx: typer.Context, name: str, kind: str, *, to: str, submit: bool, ignore_consistency: bool = False) -> None:
+    body: dict[str, object] = {"target_node": to} if to else {}
+    if ignore_consistency:
+        body["ignore_consistency"] = True
     with client.of(ctx) as daemon:
-        job = daemon.put("2", "instances", name, kind, body={"target_node": to} if to else {})
+        job = daemon.put("2", "instances", name, kind, body=body)
         jobs.submitted(daemon, job, submit=submit)

@@ -26,6 +26,7 @@ from . import (
     instance_runs,
     jobs,
     lab,
+    lab_faults,
     locks,
     node,
     output,
@@ -86,6 +87,7 @@ instance_making.install(instance.app)
 instance_runs.install(instance.app)
 instance_moves.install(instance.app)
 instance_disks.install(instance.app)
+lab_faults.install(lab.app)
 instance.app.command(epilog="Example: roundsman instance change-group instance3 --to rack2")(regrouping.change_group)
 for name, noun in (
     ("group", group.app),

@@ -100,6 +100,7 @@ def _facts(one: dict[str, Any]) -> None:
             ("Memory", wording.memory(one)),
             ("Primaries", " ".join(one["primaries"])),
             ("Copies of", " ".join(one["secondaries"])),
+            *([("Left behind", " ".join(one["left_behind"]))] if one["left_behind"] else []),
             ("Tags", " ".join(one["tags"])),
         ]
     )
@@ -125,7 +126,10 @@ def offline(ctx: typer.Context, name: Name, *, force: Force = False, submit: Sub
 
 @app.command(epilog="Example: roundsman node online node3")
 def online(ctx: typer.Context, name: Name, *, force: Force = False, submit: Submit = False) -> None:
-    """Bring a mended node back: its power is confirmed and it must report Ok, unless forced."""
+    """Bring a repaired node back: its power is confirmed and it must report Ok, unless forced.
+
+    A node that still runs an instance whose primary is another node is refused, forced or not.
+    """
     _role(ctx, name, "online", force=force, submit=submit)
 
 

@@ -54,6 +54,15 @@ Submit = Annotated[bool, typer.Option("--submit", help="Run it: print the job's 
 Failover = Annotated[
     bool, typer.Option("--failover", help="Stop instances and start them on their new nodes, no live migration.")
 ]
+IgnoreConsistency = Annotated[
+    bool,
+    typer.Option(
+        "--ignore-consistency",
+        help="Fail over although the target's replica is not known to be in sync. What was written since the replica "
+        "was last in sync is LOST. Asks for confirmation.",
+    ),
+]
+RISK = "Fail over {} even to a stale replica? What was written since that replica was last in sync is lost."
 STANDARD_INPUT = Path("-")
 
 
@@ -117,14 +126,26 @@ def asked(*, plan: bool, text: Path | None, save: Path | None, submit: bool, for
 
 
 def document(
-    of: Source, found: plan_documents.Found, *, command: str, failover: bool = False
+    of: Source,
+    found: plan_documents.Found,
+    *,
+    command: str,
+    failover: bool = False,
+    ignore_consistency: bool = False,
 ) -> plan_documents.Document:
     """The document of what a planner has found."""
     from ...plugins.plugin_utils.planning import schedules  # noqa: PLC0415 - NumPy, for those who need it
 
-    jobs = moving.jobs_of(of.cluster, found.moves, failover=failover)
-    turns = schedules.of(of.cluster, jobs)
-    return plan_documents.made(of.cluster, found, jobs=jobs, turns=turns, command=command, failover=failover)
+    jobs = moving.jobs_of(of.cluster, found.moves, failover=failover, ignore_consistency=ignore_consistency)
+    return plan_documents.made(
+        of.cluster,
+        found,
+        jobs=jobs,
+        turns=schedules.of(of.cluster, jobs),
+        command=command,
+        failover=failover,
+        ignore_consistency=ignore_consistency,
+    )
 
 
 def found(
@@ -166,4 +187,4 @@ def parsed(file: Path, text: Callable[[], str], read: Callable[[str], Parsed]) -
 
 
 def _running(ctx: typer.Context) -> clusters.Cluster:
-    return configuration.cluster(client.of(ctx))
+    return configuration.observed(client.of(ctx))

@@ -14,7 +14,7 @@ from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import durable_files, plan_documents
 from ...plugins.plugin_utils.planning import moving
 from ...plugins.plugin_utils.planning.models import as_cluster
-from . import client, output, planned, watching, wording
+from . import client, output, planned, questions, watching, wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,9 +33,20 @@ def show(file: File, *, form: planned.Output = planned.Format.TABLE) -> None:
 
 
 @app.command(epilog="Example: roundsman plan submit balance.plan")
-def submit(ctx: typer.Context, file: File, *, submit: planned.Submit = False) -> None:
+def submit(
+    ctx: typer.Context,
+    file: File,
+    *,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask before a plan that ignores consistency.")
+    ] = False,
+    submit: planned.Submit = False,
+) -> None:
     """Run a plan that was kept, unless the cluster has changed since, and wait for the end of its jobs."""
-    run(ctx, _read(file), submit=submit, form=planned.Format.TABLE)
+    found = _read(file)
+    if found.ignore_consistency:
+        questions.confirm(planned.RISK.format("the instances of this plan"), yes=yes)
+    run(ctx, found, submit=submit, form=planned.Format.TABLE)
 
 
 def _read(file: Path) -> plan_documents.Document:
@@ -53,6 +64,7 @@ def depart(
     command: str,
     failover: bool,
     asked: planned.Asked,
+    ignore_consistency: bool = False,
 ) -> None:
     """Carry out what leaves nodes or a group.
 
@@ -60,7 +72,7 @@ def depart(
         Exit: with status 1, something stays.
     """
     found = planned.found(source, departure.moves, departure.refusals, departure.lost)
-    made = planned.document(source, found, command=command, failover=failover)
+    made = planned.document(source, found, command=command, failover=failover, ignore_consistency=ignore_consistency)
     carry_out(ctx, made, asked=asked, empty="Nothing has to move.")
     if made.kept:
         raise typer.Exit(1)
@@ -150,6 +162,10 @@ def _table(found: plan_documents.Document, *, empty: str) -> None:
         output.line(f"Note: {note}")
 
 
+def _ignored(opcode: Mapping[str, str], *, found: plan_documents.Document) -> list[str]:
+    return ["--ignore-consistency"] if found.ignore_consistency and opcode["kind"] == "failover" else []
+
+
 def _commands(found: plan_documents.Document) -> Iterator[str]:
     command = of_ganeti if found.cluster == as_cluster.NAME else of_ours
     there = list(zip(found.moves, found.jobs, strict=True))
@@ -159,7 +175,10 @@ def _commands(found: plan_documents.Document) -> Iterator[str]:
             if move.wave == number:
                 # A pair moves to its second copy; a single one is told where to go.
                 is_pair = move.secondary is not None
-                yield from (shlex.join(command(opcode, is_pair=is_pair)) for opcode in job.opcodes)
+                yield from (
+                    shlex.join([*command(opcode, is_pair=is_pair), *_ignored(opcode, found=found)])
+                    for opcode in job.opcodes
+                )
     for kept in found.kept:
         yield f"# {kept.instance}: {kept.text}"
 

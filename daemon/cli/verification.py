@@ -14,7 +14,7 @@ Submit = Annotated[bool, typer.Option("--submit", help="Print the job's number a
 
 
 def verify(ctx: typer.Context, *, submit: Submit = False, form: output.Option = output.Format.TABLE) -> None:
-    """See that helper programs are on the master candidates, and that nodes have the power that is on record.
+    """See that helper programs are there, and that the nodes' power and what runs on them are as on record.
 
     Nothing is changed; the exit status is 1 when something is wrong.
     """

@@ -61,6 +61,11 @@ class Asked:
     dry_run: bool
     force: bool
 
+    @property
+    def user(self) -> str:
+        """The user who made the request."""
+        return self.trail[-1][1]
+
     def because(self, text: str) -> tuple[tuple[str, str], ...]:
         """The reason trail; `text` says what was asked for where nobody said why."""
         return self.trail if any(source == USER for source, _ in self.trail) else ((USER, text), *self.trail)

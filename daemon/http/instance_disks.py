@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pydantic
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
+from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors
 from ..jobs import values
 from . import asking, bodies, os_playbooks, submissions
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
     from fastapi import APIRouter
 
     from ..service import Service
+
+
+class Repair(bodies.JobBody):
+    """Its DRBD disks are repaired as far as that is without doubt."""
+
+    discard: str | None = pydantic.Field(
+        default=None,
+        description="After a split brain: the node whose writes since are lost. Without it nothing is discarded. "
+        "Of a node that is no node of the instance any more: the replica that was left there is removed.",
+    )
 
 
 class Recreate(bodies.JobBody):
@@ -41,10 +52,27 @@ def add(routes: APIRouter, service: Service) -> None:
         job = await submissions.submit(service, opcodes, priority=priority, reason=reason, dry_run=asked.dry_run)
         return Json(job.id)
 
+    @routes.put("/instances/{name}/repair-disks", response_model=int)
+    async def repair(name: str, asked: asking.Parameters, body: Repair | None = None) -> Response:
+        params: dict[str, Any] = {"instance": _uuid(service, name)}
+        reason = asked.because("instance repair-disks")
+        kind = "repair_disks"
+        if body and body.discard:
+            node = _replica_at(service, name, body.discard)
+            reason += submissions.discard(asked, body.discard)
+            if clusters.left_behind(service.configuration.current, params["instance"], node) is None:
+                params["discard"] = node
+            else:
+                kind, params = "remove_replica", {**params, "node": node, "discard": True}
+        opcode = values.Opcode(kind, params)
+        priority = body.priority if body else 0
+        job = await submissions.submit(service, [opcode], priority=priority, reason=reason, dry_run=asked.dry_run)
+        return Json(job.id)
+
     @routes.put("/instances/{name}/{verb}-disks", response_model=int)
     async def change(
         name: str,
-        verb: Literal["activate", "deactivate", "verify", "repair"],
+        verb: Literal["activate", "deactivate", "verify"],
         asked: asking.Parameters,
         body: bodies.JobBody | None = None,
     ) -> Response:
@@ -69,3 +97,13 @@ def add(routes: APIRouter, service: Service) -> None:
 
 def _uuid(service: Service, name: str) -> str:
     return service.configuration.current.instance(name).uuid
+
+
+def _replica_at(service: Service, name: str, node: str) -> str:
+    """The UUID of a node that has a replica of the instance, or one that was left behind there."""
+    cluster = service.configuration.current
+    instance, found = cluster.instance(name), cluster.node(node).uuid
+    if found not in instance.nodes and clusters.left_behind(cluster, instance.uuid, found) is None:
+        names = " or ".join(cluster.node_name(uuid) for uuid in instance.nodes)
+        raise errors.InvalidInput(f"discard: {node} has no replica of {name}; use {names}")
+    return found

@@ -15,6 +15,7 @@ from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors, instance_making
 from ...plugins.plugin_utils import placing
 from ...plugins.plugin_utils.config import hosts
+from ...plugins.plugin_utils.opcodes import contract
 from ..jobs import values
 from . import asking, bodies, os_playbooks, submissions
 from .answers import Json
@@ -199,7 +200,8 @@ def _place(service: Service, body: Create, draft: clusters.Instance) -> list[str
     nodes = tuple(cluster.node(name).uuid for name in (body.pnode, body.snode) if name)
     group = cluster.group(body.group_name).name if body.group_name else ""
     by = placing.chosen(cluster, body.iallocator or "", where=service.where)
-    return placing.place(cluster, draft, placing.Wish(group, nodes), by=by)
+    observed = contract.observed(cluster, service.intake)
+    return placing.place(observed, draft, placing.Wish(group, nodes), by=by)
 
 
 def _rest(instance: str, playbook: str) -> values.Opcode:

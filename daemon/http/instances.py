@@ -42,7 +42,10 @@ class Migrate(Move):
 class Failover(Move):
     """Stop here, start there; the stop is confirmed first, or read back from the BMC."""
 
-    ignore_consistency: Literal[False] = False
+    ignore_consistency: bool = pydantic.Field(
+        default=False,
+        description="Fail over although the target's replica is not known to be in sync. Writes may be lost.",
+    )
 
 
 class ReplaceDisks(bodies.JobBody):
@@ -105,17 +108,21 @@ def _told(seen: Snapshot, one: clusters.Instance) -> dict[str, Any]:
 def _moves(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
     async def submitted(name: str, kind: str, body: Move, asked: asking.Asked) -> int:
         seen = snapshots.newest()
-        one = seen.instance(name)
+        one, observed = seen.instance(name), contract.observed(seen.cluster, service.intake)
         chosen = body.target_node
-        target = seen.cluster.node(chosen).uuid if chosen else single_moves.target(seen.cluster, one)
+        target = seen.cluster.node(chosen).uuid if chosen else single_moves.target(observed, one)
         if target == one.primary_node:
             raise errors.Refused(f"{one.name} is on {seen.cluster.node_name(target)} already")
-        params = {"instance": one.uuid, "source": one.primary_node, "target": target}
+        params: dict[str, Any] = {"instance": one.uuid, "source": one.primary_node, "target": target}
+        reason = asked.because(f"instance {kind}")
+        if isinstance(body, Failover) and body.ignore_consistency:
+            params["ignore_consistency"] = True
+            reason += submissions.ignore_consistency(asked)
         job = await submissions.submit(
             service,
             [values.Opcode(kind, params)],
             priority=body.priority,
-            reason=asked.because(f"instance {kind}"),
+            reason=reason,
             dry_run=asked.dry_run,
         )
         return job.id
@@ -136,8 +143,7 @@ def _moves(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
 def _copies(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
     def _new_secondary(cluster: clusters.Cluster, one: clusters.Instance, chosen: str | None) -> str:
         if not chosen:
-            silent = frozenset(uuid for uuid in cluster.nodes if service.intake.is_silent(uuid))
-            return single_moves.new_secondary(cluster, one, avoid=silent)
+            return single_moves.new_secondary(contract.observed(cluster, service.intake), one)
         target = cluster.node(chosen).uuid
         if target not in one.nodes:
             single_moves.refuse_new_secondary(cluster, one, target=target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Body
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
@@ -33,12 +33,15 @@ def add(routes: APIRouter, service: Service) -> None:
         if not found.moves:
             raise errors.Refused("this plan has no moves: there is nothing to do")
         moves = [moving.Move(one.instance, one.action, one.after) for one in found.moves]
-        params = {
+        params: dict[str, Any] = {
             "command": found.command,
             "digest": found.digest,
             "moves": [dataclasses.asdict(one) for one in moves],
             "failover": found.failover,
         }
         reason = asked.because(found.command)
+        if found.ignore_consistency:
+            params["ignore_consistency"] = True
+            reason += submissions.ignore_consistency(asked)
         opcode = values.Opcode("run_plan", params)
         return Json((await submissions.submit(service, [opcode], reason=reason, dry_run=asked.dry_run)).id)

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from ...plugins.plugin_utils import report_originals
-from ..maintenance import views
+from ..maintenance import replica_views, views
 from . import asking, health, page, waiting
 from .answers import Json
 
@@ -83,7 +83,14 @@ def _objects(routes: APIRouter, service: Service) -> None:
 
     @routes.get("/1/explain/{node}")
     async def explain(node: str) -> Response:
+        """Why a node is as it is; of an instance, by its name, what is known of its replicas."""
         cluster = service.configuration.current
+        is_node = node in cluster.nodes or any(one.name == node for one in cluster.nodes.values())
+        if not is_node and any(node in {one.uuid, one.name} for one in cluster.instances.values()):
+            failing = service.failures.listed()
+            return Json(
+                replica_views.explain(cluster, node, intake=service.intake, queue=service.queue, failing=failing)
+            )
         told = views.explain(
             cluster,
             node,

@@ -22,6 +22,8 @@ IN_SERVICE = frozenset({"regular", "master-candidate"})
 def role(cluster: clusters.Cluster, name: str, wanted: str, *, force: bool) -> list[values.Opcode]:
     """The opcodes that give a node its role; `online` confirms the power and asks for a fresh diagnosis first.
 
+    Whatever is forced, a node that comes back is looked at: it may still run what runs elsewhere now.
+
     `regular` and `master-candidate` are Ganeti's words for in service, from wherever the node is.
 
     Raises:
@@ -44,6 +46,8 @@ def role(cluster: clusters.Cluster, name: str, wanted: str, *, force: bool) -> l
         "online": {"drained": False, "offline": False, "force": force},
     }
     opcodes = [values.Opcode("node_role", {"node": node.uuid, **fields[wanted]})]
+    if wanted == "online":
+        opcodes.insert(0, values.Opcode("second_copies", {"node": node.uuid}))
     if wanted == "online" and not force:
         opcodes.insert(0, values.Opcode("diagnose", {"node": node.uuid}))
         if clusters.parameter(cluster, node, "oob_program") is not None:
@@ -133,6 +137,22 @@ async def submit(
     (submitted,) = await service.queue.submit([job])
     auditing.add_job(submitted)
     return submitted
+
+
+def ignore_consistency(asked: asking.Asked) -> tuple[tuple[str, str], ...]:
+    """The entry of the reason trail that names who accepts the loss of writes; the audit log names them too."""
+    return _accepted(asked, "ignore_consistency")
+
+
+def discard(asked: asking.Asked, node: str) -> tuple[tuple[str, str], ...]:
+    """The entry of the reason trail that names who gives up what a node wrote; the audit log names them too."""
+    return _accepted(asked, f"discard what {node} wrote")
+
+
+def _accepted(asked: asking.Asked, what: str) -> tuple[tuple[str, str], ...]:
+    text = f"{what} by {asked.user}"
+    auditing.add_text(text)
+    return ((asking.USER, text),)
 
 
 def _job(service: Service, opcodes: Sequence[values.Opcode], *, trail: Sequence[tuple[str, str]]) -> values.Job:

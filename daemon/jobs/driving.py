@@ -158,17 +158,18 @@ class Driver:
         elif isinstance(made, contract.SubmitKind):
             await self._inside.submit(job, index, made)
         else:
+            start = None
             if isinstance(made, contract.CheckedKind) and (
                 self._book.jobs[job].opcodes[index].status is not values.Status.RUNNING
             ):
-                made.check_facts(self._ports.configuration.current, self._ports.facts)
+                start = made.check_facts(self._ports.configuration.current, self._ports.facts)
             await self._slots.take(job)
             self._schedule.leaves(job)
             self._on_room()
             if isinstance(made, contract.DelayKind):
                 await self._inside.delay(job, index, made)
             else:
-                await running.run(self._ports, self._book, made, job=job, index=index, owner=owner(job))
+                await running.run(self._ports, self._book, made, job=job, index=index, owner=owner(job), start=start)
 
 
 def owner(job: int) -> holders.Owner:

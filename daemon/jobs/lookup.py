@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain import dead_nodes, errors
 from ...plugins.plugin_utils import connection_tries
-from ...plugins.plugin_utils.opcodes import contract, node_power
+from ...plugins.plugin_utils.opcodes import contract, node_power, time_limits
 from ...plugins.plugin_utils.opcodes.instance_facts import instance_variables
 from . import process, settling, task_log
 from .runs import run_spec
@@ -45,10 +45,13 @@ class FindInstance:
     """See on which of its nodes an instance runs, record it as its primary, and let only it write the disks."""
 
     kind: ClassVar[str] = "find_instance"
-    # A migration whose play was killed goes on in libvirt, and is waited for.
-    time_limit: ClassVar[int] = 3600
     instance: str
     nodes: tuple[str, ...]
+
+    def time_limit(self, cluster: clusters.Cluster) -> int:
+        # A migration whose play was killed goes on in libvirt, and is waited for.
+        known, count = cluster.instance(self.instance), len(self.nodes)
+        return time_limits.limit(time_limits.find(known, nodes=count), time_limits.disks(known, steps=2 * count))
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return {f"instance/{self.instance}": contract.EXCLUSIVE}
@@ -68,6 +71,7 @@ class FindInstance:
                 contract.node_variables(cluster, uuid) for uuid in self.hosts(cluster) if uuid in instance.nodes
             ],
             "instance_known": list(instance.nodes),
+            "instance_known_off": [uuid for uuid in self.nodes if dead_nodes.is_off(cluster.nodes[uuid])],
             "instance_unasked": [cluster.node_name(uuid) for uuid in self.nodes if uuid not in self.hosts(cluster)],
         }
 
@@ -87,8 +91,10 @@ class FindPower:
     """Read the power of nodes at their BMCs, which are sent no command, and record it."""
 
     kind: ClassVar[str] = "find_power"
-    time_limit: ClassVar[int] = 1800
     nodes: tuple[str, ...]
+
+    def time_limit(self, _cluster: clusters.Cluster) -> int:
+        return time_limits.limit(time_limits.bmcs(len(self.nodes)))
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return {f"node/{uuid}": contract.EXCLUSIVE for uuid in self.nodes}

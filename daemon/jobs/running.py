@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...plugins.plugin_utils.opcodes import contract
 from .. import audit, faults
-from . import lookup, process, settling, values
+from . import lookup, possible_loss, process, settling, values
 from .runs import run_spec
 
 if TYPE_CHECKING:
@@ -15,8 +15,19 @@ if TYPE_CHECKING:
     from .ports import Ports
 
 
-async def run(ports: Ports, book: Book, made: contract.PlayKind, *, job: int, index: int, owner: holders.Owner) -> None:
+async def run(
+    ports: Ports,
+    book: Book,
+    made: contract.PlayKind,
+    *,
+    job: int,
+    index: int,
+    owner: holders.Owner,
+    start: contract.Start | None = None,
+) -> None:
     """Run an opcode's play under the locks of its owner, or go on with a run of the daemon before this one.
+
+    `start` is the evidence on which it starts, if there is any: it is kept with the run.
 
     Raises:
         Refused: the opcode does not fit the cluster as it is now; nothing was run.
@@ -24,16 +35,19 @@ async def run(ports: Ports, book: Book, made: contract.PlayKind, *, job: int, in
     """
     folder = ports.store.run_folder(job, index)
 
-    def start() -> None:
+    def begin() -> None:
         granted = ports.desk.table.locks_of(owner)
         spec = run_spec(ports.configuration.current, made, granted=granted, environment=ports.environment)
+        if start is not None:
+            spec = possible_loss.noted(spec, start)
+            audit.notices(possible_loss.notices(ports.configuration.current, made, start), by=owner.name)
         if book.jobs[job].opcodes[index].status is not values.Status.RUNNING:
             book.begin(job, index, is_durable=True, run=str(index))
         ports.processes.start(folder, spec)
 
     is_running = book.jobs[job].opcodes[index].status is values.Status.RUNNING
     if not is_running or (process.standing(folder) is process.Standing.NEVER_RAN and not book.jobs[job].canceling):
-        start()
+        begin()
     await ports.processes.ended(folder)
     await _settle(ports, book, made, job=job, index=index, owner=owner)
 
@@ -45,7 +59,8 @@ async def _settle(
     faults.point("before-settling")
     settlement, standing = await settling.settle(folder), process.standing(folder)
     refused = await settling.commit(settlement, ports=ports, by=owner.name)
-    text = "; ".join(filter(None, [settlement.text, *refused]))
+    loss = possible_loss.read(folder, settlement.value, now=ports.clock()) if settlement.succeeded else None
+    text = "; ".join(filter(None, [settlement.text, *([loss.text] if loss is not None else []), *refused]))
     status = values.Status.SUCCESS if settlement.succeeded and not refused else values.Status.ERROR
     if book.jobs[job].canceling and standing is not process.Standing.ENDED:
         text, status = f"canceled while it ran: {text}", values.Status.CANCELED
@@ -58,4 +73,4 @@ async def _settle(
     # Before the end is written: a crash between has it logged twice, never not at all.
     if settlement.value is not None and isinstance(made, contract.NoticeKind):
         audit.notices(made.notices(settlement.value), by=owner.name)
-    book.end(job, index, status, text)
+    book.end(job, index, status, text, result=loss.result if loss is not None else None)

@@ -37,7 +37,7 @@ def run_spec(
         environment=environment,
         inventory=hosts.run_inventory(cluster, dict.fromkeys(made.hosts(cluster)), root=root),
         granted={lock: mode.value for lock, mode in granted.items()},
-        time_limit=made.time_limit,
+        time_limit=made.time_limit(cluster),
         files={**made.files(), **_whole_reports(made, root=root)},
     )
 

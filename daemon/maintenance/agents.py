@@ -10,10 +10,10 @@ import json
 import logging
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import collected, dead_nodes, errors, reports, signing
+from ...plugins.module_utils.domain import collected, dead_nodes, errors, replicas, reports, signing
 from . import http_reads
 
 if TYPE_CHECKING:
@@ -57,6 +57,16 @@ class Seen:
     answered: float = 0.0
     text: str = ""
     load: Load | None = None
+    alive: replicas.Moment | None = None
+    """When the request was made that it answered last: it was alive then, and perhaps not much longer.
+
+    It is all that is known of a node that is not asked any more.
+    """
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the node was asked the last time all were."""
+        return self.misses > 0 or self.answered > 0
 
 
 class Agents:
@@ -125,13 +135,21 @@ class Agents:
         self._on_poll()
 
     def _only(self, nodes: AbstractSet[str]) -> None:
-        known: dict[str, Any]
-        for known in (self.seen, self._last):
-            for uuid in set(known) - nodes:
-                del known[uuid]
+        """Forget how all other nodes answer; when one was alive is kept until it leaves the cluster.
+
+        One that answered with errors only, and is off now, has no other trace of how long it lived.
+        """
+        for uuid in set(self._last) - nodes:
+            del self._last[uuid]
+        members = self._configuration.current.nodes
+        for uuid in set(self.seen) - nodes:
+            alive = self.seen.pop(uuid).alive
+            if alive is not None and uuid in members:
+                self.seen[uuid] = Seen(alive=alive)
 
     async def _diagnosed(self, node: clusters.Node, port: int) -> bool:
         before = self.seen.get(node.uuid, Seen())
+        asked = replicas.Moment(self._clock(), self._monotonic())
         try:
             status, body = await _get(node, port, collected.DIAGNOSE)
         except (OSError, EOFError, UnicodeError) as error:
@@ -139,10 +157,10 @@ class Agents:
             await self._missed(node, before, _worded(error))
             return False
         except errors.Failed as error:
-            self.seen[node.uuid] = Seen(answered=self._clock(), text=str(error), load=before.load)
+            self.seen[node.uuid] = Seen(answered=self._clock(), text=str(error), load=before.load, alive=asked)
             return True
         text = "" if status == OK else f"it answers with status {status}"
-        self.seen[node.uuid] = Seen(answered=self._clock(), text=text, load=before.load)
+        self.seen[node.uuid] = Seen(answered=self._clock(), text=text, load=before.load, alive=asked)
         # The same bytes again are no news, and would count as a replay; too old ones are for the spool to reject.
         if not text and (body != self._last.get(node.uuid) or self._is_stale(body)):
             await self._put(f"{node.name}-{time.time_ns()}.json", body, said_by=node.uuid)

@@ -31,9 +31,9 @@ PART = "silent nodes"
 
 @dataclass(frozen=True)
 class Read:
-    """What a node's BMC said, when by the monotonic clock, and the start of the silence in which it was asked."""
+    """What a power command said, when by the monotonic clock, and the start of the silence in which it was asked."""
 
-    state: power.State
+    told: dead_nodes.Reading
     at: float
     silent_since: float
 
@@ -64,9 +64,8 @@ class DeadNodes:
         self._on_change = on_change
         self._kept: dict[str, dead_nodes.Silence] = {}
         self._reads: dict[str, Read] = {}
-        self._asking: dict[str, int] = {}
+        self._commands: dict[str, int] = {}
         self._asked_in: dict[str, float] = {}
-        self._fencing: dict[str, int] = {}
         self._fenced: dict[str, float] = {}
         self._incidents: dict[str, str] = {}
         self._power_jobs: dict[str, list[int]] = {}
@@ -104,6 +103,8 @@ class DeadNodes:
                 return
             if verdict.step is dead_nodes.Step.ASK:
                 await self._ask(cluster.nodes[node])
+            elif verdict.step is dead_nodes.Step.CONFIRM:
+                await self._confirm(cluster.nodes[node])
             elif verdict.step is dead_nodes.Step.FENCE:
                 await self._fence(cluster.nodes[node])
             elif verdict.step is dead_nodes.Step.FAIL_OVER:
@@ -145,28 +146,34 @@ class DeadNodes:
             silence=silent[node],
             silences=silent,
             answering=answering,
-            reads=read.state if read is not None else None,
+            reads=read.told if read is not None else None,
         )
 
     def _is_old(self, read: Read) -> bool:
-        return read.state is not power.State.OFF and self._monotonic() - read.at > ASKED_AGAIN
+        stands = read.told.is_fenced or (read.told.state is power.State.OFF and not read.told.is_commanded)
+        return not stands and self._monotonic() - read.at > ASKED_AGAIN
 
     async def _ask(self, node: clusters.Node) -> None:
-        if node.uuid not in self._asking:
-            self._asked_in[node.uuid] = self._kept[node.uuid].since
-            opcode = values.Opcode("power", {"node": node.uuid, "command": "status"}, PRIORITY)
-            self._asking[node.uuid] = await self._submit(node, opcode, f"{node.name} does not answer: is it off?")
+        await self._command(node, power.Command.STATUS, f"{node.name} does not answer: is it off?")
+
+    async def _confirm(self, node: clusters.Node) -> None:
+        await self._command(node, power.Command.CONFIRM_OFF, f"{node.name} does not answer and reads off: is it?")
 
     async def _fence(self, node: clusters.Node) -> None:
         now = self._monotonic()
-        if node.uuid in self._fencing or now - self._fenced.get(node.uuid, -ASKED_AGAIN) < ASKED_AGAIN:
+        if node.uuid in self._commands or now - self._fenced.get(node.uuid, -ASKED_AGAIN) < ASKED_AGAIN:
             return
         self._fenced[node.uuid] = now
-        self._asked_in[node.uuid] = self._kept[node.uuid].since
         # Noted first: should this process end now, the node that is off is known to be dead.
         await self._note(node.uuid, powered=None)
-        opcode = values.Opcode("power", {"node": node.uuid, "command": "off", "force": True}, PRIORITY)
-        self._fencing[node.uuid] = await self._submit(node, opcode, f"{node.name} does not answer: it is fenced")
+        await self._command(node, power.Command.FENCE, f"{node.name} does not answer: it is fenced")
+
+    async def _command(self, node: clusters.Node, command: power.Command, text: str) -> None:
+        """Have a job command the power of a silent node, one at a time for each."""
+        if node.uuid not in self._commands:
+            self._asked_in[node.uuid] = self._kept[node.uuid].since
+            opcode = values.Opcode("power", {"node": node.uuid, "command": command.value}, PRIORITY)
+            self._commands[node.uuid] = await self._submit(node, opcode, text)
 
     async def _fail_over(self, node: str) -> None:
         before = self._configuration.current
@@ -227,22 +234,22 @@ class DeadNodes:
         return submitted.id
 
     def _read_jobs(self) -> None:
-        for kept in (self._asking, self._fencing):
-            for node, number in list(kept.items()):
-                job = self._queue.jobs.get(number)
-                if job is not None and not job.is_final:
-                    continue
-                del kept[node]
-                self._reads[node] = Read(self._state(job), self._monotonic(), self._asked_in.pop(node, -1.0))
+        for node, number in list(self._commands.items()):
+            job = self._queue.jobs.get(number)
+            if job is not None and not job.is_final:
+                continue
+            del self._commands[node]
+            self._reads[node] = Read(self._told(job), self._monotonic(), self._asked_in.pop(node, -1.0))
 
-    def _state(self, job: values.Job | None) -> power.State:
-        """What the BMC said in a job's end; a job that tells nothing is a BMC that tells nothing."""
+    def _told(self, job: values.Job | None) -> dead_nodes.Reading:
+        """What a job's end says of the power; a job that tells nothing is a BMC that tells nothing."""
         if job is None:
-            return power.State.UNKNOWN
+            return dead_nodes.Reading(power.State.UNKNOWN)
         result = settling.value(self._queue.folder_of(job) / job.opcodes[0].run)
         if not isinstance(result, list) or len(result) != 1:
-            return power.State.UNKNOWN
-        return power.parse_outcome(result[0]).after
+            command = power.Command(job.opcodes[0].params["command"])
+            return dead_nodes.Reading(power.State.UNKNOWN, is_commanded=command.fences)
+        return dead_nodes.reading(power.parse_outcome(result[0]))
 
 
 def _is_off(cluster: clusters.Cluster, node: str) -> bool:

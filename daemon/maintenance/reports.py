@@ -11,6 +11,7 @@ import asyncio
 import heapq
 import logging
 import os
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -18,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import pydantic
 
-from ...plugins.module_utils.domain import diagnosis, errors, report_ages, reports, signing
-from ...plugins.plugin_utils import durable_files
+from ...plugins.module_utils.domain import diagnosis, errors, replicas, report_ages, reports, signing
+from ...plugins.plugin_utils import durable_files, replica_evidence
 from ..failures import Failures
 from . import rejected, spool
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ...plugins.module_utils.domain import cluster as clusters
-    from ...plugins.module_utils.domain import tree
+    from ...plugins.module_utils.domain import evidence, tree
     from .agents import Seen
 
 LOG = logging.getLogger(__name__)
@@ -83,7 +84,8 @@ class Refusal:
 class Heard:
     """What the nodes said last, by UUID; `unreachable` is by name, `rejections` by reason.
 
-    `refused` holds the nodes whose clocks keep their newest reports from being accepted.
+    `refused` holds the nodes whose clocks keep their newest reports from being accepted, `tracks` what nodes reported
+    of their replicas.
     """
 
     diagnosed: dict[str, Received] = field(default_factory=dict)
@@ -91,6 +93,7 @@ class Heard:
     unreachable: dict[str, dict[str, Any]] = field(default_factory=dict)
     rejections: Counter[str] = field(default_factory=Counter)
     refused: dict[str, Refusal] = field(default_factory=dict)
+    tracks: dict[str, replicas.NodeTrack] = field(default_factory=dict)
 
     def copy(self) -> Heard:
         """The same once more, to be changed."""
@@ -100,6 +103,7 @@ class Heard:
             dict(self.unreachable),
             self.rejections.copy(),
             dict(self.refused),
+            dict(self.tracks),
         )
 
     def floor(self, node: str) -> int:
@@ -138,8 +142,10 @@ class Heard:
         if error.node and (ahead or error.reason in _OF_CLOCKS):
             self.refused[error.node] = Refusal(error.reason, str(error), at)
 
-    def keep(self, report: reports.Report, *, name: str, accepted: float) -> None:
-        """Take over the accepted report of the node of this name."""
+    def keep(self, report: reports.Report, *, name: str, accepted: float, monotonic: float | None = None) -> None:
+        """Take over the accepted report of the node of this name, in the order in which it made them."""
+        at = replicas.made_at(report.timestamp, replicas.Moment(accepted, monotonic))
+        self.tracks[report.node] = replicas.followed(self.tracks.get(report.node), report.facts, at=at)
         kept = self.diagnosed if report.diagnosis is not None else self.problems
         kept[report.node] = Received(report, accepted, floor=report.timestamp)
         self.unreachable.pop(name, None)
@@ -165,7 +171,10 @@ class Intake:
         cluster: Callable[[], clusters.Cluster],
         on_change: Callable[[], None] = lambda: None,
         failures: Failures | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._monotonic = monotonic
+        self._began = replicas.Moment(clock(), monotonic())
         self._failures = failures or Failures()
         self._unusable: dict[Path, str] = {}
         self.seen: dict[str, Seen] = {}
@@ -248,6 +257,28 @@ class Intake:
         if last is None or not last.is_dated:
             return False
         return report_ages.is_current(last.accepted, now=self._clock(), limit=self.age_limit)
+
+    @property
+    def tracks(self) -> Mapping[str, replicas.NodeTrack]:
+        """What each node (UUID) has reported of its replicas."""
+        return self._heard.tracks
+
+    def life(self, node: str) -> replicas.Moment | None:
+        """When a node (UUID) was last known to be alive, None for never."""
+        seen, track = self.seen.get(node), self.tracks.get(node)
+        return replicas.latest(seen.alive if seen is not None else None, track.at if track is not None else None)
+
+    def unheard(self, node: str) -> replicas.Moment | None:
+        """When this daemon began to listen to a node (UUID), or when the node was known to be off, if that was before.
+
+        Nobody says whether the daemon before this one listened until then.
+        """
+        return replica_evidence.unheard(self._cluster(), node, heard_since=self._began)
+
+    def evidence(self, instance: str, *, source: str, target: str) -> evidence.Evidence:
+        """Whether the replica of an instance (UUID) on the target counts as in sync though the source is silent."""
+        cluster = self._cluster()
+        return replica_evidence.judge(cluster, cluster.instance(instance), self, source=source, target=target)
 
     def _last(self, node: str) -> Received | None:
         kept = [kept[node] for kept in (self._heard.diagnosed, self._heard.problems) if node in kept]
@@ -378,12 +409,14 @@ class Intake:
             accept_cluster_key=cluster.maintenance.settings.accept_cluster_key,
         )
         path.rename(self._where.reports / (report.node + (".json" if report.diagnosis is not None else PROBLEM)))
-        heard.keep(report, name=cluster.node_name(report.node), accepted=self._clock())
+        name, monotonic = cluster.node_name(report.node), self._monotonic()
+        heard.keep(report, name=name, accepted=self._clock(), monotonic=monotonic)
 
     def _load(self) -> Heard:
         for folder in (self._where.spool, self._where.reports, self._where.rejected):
             folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         cluster, heard = self._cluster(), Heard(rejections=self._rejected.counts())
+        found = list[tuple[reports.Report, float]]()
         for path in self._where.reports.glob("*.json"):
             try:
                 report = self._read(path)
@@ -393,7 +426,9 @@ class Intake:
                 continue
             known = path.stat()
             # Whoever spooled the file chose its mtime, which may lie ahead; renaming it set its ctime.
-            heard.keep(report, name=cluster.node_name(report.node), accepted=min(known.st_mtime, known.st_ctime))
+            found.append((report, min(known.st_mtime, known.st_ctime)))
+        for report, accepted in sorted(found, key=lambda one: one[0].timestamp):
+            heard.keep(report, name=cluster.node_name(report.node), accepted=accepted)
         heard.follow_clock(now=self._clock())
         return heard
 

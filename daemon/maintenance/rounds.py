@@ -10,6 +10,8 @@ import uuid
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import changes, dead_nodes, errors, incidents, lifecycle
+from ...plugins.plugin_utils import replica_evidence
+from ...plugins.plugin_utils.opcodes import contract
 from ...plugins.plugin_utils.planning import rounds
 from ..failures import Failures
 from ..jobs import planned, values
@@ -62,7 +64,7 @@ class Rounds:
         self._clock = clock
         self._balancer = balancing.Balancer(queue, clock=clock, cpus=cpus)
         self._has_searched = False
-        self._plans: dict[bool, tuple[clusters.Cluster, dict[str, bool], rounds.RoundPlan]] = {}
+        self._plans: dict[bool, tuple[clusters.Cluster, tuple[object, ...], rounds.RoundPlan]] = {}
         self._awake = asyncio.Event()
         self._deciding = asyncio.Lock()
 
@@ -158,7 +160,7 @@ class Rounds:
         if not has_heard or self._queue.drained or self._queue.unfinished(after.maintenance.jobs):
             return False
         urgent = self._plan(after)
-        plan, asked = self._balancer.completed(after, urgent)
+        plan, asked = self._balancer.completed(self._seen(after), urgent)
         # Meanwhile anything may change, so all is decided anew then; what is urgent waits for one search, not for more.
         if asked is not None and not (urgent.jobs and self._has_searched):
             await self._balancer.search(asked)
@@ -213,8 +215,12 @@ class Rounds:
         """
         cluster = self._configuration.current
         now = changes.apply_all(cluster, self._reconciled(cluster), now=self._clock())
-        plan, _ = self._balancer.completed(now, self._plan(now, as_if_resumed=True))
+        plan, _ = self._balancer.completed(self._seen(now), self._plan(now, as_if_resumed=True))
         return plan
+
+    def _seen(self, cluster: clusters.Cluster) -> clusters.Cluster:
+        """The cluster as it is planned for: nodes that do not answer are no targets."""
+        return contract.observed(cluster, self._intake)
 
     @property
     def is_at_work(self) -> bool:
@@ -224,11 +230,13 @@ class Rounds:
     def _plan(self, cluster: clusters.Cluster, *, as_if_resumed: bool = False) -> rounds.RoundPlan:
         """The plan of a round; the same again as long as nothing has changed, however often it is asked for."""
         at_work = {one.uuid: bool(self._queue.unfinished(one.jobs)) for one in cluster.maintenance.incidents}
+        silent = {uuid: True for uuid in cluster.nodes if self._intake.is_silent(uuid)}
+        evidence = replica_evidence.of_unreachable(cluster, self._intake)
         known = self._plans.get(as_if_resumed)
-        if known is not None and known[0] is cluster and known[1] == at_work:
+        if known is not None and known[0] is cluster and known[1] == (at_work, silent, evidence):
             return known[2]
-        plan = rounds.plan(cluster, at_work=at_work, as_if_resumed=as_if_resumed)
-        self._plans[as_if_resumed] = (cluster, at_work, plan)
+        plan = rounds.plan(self._seen(cluster), at_work=at_work, evidence=evidence, as_if_resumed=as_if_resumed)
+        self._plans[as_if_resumed] = (cluster, (at_work, silent, evidence), plan)
         return plan
 
     def _reconciled(self, cluster: clusters.Cluster) -> list[changes.Change]:

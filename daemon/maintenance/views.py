@@ -9,9 +9,11 @@ import orjson
 
 from ...plugins.module_utils.domain import changes, secret_values, signing
 from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.plugin_utils import replica_evidence
 from ...plugins.plugin_utils.planning import wording
 from ...plugins.plugin_utils.planning.holdings import Holdings
 from ..jobs import values
+from . import replica_views
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -113,11 +115,13 @@ def _node(
         "refused": _refused(one, intake),
         "diagnose_difference": _diagnose_difference(cluster, one, intake),
         "unreachable": intake.unreachable.get(one.name),
+        "silent": intake.is_silent(one.uuid),
         "agent": _agent(one, intake),
         "primaries": [instance.name for instance in primaries],
         "secondaries": [instance.name for instance in secondaries],
         "mtotal": one.mtotal,
         "mfree": one.mtotal - one.mnode - sum(instance.memory for instance in primaries if instance.is_up),
+        "left_behind": sorted(left.instance.name for left in cluster.maintenance.left_behind if left.node == one.uuid),
         "tags": list(one.tags),
     }
 
@@ -166,6 +170,7 @@ def instances(cluster: clusters.Cluster) -> list[dict[str, Any]]:
             "memory": one.memory,
             "disk": one.disk_size,
             "vcpus": one.vcpus,
+            "parted": replica_views.parted(cluster, one),
             "disks": [{"size": disk.size, "minor": disk.minor, "name": disk.name} for disk in one.disks],
             "nics": [dataclasses.asdict(nic) for nic in one.nics],
             "tags": list(one.tags),
@@ -283,7 +288,7 @@ def _refused(one: clusters.Node, intake: Intake) -> dict[str, Any] | None:
 def _agent(one: clusters.Node, intake: Intake) -> dict[str, Any] | None:
     """How the node's agent answers; nothing where none is asked. Times are null where there is none."""
     seen = intake.seen.get(one.uuid)
-    if seen is None:
+    if seen is None or not seen.is_asked:
         return None
     return {
         "misses": seen.misses,
@@ -328,6 +333,12 @@ def explain(
     return {
         "failing": list(failing),
         "node": node(cluster, one, intake),
+        "degraded": [
+            replica_evidence.parted_text(cluster, entry)
+            for entry in (*cluster.primaries(one.uuid), *cluster.secondaries(one.uuid))
+            if entry.parted is not None
+        ],
+        "kept": _kept(cluster, one, queue),
         "epo": _epo(cluster, one),
         "silent": dataclasses.asdict(verdict) if verdict is not None and verdict.reason else None,
         "incidents": [incident(cluster, entry) for entry in mine],
@@ -343,6 +354,18 @@ def explain(
             if entry.incident in ids or (entry.incident is None and _is_about(entry, one.uuid))
         ],
     }
+
+
+def _kept(cluster: clusters.Cluster, one: clusters.Node, queue: Queue) -> list[str]:
+    """Why the last jobs that were to remove what is left behind on a node did not, by instance."""
+    left = {entry.instance.uuid for entry in cluster.maintenance.left_behind if entry.node == one.uuid}
+    found: dict[str, str] = {}
+    for number in sorted(queue.jobs) if left else ():
+        for opcode in queue.jobs[number].opcodes:
+            instance = opcode.params.get("instance")
+            if opcode.kind == "remove_replica" and opcode.params.get("node") == one.uuid and instance in left:
+                found[instance] = opcode.text if opcode.status is values.Status.ERROR else found.get(instance, "")
+    return [text.rstrip(".") for text in found.values() if text]
 
 
 def _is_about(entry: work.Job, uuid: str) -> bool:

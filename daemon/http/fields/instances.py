@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....plugins.module_utils.domain import cluster as clusters
 from ....plugins.module_utils.domain import secret_values
+from ...maintenance import replica_views
 from .definition import Field, Kind
 
 if TYPE_CHECKING:
@@ -66,6 +67,12 @@ FIELDS: dict[str, Instance] = {
     "be/auto_balance": _attribute("auto_balance", "Auto_balance", Kind.BOOL, "Whether memory is kept for its failure"),
     "be/spindle_use": _attribute("spindle_use", "SpindleUse", Kind.NUMBER, "How many spindles it keeps busy"),
     "be/vcpus": _attribute("vcpus", "ConfigVCPUs", Kind.NUMBER, "Number of CPUs"),
+    "parted": Instance(
+        "Parted",
+        Kind.OTHER,
+        "Since when its running primary has lost its secondary, null while it has not",
+        lambda seen, one: replica_views.parted(seen.cluster, one),
+    ),
     "tags": Instance("Tags", Kind.OTHER, "Tags", lambda _, one: list(one.tags)),
     "serial_no": _attribute("serial_no", "SerialNo", Kind.NUMBER, "How often the instance was changed"),
     "ctime": _attribute("ctime", "CTime", Kind.TIMESTAMP, "Creation (unix seconds)"),

@@ -160,6 +160,7 @@ def _intake(cluster: clusters.Cluster) -> Any:
         age_limit=240.0,
         is_current=lambda _uuid: True,
         unreachable={"node6": {"time": 100.0, "text": "connection refused"}},
+        is_silent=lambda _uuid: False,
         rejections={"replayed": 2, "unsigned": 1},
         refused={},
         diagnosed_by=lambda _uuid: None,

@@ -150,7 +150,11 @@ def test_misses_of_an_agent_are_counted_and_no_health() -> None:
 def test_an_agent_that_answers_without_a_report_says_so() -> None:
     value = told("node1")
     value["node"]["agent"] = {"misses": 0, "since": None, "answered": 20.0, "text": "it answers with status 404"}
+    value["node"]["last_report"] = {"said": "Ok", "age": 80.0}
     assert "Its agent gives no report: it answers with status 404." in text(value)
+    assert "No report with its signature has come for 1 min." in text(value)
+    value["node"]["last_report"] = None
+    assert "No report with its signature has come yet." in text(value)
     value["node"]["agent"] |= {"text": ""}
     assert "agent" not in text(value)
 

@@ -23,6 +23,7 @@ DONE = canned.job(20, "verify_disks", {"instance": "u-instance1"}, status=values
         (("deactivate-disks", "web1"), ("PUT", None)),
         (("verify-disks", "web1"), ("PUT", None)),
         (("repair-disks", "web1"), ("PUT", None)),
+        (("repair-disks", "web1", "--discard", "node2", "--yes"), ("PUT", {"discard": "node2"})),
         (("recreate-disks", "web1", "--yes"), ("POST", {})),
         (("reinstall", "web1", "--yes", "-o", "debian"), ("POST", {"os": "debian", "start": True})),
     ],
@@ -47,7 +48,14 @@ def test_a_playbook_is_named_by_its_whole_path(
     assert daemon.asked("POST")[0][1] == {"os_playbook": str(tmp_path / "os.yml"), "start": False}
 
 
-@pytest.mark.parametrize("command", [("recreate-disks", "web1"), ("reinstall", "web1", "-o", "debian")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("recreate-disks", "web1"),
+        ("reinstall", "web1", "-o", "debian"),
+        ("repair-disks", "web1", "--discard", "node2"),
+    ],
+)
 def test_what_overwrites_disks_is_asked_for_twice(daemon: StandIn, roundsman: Run, command: tuple[str, ...]) -> None:
     code, _, err = roundsman("instance", *command)
     assert (code, "add --yes" in err) == (1, True)

@@ -153,7 +153,7 @@ def test_break_and_cut_say_what_is_so_now(roundsman: Run) -> None:
     printed = '{"status": "evacuate", "details": {"disk": 2}}'
     assert said == f"node3: its diagnose command prints {printed}; the daemon hears of it with its next poll\n"
     assert lab.node("node3").diagnosis.read_text() == printed + "\n"
-    assert roundsman("lab", "cut", "node3")[1].startswith("node3: its link is cut")
+    assert roundsman("lab", "cut", "node3")[1].startswith("node3: its links are cut")
 
 
 def test_any_other_word_of_break_is_called_a_problem(roundsman: Run) -> None:
@@ -185,3 +185,100 @@ def test_mend_gives_a_node_its_commands_back(harm: str, roundsman: Run) -> None:
         assert [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent)] == [0o755, 0o755]
         assert subprocess.run([path], input=b"", capture_output=True, check=False).returncode == 0
     assert node.repairs() == 1
+
+
+FAULTS = {
+    ("--link", "node2"): "--link node2",
+    ("--disk", "instance1"): "--disk instance1",
+    ("--hang",): "--hang",
+    ("--silent",): "--silent",
+    ("--garbage", "instead"): "--garbage instead",
+    ("--late", "2.5"): "--late 2.5",
+    ("--slow-stop", "instance1=60"): "--slow-stop instance1=60",
+    ("--slow-stop", "instance1"): "--slow-stop instance1=30",
+    ("--ignore-stop", "instance1"): "--ignore-stop instance1",
+    ("--autostart", "instance1"): "--autostart instance1",
+    ("--migration", "during"): "--migration during",
+    ("--bmc", "stale-off"): "--bmc stale-off",
+    ("--bmc", "late=7"): "--bmc late=7",
+    ("--reboot", "--boot-seconds", "600"): "--reboot",
+    ("--power",): "--power",
+}
+
+
+@pytest.mark.parametrize(("words", "shown"), FAULTS.items())
+def test_each_fault_is_shown_while_it_stands_and_ends_by_its_option_or_with_all(
+    words: tuple[str, ...], shown: str, roundsman: Run
+) -> None:
+    lab_in(".lab/default")
+    for option in ((words[0], *(words[1:2] if words[0] not in VALUELESS else ())), ()):
+        code, out, err = roundsman("lab", "break", "node1", *words)
+        assert (code, err, out.startswith("node1: ")) == (0, "", True)
+        assert "diagnose command" not in out
+        assert standing(roundsman) == {"node1": [shown]}
+        assert shown in roundsman("lab", "status")[1]
+        assert roundsman("lab", "fix", "node1", *[word.partition("=60")[0] for word in option])[0] == 0
+        assert standing(roundsman) == {}
+
+
+VALUELESS = {"--garbage", "--late", "--migration", "--reboot"}
+
+
+def standing(roundsman: Run) -> dict[str, list[str]]:
+    rows = json.loads(roundsman("lab", "status", "-o", "json")[1])["nodes"]
+    return {row["node"]: row["faults"] for row in rows if row["faults"]}
+
+
+def test_fix_without_a_node_fixes_all_and_leaves_off_what_was_powered_off_on_purpose(roundsman: Run) -> None:
+    lab = lab_in(".lab/default")
+    roundsman("lab", "break", "node1", "--power", "--hang")
+    roundsman("lab", "break", "node2", "--silent", "--status", "evacuate")
+    lab.node("node3").set_power(False)
+    code, out, _ = roundsman("lab", "fix")
+    assert (code, len(out.splitlines())) == (0, 3)
+    assert standing(roundsman) == {}
+    assert [node.is_powered() for node in lab.nodes()] == [True, True, False]
+    assert "its power is off" in out.splitlines()[2]
+    assert {node.diagnosis.read_text() for node in lab.nodes()} == {'{"status": "Ok"}\n'}
+
+
+def test_fix_by_an_option_leaves_the_other_faults(roundsman: Run) -> None:
+    lab = lab_in(".lab/default")
+    roundsman("lab", "break", "node1", "--late", "1", "--bmc", "slow", "--bmc", "strict", "--status", "evacuate")
+    assert roundsman("lab", "fix", "node1", "--bmc", "slow")[1].startswith("node1: ended --bmc slow; ")
+    assert standing(roundsman) == {"node1": ["--late 1", "--bmc strict"]}
+    assert "evacuate" in lab.node("node1").diagnosis.read_text()
+    assert roundsman("lab", "fix", "node1", "--status")[0] == 0
+    assert "Ok" in lab.node("node1").diagnosis.read_text()
+
+
+@pytest.mark.parametrize(("option", "why"), [("--crash", "crash"), ("--user-shutdown", "user")])
+def test_an_instance_ends_at_once_and_only_where_it_runs(option: str, why: str, roundsman: Run) -> None:
+    node = lab_in(".lab/default").node("node1")
+    assert roundsman("lab", "break", "node1", option, "instance1")[0] == 0
+    assert (node.journal()[-1]["event"], node.journal()[-1]["why"]) == ("stopped", why)
+    code, _, err = roundsman("lab", "break", "node1", option, "instance1")
+    assert (code, err.startswith("roundsman: instance1 does not run on node1")) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--link", "node9"), "there is no node 'node9'"),
+        (("--link", "node1"), "a node has no link to itself"),
+        (("--slow-stop", "web1"), "there is no instance 'web1'"),
+        (("--slow-stop", "instance1=soon"), "'soon' is no number of seconds"),
+        (("--garbage", "much"), "--garbage much: use one of before, instead, cut"),
+        (("--migration", "never"), "--migration never: use one of before, during, after, paused"),
+        (("--bmc", "rude"), "'rude' is not a fault of a BMC: use one of dead, "),
+        (("--bmc", "Fan1=loud"), "'Fan1=loud' is not a fault of a BMC"),
+    ],
+)
+def test_a_fault_that_cannot_be_is_one_line_and_nothing_breaks(
+    words: tuple[str, ...], said: str, roundsman: Run
+) -> None:
+    lab_in(".lab/default")
+    code, out, err = roundsman("lab", "break", "node1", "--hang", *words)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert said in err
+    assert standing(roundsman) == {}

@@ -100,6 +100,25 @@ def test_with_failover_no_command_migrates(roundsman: Run, file: Path) -> None:
     assert "migrate" not in out
 
 
+def test_consistency_is_ignored_only_by_failovers_and_by_whoever_confirms_it(
+    roundsman: Run, running: stand_in.StandIn, file: Path, tmp_path: Path
+) -> None:
+    words = ("evacuate", "node-0001", "--text", str(file), "--failover", "--ignore-consistency", "-o", "commands")
+    failovers = [line for line in roundsman(*words)[1].splitlines() if line.startswith("gnt-instance failover")]
+    assert failovers
+    assert all(line.endswith(" --ignore-consistency") for line in failovers)
+    status, _, err = roundsman("evacuate", "node2", "--ignore-consistency")
+    assert (status, "--failover" in err) == (2, True)
+    status, _, err = roundsman("evacuate", "node2", "--failover", "--ignore-consistency")
+    assert (status, "add --yes" in err) == (1, True)
+    kept = tmp_path / "kept.plan"
+    roundsman("evacuate", "node2", "--failover", "--ignore-consistency", "--save", str(kept))
+    assert (roundsman("plan", "submit", str(kept))[0], _asked(running)) == (1, [])
+    roundsman("evacuate", "node2", "--failover", "--ignore-consistency", "--yes")
+    roundsman("plan", "submit", str(kept), "--yes")
+    assert [document.ignore_consistency for document in _asked(running)] == [True, True]
+
+
 def test_an_evacuation_is_run_as_it_is_planned(roundsman: Run, running: stand_in.StandIn) -> None:
     planned = json.loads(roundsman("evacuate", "node2", "--plan", "-o", "json")[1])
     assert _asked(running) == []

@@ -158,6 +158,41 @@ def test_what_was_accepted_names_its_job_and_the_job_names_the_user(audited: Cal
     audited(act)
 
 
+def test_whoever_ignores_consistency_is_named_in_the_audit_log_and_in_the_job(audited: Callable[..., None]) -> None:
+    async def act(one: Audited) -> None:
+        path = "/2/instances/instance1/failover"
+        answer, (line,) = await one.ask(Door.REMOTE, "PUT", path, {"ignore_consistency": True})
+        assert answer.status_code == 200, answer.text
+        text = "ignore_consistency by ann; fail instance1 over from node2 to node3, ignoring consistency"
+        assert f'jobs={answer.json()} text="{text}"' in line
+        job = one.running.queue.jobs[answer.json()]
+        assert ("gnt:user", "ignore_consistency by ann") in [(entry.source, entry.text) for entry in job.reason]
+        assert job.opcodes[0].params["ignore_consistency"] is True
+        answer, (line,) = await one.ask(Door.SOCKET, "PUT", path)
+        assert "consistency" not in line
+        assert "ignore_consistency" not in one.running.queue.jobs[answer.json()].opcodes[0].params
+
+    audited(act)
+
+
+def test_whoever_discards_writes_is_named_in_the_audit_log_and_in_the_job(audited: Callable[..., None]) -> None:
+    async def act(one: Audited) -> None:
+        path = "/2/instances/instance1/repair-disks"
+        answer, (line,) = await one.ask(Door.REMOTE, "PUT", path, {"discard": "node2"})
+        assert answer.status_code == 200, answer.text
+        text = "discard what node2 wrote by ann; repair the disks of instance1, discarding what node2 wrote"
+        assert f'jobs={answer.json()} text="{text}"' in line
+        job = one.running.queue.jobs[answer.json()]
+        assert ("gnt:user", "discard what node2 wrote by ann") in [(entry.source, entry.text) for entry in job.reason]
+        answer, (line,) = await one.ask(Door.SOCKET, "PUT", path)
+        assert "discard" not in line
+        assert "discard" not in one.running.queue.jobs[answer.json()].opcodes[0].params
+        answer, _ = await one.ask(Door.REMOTE, "PUT", path, {"discard": "node1"})
+        assert (answer.status_code, "node1 has no replica of instance1" in answer.text) == (400, True)
+
+    audited(act)
+
+
 def test_reading_and_queries_are_no_writes(audited: Callable[..., None]) -> None:
     async def act(one: Audited) -> None:
         for method, path in (("GET", "/2/nodes"), ("GET", "/1/jobs"), ("PUT", "/2/query/node")):

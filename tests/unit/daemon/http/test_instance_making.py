@@ -49,7 +49,7 @@ def test_an_instance_is_reserved_made_and_started_by_one_job(local: Callable[...
         assert made.is_up
         assert made.nics[0].mac.startswith("52:54:00:")
         assert [current(one).node_name(uuid) for uuid in made.nodes] == job["opresult"][0]
-        assert [disk.minor for disk in made.disks] == [0]
+        assert [disk.minor for disk in made.disks] == [1]
         assert job["names"][made.uuid] == "web1"
 
     local(act)
@@ -84,7 +84,7 @@ def test_an_instance_goes_where_it_is_asked_to_go_and_minors_are_one_in_the_clus
         first, second = found.instance("web1"), found.instance("web2")
         assert [found.node_name(uuid) for uuid in first.nodes] == ["node3", "node1"]
         assert found.node_name(second.primary_node) == "node2"
-        assert [disk.minor for disk in (*first.disks, *second.disks)] == [0, 1, 2]
+        assert [disk.minor for disk in (*first.disks, *second.disks)] == [1, 2, 3]
         assert (first.admin_state, second.admin_state) == ("down", "up")
 
     local(act)

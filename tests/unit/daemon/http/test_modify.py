@@ -89,7 +89,7 @@ def test_power_on_record_is_set_alone_and_together_with_the_role(local: Callable
         ]
         await done(one, "POST", "/2/nodes/node4/modify", {"powered": False})
         job = await done(one, "POST", "/2/nodes/node4/modify?force=1", {"offline": False, "powered": True})
-        assert [step["kind"] for step in job["opcodes"]] == ["node_modify", "node_role"]
+        assert [step["kind"] for step in job["opcodes"]] == ["node_modify", "second_copies", "node_role"]
         assert (current(one).node("node4").offline, current(one).node("node4").powered) == (False, True)
 
     local(act)

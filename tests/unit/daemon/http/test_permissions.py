@@ -83,6 +83,7 @@ REMOTE = {
     "PUT /2/instances/{name}/shutdown",
     "PUT /2/instances/{name}/startup",
     "PUT /2/instances/{name}/tags",
+    "PUT /2/instances/{name}/repair-disks",
     "PUT /2/instances/{name}/{verb}-disks",
     "PUT /2/jobs/{job}/archive",
     "PUT /2/jobs/{job}/priority",

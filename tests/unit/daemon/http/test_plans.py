@@ -93,6 +93,22 @@ def test_what_is_no_plan_of_this_cluster_makes_no_job(local: Callable[..., None]
     local(act)
 
 
+def test_a_plan_that_ignores_consistency_says_so_in_each_of_its_failovers(local: Callable[..., None]) -> None:
+    async def act(one: Reached) -> None:
+        made = dataclasses.replace(
+            _document(one, moving.Move("instance1", "f")), failover=True, ignore_consistency=True
+        )
+        job = (await one.ask("POST", "/2/plans", _body(made))).json()
+        assert (await _ended(one, job))["status"] == "success"
+        [[_, number]] = (await one.ask("GET", f"/2/jobs/{job}")).json()["opresult"][0]["jobs"]
+        (opcode,) = one.running.queue.jobs[number].opcodes
+        assert (opcode.kind, opcode.params["ignore_consistency"]) == ("failover", True)
+        reasons = [entry.text for entry in one.running.queue.jobs[job].reason]
+        assert any(text.startswith("ignore_consistency by ") for text in reasons)
+
+    local(act)
+
+
 def test_a_plan_is_tried_without_being_run(local: Callable[..., None]) -> None:
     async def act(one: Reached) -> None:
         body = _body(_document(one, moving.Move("instance1", "f")))

@@ -51,7 +51,8 @@ NOT_SECRET = """
     max_running_jobs migratable migration_bandwidth migration_downtime migration_limit migration_port
     migration_seconds migration_transport migration_unsafe mnode moves_per_node mtotal name networks
     oob_program paused power_off_evacuated primary_ip round_interval secondary_ip serial_log
-    shared_file_storage_dir shutdown_timeout spindle_count storm_fraction storm_minimum vg_name vm_capable vnc
+    shared_file_storage_dir shutdown_seconds shutdown_timeout spindle_count storm_fraction storm_minimum vg_name
+    vm_capable vnc
 """
 """Parameters whose values every reading user may see; members of `hostvars` are parameters themselves."""
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         ("drained", False, ["node_role"]),
         ("undrained", False, ["node_role"]),
         ("offline", False, ["node_role"]),
-        ("online", False, ["power", "diagnose", "node_role"]),
-        ("online", True, ["node_role"]),
+        ("online", False, ["power", "diagnose", "second_copies", "node_role"]),
+        ("online", True, ["second_copies", "node_role"]),
     ],
 )
 def test_a_role_is_a_job_and_back_online_asks_for_power_and_a_diagnosis_first(
@@ -65,6 +65,7 @@ def test_a_node_without_a_bmc_has_no_power_commands_and_comes_back_without_one(
             submissions.power(changed, ["node2"], "on")
         assert [one.kind for one in submissions.role(changed, "node2", "online", force=False)] == [
             "diagnose",
+            "second_copies",
             "node_role",
         ]
 

@@ -118,6 +118,24 @@ def test_silence_is_counted_and_is_no_health(running: service.Service) -> None:
     asyncio.run(scenario())
 
 
+def test_a_node_that_answered_with_errors_only_is_known_to_have_lived_once_it_is_off(running: service.Service) -> None:
+    async def scenario() -> None:
+        node = uuid(running, "node2")
+        async with node_agents.answering(running) as answers:
+            answers.diagnose("node2", b"", status=500)
+            await running.poll.once()
+            alive = running.intake.life(node)
+            assert alive is not None
+            await running.configuration.commit(lambda _: [changes.NodePowered(node, powered=False)])
+            await running.poll.once()
+            assert running.intake.life(node) == alive
+            cluster = running.configuration.current
+            assert views.node(cluster, cluster.node("node2"), running.intake)["agent"] is None
+            assert node not in running.agents.silences()[0]
+
+    asyncio.run(scenario())
+
+
 def test_the_same_bytes_are_no_news(running: service.Service) -> None:
     async def scenario() -> None:
         async with node_agents.answering(running) as answers:

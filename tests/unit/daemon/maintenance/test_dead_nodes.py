@@ -29,10 +29,13 @@ def fixture_lab(tmp_path: Path) -> world.Lab:
     return twins.lab(tmp_path, nodes=6, instances=6, dead_after=3, dead_node_policy="failover")
 
 
-def outcome(name: str, state: power.State, command: power.Command = power.Command.STATUS) -> dict[str, Any]:
-    """What the play of a power command leaves for one node."""
-    confirmed = state is not power.State.UNKNOWN
-    return power.Outcome(name, command, state, state, False, confirmed, 1, 0.1).as_dict()
+def outcome(name: str, state: power.State, command: power.Command, then: power.State) -> dict[str, Any]:
+    """What a power command's play leaves for a node that reads a state, and then another once it is commanded."""
+    if not command.fences:
+        confirmed = state is not power.State.UNKNOWN
+        return power.Outcome(name, command, state, state, False, confirmed, 1, 0.1).as_dict()
+    told = power.judge(command, name=name, before=state, seen=[then, then], attempts=1, seconds=0.1)
+    return told.as_dict()
 
 
 class Nodes:
@@ -48,6 +51,8 @@ class Nodes:
         self.since = 500.0
         monkeypatch.setattr(self.service.dead, "_clock", lambda: self.now + self.stepped)
         monkeypatch.setattr(self.service.dead, "_monotonic", lambda: self.now)
+        for name in lab.settings()["nodes"]:
+            twins.report(lab, self.service, name, '{"status":"Ok"}')
 
     def _silences(self) -> tuple[dict[str, dead_nodes.Silence], int]:
         found = {self.node(name).uuid: dead_nodes.Silence(misses, self.since) for name, misses in self.silent.items()}
@@ -56,9 +61,19 @@ class Nodes:
     def node(self, name: str) -> clusters.Node:
         return self.service.configuration.current.node(name)
 
-    def bmc(self, name: str, state: power.State) -> None:
-        """What the next power command says."""
-        self.twin.values["power"] = [outcome(name, state)]
+    def bmc(self, name: str, state: power.State, then: power.State = power.State.OFF) -> None:
+        """What the node's BMC reads, and then once it is commanded off."""
+
+        def told(variables: dict[str, Any]) -> list[dict[str, Any]]:
+            return [outcome(name, state, power.Command(variables["node_power"]), then)]
+
+        self.twin.values["power"] = told
+
+    @property
+    def commands(self) -> list[str]:
+        """The power commands, in their order."""
+        jobs = (self.service.queue.jobs[number] for number in power_jobs(self))
+        return [job.opcodes[0].params["command"] for job in jobs]
 
     async def settle(self) -> None:
         """Work until nothing more is to be done."""
@@ -103,7 +118,8 @@ def test_a_dead_node_is_emptied_by_failover_and_leaves_service_once_its_bmc_says
         nodes.silent["node3"] = 3
         nodes.bmc("node3", power.State.OFF)
         await nodes.settle()
-        assert nodes.kinds[0] == "power", "its BMC is asked before anything else"
+        assert nodes.kinds[:2] == ["power", "power"], "its BMC is asked before anything else"
+        assert nodes.commands == ["status", "confirm_off"], "what it says is put to the test"
         assert nodes.primaries("node3") == []
         assert "migrate" not in nodes.kinds
         assert nodes.kinds.count("failover") == len(held)
@@ -199,8 +215,7 @@ def test_with_the_policy_fence_a_node_that_is_on_is_powered_off_first(
         nodes.bmc("node3", power.State.ON)
         await nodes.settle()
         assert nodes.kinds[:2] == ["power", "power"]
-        commands = [job.opcodes[0].params.get("command") for job in nodes.service.queue.jobs.values()]
-        assert commands[:2] == ["status", "off"]
+        assert nodes.commands == ["status", "fence"]
         assert nodes.primaries("node3") == []
         assert not nodes.node("node3").powered
 
@@ -218,7 +233,7 @@ def test_a_node_that_is_not_powered_off_keeps_its_instances_and_is_not_fenced_at
         await nodes.service.configuration.commit(lambda _: [changes.SettingsStand(settings)])
         held = nodes.primaries("node3")
         nodes.silent["node3"] = 3
-        nodes.bmc("node3", power.State.ON)
+        nodes.bmc("node3", power.State.ON, then=power.State.ON)
         await nodes.settle()
         await nodes.settle()
         assert nodes.kinds == ["power", "power"]
@@ -298,6 +313,47 @@ def test_a_pause_that_begins_between_two_silent_nodes_holds_the_second(
     asyncio.run(scenario())
 
 
+def test_a_bmc_that_says_off_of_a_node_that_is_on_moves_nothing(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch, power="success error")
+        held = nodes.primaries("node3")
+        nodes.silent["node3"] = 3
+        nodes.bmc("node3", power.State.OFF, then=power.State.ON)
+        await nodes.settle()
+        await nodes.settle()
+        assert nodes.commands == ["status", "confirm_off"], "once, and not at every poll"
+        assert nodes.primaries("node3") == held
+        assert nodes.service.configuration.current.maintenance.incidents == ()
+        assert "says that it is on when it is commanded off" in nodes.verdict("node3").reason
+        nodes.now += silent_nodes.ASKED_AGAIN + 1
+        nodes.bmc("node3", power.State.OFF)
+        await nodes.settle()
+        assert nodes.commands[2:] == ["status", "confirm_off"], "what it said before is not remembered for ever"
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_is_recorded_as_off_is_commanded_off_before_anything_starts(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        nodes.silent["node3"] = 3
+        nodes.bmc("node3", power.State.ON)
+        await nodes.settle()
+        assert nodes.commands == ["status"]
+        stated = changes.NodePowered(nodes.node("node3").uuid, powered=False)
+        await nodes.service.configuration.commit(lambda _: [stated])
+        nodes.bmc("node3", power.State.OFF)
+        await nodes.settle()
+        assert nodes.commands == ["status", "confirm_off"]
+        assert nodes.primaries("node3") == []
+
+    asyncio.run(scenario())
+
+
 def power_jobs(nodes: Nodes) -> list[int]:
     return [job.id for job in nodes.service.queue.jobs.values() if job.opcodes[0].kind == "power"]
 
@@ -323,7 +379,7 @@ def test_the_jobs_that_read_the_bmc_before_there_was_an_incident_stand_in_it(
         nodes.now += silent_nodes.ASKED_AGAIN + 1
         nodes.bmc("node3", power.State.OFF)
         await nodes.settle()
-        assert len(power_jobs(nodes)) == 2
+        assert len(power_jobs(nodes)) == 3
         assert check_listed(nodes).repair_status.value == "completed"
 
     asyncio.run(scenario())
@@ -340,7 +396,7 @@ def test_the_job_that_fences_stands_in_its_incident_and_does_not_fail_it(
         )
         await nodes.service.configuration.commit(lambda _: [changes.SettingsStand(settings)])
         nodes.silent["node3"] = 3
-        nodes.bmc("node3", power.State.ON)
+        nodes.bmc("node3", power.State.ON, then=power.State.OFF if status == "completed" else power.State.ON)
         await nodes.settle()
         assert len(power_jobs(nodes)) == 2
         assert check_listed(nodes).repair_status.value == status
@@ -356,7 +412,39 @@ def test_a_bmc_that_cannot_be_read_fails_no_incident(lab: world.Lab, monkeypatch
         nodes.now += silent_nodes.ASKED_AGAIN + 1
         nodes.bmc("node3", power.State.OFF)
         await nodes.settle()
-        assert len(power_jobs(nodes)) == 2
+        assert len(power_jobs(nodes)) == 3
         assert check_listed(nodes).repair_status.value == "completed"
+
+    asyncio.run(scenario())
+
+
+def test_an_instance_whose_replica_is_not_known_to_be_in_sync_waits_and_the_others_of_the_node_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        pairs = [("node3", "node1"), ("node3", "node2")]
+        lab = twins.lab(tmp_path, nodes=6, pairs=pairs, dead_after=3, dead_node_policy="failover")
+        nodes = Nodes(lab, monkeypatch)
+        await nodes.service.intake.take_all()
+        facts = twins.replica_facts(nodes.service.configuration.current, nodes.node("node3"), lost=["instance1"])
+        twins.report(lab, nodes.service, "node3", '{"status":"Ok"}', facts=facts)
+        await nodes.service.intake.take_all()
+        nodes.silent["node3"] = 3
+        nodes.bmc("node3", power.State.OFF)
+        await nodes.settle()
+        assert nodes.primaries("node3") == ["instance1"]
+        assert nodes.kinds.count("failover") == 1
+        (incident,) = nodes.service.configuration.current.maintenance.incidents
+        assert incident.repair_status is incidents.RepairStatus.PENDING, "it waits, and has not failed"
+        (refusal,) = [one for one in nodes.service.rounds.preview().refusals if one.subject == "instance1"]
+        assert "node3 reported at" in refusal.reason
+        assert "`roundsman instance failover instance1 --ignore-consistency`" in refusal.unblock
+        (moved,) = [one for job in nodes.service.queue.jobs.values() for one in job.opcodes if one.kind == "failover"]
+        loss = moved.result["possible_loss"]
+        assert moved.text.startswith("possible loss: writes of the last ")
+        assert 0 <= loss["seconds"] < 60
+        assert not loss["ignored"]
+        trails = [entry.text for job in nodes.service.queue.jobs.values() for entry in job.reason]
+        assert any("possible loss: writes of the last" in text for text in trails), "the plan says it, too"
 
     asyncio.run(scenario())

@@ -82,7 +82,9 @@ def test_two_large_reports_leave_configuration_status_rounds_and_jobs_small(
         assert len(orjson.dumps(views.status(cluster))) < 16 * 1024
         assert len(orjson.dumps(views.reports(cluster, running.intake, poll_problem=""))) < 16 * 1024
         for folder in (running.where.rounds, running.where.queue):
-            assert all(path.stat().st_size < 64 * 1024 for path in folder.rglob("*") if path.is_file())
+            sizes = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+            # The run of the repair command holds the whole report, which the command reads.
+            assert [path.name for path, size in sizes.items() if size >= 64 * 1024] in ([], ["input.json"])
         assert inputs(twin) == [REPAIR]
 
     act(lab, monkeypatch, scenario)

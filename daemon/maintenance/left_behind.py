@@ -1,0 +1,113 @@
+"""Replicas that were left behind on silent nodes: a job removes each once its node answers again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain import errors
+from ..failures import Failures
+from ..jobs import planned, values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from ..configuration import Configuration
+    from ..jobs.queue import Queue
+    from .reports import Intake
+
+RETRY = 300.0
+"""Seconds after which a removal that failed is tried again."""
+PRIORITY = 10
+PART = "left-behind replicas"
+
+
+class LeftBehind:
+    """Submits the jobs; `step` is called after each poll, report, job and change of the configuration."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        queue: Queue,
+        intake: Intake,
+        *,
+        alive: Callable[[], Collection[str]],
+        clock: Callable[[], float],
+        monotonic: Callable[[], float] = time.monotonic,
+        failures: Failures | None = None,
+    ) -> None:
+        self._configuration = configuration
+        self._queue = queue
+        self._intake = intake
+        self._alive = alive
+        self._clock = clock
+        self._monotonic = monotonic
+        self._failures = failures or Failures()
+        self._tried: dict[tuple[str, str], tuple[int, float]] = {}
+        self._awake = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something has happened: look again."""
+        self._awake.set()
+
+    async def run(self) -> None:
+        """Work for ever; a step that fails is reported, and retried at the next event."""
+        while True:
+            self._awake.clear()
+            try:
+                await self.step()
+                self._failures.recovered(PART)
+            except (errors.RoundsmanError, OSError) as error:
+                self._failures.failed(PART, error, remedy="fix the cause; it is retried after the next poll or job")
+            await self._awake.wait()
+
+    async def step(self) -> None:
+        """Submit a job for each replica whose node is back."""
+        cluster = self._configuration.current
+        known = {(left.instance.uuid, left.node) for left in cluster.maintenance.left_behind}
+        self._tried = {key: tried for key, tried in self._tried.items() if key in known}
+        for left in cluster.maintenance.left_behind:
+            maintenance = self._configuration.current.maintenance
+            if maintenance.epo is not None or maintenance.settings.paused or self._queue.drained:
+                return
+            if self._is_back(cluster, left) and self._is_due(left):
+                await self._submit(cluster, left)
+
+    def _is_back(self, cluster: clusters.Cluster, left: clusters.LeftBehind) -> bool:
+        """Whether the node is in service and has answered since the replica was left there."""
+        node = cluster.nodes.get(left.node)
+        if node is None or not clusters.reachable(cluster, node):
+            return False
+        heard = self._intake.diagnosed.get(left.node)
+        return left.node in self._alive() or (heard is not None and heard.accepted > left.since)
+
+    def _is_due(self, left: clusters.LeftBehind) -> bool:
+        """Whether no job is at work on it, and the last one did not just fail."""
+        tried = self._tried.get((left.instance.uuid, left.node))
+        if tried is None:
+            return not any(_is_about(job, left) for job in self._queue.jobs.values() if not job.is_final)
+        return not self._queue.unfinished([tried[0]]) and self._monotonic() - tried[1] >= RETRY
+
+    async def _submit(self, cluster: clusters.Cluster, left: clusters.LeftBehind) -> None:
+        name, node = left.instance.name, cluster.node_name(left.node)
+        opcode = values.Opcode("remove_replica", {"instance": left.instance.uuid, "node": left.node}, PRIORITY)
+        now = self._clock()
+        text = f"{node} answers again: the replica that {name} left there is removed"
+        job = values.Job(
+            id=0,
+            opcodes=(opcode,),
+            reason=(values.Reason(planned.ROUNDS, text, int(now * 1e9)),),
+            received=now,
+            names={left.instance.uuid: name, left.node: node},
+        )
+        (submitted,) = await self._queue.submit([job])
+        self._tried[left.instance.uuid, left.node] = (submitted.id, self._monotonic())
+
+
+def _is_about(job: values.Job, left: clusters.LeftBehind) -> bool:
+    return any(
+        one.kind == "remove_replica" and one.params == {"instance": left.instance.uuid, "node": left.node}
+        for one in job.opcodes
+    )

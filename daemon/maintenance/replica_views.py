@@ -1,0 +1,109 @@
+"""What the daemon knows of the replicas of an instance, as JSON values."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain import evidence
+from ...plugins.plugin_utils import replica_evidence
+from ..jobs import values
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..jobs.queue import Queue
+    from .reports import Intake
+
+
+def parted(cluster: clusters.Cluster, one: clusters.Instance) -> dict[str, Any] | None:
+    """Since when a running primary has lost its secondary, and what was known then; None while it has not.
+
+    Times are in unix seconds, `last_in_sync` is null where it is unknown.
+    """
+    if one.parted is None:
+        return None
+    told = dataclasses.asdict(one.parted)
+    last = one.parted.last_in_sync or None
+    text = replica_evidence.parted_text(cluster, one)
+    return {**told, "last_in_sync": last, "node": cluster.node_name(one.parted.node), "text": text}
+
+
+def explain(
+    cluster: clusters.Cluster,
+    name: str,
+    *,
+    intake: Intake,
+    queue: Queue,
+    failing: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """What is known of the replicas of an instance, and whether it could fail over if its primary's node died now.
+
+    `failover` is null where its primary's node can be asked itself; `broken_off` is the last opcode about it, null
+    where that succeeded.
+    """
+    one = cluster.instance(name)
+    return {
+        "failing": list(failing),
+        "instance": {
+            "uuid": one.uuid,
+            "name": one.name,
+            "primary": cluster.node_name(one.primary_node),
+            "secondaries": [cluster.node_name(uuid) for uuid in one.secondary_nodes],
+            "admin_state": one.admin_state,
+            "disk_template": one.disk_template,
+        },
+        "parted": parted(cluster, one),
+        "replicas": [fact for uuid in one.nodes for fact in _facts(cluster, one, uuid, intake)],
+        "failover": _failover(cluster, one, intake),
+        "broken_off": _broken_off(one, queue),
+    }
+
+
+def _broken_off(one: clusters.Instance, queue: Queue) -> dict[str, Any] | None:
+    """The job whose opcode about an instance ended last, and its text, unless that succeeded."""
+    ended = [
+        (opcode.ended, job.id, opcode)
+        for job in queue.jobs.values()
+        for opcode in job.opcodes
+        if opcode.ended and opcode.params.get("instance") == one.uuid
+    ]
+    if not ended:
+        return None
+    _, number, last = max(ended, key=lambda entry: entry[:2])
+    return None if last.status is values.Status.SUCCESS or not last.text else {"job": number, "text": last.text}
+
+
+def _facts(cluster: clusters.Cluster, one: clusters.Instance, node: str, intake: Intake) -> list[dict[str, Any]]:
+    """The newest facts of a node, and when the pair was last seen in sync by it."""
+    track = intake.tracks.get(node)
+    found = []
+    for resource in replica_evidence.resources(one):
+        for number, volume in (track.of_resource(resource) if track is not None else {}).items():
+            fact, last = volume.fact, volume.in_sync
+            known = None
+            if fact is not None and track is not None:
+                words = {"role": fact.role, "connection": fact.connection, "disk": fact.disk}
+                known = {name: word.value for name, word in words.items()}
+                known |= {"peer_disk": fact.peer_disk.value, "reported": round(track.at.wall, 3)}
+            found.append(
+                {
+                    "node": cluster.node_name(node),
+                    "resource": resource,
+                    "volume": number,
+                    "fact": known,
+                    "last_in_sync": round(last.wall, 3) if last is not None else None,
+                }
+            )
+    return found
+
+
+def _failover(cluster: clusters.Cluster, one: clusters.Instance, intake: Intake) -> dict[str, Any] | None:
+    source = cluster.nodes[one.primary_node]
+    is_asked = clusters.reachable(cluster, source) and not intake.is_silent(source.uuid)
+    if is_asked or not replica_evidence.resources(one) or not one.secondary_nodes:
+        return None
+    found = replica_evidence.judge(cluster, one, intake, source=source.uuid, target=one.secondary_nodes[0])
+    loss = evidence.loss_text(found, now=found.seen_off) if found.seen_off else ""
+    return {"in_sync": found.is_in_sync, "reason": found.reason, "unblock": found.unblock, "loss": loss}

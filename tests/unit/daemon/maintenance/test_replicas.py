@@ -1,0 +1,306 @@
+"""Pairs that part, in a whole service whose opcodes are a twin's: what is committed, and which replica is outdated."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.maintenance import agents
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, replica_evidence
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+
+from tests.unit.daemon import twins
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ansible_collections.roundsman.cluster.daemon import service
+    from ansible_collections.roundsman.cluster.daemon.lab import world
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+
+OK = '{"status":"Ok"}'
+NAME = "instance1"
+
+
+@pytest.fixture(name="lab")
+def fixture_lab(tmp_path: Path) -> world.Lab:
+    return twins.lab(tmp_path, pairs=[("node2", "node3"), ("node3", "node4")])
+
+
+class Pair:
+    """A service, and the reports of the two nodes of instance1."""
+
+    def __init__(self, lab: world.Lab, monkeypatch: pytest.MonkeyPatch, **outcomes: str) -> None:
+        self._lab = lab
+        self.service, self.twin = twins.assemble(lab, monkeypatch, outcomes=outcomes)
+        self.now = 1000.0
+        monkeypatch.setattr(self.service.replicas, "_monotonic", lambda: self.now)
+
+    async def hear(self, node: str, *, lost: bool = False, **changed: Any) -> None:
+        """Take a report of a node in, and do what follows from it."""
+        cluster = self.service.configuration.current
+        facts = twins.replica_facts(cluster, cluster.node(node), lost=[NAME] if lost else [], **changed)
+        twins.report(self._lab, self.service, node, OK, facts=facts)
+        await self.service.intake.take_all()
+        await self.service.replicas.step()
+
+    async def end(self) -> None:
+        """Wait for the jobs."""
+        await twins.jobs_end(self.service)
+        await self.service.replicas.step()
+
+    @property
+    def instance(self) -> clusters.Instance:
+        return self.service.configuration.current.instance(NAME)
+
+    def uuid(self, node: str) -> str:
+        return self.service.configuration.current.node(node).uuid
+
+    @property
+    def outdated(self) -> list[str]:
+        """The nodes on which a replica was to be outdated."""
+        jobs = self.service.queue.jobs.values()
+        return [job.names[one.params["node"]] for job in jobs for one in job.opcodes if one.kind == "outdate_replica"]
+
+
+def test_a_pair_that_parts_is_committed_once_and_its_secondary_outdated_once_it_says_so_itself(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        pair = Pair(lab, monkeypatch)
+        before = time.time()
+        await pair.hear("node2")
+        await pair.hear("node3")
+        assert pair.instance.parted is None
+        await pair.hear("node2", lost=True, current=32)
+        stands = pair.instance.parted
+        assert stands is not None
+        assert (stands.node, stands.generations) == (pair.uuid("node2"), (f"{16:016x}",))
+        assert before <= stands.last_in_sync <= stands.since <= time.time()
+        assert store.read(pair.service.where.config).instance(NAME).parted == stands
+        assert pair.outdated == [], "node3 says that it has its peer"
+        await pair.hear("node3", lost=True)
+        assert pair.outdated == ["node3"]
+        await pair.hear("node2", lost=True, current=32)
+        assert pair.instance.parted == stands
+        assert pair.outdated == ["node3"]
+
+    asyncio.run(scenario())
+
+
+def test_one_write_of_the_configuration_says_of_all_pairs_that_they_have_parted_and_none_says_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        lab = twins.lab(tmp_path, pairs=[("node2", "node3")] * 5)
+        pair = Pair(lab, monkeypatch)
+        cluster, writes = pair.service.configuration.current, list[str]()
+        names = [one.name for one in cluster.instances.values()]
+        replace = durable_files.replace
+
+        def noted(path: Path, *given: Any, **options: Any) -> None:
+            writes.append(path.name)
+            replace(path, *given, **options)
+
+        monkeypatch.setattr(durable_files, "replace", noted)
+        for _ in range(3):
+            facts = twins.replica_facts(cluster, cluster.node("node2"), lost=names)
+            twins.report(lab, pair.service, "node2", OK, facts=facts)
+            await pair.service.intake.take_all()
+            await pair.service.replicas.step()
+        assert writes.count("config.data") == 1
+        assert [one.parted is not None for one in pair.service.configuration.current.instances.values()] == [True] * 5
+
+    asyncio.run(scenario())
+
+
+def test_a_pair_is_together_again_when_both_nodes_say_so(lab: world.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        pair = Pair(lab, monkeypatch)
+        await pair.hear("node3")
+        await pair.hear("node2", lost=True)
+        await pair.hear("node2")
+        assert pair.instance.parted is not None, "node3 has not reported since"
+        await pair.hear("node3")
+        assert pair.instance.parted is None
+        await pair.hear("node2", lost=True)
+        nodes = changes.InstanceNodes(pair.instance.uuid, pair.uuid("node2"), (pair.uuid("node4"),))
+        await pair.service.configuration.commit(lambda _: [nodes])
+        assert pair.instance.parted is None, "it has another secondary now"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("primary", "secondary"),
+    [
+        ({"role": Role.SECONDARY}, {}),
+        ({"disk": Disk.OUTDATED}, {}),
+        ({"connection": Connection.CONNECTED, "peer_disk": Disk.INCONSISTENT}, {}),
+        ({}, {"role": Role.PRIMARY}),
+        ({}, {"disk": Disk.OUTDATED}),
+        ({}, {"disk": Disk.INCONSISTENT}),
+        ({}, {"connection": Connection.CONNECTED}),
+    ],
+)
+def test_nothing_is_outdated_unless_a_running_primary_has_lost_a_secondary_that_could_start(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, primary: dict[str, Any], secondary: dict[str, Any]
+) -> None:
+    async def scenario() -> None:
+        pair = Pair(lab, monkeypatch)
+        await pair.hear("node2", lost=True, **primary)
+        await pair.hear("node3", lost=True, **secondary)
+        assert pair.outdated == []
+        assert (pair.instance.parted is None) == bool(primary)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("silent", ["node2", "node3"])
+def test_a_node_that_does_not_answer_is_waited_for(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, silent: str
+) -> None:
+    async def scenario() -> None:
+        pair = Pair(lab, monkeypatch)
+        pair.service.intake.seen[pair.uuid(silent)] = agents.Seen(misses=1)
+        await pair.hear("node2", lost=True)
+        await pair.hear("node3", lost=True)
+        assert pair.outdated == []
+        pair.service.intake.seen.clear()
+        await pair.service.replicas.step()
+        assert pair.outdated == ["node3"]
+
+    asyncio.run(scenario())
+
+
+def test_a_secondary_that_was_not_outdated_is_tried_again_after_a_minute(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        pair = Pair(lab, monkeypatch, outdate_replica="error")
+        await pair.hear("node2", lost=True)
+        await pair.hear("node3", lost=True)
+        await pair.end()
+        await pair.hear("node3", lost=True)
+        assert pair.outdated == ["node3"]
+        pair.now += 61
+        await pair.hear("node3", lost=True)
+        assert pair.outdated == ["node3", "node3"]
+
+    asyncio.run(scenario())
+
+
+def test_neither_a_pause_nor_an_emergency_power_off_holds_it(lab: world.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        pair = Pair(lab, monkeypatch)
+        settings = dataclasses.replace(pair.service.configuration.current.maintenance.settings, paused="for a test")
+        stands: list[changes.Change] = [
+            changes.SettingsStand(settings),
+            changes.EpoStands((), (), "me", returning=False),
+        ]
+        await pair.service.configuration.commit(lambda _: stands)
+        await pair.hear("node2", lost=True)
+        await pair.hear("node3", lost=True)
+        assert pair.outdated == ["node3"]
+
+    asyncio.run(scenario())
+
+
+def test_the_facts_are_there_again_after_a_restart_and_a_time_unheard_counts_as_life(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        pair = Pair(lab, monkeypatch)
+        await pair.hear("node2")
+        await pair.hear("node3")
+        restarted, _ = twins.assemble(lab, monkeypatch)
+        known = {node: dict(one.volumes) for node, one in pair.service.intake.tracks.items()}
+        again = {node: dict(one.volumes) for node, one in restarted.intake.tracks.items()}
+        assert known.keys() == again.keys()
+        assert [one.fact for found in again.values() for one in found.values()] == [
+            one.fact for found in known.values() for one in found.values()
+        ]
+        life, unheard = (ask(pair.uuid("node2")) for ask in (restarted.intake.life, restarted.intake.unheard))
+        assert life is not None
+        assert unheard is not None
+        assert unheard.after(life) > 0
+        assert (await _evidence(pair, restarted)).is_in_sync
+        off = changes.NodePowered(pair.uuid("node2"), powered=False)
+        await restarted.configuration.commit(lambda _: [off])
+        third, _ = twins.assemble(lab, monkeypatch)
+        # It was off before this daemon began: nobody says whether the one before listened until then.
+        seen_off = replica_evidence.seen_off(third.configuration.current.node("node2"))
+        assert third.intake.unheard(pair.uuid("node2")) == replicas.Moment(seen_off)
+        assert not (await _evidence(pair, third)).reason
+        late = changes.NodeOffConfirmed(pair.uuid("node2"), seen_off + 10_000)
+        await restarted.configuration.commit(lambda _: [late])
+        began = replicas.Moment(seen_off + 10_001)
+        monkeypatch.setattr(restarted.intake, "_began", began)
+        assert "before the last sign of life of node2" in (await _evidence(pair, restarted)).reason
+
+    asyncio.run(scenario())
+
+
+async def _evidence(pair: Pair, running: service.Service) -> Any:
+    return running.intake.evidence(pair.instance.uuid, source=pair.uuid("node2"), target=pair.uuid("node3"))
+
+
+def test_the_accepted_reports_alone_say_the_same_by_hand_or_less(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        pair = Pair(lab, monkeypatch)
+        await pair.hear("node2")
+        await pair.hear("node3", lost=True)
+        cluster, now = pair.service.configuration.current, time.time()
+        files = replica_evidence.Files(pair.service.where, cluster, now=now)
+        asked = {"source": pair.uuid("node2"), "target": pair.uuid("node3")}
+        assert replica_evidence.judge(cluster, pair.instance, files, **asked).is_in_sync
+        later = replica_evidence.Files(pair.service.where, cluster, now=now + 3600)
+        assert "before the last sign of life" in replica_evidence.judge(cluster, pair.instance, later, **asked).reason
+        (pair.service.where.reports / f"{pair.uuid('node3')}.json").write_bytes(b"{}")
+        damaged = replica_evidence.Files(pair.service.where, cluster, now=now)
+        assert "node3 has not reported" in replica_evidence.judge(cluster, pair.instance, damaged, **asked).reason
+
+    asyncio.run(scenario())
+
+
+def test_a_report_of_a_problem_carries_facts_too(lab: world.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        pair = Pair(lab, monkeypatch)
+        twins.report(lab, pair.service, "node2", problem="timeout")
+        await pair.service.intake.take_all()
+        (track,) = pair.service.intake.tracks[pair.uuid("node2")].volumes.values()
+        assert track.fact is not None
+        assert track.fact.is_in_sync
+        assert isinstance(track.in_sync, replicas.Moment)
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_hangs_holds_two_jobs_at_most_and_the_least_recently_tried_instance_is_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        lab = twins.lab(tmp_path, pairs=[("node2", "node3")] * 4 + [("node2", "node4")])
+        pair = Pair(lab, monkeypatch, outdate_replica="error")
+        cluster = pair.service.configuration.current
+        names = [one.name for one in cluster.instances.values()]
+        for node in ("node2", "node3", "node4"):
+            facts = twins.replica_facts(cluster, cluster.node(node), lost=names)
+            twins.report(lab, pair.service, node, OK, facts=facts)
+        await pair.service.intake.take_all()
+        await pair.service.replicas.step()
+        assert sorted(pair.outdated) == ["node3", "node3", "node4"]
+        pair.now += 1000
+        await pair.end()
+        assert sorted(pair.outdated) == ["node3"] * 4 + ["node4"], "a minute counts from the end of a job"
+        tried = [one.params["instance"] for job in pair.service.queue.jobs.values() for one in job.opcodes]
+        assert len(set(tried)) == 5
+
+    asyncio.run(scenario())
