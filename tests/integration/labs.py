@@ -14,6 +14,7 @@ import httpx
 from ansible_collections.roundsman.cluster.daemon.lab import building, checker, processes, world
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import reports, signing, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import replica_facts
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs, daemon_client
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
@@ -168,8 +169,25 @@ def report(running: Running, node: str, diagnosis_text: str, *, now: float | Non
     known = running.cluster().node(node)
     key = (running.lab.node(node).root / "var/lib/roundsman/node.key").read_bytes()
     moment = time.time() if now is None else now
-    message = reports.message(node_uuid=known.uuid, timestamp_ns=int(moment * 1e9), data=diagnosis_text, problem=None)
+    facts = replica_facts.read(running.lab.node(node).root, hypervisor="fake")
+    message = reports.message(
+        node_uuid=known.uuid, timestamp_ns=int(moment * 1e9), data=diagnosis_text, problem=None, facts=facts
+    )
     return signing.sign(message, key=key, now=int(moment))
+
+
+def report_all(running: Running) -> None:
+    """Have every node with power report Ok with its replicas, as a poll would, and wait until that is known."""
+    nodes = [node.name for node in running.lab.nodes() if node.is_powered()]
+    began = time.time()
+    for name in nodes:
+        drop(running, f"{name}-all.json", report(running, name, world.OK))
+
+    def are_heard(one: Running) -> bool:
+        found = one.get("/1/reports")["nodes"]
+        return all((found[name]["diagnosis"] or {"accepted": 0})["accepted"] >= began for name in nodes)
+
+    running.until(are_heard, "all reports are accepted")
 
 
 def drop(running: Running, name: str, content: str | bytes) -> None:

@@ -16,8 +16,9 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import processes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs
+
+from tests.unit.daemon.lab import replicas
 
 from . import labs, states
 
@@ -71,7 +72,7 @@ def test_check_mode_says_what_would_move_and_what_would_stay_and_changes_nothing
     lab: Callable[..., labs.Running],
 ) -> None:
     one = lab(nodes=3, pairs=PAIRS, edit=_with_plain_disk)
-    (one.lab.node("node1").root / simulated.DISKS / "instance3.json").unlink()
+    replicas.remove(one.lab, "node1", "instance3", one.cluster().instance("instance3").uuid)
     processes.stop(one.lab, "daemon")
     before = states.digest(one.lab.folder)
 

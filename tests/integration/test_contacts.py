@@ -62,3 +62,8 @@ def test_nodes_that_are_offline_or_without_power_are_contacted_by_nothing_but_oo
             states.job_ended(one, told["id"] if isinstance(told, dict) else told)
     one.until(states.at_rest, "whatever was submitted has ended")
     assert _contacts(one, *OUT) == 0
+
+    # Only a fence looks for a sign of life: node4 is alive, whatever is on record, and instance4 may run there.
+    fenced = states.job_ended(one, one.put("/2/instances/instance4/failover", {"ignore_consistency": True}).json())
+    assert "it is alive: it runs programs" in fenced["text"]
+    assert (_contacts(one, "node3"), _contacts(one, "node4")) == (0, 1)

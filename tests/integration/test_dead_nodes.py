@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -127,6 +128,36 @@ def test_with_its_bmc_silent_too_nothing_starts_until_a_person_says_that_it_is_o
     cluster = one.cluster()
     assert cluster.primaries(cluster.node("node2").uuid) == []
     assert one.wrong() == []
+
+
+@pytest.mark.slow
+def test_a_node_whose_agent_only_hangs_is_not_fenced_whatever_the_policy_and_its_bmc_say(
+    lab: Callable[..., labs.Running], tmp_path: Path
+) -> None:
+    one, port = up(lab, dead_node_policy="fence")
+    with agents(one, port, tmp_path) as running:
+        one.until(everyone_answers, "all agents answer")
+        node = one.lab.node("node2")
+        held = runs(one, "node2")
+        assert held
+        node.cut(is_cut=True)  # SSH is gone; its agent is reached in another way, and hangs.
+        pids = [running["node2"].pid, *children(running["node2"].pid)]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            told = one.until(explained(one, "its agent's port accepts connections"), "it is seen that it is alive")
+            assert "roundsman node power off node2 --force" in told["unblock"]
+            assert node.is_powered()
+            assert runs(one, "node2") == held
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
+
+def children(pid: int) -> list[int]:
+    """The children of a process."""
+    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout
+    return [int(child) for child in found.split()]
 
 
 def runs(one: labs.Running, name: str) -> list[str]:

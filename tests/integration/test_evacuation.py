@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import processes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated
+
+from tests.unit.daemon.lab import replicas
 
 from . import labs, states
 
@@ -42,7 +43,7 @@ def test_what_can_move_leaves_a_node_before_an_instance_that_never_can_fails_the
     lab: Callable[..., labs.Running],
 ) -> None:
     one = lab(nodes=3, instances=3, edit=_with_plain_disk)
-    (one.lab.node("node3").root / simulated.DISKS / "instance2.json").unlink()
+    replicas.remove(one.lab, "node3", "instance2", one.cluster().instance("instance2").uuid)
     labs.drop(one, "r.json", labs.report(one, "node2", EVACUATE))
 
     incident = one.until(one.ended("node2"), "the incident ends")

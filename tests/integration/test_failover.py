@@ -17,7 +17,8 @@ def test_a_failover_starts_nothing_until_its_source_confirms_the_stop_or_reads_o
     lab: Callable[..., labs.Running],
 ) -> None:
     one = lab(nodes=3, instances=3)
-    one.lab.node("node2").cut(is_cut=True)
+    labs.report_all(one)
+    one.lab.node("node2").silence(is_silent=True)
     labs.drop(one, "r.json", labs.report(one, "node2", '{"status": "evacuate-failover"}'))
 
     failed = one.until(states.reads("node2", "failed"), "the incident fails")

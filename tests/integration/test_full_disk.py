@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.crash import small_disk
+from tests.chaos import small_disk
 
 from . import labs, states
 

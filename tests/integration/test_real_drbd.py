@@ -31,8 +31,8 @@ MADE: tuple[dict[str, Any], ...] = (
 )
 GONE = (
     {"node": "node1", "state": "standby"},
-    {"node": "node2", "state": "absent"},
-    {"node": "node1", "state": "absent"},
+    {"node": "node2", "state": "absent", "last": True},
+    {"node": "node1", "state": "absent", "last": True},
 )
 LIMIT = 240.0
 
@@ -77,16 +77,16 @@ def until(is_so: Callable[[], bool], what: str) -> None:
         time.sleep(1)
 
 
-def repaired(pair: drbd_pairs.Pair, *verdicts: str) -> None:
-    done = pair.repair()
+def repaired(pair: drbd_pairs.Pair, *verdicts: str, options: tuple[str, ...] = ()) -> None:
+    done = pair.repair(*options)
     for verdict in verdicts:
         assert verdict in done.stdout
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def refused(pair: drbd_pairs.Pair, verdict: str) -> None:
+def refused(pair: drbd_pairs.Pair, verdict: str, *options: str) -> None:
     before = [pair.words(node) for node in ("node1", "node2")]
-    done = pair.repair()
+    done = pair.repair(*options)
     assert done.returncode != 0
     assert verdict in re.sub(r"\s+", " ", done.stdout + done.stderr)
     assert [pair.words(node) for node in ("node1", "node2")] == before
@@ -178,21 +178,27 @@ def part(pair: drbd_pairs.Pair) -> None:
     until(lambda: all("cs:StandAlone" in pair.words(node)[0] for node in ("node1", "node2")), "split brain")
 
 
-def test_split_brain_is_for_people_while_nothing_runs_and_costs_what_was_written_without_the_instance(
+def test_after_split_brain_nothing_is_discarded_until_a_person_names_the_node_and_a_snapshot_keeps_it(
     pair: drbd_pairs.Pair, sums: Callable[[], list[str]]
 ) -> None:
     part(pair)
-    before = sums()
-    pair.on("node1", f"drbdadm secondary {FIRST}")
-    refused(pair, f"{FIRST}: refused, split brain: both copies were written since they parted")
-    pair.on("node1", f"drbdadm primary {FIRST}")
-    verdict = f"{FIRST}: repair, split brain: the instance runs on the primary, so what its secondary wrote goes"
-    promised = pair.repair("--check")
+    before, lost = sums(), pair.copies("node2")
+    for role in ("secondary", "primary"):
+        pair.on("node1", f"drbdadm {role} {FIRST}")
+        refused(pair, f"{FIRST}: refused, split brain: both replicas were written since they were last connected")
+    assert pair.copies("node2") == lost
+    named = ("-e", "repair_discard=node2")
+    refused(pair, f"{FIRST}: refused, split brain: the primary is DRBD's Primary", "-e", "repair_discard=node1")
+    verdict = f"{FIRST}: repair, split brain: a person gives up what the secondary wrote"
+    promised = pair.repair("--check", *named)
     assert promised.returncode == 0, promised.stdout
     assert verdict in promised.stdout
     assert all("cs:StandAlone" in pair.words(node)[0] for node in ("node1", "node2"))
-    repaired(pair, verdict)
+    repaired(pair, verdict, options=named)
     assert pair.sums("node1") == before
+    snapshot = f"roundsman/{drbd_pairs.UUID}.disk0.discarded1"
+    assert pair.on("node2", f"dd if=/dev/{snapshot} bs=1M 2>/dev/null | sha256sum").split()[0] == lost[0]
+    pair.on("node2", f"lvremove --yes {snapshot}")
 
 
 def test_the_secondary_gets_other_disks_while_the_primary_is_written(
@@ -208,7 +214,7 @@ def test_the_secondary_gets_other_disks_while_the_primary_is_written(
     told = pair.disks(
         # No such node: the primary goes on alone, and is then given the new copy as its peer.
         {"node": "node1", "state": "active", "peer": "node3", "address": "198.51.100.3"},
-        {"node": "node2", "state": "absent"},
+        {"node": "node2", "state": "absent", "last": True},
         {"node": "node2", "state": "present", "peer": "node1"},
         {"node": "node1", "state": "active", "peer": "node2"},
         {"node": "node1", "state": "info", "wait_synced": 300},

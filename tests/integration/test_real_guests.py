@@ -7,6 +7,7 @@ read from its serial port and its disk, from outside.
 from __future__ import annotations
 
 import base64
+import re
 import threading
 import time
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import processes, world
 
-from tests.testbed import building, counter, nodes
+from tests.testbed import building, counter, nodes, wires
 
 from . import labs, states
 
@@ -80,7 +81,7 @@ class Story:
     def counts(self) -> list[counter.Count]:
         """What it told on both nodes, in order: one that ran twice would have told a count twice."""
         said = [self.bed.run(node, f"cat {SERIAL}", check=False).stdout for node in ("node1", "node2")]
-        return sorted(one for each in said for one in counter.told(each))
+        return counter.told_by_all(said)
 
     def await_more(self, node: str) -> counter.Count:
         """Wait until it has counted on, from what its disk says."""
@@ -189,6 +190,59 @@ def test_its_secondary_gets_another_disk_while_it_counts(story: Story) -> None:
     counter.check(story.counts(), boots=1)
 
 
+def test_a_failover_to_a_stale_replica_is_refused_before_the_stop_and_the_replica_is_outdated_for_good(
+    story: Story,
+) -> None:
+    wires.cut(story.bed, "node1", "secondary", is_cut=True)
+    try:
+        story.until(lambda: story.pair("node2").startswith("cs:WFConnection"), "the primary has noticed")
+        story.until(lambda: story.pair("node1").startswith("cs:WFConnection"), "the secondary has noticed")
+        story.await_more("node2")
+        refused = states.command(story.daemon, "instance", "failover", NAME)
+        assert refused.returncode != 0
+        said = " ".join((refused.stdout + refused.stderr).split())
+        assert f"{NAME} was not failed over, and not stopped: the replicas of {NAME} are not in sync" in said
+        assert story.running() == ["node2"]
+        story.await_more("node2")
+        story.until(lambda: "ds:Outdated" in story.pair("node1"), "the controller has outdated the stale replica")
+        story.command("node", "power", "off", "node1", "--yes")
+        story.command("node", "power", "on", "node1")
+        building.await_node(story.bed, "node1", seconds=building.BOOT)
+        promoted = story.bed.run("node1", f"drbdadm up {RESOURCE}; drbdadm primary {RESOURCE}", check=False)
+        assert b"Need access to UpToDate data" in promoted.stderr
+    finally:
+        wires.cut(story.bed, "node1", "secondary", is_cut=False)
+    story.assert_healthy("node2")
+    counter.check(story.counts(), boots=1)
+
+
+def test_a_failover_to_a_node_whose_hypervisor_does_not_answer_leaves_the_instance_running(story: Story) -> None:
+    services = "libvirtd.service libvirtd.socket libvirtd-ro.socket libvirtd-admin.socket"
+    story.bed.run("node1", f"systemctl stop {services}")
+    try:
+        refused = states.command(story.daemon, "instance", "failover", NAME)
+    finally:
+        story.bed.run("node1", "systemctl start libvirtd.service")
+        building.await_node(story.bed, "node1")
+    assert refused.returncode != 0
+    assert "and not stopped: " in " ".join((refused.stdout + refused.stderr).split())
+    story.assert_healthy("node2")
+    counter.check(story.counts(), boots=1)
+
+
+def test_the_only_good_replica_is_not_replaced_on_its_own_node(story: Story) -> None:
+    story.bed.run("node2", f"drbdadm detach {RESOURCE}")
+    story.until(lambda: "ds:Diskless/UpToDate" in story.pair("node2"), "the primary works on the secondary's disk")
+    before = story.bed.run("node1", "lvs --noheadings -o lv_uuid").stdout
+    refused = states.command(story.daemon, "instance", "replace-disks", NAME, "--to", "node1")
+    assert refused.returncode != 0
+    assert "is not up to date" in " ".join((refused.stdout + refused.stderr).split())
+    assert story.bed.run("node1", "lvs --noheadings -o lv_uuid").stdout == before
+    story.command("instance", "repair-disks", NAME)
+    story.assert_healthy("node2")
+    counter.check(story.counts(), boots=1)
+
+
 def test_it_goes_on_elsewhere_once_its_node_has_no_power_and_the_node_that_returns_follows(story: Story) -> None:
     known = story.disk("node2")
     refused = states.command(story.daemon, "node", "power", "off", "node2", "--yes")
@@ -220,6 +274,29 @@ def test_an_emergency_ends_the_guests_and_its_return_boots_them(story: Story) ->
     story.assert_healthy("node1")
     assert story.await_more("node1").boots == known.boots + 1
     assert story.disk("node1").count >= known.count
+
+
+def test_after_a_split_brain_nothing_is_discarded_until_a_person_names_the_node(story: Story) -> None:
+    (primary,) = story.running()
+    secondary = "node2" if primary == "node1" else "node1"
+    known = story.await_more(primary)
+    parted = f"drbdadm disconnect {RESOURCE} && drbdadm primary {RESOURCE}"
+    written = f"printf lost | dd of={DEVICE} bs=4096 seek=9 conv=notrunc,sync oflag=direct 2>/dev/null"
+    met = f"drbdadm secondary {RESOURCE} && drbdadm connect {RESOURCE}"
+    story.bed.run(secondary, f"{parted} && {written} && {met}")
+    story.until(lambda: story.pair(primary).startswith("cs:StandAlone"), "DRBD has found that both were written")
+    for options in ((), ("--discard", primary, "--yes")):
+        refused = states.command(story.daemon, "instance", "repair-disks", NAME, *options)
+        assert refused.returncode != 0
+        assert "split brain" in refused.stdout + refused.stderr
+        assert story.pair(primary).startswith("cs:StandAlone")
+    told = story.command("instance", "repair-disks", NAME, "--discard", secondary, "--yes")
+    (snapshot,) = re.findall(r"lvremove (\S+\.disk0\.discarded1)", " ".join(told.split()))
+    story.assert_healthy(primary)
+    assert story.await_more(primary).count > known.count
+    lost = f"dd if=/dev/{snapshot} bs=4096 skip=9 count=1 iflag=direct 2>/dev/null"
+    assert story.bed.run(secondary, lost).stdout.startswith(b"lost")
+    story.bed.run(secondary, f"lvremove --yes {snapshot}")
 
 
 def test_it_is_removed_and_leaves_nothing(story: Story) -> None:

@@ -64,12 +64,28 @@ DAEMON_ORDER = ("daemon.locks", "daemon.jobs", "daemon.maintenance", "daemon.htt
 ALSO = {
     # the simulated disks of the lab are told to the same journal as its simulated instances
     ("plugins.module_utils.storage.simulated", "plugins.module_utils.hypervisor.fake"),
+    ("plugins.module_utils.storage.simulated_store", "plugins.module_utils.hypervisor.node_journal"),
+    ("plugins.module_utils.storage.simulated_store", "plugins.module_utils.hypervisor.simulated_node"),
+    # a simulated instance opens the simulated disks, and writes on them
+    *(
+        ("plugins.module_utils.hypervisor.fake", f"plugins.module_utils.storage.{name}")
+        for name in ("simulated_programs", "simulated_store", "simulated_world")
+    ),
+    ("daemon.lab.world", "plugins.module_utils.storage.simulated_world"),
+    *(("daemon.lab.building", f"plugins.module_utils.storage.{n}") for n in ("disks", "simulated_world")),
+    ("daemon.lab.checker", "plugins.module_utils.storage.simulated_world"),
     # the lab is where the simulated drivers live: it puts instances there, and reads their journals
     ("daemon.lab.building", "plugins.module_utils.hypervisor.fake"),
     ("daemon.lab.building", "plugins.module_utils.storage.simulated"),
     ("daemon.lab.checker", "plugins.module_utils.hypervisor.fake"),
     ("daemon.lab.checker", "plugins.module_utils.storage.simulated"),
+    ("daemon.lab.journals", "plugins.module_utils.hypervisor.fake"),
+    ("daemon.lab.journals", "plugins.module_utils.storage.simulated_world"),
     ("daemon.lab.world", "plugins.module_utils.hypervisor.fake"),
+    *(
+        (f"daemon.lab.{name}", "plugins.module_utils.hypervisor.simulated_node")
+        for name in ("building", "standing_faults", "world")
+    ),
     # the agent says of its node what the modules say of it
     ("plugins.module_utils.hypervisor.virsh", "plugins.module_utils.killing"),
     ("plugins.module_utils.storage.programs", "plugins.module_utils.killing"),
@@ -80,8 +96,12 @@ ALSO = {
     ("plugins.module_utils.monitoring.collecting", "plugins.module_utils.node_settings"),
     ("plugins.module_utils.monitoring.observing", "plugins.module_utils.node_settings"),
     ("plugins.module_utils.monitoring.publishing", "plugins.module_utils.node_settings"),
+    ("plugins.module_utils.monitoring.collecting", "plugins.module_utils.storage.replica_facts"),
     ("plugins.module_utils.monitoring.collectors.diagnose", "plugins.module_utils.node_diagnosis"),
-    ("plugins.module_utils.monitoring.collectors.drbd", "plugins.module_utils.storage.drbd_status"),
+    *(
+        ("plugins.module_utils.monitoring.collectors.drbd", f"plugins.module_utils.storage.{n}")
+        for n in ("drbd_node", "programs")
+    ),
     ("plugins.module_utils.monitoring.collectors.inst_status", "plugins.module_utils.hypervisor.drivers"),
     # where many instances are taken in one step, each is one with its disks
     *(
