@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """SIMULATED: drbdadm and drbdsetup of two nodes, for machines whose kernel has no DRBD. Nothing is copied anywhere.
 
-It answers as version 9 does: `status --json`, `get-gi`, and what a repair runs. Its state is one JSON object in
-/srv/simulated-drbd/state.json, which both nodes share: of each resource its minor, and its side on each node, with
+It answers as version 9 does: `status --json`, `get-gi`, `sh-ll-dev` (a partition), and what a repair runs. Its state is
+one JSON object in /srv/simulated-drbd/state.json, which both nodes share: of each resource its minor, and its side on
+each node, with
 
     up        whether it is up
     role      Primary or Secondary
@@ -149,6 +150,9 @@ def main() -> None:
         pair = pairs.get(words[-1].partition("/")[0]) if words else None
         if program != "drbdadm" or pair is None:
             sys.exit(f"the simulated {program} does not know {words}")
+        if words[0] == "sh-ll-dev":
+            sys.stdout.write("/dev/vda3\n")
+            return
         if words[0] == "get-gi":
             sys.stdout.write(pair.identifiers() + "\n")
             return
