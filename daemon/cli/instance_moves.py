@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import client, completion, jobs, parameters, planned, questions
+from . import client, completion, jobs, output, parameters, planned, questions
 
 Name = Annotated[
     str, typer.Argument(metavar="INSTANCE", help="The instance's name.", autocompletion=completion.instances)
@@ -48,6 +48,7 @@ def failover(
     It is refused, and the instance is not stopped, unless the secondary's replica is known to be in sync.
     """
     if ignore_consistency:
+        _warn_of_loss(ctx, name)
         questions.confirm(planned.RISK.format(name), yes=yes)
     _move(ctx, name, "failover", to=to, submit=submit, ignore_consistency=ignore_consistency)
 
@@ -58,6 +59,14 @@ def replace_disks(ctx: typer.Context, name: Name, *, to: To = "", submit: parame
     with client.of(ctx) as daemon:
         job = daemon.send("POST", "2", "instances", name, "replace-disks", body=body)
         jobs.submitted(daemon, job, submit=submit)
+
+
+def _warn_of_loss(ctx: typer.Context, name: str) -> None:
+    """Print what is known against the secondary's replica, and the possible loss, before a person accepts it."""
+    with client.of(ctx) as daemon:
+        found = daemon.get("1", "explain", name).get("failover")
+    if found and not found["in_sync"]:
+        output.warning(f"roundsman: {'; '.join(filter(None, [found['reason'], found['loss']]))}")
 
 
 def _move(ctx: typer.Context, name: str, kind: str, *, to: str, submit: bool, ignore_consistency: bool = False) -> None:

@@ -59,7 +59,8 @@ IgnoreConsistency = Annotated[
     typer.Option(
         "--ignore-consistency",
         help="Fail over although the target's replica is not known to be in sync. What was written since the replica "
-        "was last in sync is LOST. Asks for confirmation.",
+        "was last in sync is LOST. If the source is confirmed off, even an outdated replica is promoted by force. Asks "
+        "for confirmation.",
     ),
 ]
 RISK = "Fail over {} even to a stale replica? What was written since that replica was last in sync is lost."

@@ -41,13 +41,15 @@ def noted(spec: Spec, start: contract.Start) -> Spec:
     return dataclasses.replace(spec, files={**spec.files, FILE: content}, variables=variables)
 
 
-def notices(cluster: clusters.Cluster, made: contract.PlayKind, start: contract.Start) -> list[contract.Notice]:
+def notices(
+    cluster: clusters.Cluster, made: contract.PlayKind, start: contract.Start, *, now: float
+) -> list[contract.Notice]:
     """What the audit log says of a failover that starts on a replica which could not be compared."""
     if not isinstance(made, instance_moves.Failover):
         return []
     name, target = cluster.instance(made.instance).name, cluster.node_name(made.target)
     if start.is_overridden:
-        why = start.evidence.reason
+        why = f"{start.evidence.reason}; {evidence.loss_text(start.evidence, now=now)}"
         return [contract.Notice(f"{name} fails over to {target} with ignore_consistency: {why}", is_trouble=True)]
     last = evidence.clock(start.evidence.last_in_sync)
     return [contract.Notice(f"{name} fails over to {target}, whose replica was last known to be in sync at {last}")]

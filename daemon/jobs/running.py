@@ -40,7 +40,8 @@ async def run(
         spec = run_spec(ports.configuration.current, made, granted=granted, environment=ports.environment)
         if start is not None:
             spec = possible_loss.noted(spec, start)
-            audit.notices(possible_loss.notices(ports.configuration.current, made, start), by=owner.name)
+            noted = possible_loss.notices(ports.configuration.current, made, start, now=ports.clock())
+            audit.notices(noted, by=owner.name)
         if book.jobs[job].opcodes[index].status is not values.Status.RUNNING:
             book.begin(job, index, is_durable=True, run=str(index))
         ports.processes.start(folder, spec)

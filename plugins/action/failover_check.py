@@ -29,8 +29,8 @@ class ActionModule(module_answers.Action):
 
     Both are dicts of `name`, `disks` and, of the target, `guests`; a source without `disks` was not contacted. Returns
     the `objection`, '' for none, whether the target's replica may become primary without its peer (`alone`),
-    whether both nodes said that the pair is `in_sync`, whether the source answered (`answers`), and what may be lost
-    (`loss`).
+    what is promoted by force (`forced`, '' for nothing), whether both nodes said that the pair is `in_sync`, whether
+    the source answered (`answers`), and what may be lost (`loss`).
     """
 
     _requires_connection = False
@@ -58,6 +58,7 @@ class ActionModule(module_answers.Action):
             "changed": False,
             "objection": failovers.objection(asked),
             "alone": failovers.may_be_alone(asked),
+            "forced": failovers.forced_text(asked),
             "in_sync": failovers.is_in_sync(asked),
             "answers": asked.source_answers,
             "loss": failovers.stated_loss(asked, last_in_sync=last_in_sync, seen_off=at.get("seen_off", 0.0)),

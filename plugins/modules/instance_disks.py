@@ -110,6 +110,13 @@ options:
         was written since, so whoever says yes has to know that this one is the newest.
     type: bool
     default: false
+  force:
+    description:
+      - Whether a DRBD replica that is C(Outdated) or C(Consistent) may become primary without its peer, by C(drbdadm
+        primary --force). It needs O(alone). What the peer wrote since is lost, so a person has to have said so, and the
+        peer has to be off. A replica that is inconsistent, has no disk or has its peer is never forced.
+    type: bool
+    default: false
   last:
     description:
       - Whether a DRBD replica may be removed although its peer is not known to be up to date. Whoever says yes has to
@@ -231,6 +238,7 @@ SPEC = {
     "peer": {"type": "dict", "options": END},
     "secret": {"type": "str", "default": "", "no_log": True},
     "alone": {"type": "bool", "default": False},
+    "force": {"type": "bool", "default": False},
     "last": {"type": "bool", "default": False},
     "generations": {"type": "bool", "default": False},
     "wait_synced": {"type": "int", "default": 0},

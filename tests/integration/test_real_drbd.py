@@ -201,6 +201,33 @@ def test_after_split_brain_nothing_is_discarded_until_a_person_names_the_node_an
     pair.on("node2", f"lvremove --yes {snapshot}")
 
 
+def test_an_outdated_replica_is_promoted_only_by_force_and_an_inconsistent_one_never(
+    pair: drbd_pairs.Pair, sums: Callable[[], list[str]]
+) -> None:
+    wires.cut(pair.bed, "node2", "secondary", is_cut=True)
+    try:
+        until(lambda: all("cs:WFConnection" in words for words in pair.words("node2")), "the secondary has noticed")
+        pair.on("node2", f"drbdadm outdate {FIRST} && drbdadm outdate {SECOND}")
+        forced = {"node": "node2", "state": "active", "alone": True, "force": True}
+        (told,) = pair.disks(forced, check=True)
+        assert "primary by force, because it is Outdated and its peer is gone" in told["steps"][0]
+        (alone,) = pair.disks({**forced, "force": False})
+        assert "Need access to UpToDate data" in alone["msg"]
+        (told,) = pair.disks(forced)
+        assert [disk["text"] for disk in told["disks"]] == ["Primary, Connecting, UpToDate/DUnknown"] * 2
+        pair.on("node2", f"drbdadm secondary {FIRST} && drbdadm secondary {SECOND}")
+        pair.on("node2", f"drbdadm disconnect {FIRST} && drbdadm invalidate {FIRST}")
+        (told,) = pair.disks(forced)
+        assert "Need access to UpToDate data" in told["msg"]
+        pair.on("node2", f"drbdadm secondary {SECOND}; drbdadm disconnect {SECOND} && drbdadm invalidate {SECOND}")
+    finally:
+        wires.cut(pair.bed, "node2", "secondary", is_cut=False)
+    # Both replicas of node2 are inconsistent now: nothing of them counts.
+    pair.on("node2", f"drbdadm connect {FIRST}; drbdadm connect {SECOND}", check=False)
+    until(lambda: pair.words("node1") == HEALTHY or pair.repair().returncode == 0, "node1's data are copied anew")
+    sums()
+
+
 def test_the_secondary_gets_other_disks_while_the_primary_is_written(
     pair: drbd_pairs.Pair, sums: Callable[[], list[str]]
 ) -> None:

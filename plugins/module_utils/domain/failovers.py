@@ -3,7 +3,9 @@
 Where the source answers, the pair must be connected and in sync on both nodes. Where it does not, what counts is what
 the nodes reported before (`evidence.py`). Where it answered first and fell silent at the stop, its answer counts for
 two intervals at most: the guest may have written on without its secondary. A person may skip that with
-`ignore_consistency`; nobody starts a replica that DRBD would not promote, or an instance that is on the target already.
+`ignore_consistency`. Where the source is known to be off, that person gets a replica promoted by force that is whole,
+though Outdated: it may be the only one left. Nobody starts any other replica that DRBD would not promote, or an
+instance that is on the target already.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from typing import Dict, Mapping, Optional, Tuple
 from .evidence import INTERVALS
 
 UP_TO_DATE = "UpToDate"
+OLD = frozenset({"Outdated", "Consistent"})
+"""A replica that is whole, and that DRBD does not promote without its peer because its data may be old."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,31 @@ def may_be_alone(asked: Failover) -> bool:
     return asked.is_replicated and (asked.ignore_consistency or not asked.source_answers)
 
 
+def is_forced(asked: Failover) -> bool:
+    """Whether the target's replica is promoted by force: whole, old, its source gone, and a person wants it."""
+    if not _is_given_up(asked):
+        return False
+    replicas = asked.target.replicas or ()
+    is_whole = all(replica.disk in {UP_TO_DATE, *OLD} and not replica.is_connected for replica in replicas)
+    return is_whole and any(replica.disk in OLD for replica in replicas)
+
+
+def forced_text(asked: Failover) -> str:
+    """What is promoted by force and what that costs; '' where nothing is."""
+    if not is_forced(asked):
+        return ""
+    old = ", ".join(replica.text for replica in asked.target.replicas or () if replica.disk in OLD)
+    return (
+        f"the replica of {asked.instance} on {asked.target.name} ({old}) is promoted by force, because a person "
+        "ignores consistency: what was written without it is lost"
+    )
+
+
+def _is_given_up(asked: Failover) -> bool:
+    """Whether a person gives up what only the source has; one that confirmed the stop was alive a moment ago."""
+    return asked.is_replicated and asked.ignore_consistency and not asked.source_answers and not asked.is_stopped
+
+
 def _of_target(asked: Failover) -> str:
     target, name = asked.target, asked.instance
     if not target.answers:
@@ -100,15 +129,29 @@ def _of_target(asked: Failover) -> str:
         )
     if target.replicas is None:
         return f"the disks of {name} on {target.name} cannot be used: {target.why}"
-    for replica in target.replicas if asked.is_replicated else ():
+    if not asked.is_replicated or is_forced(asked):
+        return ""
+    for replica in target.replicas:
         # A person who ignores consistency where the source is gone may try one that is down: DRBD decides.
         may_try = not replica.disk and asked.ignore_consistency and not asked.source_answers
         if replica.disk != UP_TO_DATE and not may_try:
             return (
-                f"the replica of {name} on {target.name} cannot be started ({replica.text}): "
-                f"repair it with `roundsman instance repair-disks {name}`, then retry"
+                f"the replica of {name} on {target.name} cannot be started ({replica.text}): repair it with "
+                f"`roundsman instance repair-disks {name}`, then retry{_last_resort(asked, replica)}"
             )
     return ""
+
+
+def _last_resort(asked: Failover, replica: Replica) -> str:
+    """What a person can do where the source is lost for good and the target's replica is old, but whole."""
+    if replica.disk not in OLD or replica.is_connected:
+        return ""
+    off = f"power it off with `roundsman node power off {asked.source.name} --force`" if asked.source else "keep it off"
+    what = asked.source.name if asked.source else "its primary"
+    return (
+        f". If {what} is lost for good, {off}, then retry with --ignore-consistency, which loses what "
+        f"{asked.target.name} does not have"
+    )
 
 
 def _of_pair(asked: Failover) -> str:

@@ -58,7 +58,9 @@ class Disks:
     """The disks of an instance; those without a name are called after its UUID.
 
     `alone` says that a replica may become primary without its peer, `last` that one may be removed although no other is
-    known to be in sync: whoever asks for that has checked it. `generations` has their identifiers read.
+    known to be in sync: whoever asks for that has checked it. `force` says that one which is whole, though it may be
+    old, may become primary without its peer: a person has given up what the peer wrote. `generations` has their
+    identifiers read.
     """
 
     instance: str
@@ -70,6 +72,7 @@ class Disks:
     peer: Optional[End] = None
     secret: str = ""
     alone: bool = False
+    force: bool = False
     last: bool = False
     generations: bool = False
 
@@ -140,6 +143,7 @@ def of_options(given: Mapping[str, Any]) -> Disks:
         peer=_end(given["peer"]),
         secret=given["secret"],
         alone=given.get("alone", False),
+        force=given.get("force", False),
         last=given.get("last", False),
         generations=given.get("generations", False),
     )

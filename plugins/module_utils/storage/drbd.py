@@ -87,7 +87,14 @@ class Template:
             return steps
         return [
             *steps,
-            *self._roles.primary(one.resource, side, wanted, may_be_two=may_be_two, alone=self._disks.alone),
+            *self._roles.primary(
+                one.resource,
+                side,
+                wanted,
+                may_be_two=may_be_two,
+                alone=self._disks.alone,
+                force=self._disks.force,
+            ),
         ]
 
     def _made(self, one: _One, wanted: State, look: _Look) -> List[Step]:

@@ -30,18 +30,22 @@ class Roles:
         self._node = node
 
     def primary(
-        self, resource: str, side: Optional[Side], wanted: State, *, may_be_two: bool, alone: bool
+        self, resource: str, side: Optional[Side], wanted: State, *, may_be_two: bool, alone: bool, force: bool
     ) -> List[Step]:
         """The steps to primary; `SHARED` allows two of them, on replicas in sync, until another state is asked for.
 
         DRBD lets a replica be up to date although its peer was written since they parted. So one without its peer is
-        promoted only with `alone`, by which the caller says that it checked which replica is the newest.
+        promoted only with `alone`, by which the caller says that it checked which replica is the newest. One that
+        DRBD has as old needs `force`, too: a person has given up what its peer wrote.
 
         Raises:
             Refused: a second primary would work on other data.
         """
         is_primary = side is not None and side.role is Role.PRIMARY
-        steps = [] if is_primary else [Step(f"make {resource} primary", lambda: self._promote(resource, alone=alone))]
+        force = force and alone
+        why = _why_forced(side) if force and side is not None else ""
+        text = f"make {resource} primary{why}"
+        steps = [] if is_primary else [Step(text, lambda: self._promote(resource, alone=alone, force=force))]
         if wanted is State.SHARED:
             if side is None or not _is_equal(side):
                 raise errors.Refused(f"{resource} is not up to date on both of its nodes: only one may be primary")
@@ -70,8 +74,8 @@ class Roles:
         text = f"{'allow' if answer == 'yes' else 'no longer allow'} two primaries of {resource}"
         return Step(text, lambda: self._runner.run("drbdadm", "net-options", option, resource))
 
-    def _promote(self, resource: str, *, alone: bool) -> None:
-        side = self._known(resource, alone=alone)
+    def _promote(self, resource: str, *, alone: bool, force: bool) -> None:
+        side = self._known(resource, alone=alone, force=force)
         if not alone and side is not None and not is_together(side):
             raise errors.Refused(
                 f"{resource} is {side.connection.value} on this node, so its peer may have newer data: "
@@ -79,14 +83,15 @@ class Roles:
             )
         # Both sides are new: any of them may be the first, and the other one is made equal to it.
         is_first = side is not None and _is_new_pair(side) and self.is_fresh(side)
-        insist(self._runner, "drbdadm", "primary", *(["--force"] if is_first else []), resource)
+        is_forced = is_first or (force and side is not None and _why_forced(side) != "")
+        insist(self._runner, "drbdadm", "primary", *(["--force"] if is_forced else []), resource)
 
-    def _known(self, resource: str, *, alone: bool) -> Optional[Side]:
+    def _known(self, resource: str, *, alone: bool, force: bool) -> Optional[Side]:
         """The side, once it is known what its data are worth: once it has its peer, or is to be good `alone`."""
         deadline = time.monotonic() + PATIENCE
         while True:
             side = self._node.side(resource)
-            is_known = side is not None and (is_together(side) or (alone and _is_good(side)))
+            is_known = side is not None and (is_together(side) or (alone and _is_usable(side, force=force)))
             if is_known or time.monotonic() > deadline:
                 return side
             time.sleep(PAUSE)
@@ -106,6 +111,20 @@ class Roles:
 
 def _is_good(side: Side) -> bool:
     return all(volume.disk is Disk.UP_TO_DATE for volume in side.volumes)
+
+
+def _is_usable(side: Side, *, force: bool) -> bool:
+    """Whether a side without its peer may be promoted as it is."""
+    return _is_good(side) or (force and _why_forced(side) != "")
+
+
+def _why_forced(side: Side) -> str:
+    """Why a side is promoted only by force: it is whole, may be old, and has lost its peer; '' for any other."""
+    old = [one.disk.value for one in side.volumes if one.disk in {Disk.OUTDATED, Disk.CONSISTENT}]
+    is_whole = len(old) == sum(one.disk is not Disk.UP_TO_DATE for one in side.volumes)
+    if is_together(side) or not old or not is_whole:
+        return ""
+    return f" by force, because it is {old[0]} and its peer is gone"
 
 
 def _is_equal(side: Side) -> bool:

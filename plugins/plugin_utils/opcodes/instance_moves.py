@@ -105,7 +105,8 @@ class Migrate(_Move):
 class Failover(_Move):
     """Stop an instance on its primary, or prove that it is stopped, and start it on another node.
 
-    With `ignore_consistency` the target's replica need not be known to be in sync: writes may be lost.
+    With `ignore_consistency` the target's replica need not be known to be in sync: writes may be lost. Where the source
+    is known to be off, even one that is outdated is started then.
     """
 
     kind: ClassVar[str] = "failover"
@@ -156,6 +157,10 @@ class Failover(_Move):
             # True where the evidence for the target's replica was judged (`check_facts`), as its source is silent.
             "instance_replica_judged": False,
         }
+
+    def notices(self, value: Any) -> list[contract.Notice]:
+        forced = value.get("forced") if isinstance(value, dict) else ""
+        return [contract.Notice(str(forced), is_trouble=True)] if forced else []
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,54 @@ def test_with_a_source_that_is_gone_a_person_may_try_a_replica_that_is_down() ->
     assert refusal(**gone, ignore_consistency=True) == ""
 
 
+OUTDATED = Replica("Secondary, Connecting, Outdated/DUnknown", is_synced=False, disk="Outdated", is_connected=False)
+LOST: dict[str, Any] = {"source": None, "target": Node("node2", replicas=(ALONE, OUTDATED)), "ignore_consistency": True}
+
+
+@pytest.mark.parametrize("disk", ["Outdated", "Consistent"])
+@pytest.mark.parametrize("source", [None, SILENT])
+def test_a_person_may_have_the_last_whole_replica_promoted_by_force_and_is_told_what_that_costs(
+    disk: str, source: Node | None
+) -> None:
+    last = dataclasses.replace(OUTDATED, disk=disk)
+    lost = {**LOST, "source": source, "target": Node("node2", replicas=(ALONE, last))}
+    assert refusal(**lost) == ""
+    text = failovers.forced_text(dataclasses.replace(ASKED, **lost))
+    assert f"the replica of web1 on node2 ({last.text}) is promoted by force" in text
+    assert "what was written without it is lost" in text
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"ignore_consistency": False, "is_judged": True},
+        {"source": SOURCE},
+        {"source": SILENT, "is_stopped": True, "last_answer": HEARD},
+        {"target": Node("node2", replicas=(dataclasses.replace(OUTDATED, is_connected=True),))},
+        *(
+            {"target": Node("node2", replicas=(OUTDATED, worth(disk)))}
+            for disk in ("Inconsistent", "Diskless", "Failed")
+        ),
+        {"target": Node("node2", replicas=(OUTDATED, dataclasses.replace(ALONE, disk="Inconsistent")))},
+    ],
+)
+def test_nothing_else_is_promoted_by_force(changed: dict[str, Any]) -> None:
+    asked = dataclasses.replace(ASKED, **{**LOST, **changed})
+    assert failovers.forced_text(asked) == ""
+    assert "the replica of web1 on node2 cannot be started" in failovers.objection(asked)
+
+
+def test_an_outdated_replica_whose_source_answers_is_refused_with_what_to_do_if_that_is_lost_for_good() -> None:
+    text = refusal(target=Node("node2", replicas=(OUTDATED,)), ignore_consistency=True)
+    assert "If node1 is lost for good, power it off with `roundsman node power off node1 --force`" in text
+    assert "--ignore-consistency" in text
+
+
+def test_a_replica_that_drbd_promotes_by_itself_and_one_that_is_down_are_not_forced() -> None:
+    for target in (Node("node2", replicas=(ALONE,)), Node("node2", replicas=(OUTDATED, DOWN))):
+        assert failovers.forced_text(dataclasses.replace(ASKED, **{**LOST, "target": target})) == ""
+
+
 @pytest.mark.parametrize(
     ("target", "text"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd, templates
@@ -24,19 +25,27 @@ def storage(
     secret: str = "s3",
     alone: bool = False,
     last: bool = False,
+    force: bool = False,
 ) -> drbd.Template:
-    asked = Disks("web1", UUID, wanted, vg="vg", here=machine.end, peer=peer, secret=secret, alone=alone, last=last)
+    named = Disks("web1", UUID, wanted, vg="vg", here=machine.end, peer=peer, secret=secret)
+    asked = dataclasses.replace(named, alone=alone, last=last, force=force)
     name = machine.root.name
     return drbd.Template(asked, runner=machine, root=machine.root, node=machine.node, nodename=name)
 
 
 def become(
-    machine: Machine, state: State, *, peer: End | None = TWO, alone: bool = False, last: bool = False
+    machine: Machine,
+    state: State,
+    *,
+    peer: End | None = TWO,
+    alone: bool = False,
+    last: bool = False,
+    force: bool = False,
 ) -> list[str]:
     """Do what is needed, and see that nothing is needed then."""
-    steps = storage(machine, peer=peer, alone=alone, last=last).steps(state)
+    steps = storage(machine, peer=peer, alone=alone, last=last, force=force).steps(state)
     templates.done(steps)
-    assert storage(machine, peer=peer, alone=alone, last=last).steps(state) == []
+    assert storage(machine, peer=peer, alone=alone, last=last, force=force).steps(state) == []
     return [step.text for step in steps]
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -131,6 +132,39 @@ def test_a_replica_without_its_peer_is_promoted_only_by_who_knows_that_it_is_the
     assert pair.resources[NAME].role == "Primary"
     assert become(pair, State.ACTIVE) == []
     assert become(pair, State.STANDBY) == [f"make {NAME} secondary"]
+
+
+def test_an_outdated_replica_without_its_peer_is_promoted_only_by_force_and_check_mode_says_so(pair: Machine) -> None:
+    pair.set_link(is_cut=True)
+    pair.drbdadm("outdate", NAME)
+    with pytest.raises(errors.Failed, match="Need access to UpToDate data"):
+        templates.done(storage(pair, alone=True).steps(State.ACTIVE))
+    assert become(pair, State.ACTIVE, alone=True, force=True) == [
+        f"make {NAME} primary by force, because it is Outdated and its peer is gone"
+    ]
+    assert (pair.ran[-1], pair.resources[NAME].disk) == (f"drbdadm primary --force {NAME}", "UpToDate")
+
+
+@pytest.mark.parametrize("case", ["inconsistent", "syncing", "connected", "up to date"])
+def test_no_other_replica_is_promoted_by_force(pair: Machine, case: str) -> None:
+    if case == "inconsistent":
+        pair.set_link(is_cut=True)
+        pair.drbdadm("disconnect", NAME)
+        pair.drbdadm("invalidate", NAME)
+    elif case == "syncing":
+        resync(pair, of=pair)
+    elif case == "up to date":
+        pair.set_link(is_cut=True)
+    with contextlib.suppress(errors.Failed):
+        become(pair, State.ACTIVE, alone=True, force=True)
+    assert not any("--force" in command for command in pair.ran)
+
+
+def test_what_may_not_be_alone_is_not_promoted_by_force(pair: Machine) -> None:
+    pair.set_link(is_cut=True)
+    pair.drbdadm("outdate", NAME)
+    with pytest.raises(errors.Refused, match="it is not made primary"):
+        templates.done(storage(pair, force=True).steps(State.ACTIVE))
 
 
 def test_a_replica_that_gets_its_peer_back_in_time_is_promoted(pair: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
