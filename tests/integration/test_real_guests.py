@@ -162,8 +162,20 @@ def test_a_new_controller_adopts_the_hosts_as_they_are(story: Story, tmp_path: P
     hosts.write_text("".join(f"{name} ansible_host={at} {reached}\n" for name, at in story.bed.addresses().items()))
     other = labs.Running(world.Lab(tmp_path), {})
     other.where.root.mkdir()
-    done = states.command(other, "cluster", "adopt", "-i", str(hosts), "--name", "adopted", "--yes")
-    assert done.returncode == 0, done.stdout + done.stderr
+
+    def adopt(*options: str) -> str:
+        done = states.command(other, "cluster", "adopt", "-i", str(hosts), "--name", "adopted", *options)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    refusal = f"{NAME}: on node2, its definition has the element log in domain/devices/serial: change it there"
+    assert refusal in adopt("--dry-run")
+    changed = f"virsh dumpxml --inactive {NAME} | grep -v '<log ' >/tmp/{NAME}.xml; virsh define /tmp/{NAME}.xml"
+    story.bed.run("node2", changed)
+    try:
+        adopt("--yes")
+    finally:
+        story.bed.run("node2", f"virsh undefine {NAME}; rm /tmp/{NAME}.xml")
     found, known = other.cluster(), story.daemon.cluster()
     there, here = found.instance(NAME), known.instance(NAME)
     assert (there.uuid, there.disk_template, there.memory) == (here.uuid, "drbd", here.memory)
@@ -212,6 +224,7 @@ def test_a_failover_to_a_stale_replica_is_refused_before_the_stop_and_the_replic
         assert b"Need access to UpToDate data" in promoted.stderr
     finally:
         wires.cut(story.bed, "node1", "secondary", is_cut=False)
+    story.command("node", "online", "node1", "--force")
     story.assert_healthy("node2")
     counter.check(story.counts(), boots=1)
 
@@ -256,6 +269,7 @@ def test_it_goes_on_elsewhere_once_its_node_has_no_power_and_the_node_that_retur
     assert story.disk("node1").count > known.count
     story.command("node", "power", "on", "node2")
     building.await_node(story.bed, "node2", seconds=building.BOOT)
+    story.command("node", "online", "node2", "--force")
     verdict = f"{RESOURCE}: repair, the resource is down on the secondary, bring the resource up on the secondary"
     before = story.pair("node2")
     assert verdict in story.play("repair.yml", "-e", f"instance_name={NAME}", "--check")
