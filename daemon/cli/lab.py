@@ -54,17 +54,6 @@ def _runs(folder: Path) -> bool:
     return processes.is_running(world.Lab(folder.resolve()), "daemon")
 
 
-def find_node(lab: world.Lab, name: str) -> world.LabNode:
-    """A node of a lab.
-
-    Raises:
-        NotFound: the lab has none of this name.
-    """
-    if name not in lab.settings()["nodes"]:
-        raise errors.NotFound(f"there is no node {name!r} in the lab {lab.folder}")
-    return lab.node(name)
-
-
 def _agree(ctx: typer.Context, lab: world.Lab, folder: Path) -> None:
     made = building.options(lab)
     given = {name: value for name, value in ctx.params.items() if name in made and _is_given(ctx, name)}

@@ -1,6 +1,6 @@
-"""The faults that can stand on a node of a lab: what of them stands, and how each of them ends.
+"""The lasting faults of a lab's node: which of them are active, and how each of them ends.
 
-What is over at once, such as a crash of an instance, is none of them.
+Events that are over at once, such as the crash of an instance, are not among them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ if TYPE_CHECKING:
 
     from .world import LabNode
 
-LINKS, DISKS = "links", "disks"
-
 
 @dataclass(frozen=True)
 class Standing:
-    """A fault that stands: the option of `roundsman lab break` that made it, what it is about, and its measure."""
+    """An active fault: the option of `roundsman lab break` that made it, what it is about, and its measure."""
 
     option: str
     about: str = ""
@@ -35,7 +33,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Fault:
-    """A kind of fault: the option that makes it, what of it stands by what it is about, and how one of them ends."""
+    """A kind of fault: its option, the active ones (measure by what each is about), and how one of them ends."""
 
     option: str
     standing: Callable[[LabNode], dict[str, str]]
@@ -43,7 +41,7 @@ class Fault:
 
 
 def standing(node: LabNode) -> list[Standing]:
-    """Every fault of a node that stands, in the order of `FAULTS`."""
+    """Every active fault of a node, in the order of `FAULTS`."""
     return [
         Standing(fault.option, about, measure) for fault in FAULTS for about, measure in fault.standing(node).items()
     ]
@@ -64,12 +62,12 @@ def _reboot(node: LabNode) -> dict[str, str]:
 
 
 def _file(path: str) -> Callable[[LabNode], dict[str, str]]:
-    """A fault that stands while a file is there."""
+    """A fault that is active while a file exists."""
     return lambda node: {"": ""} if (node.root / path).exists() else {}
 
 
 def _measure(name: str) -> Callable[[LabNode], dict[str, str]]:
-    """A fault whose file says how much."""
+    """A fault whose file holds its measure."""
 
     def found(node: LabNode) -> dict[str, str]:
         text = simulated_node.fault(node.root, name)
@@ -79,8 +77,15 @@ def _measure(name: str) -> Callable[[LabNode], dict[str, str]]:
 
 
 def _named(kind: str) -> Callable[[LabNode], dict[str, str]]:
-    """A fault that is about an instance or a peer."""
+    """A fault that is about an instance."""
     return lambda node: dict.fromkeys(simulated_node.faults(node.root, kind), "")
+
+
+def _links(node: LabNode) -> dict[str, str]:
+    """The peers to which the link is cut, at whichever end."""
+    fault = f"{simulated_node.LINKS}/{node.name}"
+    there = {root.name for root in node.root.parent.iterdir() if simulated_node.fault(root, fault)}
+    return dict.fromkeys(sorted(there.union(simulated_node.faults(node.root, simulated_node.LINKS))), "")
 
 
 def _slow_stops(node: LabNode) -> dict[str, str]:
@@ -104,8 +109,8 @@ FAULTS = (
         _file(f"{simulated_node.FAULTS}/{simulated_node.SILENT}"),
         lambda node, _: node.silence(is_silent=False),
     ),
-    Fault("link", _named(LINKS), lambda node, peer: node.cut_link(peer, is_cut=False)),
-    Fault("disk", _named(DISKS), lambda node, instance: node.lose_disk(instance, is_lost=False)),
+    Fault("link", _links, lambda node, peer: node.cut_link(peer, is_cut=False)),
+    Fault("disk", _named(simulated_node.DISKS), lambda node, instance: node.lose_disk(instance, is_lost=False)),
     Fault("hang", _file(simulated_node.HANGS), lambda node, _: node.hang(is_hung=False)),
     Fault("garbage", _measure(simulated_node.GARBAGE), lambda node, _: node.garble("")),
     Fault("late", _measure(simulated_node.LATE), lambda node, _: node.delay(0)),
@@ -117,5 +122,5 @@ FAULTS = (
     Fault("reboot", _reboot, lambda node, _: node.end_reboot()),
     Fault("power", _power, lambda node, _: node.set_power(True)),
 )
-"""Power comes last: a node boots into a world in which the rest works again."""
+"""Power comes last: when a node boots, everything else works again."""
 _BY_OPTION = {fault.option: fault for fault in FAULTS}

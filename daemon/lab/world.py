@@ -9,6 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...plugins.module_utils.domain import errors
 from ...plugins.module_utils.hypervisor import fake, simulated_node
 from ...plugins.module_utils.storage import simulated_world
 from . import standing_faults
@@ -92,12 +93,14 @@ class LabNode:
 
     def cut_link(self, peer: str, *, is_cut: bool) -> None:
         """Cut the replication link between the node and a peer or restore it; both nodes are still reached."""
-        self._set(f"{standing_faults.LINKS}/{peer}", "cut" if is_cut else "")
+        self._set(f"{simulated_node.LINKS}/{peer}", "cut" if is_cut else "")
+        if not is_cut:  # it may have been cut at the other end
+            simulated_node.set_fault(self.root.parent / peer, f"{simulated_node.LINKS}/{self.name}", "")
         simulated_world.settle(self.root)
 
     def lose_disk(self, instance: str, *, is_lost: bool) -> None:
         """Let the disk below an instance's replica on this node fail, or work again with the data that it had."""
-        self._set(f"{standing_faults.DISKS}/{instance}", "lost" if is_lost else "")
+        self._set(f"{simulated_node.DISKS}/{instance}", "lost" if is_lost else "")
         simulated_world.settle(self.root)
 
     def hang(self, *, is_hung: bool) -> None:
@@ -125,6 +128,14 @@ class LabNode:
     def ignore_stop(self, instance: str, *, is_ignored: bool) -> None:
         """Let the guest of an instance ignore a soft stop, wherever it runs, or listen again."""
         self._set(f"{simulated_node.GUESTS}/{instance}", simulated_node.NEVER if is_ignored else "")
+
+    def running(self) -> list[str]:
+        """The instances that run on the node."""
+        return fake.Driver(self.root, opcode="lab").running()
+
+    def replicas(self) -> list[str]:
+        """The instances that have a DRBD replica on the node."""
+        return simulated_world.instances(self.root)
 
     def crash(self, instance: str) -> bool:
         """Let an instance that runs on the node crash; returns whether it ran."""
@@ -165,7 +176,7 @@ class LabNode:
         return frozenset(path.read_text().split()) if path.exists() else frozenset()
 
     def set_faults(self, faults: list[str]) -> None:
-        """Break the node's BMC, or mend it with an empty list."""
+        """Give the node's BMC these faults and no others."""
         (self.root / "lab/bmc-faults").write_text(" ".join(faults))
 
     def journal(self) -> list[dict[str, Any]]:
@@ -174,15 +185,19 @@ class LabNode:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def standing(self) -> list[standing_faults.Standing]:
-        """Every fault of the node that stands."""
+        """Every fault of the node that is active."""
         return standing_faults.standing(self)
 
     def fix(self, option: str = "", about: str = "") -> list[standing_faults.Standing]:
-        """End the faults of an option, or all; `about` chooses the one about an instance or a peer.
+        """End the faults of an option, or all; `about` chooses the one about an instance, a peer or a BMC's fault.
 
-        Returns those that stood. A node that was powered off on purpose stays off.
+        Returns those that were active. A node that was powered off on purpose stays off.
         """
-        wanted = [fault for fault in self.standing() if option in {"", fault.option} and about in {"", fault.about}]
+        wanted = [
+            fault
+            for fault in self.standing()
+            if option in {"", fault.option} and about in {"", fault.about, fault.about.partition("=")[0]}
+        ]
         for fault in wanted:
             standing_faults.end(self, fault)
         return wanted
@@ -211,6 +226,16 @@ class Lab:
 
     def node(self, name: str) -> LabNode:
         return LabNode(self.folder / "nodes" / name)
+
+    def find_node(self, name: str) -> LabNode:
+        """The node of this name.
+
+        Raises:
+            NotFound: the lab has no such node.
+        """
+        if name not in self.settings()["nodes"]:
+            raise errors.NotFound(f"there is no node {name!r} in the lab {self.folder}")
+        return self.node(name)
 
     def nodes(self) -> list[LabNode]:
         return [self.node(name) for name in self.settings()["nodes"]]

@@ -29,8 +29,6 @@ SPEED_FILE = "lab/resync-speed"
 """KiB per second of a resync in which the node takes part, as a text; without the file `SPEED`."""
 VERSION_FILE = "lab/drbd-version"
 """The major version of the node's DRBD, as a text; without the file 8, whose release is 8.4."""
-LINKS, DISKS = "links", "disks"
-"""The faults of a node about its links to peers, and about the disks below instances."""
 LOCK, PENDING = "disks.lock", "disks.pending"
 MIB = 1024
 
@@ -335,8 +333,8 @@ def _facts(root: Path) -> NodeFacts:
         boot=simulated_node.boot_id(root),
         is_on=simulated_node.is_on(root),
         is_cut=(root / simulated_node.CUT).exists(),
-        links_cut=frozenset(simulated_node.faults(root, LINKS)),
-        failed=frozenset(simulated_node.faults(root, DISKS)),
+        links_cut=frozenset(simulated_node.faults(root, simulated_node.LINKS)),
+        failed=frozenset(simulated_node.faults(root, simulated_node.DISKS)),
     )
 
 

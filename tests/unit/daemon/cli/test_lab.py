@@ -151,7 +151,7 @@ def test_break_and_cut_say_what_is_so_now(roundsman: Run) -> None:
     lab = lab_in(".lab/default")
     said = roundsman("lab", "break", "node3", "--details", '{"disk": 2}')[1]
     printed = '{"status": "evacuate", "details": {"disk": 2}}'
-    assert said == f"node3: its diagnose command prints {printed}; the daemon hears of it with its next poll\n"
+    assert said == f"node3: its diagnose command prints {printed}; the daemon sees it at its next poll\n"
     assert lab.node("node3").diagnosis.read_text() == printed + "\n"
     assert roundsman("lab", "cut", "node3")[1].startswith("node3: its links are cut")
 
@@ -179,7 +179,7 @@ def test_mend_gives_a_node_its_commands_back(harm: str, roundsman: Run) -> None:
             path.unlink()
             path.symlink_to("/bin/false")
     node.say('{"status": "evacuate"}')
-    assert roundsman("lab", "mend", "node1")[1].startswith('node1: its diagnose command prints {"status": "Ok"}, ')
+    assert roundsman("lab", "mend", "node1")[1].startswith('node1: its diagnose command prints {"status": "Ok"}; ')
     for path in (commands / "node-diagnose-commands/lab-diagnose", commands / "node-repair-commands/lab-repair"):
         assert not path.is_symlink()
         assert [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent)] == [0o755, 0o755]
@@ -215,7 +215,7 @@ def test_each_fault_is_shown_while_it_stands_and_ends_by_its_option_or_with_all(
         code, out, err = roundsman("lab", "break", "node1", *words)
         assert (code, err, out.startswith("node1: ")) == (0, "", True)
         assert "diagnose command" not in out
-        assert standing(roundsman) == {"node1": [shown]}
+        assert standing(roundsman)["node1"] == [shown]
         assert shown in roundsman("lab", "status")[1]
         assert roundsman("lab", "fix", "node1", *[word.partition("=60")[0] for word in option])[0] == 0
         assert standing(roundsman) == {}
@@ -261,24 +261,102 @@ def test_an_instance_ends_at_once_and_only_where_it_runs(option: str, why: str, 
     assert (code, err.startswith("roundsman: instance1 does not run on node1")) == (1, True)
 
 
+def plain(text: str) -> str:
+    """What a person reads of a text in a frame."""
+    return " ".join(text.replace("│", " ").split())
+
+
+USAGE: dict[tuple[str, ...], str] = {
+    ("--details", "{disk"): "--details: not JSON",
+    ("--link", "node1"): "node1 has no link to itself",
+    ("--slow-stop", "instance1=soon"): "--slow-stop instance1=soon: expected a number of seconds",
+    ("--slow-stop", "instance1=0"): "--slow-stop instance1=0: must be > 0 and <= 86400 seconds",
+    ("--slow-stop", "instance1=inf"): "must be > 0 and <= 86400 seconds",
+    ("--slow-stop", "instance1=nan"): "must be > 0 and <= 86400 seconds",
+    ("--slow-stop", "instance1=-3"): "must be > 0 and <= 86400 seconds",
+    ("--slow-stop", "instance1=3", "--ignore-stop", "instance1"): "choose one of --slow-stop and --ignore-stop",
+    ("--slow-stop", "instance1=3", "--slow-stop", "instance1=4"): "instance1 is named twice by --slow-stop",
+    ("--crash", "instance1", "--user-shutdown", "instance1"): "choose one of --crash and --user-shutdown",
+    ("--late", "0"): "--late 0: must be > 0 and <= 86400 seconds",
+    ("--late", "inf"): "must be > 0 and <= 86400 seconds",
+    ("--boot-seconds", "3"): "--boot-seconds needs --reboot",
+    ("--reboot", "--boot-seconds", "nan"): "--boot-seconds nan: must be >= 0 and <= 86400 seconds",
+    ("--reboot", "--power"): "choose one of --reboot and --power",
+    ("--garbage", "much"): "--garbage much: use one of before, instead, cut",
+    ("--garbage", ""): "use one of before, instead, cut",
+    ("--migration", "never"): "--migration never: use one of before, during, after, paused",
+    ("--status", ""): "--status: expected a word",
+    ("--bmc", "rude"): "'rude' is not a fault of a BMC: use one of dead, ",
+    ("--bmc", "Fan1=loud"): "'Fan1=loud' is not a fault of a BMC",
+}
+NOT_THERE: dict[tuple[str, ...], str] = {
+    ("--link", "node9"): "there is no node 'node9'",
+    ("--slow-stop", "web1"): "there is no instance 'web1'",
+    ("--crash", "web1"): "there is no instance 'web1'",
+    ("--crash", "instance2"): "instance2 does not run on node1",
+    ("--disk", "instance2"): "node1 has no replica of instance2",
+}
+
+
+@pytest.mark.parametrize("words", [*USAGE, *NOT_THERE])
+def test_a_fault_that_cannot_be_is_refused_before_anything_breaks(words: tuple[str, ...], roundsman: Run) -> None:
+    node = lab_in(".lab/default").node("node1")
+    every = ("--hang", "--silent", "--bmc", "dead", "--autostart", "instance1", "--status", "evacuate")
+    code, out, err = roundsman("lab", "break", "node1", *every, *words)
+    assert (code, out) == (2 if words in USAGE else 1, "")
+    assert {**USAGE, **NOT_THERE}[words] in plain(err)
+    assert standing(roundsman) == {}
+    assert "evacuate" not in node.diagnosis.read_text()
+    assert node.journal()[-1]["event"] == "started"
+
+
+def test_a_node_without_power_neither_reboots_nor_loses_its_power(roundsman: Run) -> None:
+    node = lab_in(".lab/default").node("node1")
+    node.set_power(False)
+    for option in ("--reboot", "--power"):
+        code, _, err = roundsman("lab", "break", "node1", option)
+        assert (code, err) == (1, f"roundsman: node1 is off: power it on before `lab break node1 {option}`\n")
+    roundsman("lab", "fix", "node1")
+    assert not node.is_powered()
+
+
+def test_a_guest_has_one_fault_at_its_stop_wherever_it_was_given(roundsman: Run) -> None:
+    lab_in(".lab/default")
+    roundsman("lab", "break", "node2", "--slow-stop", "instance1=60")
+    out = roundsman("lab", "break", "node1", "--ignore-stop", "instance1")[1]
+    assert "this replaces --slow-stop instance1=60 of node2" in out
+    assert standing(roundsman) == {"node1": ["--ignore-stop instance1"]}
+
+
+def test_a_cut_link_is_shown_and_fixed_at_either_end(roundsman: Run) -> None:
+    lab_in(".lab/default")
+    for words in (("node2",), ("node2", "--link", "node1"), ("node1",)):
+        roundsman("lab", "break", "node1", "--link", "node2")
+        assert standing(roundsman) == {"node1": ["--link node2"], "node2": ["--link node1"]}
+        roundsman("lab", "fix", *words)
+        assert standing(roundsman) == {}
+
+
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "status", "said"),
     [
-        (("--link", "node9"), "there is no node 'node9'"),
-        (("--link", "node1"), "a node has no link to itself"),
-        (("--slow-stop", "web1"), "there is no instance 'web1'"),
-        (("--slow-stop", "instance1=soon"), "'soon' is no number of seconds"),
-        (("--garbage", "much"), "--garbage much: use one of before, instead, cut"),
-        (("--migration", "never"), "--migration never: use one of before, during, after, paused"),
-        (("--bmc", "rude"), "'rude' is not a fault of a BMC: use one of dead, "),
-        (("--bmc", "Fan1=loud"), "'Fan1=loud' is not a fault of a BMC"),
+        (("--link", "node9"), 1, "there is no node 'node9'"),
+        (("--disk", "web1"), 1, "there is no instance 'web1'"),
+        (("--bmc", "rude"), 2, "'rude' is not a fault of a BMC"),
     ],
 )
-def test_a_fault_that_cannot_be_is_one_line_and_nothing_breaks(
-    words: tuple[str, ...], said: str, roundsman: Run
-) -> None:
+def test_fix_refuses_a_fault_that_cannot_be(words: tuple[str, ...], status: int, said: str, roundsman: Run) -> None:
     lab_in(".lab/default")
-    code, out, err = roundsman("lab", "break", "node1", "--hang", *words)
-    assert (code, out, err.count("\n")) == (1, "", 1)
-    assert said in err
+    roundsman("lab", "break", "node1", "--hang")
+    code, out, err = roundsman("lab", "fix", "node1", "--hang", *words)
+    assert (code, out) == (status, "")
+    assert said in plain(err)
+    assert standing(roundsman) == {"node1": ["--hang"]}
+
+
+@pytest.mark.parametrize("shown", ["--slow-stop instance1=60", "--bmc late=7"])
+def test_fix_takes_a_fault_as_status_shows_it(shown: str, roundsman: Run) -> None:
+    lab_in(".lab/default")
+    roundsman("lab", "break", "node1", *shown.split())
+    assert roundsman("lab", "fix", "node1", *shown.split())[1].startswith(f"node1: ended {shown};")
     assert standing(roundsman) == {}

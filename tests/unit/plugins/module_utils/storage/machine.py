@@ -143,7 +143,7 @@ class Machine:
 
     def set_link(self, peer: str = "n2", *, is_cut: bool) -> None:
         """Cut the link to a peer, or restore it."""
-        simulated_node.set_fault(self.root, f"{simulated_store.LINKS}/{peer}", "cut" if is_cut else "")
+        simulated_node.set_fault(self.root, f"{simulated_node.LINKS}/{peer}", "cut" if is_cut else "")
         simulated_world.settle(self.root, now=self.clock.now)
 
     def set_resync_speed(self, speed: int) -> None:
