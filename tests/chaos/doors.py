@@ -82,6 +82,12 @@ class Doors:
             self._chronicle.count("requests", kind if answer.is_success else "refused", text)
         return answer.json() if answer.is_success else None
 
+    def submit(self, kind: str, method: str, path: str, body: Any = None) -> int:
+        """Ask on the socket; returns the number of the job, 0 where there is none."""
+        answer = self.ask(kind, method, path, body, door="socket")
+        number = answer["id"] if isinstance(answer, dict) and "id" in answer else answer
+        return number if isinstance(number, int) and not isinstance(number, bool) else 0
+
     def command(self, *words: str) -> None:
         """Run `roundsman` against the lab, and do not wait for it."""
         self._start(f"roundsman {' '.join(words)}", [str(PROGRAM), "--dir", str(self._lab.lab.folder), *words])

@@ -29,13 +29,14 @@ from ansible_collections.roundsman.cluster.daemon.lab import checker, processes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
 
 from tests.chaos import small_disk, torn, trees, verdict, victims
+from tests.chaos.caretaker import Caretaker
 from tests.chaos.chronicle import Chronicle
 from tests.chaos.doors import Doors
 from tests.chaos.faults import Faults
 from tests.chaos.mutants import known
 from tests.chaos.mutants.mutant import ROOT
-from tests.chaos.scenes import Scenes
 from tests.chaos.services import Services
+from tests.chaos.stage import Stage
 from tests.chaos.storm import Storm
 from tests.chaos.victims import Pauses, Victim, Victims
 from tests.integration import labs
@@ -46,7 +47,9 @@ if TYPE_CHECKING:
 NODES, INSTANCES = 7, 12
 DISK = "320m"
 MIGRATION_SECONDS = 0.5
-CHECK_SECONDS = 20.0
+CHECK_SECONDS = 10.0
+PLAY_SECONDS, STORM_SECONDS = (150.0, 210.0), (25.0, 50.0)
+"""For how long scenes are played, with little else, and for how long everything goes wrong by chance."""
 LAST = 40
 """Lines of `chaos.log` that are printed with a violation."""
 KILLS = {
@@ -61,6 +64,8 @@ KILLS = {
     Victim.HAND: 3,
 }
 """How often each kind is killed or stopped, in proportion."""
+BYSTANDERS = (Victim.OPCODE, Victim.SERVER, Victim.BMCS, Victim.AGENT, Victim.RAPI)
+"""Whoever is killed or stopped while scenes are played."""
 TREE = "ROUNDSMAN_CHAOS_FOLDER"
 
 
@@ -151,7 +156,8 @@ def _chaos(folder: Path, options: argparse.Namespace) -> list[str]:
             stack.enter_context(small_disk.under(lab.where.lib, size=DISK))
             stack.callback(labs.down, lab)
             lab.start()
-        chaos = Chaos(lab, port, random.Random(options.seed), chronicle, has_small_disk=not reason)
+        chance = random.Random(options.seed)
+        chaos = Chaos(lab, port, chance, chronicle, has_small_disk=not reason, scene=options.scene)
         stack.callback(chaos.end)
         chaos.go_on(60 * options.minutes, stops_at_first=options.stop_at_first)
         wrong = chaos.wrong
@@ -213,6 +219,7 @@ class Chaos:
         chronicle: Chronicle,
         *,
         has_small_disk: bool,
+        scene: str = "",
     ) -> None:
         self._lab, self._chance, self._chronicle = lab, chance, chronicle
         self._has_small_disk = has_small_disk
@@ -221,7 +228,10 @@ class Chaos:
         self._doors = Doors(lab, self._services, chance, chronicle)
         self._faults = Faults(lab, chance, chronicle)
         self._storm = Storm(lab, self._doors, chance, chronicle)
-        self._scenes = Scenes(lab, self._doors, self._faults, chance, chronicle)
+        self._stage = Stage(lab, self._doors, self._faults, chance, chronicle, only=scene)
+        self._caretaker = Caretaker(lab, self._doors, self._faults)
+        self._strays = verdict.Strays(lab)
+        self._is_storm, self._changes = True, 0.0
         others = {
             Victim.HAND: self._doors.pids,
             Victim.AGENT: lambda: self._services.pids("agent"),
@@ -239,8 +249,13 @@ class Chaos:
         """Let things happen for so long."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and not (self.wrong and stops_at_first):
+            if time.monotonic() >= self._changes:
+                self._change()
             self._tend()
-            self._step()
+            if self._is_storm:
+                self._step()
+            else:
+                self._play()
             self._watch()
             self._chronicle.report()
             time.sleep(self._chance.uniform(0.05, 1.2))
@@ -249,7 +264,7 @@ class Chaos:
         """Repair everything, bring everything back, wait until all is at rest; returns what is wrong then."""
         self._chronicle.note("everything is repaired")
         self._resume()
-        self._scenes.end()
+        self._stage.end()
         self._faults.end_all()
         self._lab.start()
         self._doors.end()
@@ -275,34 +290,58 @@ class Chaos:
         self._services.tend()
         self._doors.tend()
         self._faults.tend()
-        self._scenes.tend()
+        self._stage.tend()
         if not processes.is_running(self._lab.lab, "daemon"):
             self.wrong.append(f"the daemon ended by itself: {self._lab.told()[-1000:]}")
             self._lab.start()
+
+    def _change(self) -> None:
+        """From a storm to scenes, which begin with a lab that is repaired, or back once no scene is played."""
+        if not self._is_storm and not self._stage.is_empty:
+            return
+        self._is_storm = not self._is_storm
+        self._changes = time.monotonic() + self._chance.uniform(*(STORM_SECONDS if self._is_storm else PLAY_SECONDS))
+        if self._is_storm:
+            self._chronicle.count("phases", "storm")
+            return
+        self._chronicle.count("phases", "scenes")
+        self._faults.end_all()
+        self._storm.calm()
+
+    def _play(self) -> None:
+        """Scenes, and now and then something else."""
+        self._caretaker.tend()
+        if time.monotonic() < self._changes:
+            self._stage.begin()
+        what = self._chance.random()
+        if what < 0.05:
+            self._storm.blow()
+        elif what < 0.07:
+            self._kill(self._chance.choice(BYSTANDERS))
+        elif what < 0.08:
+            self._pause(self._chance.choice(BYSTANDERS), seconds=3)
 
     def _step(self) -> None:
         what = self._chance.random()
         if time.monotonic() < self._daemon_stopped_until:
             # Nobody answers: only the world goes on.
             self._faults.strike()
-        elif what < 0.15:
-            self._scenes.begin()
-        elif what < 0.55:
+        elif what < 0.45:
             self._storm.blow()
         elif what < 0.80:
             self._faults.strike()
         elif what < 0.90:
-            self._kill()
+            self._kill(self._victim())
         elif what < 0.97:
-            self._pause()
+            # The last one is longer than any run in the tree may take.
+            self._pause(self._victim(), seconds=self._chance.choice((3, 3, 8, 8, 20, 20, 45, 90)))
         elif self._has_small_disk:
             self._fill_disk()
 
     def _victim(self) -> Victim:
         return self._chance.choices(list(KILLS), weights=list(KILLS.values()))[0]
 
-    def _kill(self) -> None:
-        kind = self._victim()
+    def _kill(self, kind: Victim) -> None:
         if kind is not Victim.DAEMON:
             if pid := self._victims.kill(kind):
                 self._chronicle.count("kills", kind.value, str(pid))
@@ -315,11 +354,9 @@ class Chaos:
         time.sleep(self._chance.choice((0, 0, 1, 5)))
         self._lab.start()
 
-    def _pause(self) -> None:
-        # The last one is longer than any run in the tree may take.
-        kind, seconds = self._victim(), self._chance.choice((3, 8, 20, 45, 90))
+    def _pause(self, kind: Victim, *, seconds: float) -> None:
         if self._pauses is not None and self._victims.pause(kind, self._pauses, seconds=seconds):
-            self._chronicle.count("stops", kind.value, f"for {seconds} s")
+            self._chronicle.count("stops", kind.value, f"for {seconds:g} s")
             if kind is Victim.DAEMON:
                 self._daemon_stopped_until = time.monotonic() + seconds
 
@@ -341,7 +378,8 @@ class Chaos:
         if now - self._checked < CHECK_SECONDS and not is_due:
             return
         self._checked = now
-        for sentence in checker.check_journals(self._lab.lab):
+        jobs = self._doors.get("/1/jobs") if now >= self._daemon_stopped_until else None
+        for sentence in [*checker.check_journals(self._lab.lab), *self._strays.look(jobs, hands=self._doors.pids())]:
             if sentence not in self.wrong:
                 self.wrong.append(sentence)
                 self._chronicle.note(f"VIOLATION: {sentence}")
@@ -351,7 +389,6 @@ class Chaos:
             if self._incidents.get(incident.uuid) != status:
                 self._incidents[incident.uuid] = status
                 self._chronicle.count("incidents", f"{incident.action.value} {status}", incident.uuid)
-        jobs = self._doors.get("/1/jobs") if now >= self._daemon_stopped_until else None
         if jobs is not None:
             steps = Counter(step["kind"] for job in jobs for step in job["opcodes"] if step["ended"])
             self._chronicle.counts["opcodes in the queue"] = steps
@@ -362,6 +399,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=30, help="how long things go wrong (default: 30)")
     parser.add_argument("--seed", type=int, default=1, help="where everything comes from (default: 1)")
     parser.add_argument("--mutant", default="", help="run an unsafe form of one rule, which has to be found")
+    parser.add_argument("--scene", default="", help="play only this scene, such as 'split brain' (default: all)")
     parser.add_argument("--stop-at-first", action="store_true", help="end at the first violation")
     parser.add_argument("--keep", action="store_true", help="keep the lab even if nothing is wrong")
     parser.add_argument("--dir", default=None, help="where the lab is made (default: the system's temporary folder)")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tests.integration import labs
 
 AGENT = "ansible_collections.roundsman.cluster.plugins.module_utils.monitoring.agent"
+DIAGNOSE_SECONDS = 2
+"""Between two looks of an agent at its node."""
 RESTART_SECONDS = 2.0
 """Between the end of a service and its next start."""
 
@@ -37,12 +39,13 @@ class Services:
         fronts.prepared(lab.where.root)
 
     def tend(self) -> None:
-        """Start what is not there: agents of nodes that have power, the BMCs, the remote API."""
+        """Start what is not there: agents of nodes that are reached, the BMCs, the remote API."""
         if not processes.is_running(self._lab.lab, "bmcs"):
             processes.start_bmcs(self._lab.lab)
         for node in self._lab.cluster().nodes.values() if self._agent_port else ():
             machine = self._lab.lab.node(node.name)
-            if self._is_due(f"agent {node.name}", is_wanted=machine.is_powered() and not _is_rebooting(machine)):
+            # An agent that nobody reaches is as good as none.
+            if self._is_due(f"agent {node.name}", is_wanted=machine.answers()):
                 self._start_agent(node, machine)
         if self._is_due("rapi", is_wanted=True):
             self._start_rapi()
@@ -75,7 +78,7 @@ class Services:
 
     def _start_agent(self, node: clusters.Node, machine: world.LabNode) -> None:
         settings = {"bind": [node.primary_ip], "port": self._agent_port, "hypervisor": "fake"}
-        settings |= {"diagnose_command": "lab-diagnose", "collectors": {"diagnose": 1}}
+        settings |= {"diagnose_command": "lab-diagnose", "collectors": {"diagnose": DIAGNOSE_SECONDS}}
         path = machine.root / "etc/roundsman/agent.json"
         if not path.exists():
             path.write_text(json.dumps(settings))
@@ -95,8 +98,3 @@ class Services:
                 stdout=log,
                 stderr=log,
             )
-
-
-def _is_rebooting(machine: world.LabNode) -> bool:
-    machine.answers()
-    return (machine.root / "lab/reboots").exists()

@@ -24,6 +24,7 @@ DIAGNOSES = (
 )
 GARBAGE = ("", "no JSON", '{"status": "burning"}', '{"status": ', "[]", '{"status": "evacuate", "details": 1e999}')
 MOST_BROKEN = 2
+MOST_JOBS = 8
 
 
 class Storm:
@@ -34,7 +35,9 @@ class Storm:
         self._broken: set[str] = set()
 
     def blow(self) -> None:
-        """Let one thing happen."""
+        """Let one thing happen, unless so many jobs wait that nobody asks for more."""
+        if sum(job["status"] not in states.FINAL for job in self._doors.get("/1/jobs") or []) >= MOST_JOBS:
+            return
         events: tuple[Callable[[], object], ...] = (
             *(self._break, self._break, self._fix, self._fix, self._fix, self._say_garbage, self._drop_garbage),
             *(self._migrate, self._migrate, self._failover, self._failover, self._replace, self._replace),

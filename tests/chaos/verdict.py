@@ -5,14 +5,19 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.roundsman.cluster.daemon.lab import checker
+from ansible_collections.roundsman.cluster.daemon.jobs import store as job_store
+from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.daemon.lab import checker, journals
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated_world
 
 from tests.chaos.victims import Victim
 from tests.integration import states
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
     from tests.chaos.chronicle import Chronicle
     from tests.chaos.doors import Doors
@@ -24,6 +29,8 @@ LIMIT = 600.0
 """Seconds within which a lab settles of which nothing is broken any more."""
 PAUSE = 2.0
 OPEN = frozenset({"noted", "pending"})
+STRAYS = 15.0
+"""Seconds for which what nobody works on may differ from the configuration."""
 TRIES = 3
 """How often each operator command is tried for an instance that is down."""
 
@@ -89,9 +96,7 @@ class Settling:
         if self._tries.get(key, 0) >= TRIES:
             return False
         self._tries[key] = self._tries.get(key, 0) + 1
-        job = self._doors.ask("settling", method, path, body, door="socket")
-        number = job["id"] if isinstance(job, dict) and "id" in job else job
-        if isinstance(number, int) and not isinstance(number, bool):
+        if number := self._doors.submit("settling", method, path, body):
             self._wait(number)
         return True
 
@@ -117,6 +122,68 @@ class Settling:
             if one["repair-status"] in OPEN:
                 yield f"incident {one['id']} of {one['node_name']} is {one['repair-status']}"
         yield from (f"{name} is down" for name in self._down())
+
+
+class Strays:
+    """Instances and replicas that are elsewhere than the configuration says, while nobody works on them.
+
+    What a job has done is on record when it ends, or found out a moment later. So what is seen in several looks, by a
+    daemon that answers, was forgotten. What a node started by itself is nobody's fault,
+    and a replacement that failed says so.
+    """
+
+    def __init__(self, lab: labs.Running) -> None:
+        self._lab = lab
+        self._seen: dict[str, float] = {}
+
+    def look(self, jobs: list[dict[str, Any]] | None, *, hands: list[int]) -> list[str]:
+        """What has been elsewhere for too long, one sentence each; `jobs` is None while the daemon does not answer."""
+        now = time.monotonic()
+        found = list(self._found(jobs)) if jobs is not None and not hands else []
+        self._seen = {sentence: self._seen.get(sentence, now) for sentence in found}
+        return [f"{sentence}, and no job is about it" for sentence, since in self._seen.items() if now - since > STRAYS]
+
+    def _found(self, jobs: list[dict[str, Any]]) -> Iterator[str]:
+        nodes = [node for node in self._lab.lab.nodes() if node.answers()]
+        runs = {node.name: fake.Driver(node.root, opcode="").running() for node in nodes}
+        copies = {node.name: simulated_world.instances(node.root) for node in nodes}
+        # Read last: what has just been recorded is on the nodes already.
+        cluster = self._lab.cluster()
+        busy = {uuid for job in jobs if job["status"] not in states.FINAL for uuid in job["names"]}
+        left = {(one.instance.uuid, cluster.node_name(one.node)) for one in cluster.maintenance.left_behind}
+        left |= self._failed(cluster)
+        for uuid, one in cluster.instances.items():
+            if uuid in busy or not {cluster.node_name(node) for node in one.nodes} <= runs.keys():
+                continue
+            primary = cluster.node_name(one.primary_node)
+            running = [name for name, names in runs.items() if one.name in names]
+            own = [name for name in running if not self._started_by_itself(name, one.name)]
+            if own and own != [primary]:
+                yield f"{one.name} runs on {', '.join(own)}, its primary is {primary}"
+            known = {cluster.node_name(node) for node in one.nodes}
+            for name, names in copies.items():
+                if one.name in names and name not in known and (uuid, name) not in left:
+                    yield f"a replica of {one.name} is on {name}, which is on no record"
+
+    def _started_by_itself(self, node: str, instance: str) -> bool:
+        last = [
+            entry
+            for entry in self._lab.lab.node(node).journal()
+            if entry.get("instance") == instance and entry["event"] in fake.ARRIVALS
+        ]
+        return bool(last) and last[-1]["opcode"] == journals.BY_ITSELF
+
+    def _failed(self, cluster: clusters.Cluster) -> set[tuple[str, str]]:
+        """The instances (UUIDs) and the nodes (names) where a replacement that failed may have left a replica."""
+        kept = job_store.Store(self._lab.where.queue)
+        jobs = [*kept.load().values(), *kept.newest_archived(kept.highest_id())]
+        return {
+            (opcode.params["instance"], cluster.node_name(opcode.params[key]))
+            for job in jobs
+            for opcode in job.opcodes
+            if opcode.kind == "replace_disks" and opcode.status is not values.Status.SUCCESS
+            for key in ("old", "new")
+        }
 
 
 def wrong(lab: labs.Running, victims: Victims) -> list[str]:

@@ -26,6 +26,8 @@ SILENT, GARBAGE, LATE, MIGRATION = "silent", "garbage", "late", "migration"
 GUESTS, AUTOSTART, LINKS, DISKS = "guests", "autostart", "links", "disks"
 NEVER = "never"
 """What stands in the place of the seconds for a guest that ignores a soft stop."""
+AGENT = b"monitoring.agent"
+"""The end of the name of the module that is a node's agent."""
 POWER_CUT = "power cut"
 """What `lab/off` says where the power was lost by a fault; elsewhere it names who took it."""
 _LOCK = "lab/power.lock"
@@ -65,14 +67,17 @@ def begin_reboot(root: Path, *, seconds: float) -> None:
 
 
 def rewire(root: Path) -> None:
-    """Make `wire`, the node's management link, as power, cuts and faults want it."""
+    """Make `wire`, the node's management link, and its agent as power, cuts and faults want them."""
     wire, is_cut = root / "wire", (root / CUT).exists() or bool(fault(root, SILENT))
     if is_cut or not is_on(root):
         wire.unlink(missing_ok=True)
     else:
         with contextlib.suppress(FileExistsError):
             wire.symlink_to(".")
-    _freeze_agent(root, is_frozen=is_cut or (root / HANGS).exists())
+    if is_cut:
+        _close_agent(root)
+    else:
+        _freeze_agent(root, is_frozen=(root / HANGS).exists())
 
 
 @contextlib.contextmanager
@@ -173,14 +178,31 @@ def processes(root: Path) -> List[int]:
     return found
 
 
+def _close_agent(root: Path) -> None:
+    """End the node's agent: nobody connects to its port any more; whoever started it does so again."""
+    for process in _agent(root):
+        with contextlib.suppress(OSError):
+            os.kill(process, signal.SIGKILL)
+
+
 def _freeze_agent(root: Path, *, is_frozen: bool) -> None:
     """Stop what answers for the node's agent, or let it go on: its port stays open, and nothing comes of it."""
+    for process in _agent(root, part=b"--front"):
+        with contextlib.suppress(OSError):
+            os.kill(process, signal.SIGSTOP if is_frozen else signal.SIGCONT)
+
+
+def _agent(root: Path, *, part: bytes = b"") -> List[int]:
+    """The processes of the node's agent, or those with a certain word in their command line."""
     if not (root / "etc/roundsman/agent.json").exists():
-        return
+        return []
+    found = []
     for process in processes(root):
         with contextlib.suppress(OSError):
-            if b"--front" in Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0"):
-                os.kill(process, signal.SIGSTOP if is_frozen else signal.SIGCONT)
+            words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
+            if part in words if part else b"--front" in words or any(one.endswith(AGENT) for one in words):
+                found.append(process)
+    return found
 
 
 def _write(path: Path, text: str) -> None:

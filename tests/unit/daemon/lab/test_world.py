@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.storage import s
 from tests.unit.daemon import twins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ansible_collections.roundsman.cluster.daemon.lab import world
 
@@ -87,8 +88,9 @@ def state_of(process: subprocess.Popen[bytes]) -> str:
     return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-@pytest.mark.parametrize("fault", ["cut", "silent", "hang"])
-def test_an_agent_does_not_answer_while_its_node_is_not_reached_or_hangs(node: world.LabNode, fault: str) -> None:
+@contextlib.contextmanager
+def agent(node: world.LabNode) -> Iterator[subprocess.Popen[bytes]]:
+    """A program that runs on the node as its agent does."""
     (node.root / "etc/roundsman/agent.json").write_text("{}")
     words = ["/bin/sh", "-c", "while :; do sleep 600; done", "--front"]
     with subprocess.Popen(words, env={"ROUNDSMAN_ROOT": str(node.root)}) as process:
@@ -96,16 +98,28 @@ def test_an_agent_does_not_answer_while_its_node_is_not_reached_or_hangs(node: w
             # A forked child has its parent's environment until it runs its own program.
             while process.pid not in simulated_node.processes(node.root):
                 pass
-            {"cut": cut, "silent": silence, "hang": hang}[fault](node)
-            while state_of(process) != "T":
-                os.sched_yield()
-            node.fix(fault)
-            while state_of(process) == "T":
-                os.sched_yield()
-            node.lose_power()
-            assert process.wait(60) == -signal.SIGKILL
+            yield process
         finally:
             process.kill()
+
+
+def test_the_agent_of_a_node_that_hangs_keeps_its_port_and_does_not_answer(node: world.LabNode) -> None:
+    with agent(node) as process:
+        node.hang(is_hung=True)
+        while state_of(process) != "T":
+            os.sched_yield()
+        node.fix("hang")
+        while state_of(process) == "T":
+            os.sched_yield()
+        node.lose_power()
+        assert process.wait(60) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("fault", ["cut", "silent"])
+def test_nobody_connects_to_the_agent_of_a_node_that_is_not_reached(node: world.LabNode, fault: str) -> None:
+    with agent(node) as process:
+        {"cut": cut, "silent": silence}[fault](node)
+        assert process.wait(60) == -signal.SIGKILL
 
 
 def cut(node: world.LabNode) -> None:
@@ -114,10 +128,6 @@ def cut(node: world.LabNode) -> None:
 
 def silence(node: world.LabNode) -> None:
     node.silence(is_silent=True)
-
-
-def hang(node: world.LabNode) -> None:
-    node.hang(is_hung=True)
 
 
 def test_a_boot_has_an_identifier_of_its_own(node: world.LabNode) -> None:
@@ -137,7 +147,7 @@ def test_a_boot_has_an_identifier_of_its_own(node: world.LabNode) -> None:
 
 
 def test_every_fault_stands_until_it_is_fixed(node: world.LabNode) -> None:
-    for act in (cut, silence, hang):
+    for act in (cut, silence, lambda each: each.hang(is_hung=True)):
         act(node)
     node.cut_link("node3", is_cut=True)
     node.lose_disk("instance1", is_lost=True)
