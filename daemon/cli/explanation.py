@@ -13,7 +13,7 @@ PAUSED = "maintenance is paused"
 
 
 def sentences(told: dict[str, Any], *, now: float) -> list[str]:
-    """Word the daemon's explanation of a node, the operator's next step last; `now` in unix seconds."""
+    """The daemon's explanation of a node in sentences, the operator's next step last; `now` in unix seconds."""
     return [
         *failing(told["failing"], now=now),
         *_state(told["node"], epo=told["epo"], now=now),
@@ -98,10 +98,10 @@ def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> I
     # While an emergency power off stands the record does not tell what runs.
     verb = "runs" if epo is None else "is the primary of"
     held = f"It {verb} {primaries}" if primaries else "No instance has its primary here"
-    yield f"{held}; it keeps copies of {copies}." if copies else f"{held}."
+    yield f"{held}; it holds secondary replicas of {copies}." if copies else f"{held}."
     if node["left_behind"]:
         left = wording.enumerated(node["left_behind"])
-        yield f"It did not answer when replicas of {left} were given up; a job removes them when it is back."
+        yield f"Replicas of {left} were left behind on it: it did not answer; a job removes them once it answers."
     if epo is not None:
         yield from _epo(node["name"], epo)
 
@@ -199,7 +199,7 @@ def _planned(planned: list[dict[str, Any]]) -> Iterator[str]:
 
 def _next(told: dict[str, Any]) -> list[str]:
     epo = ["Return from the emergency power off: `roundsman cluster epo --on`"] if told["epo"] else []
-    silent = [f"See to it: {told['silent']['unblock']}"] if told["silent"] and told["silent"]["unblock"] else []
+    silent = [f"For its silence: {told['silent']['unblock']}"] if told["silent"] and told["silent"]["unblock"] else []
     steps = list(dict.fromkeys([*epo, *silent, *_for_incidents(told), *_for_node(told)]))
     if not steps and told["failing"]:
         return [
@@ -214,11 +214,11 @@ def _next(told: dict[str, Any]) -> list[str]:
 def _for_incidents(told: dict[str, Any]) -> Iterator[str]:
     tags = told["node"]["tags"]
     if not told["epo"] and any(one["reason"].startswith(PAUSED) for one in told["refusals"]):
-        yield "Let maintenance go on: `roundsman resume`"
+        yield "Resume maintenance: `roundsman resume`"
     for one in told["incidents"]:
         short, status = wording.short(one["uuid"]), one["repair-status"]
         if one["tag"] in tags and status == "completed":
-            yield f"Mend the node, then say so: `roundsman incident ack {short}`"
+            yield f"Repair the node, then acknowledge: `roundsman incident ack {short}`"
         elif one["tag"] in tags and status == "failed":
             yield from _failed(one, told)
         elif status == "completed":
@@ -248,7 +248,7 @@ def _failed(one: dict[str, Any], told: dict[str, Any]) -> Iterator[str]:
     steps = [step for job in bad for step in job["opcodes"]]
     if node["powered"] and any(step["kind"] == "failover" and step["status"] == "error" for step in steps):
         yield f"Fence the node, so that its instances run nowhere: `roundsman node power off {node['name']} --force`"
-    yield f"Take care of it, then have it tried anew: `roundsman incident ack {wording.short(one['uuid'])}`"
+    yield f"Fix the cause, then retry: `roundsman incident ack {wording.short(one['uuid'])}`"
 
 
 def _for_node(told: dict[str, Any]) -> Iterator[str]:
@@ -266,13 +266,13 @@ def _for_node(told: dict[str, Any]) -> Iterator[str]:
             "and look at its agent and its clock"
         )
     elif node["problem"] is not None:
-        yield "Mend the node's diagnose command; until then Roundsman does not know how it is."
+        yield "Fix the node's diagnose command; until then its health is unknown."
     if node["offline"] and node["powered"] is False:
-        yield f"Power it on when it is mended: `roundsman node power on {node['name']}`"
+        yield f"Power it on once it is repaired: `roundsman node power on {node['name']}`"
     if node["offline"]:
-        yield f"Bring it back when it is mended: `roundsman node online {node['name']}`"
+        yield f"Bring it back once it is repaired: `roundsman node online {node['name']}`"
     elif node["drained"] and not is_failed:
-        yield f"Let instances go there again: `roundsman node undrain {node['name']}`"
+        yield f"Allow instances there again: `roundsman node undrain {node['name']}`"
 
 
 def _role(role: str) -> str:

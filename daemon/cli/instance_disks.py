@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ...plugins.module_utils.domain import errors
-from . import client, completion, jobs, parameters, questions
+from . import client, completion, jobs, output, parameters, questions
 
 Name = Annotated[
     str, typer.Argument(metavar="INSTANCE", help="The instance's name.", autocompletion=completion.instances)
@@ -17,7 +17,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def install(app: typer.Typer) -> None:
-    """Give the instances the commands of their disks."""
+    """Add the commands of the disks to `roundsman instance`."""
     app.command("activate-disks", epilog="Example: roundsman instance activate-disks web1")(activate)
     app.command("deactivate-disks", epilog="Example: roundsman instance deactivate-disks web1")(deactivate)
     app.command("verify-disks", epilog="Example: roundsman instance verify-disks web1")(verify)
@@ -27,17 +27,17 @@ def install(app: typer.Typer) -> None:
 
 
 def activate(ctx: typer.Context, name: Name, *, submit: parameters.Submit = False) -> None:
-    """Have the primary of an instance able to write its disks, and print their paths; the instance may be down."""
+    """Activate the disks of an instance on its primary node and print their paths; the instance may be down."""
     _put(ctx, name, "activate-disks", submit=submit)
 
 
 def deactivate(ctx: typer.Context, name: Name, *, submit: parameters.Submit = False) -> None:
-    """Have no node able to write the disks of an instance that is down."""
+    """Deactivate the disks of an instance that is down, on all its nodes."""
     _put(ctx, name, "deactivate-disks", submit=submit)
 
 
 def verify(ctx: typer.Context, name: Name, *, submit: parameters.Submit = False) -> None:
-    """Tell how the disks of an instance are on each of its nodes; nothing is changed."""
+    """Print the state of an instance's disks on each of its nodes; nothing is changed."""
     _put(ctx, name, "verify-disks", submit=submit)
 
 
@@ -49,8 +49,8 @@ def repair(
         str,
         typer.Option(
             metavar="NODE",
-            help="After a split brain: the node whose writes since are LOST; its volumes are snapshotted first where "
-            "their volume group has room. Or the node on which the instance left a replica behind, which is REMOVED. "
+            help="After a split brain: the node whose writes since then are LOST; snapshots of its volumes are kept if "
+            "the volume group has room. Or: the node on which the instance left a replica behind, which is REMOVED. "
             "Asks for confirmation.",
             autocompletion=completion.nodes,
         ),
@@ -58,18 +58,36 @@ def repair(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before --discard.")] = False,
     submit: parameters.Submit = False,
 ) -> None:
-    """Repair the DRBD disks of an instance as far as that is without doubt; the rest is reported and left alone.
+    """Repair the DRBD disks of an instance where the repair is certain; the rest is reported and left alone.
 
     Where both replicas were written since they were last connected, nothing is discarded without --discard.
     """
     if discard:
-        questions.confirm(f"Discard what only {discard} has of the disks of {name}?", yes=yes)
+        questions.confirm(_discard_question(ctx, name, discard), yes=yes)
     _put(ctx, name, "repair-disks", submit=submit, body={"discard": discard} if discard else None)
 
 
+def _discard_question(ctx: typer.Context, name: str, node: str) -> str:
+    """What is lost if a node's replica is discarded, as a question.
+
+    Raises:
+        InvalidInput: the node has no replica of the instance, and none was left behind there. NotFound: there is no
+            such instance or node.
+    """
+    with client.of(ctx) as daemon:
+        instances, nodes = daemon.text("1", "instances"), daemon.text("1", "nodes")
+    instance = output.selected(instances, name=name, kind="instance").value
+    holders = [instance["primary"], *instance["secondaries"]]
+    if name in output.selected(nodes, name=node, kind="node").value["left_behind"] and node not in holders:
+        return f"Remove the replica that {name} left behind on {node}?"
+    if node not in holders:
+        raise errors.InvalidInput(f"--discard {node}: {node} has no replica of {name}; use {' or '.join(holders)}")
+    return f"Discard what only {node} has of the disks of {name}?"
+
+
 def recreate(ctx: typer.Context, name: Name, *, yes: Yes = False, submit: parameters.Submit = False) -> None:
-    """Make the disks of an instance that is down anew, empty, on all its nodes."""
-    questions.confirm(f"Make the disks of {name} anew, and lose all that is on them?", yes=yes)
+    """Recreate the disks of an instance that is down, empty, on all its nodes; their data are lost."""
+    questions.confirm(f"Recreate the disks of {name} and lose all data on them?", yes=yes)
     with client.of(ctx) as daemon:
         jobs.submitted(daemon, daemon.send("POST", "2", "instances", name, "recreate-disks", body={}), submit=submit)
 
@@ -86,10 +104,10 @@ def reinstall(
     yes: Yes = False,
     submit: parameters.Submit = False,
 ) -> None:
-    """Have a playbook install an operating system on the disks of an instance that is down, then start it."""
+    """Install an operating system on the disks of an instance that is down, by a playbook, then start it."""
     if bool(os) is bool(os_playbook):
         raise errors.InvalidInput("--os, --os-playbook: give one of them")
-    questions.confirm(f"Install {name} anew, over all that is on its disks?", yes=yes)
+    questions.confirm(f"Reinstall {name} and overwrite all data on its disks?", yes=yes)
     named = {"os": os} if os_playbook is None else {"os_playbook": str(os_playbook.resolve())}
     with client.of(ctx) as daemon:
         body = {**named, "start": not no_start}

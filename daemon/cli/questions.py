@@ -1,4 +1,4 @@
-"""Asking before something is done that cannot be taken back."""
+"""Ask for confirmation before something is done that cannot be undone."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ DECLINED = 1
 
 
 def typed(answer: str, *, question: str, instead: str = "") -> None:
-    """Go on only when a person types exactly this answer, which they can only know from what they have read.
+    """Continue only if the user types exactly this answer, which the output above shows.
 
-    `instead` names the option that stands for the answer; without it `--confirm` with the answer does, or `--force`.
+    `instead` names the option that replaces the answer; default: `--confirm ANSWER`, or `--force`.
 
     Raises:
-        Refused: there is nobody to ask.
+        Refused: standard input is no terminal.
     """
     if not sys.stdin.isatty():
         option = instead or f"--confirm {answer}, or --force"
-        raise errors.Refused(f"standard input is no terminal, so nobody can be asked: add {option}")
+        raise errors.Refused(f"confirmation required, but standard input is not a terminal: add {option}")
     sys.stderr.write(f"{question} ")
     sys.stderr.flush()
     if sys.stdin.readline().strip() != answer:
@@ -32,15 +32,15 @@ def typed(answer: str, *, question: str, instead: str = "") -> None:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Go on only when a person says so, or has said so by an option.
+    """Continue only if the user answers yes, or gave the option for it.
 
     Raises:
-        Refused: there is nobody to ask.
+        Refused: standard input is no terminal.
     """
     if yes:
         return
     if not sys.stdin.isatty():
-        raise errors.Refused("standard input is no terminal, so nobody can be asked: add --yes")
+        raise errors.Refused("confirmation required, but standard input is not a terminal: add --yes")
     # Not typer.confirm: it writes to standard output too, which `--submit` keeps for the number.
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()

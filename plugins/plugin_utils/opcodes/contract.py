@@ -119,13 +119,6 @@ class CheckedKind(PlayKind, Protocol):
         """
 
 
-class MoveKind(PlayKind, Protocol):
-    """An opcode that moves an instance; a plan by hand needs to know what it will make true."""
-
-    def effects(self, cluster: clusters.Cluster) -> list[changes.Change]:
-        """What it records when it succeeds."""
-
-
 @runtime_checkable
 class ChangeKind(Kind, Protocol):
     """An opcode that only changes the configuration, inside the daemon."""
@@ -228,7 +221,10 @@ def refuse_silent(cluster: clusters.Cluster, facts: Facts, *nodes: str) -> None:
     for uuid in nodes:
         name = cluster.node_name(uuid)
         if facts.is_silent(cluster.node(uuid).uuid):
-            raise errors.Refused(f"{name} did not answer when it was last asked: restore its network link, then retry")
+            raise errors.Refused(
+                f"{name} did not answer when it was last asked: see `roundsman explain {name}`; restore its network "
+                "link if that is cut, or reboot the node if it hangs, then retry"
+            )
 
 
 def refuse_unreachable(cluster: clusters.Cluster, *nodes: str) -> None:

@@ -81,7 +81,7 @@ def test_a_plan_is_shown_and_nothing_is_written_without_yes(ansible: Ansible, ro
     code, out, err = roundsman(*words, "--name", "new")
     assert (code, err.splitlines()[-1]) == (
         1,
-        "roundsman: standard input is no terminal, so nobody can be asked: add --yes",
+        "roundsman: confirmation required, but standard input is not a terminal: add --yes",
     )
     assert not (tmp_path / "root").exists()
 

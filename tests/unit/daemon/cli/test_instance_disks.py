@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.cli import questions
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 
 from tests.unit.daemon.cli import canned
@@ -23,7 +24,6 @@ DONE = canned.job(20, "verify_disks", {"instance": "u-instance1"}, status=values
         (("deactivate-disks", "web1"), ("PUT", None)),
         (("verify-disks", "web1"), ("PUT", None)),
         (("repair-disks", "web1"), ("PUT", None)),
-        (("repair-disks", "web1", "--discard", "node2", "--yes"), ("PUT", {"discard": "node2"})),
         (("recreate-disks", "web1", "--yes"), ("POST", {})),
         (("reinstall", "web1", "--yes", "-o", "debian"), ("POST", {"os": "debian", "start": True})),
     ],
@@ -36,6 +36,54 @@ def test_each_verb_is_a_job_of_its_instance(
     daemon.put("GET", "/2/jobs/20/wait", DONE)
     assert roundsman("instance", *command)[0] == 0
     assert daemon.requests[0] == (asked[0], path, asked[1])
+
+
+@pytest.mark.parametrize(
+    ("node", "left_behind", "question"),
+    [
+        ("node1", [], "Discard what only node1 has of the disks of web1?"),
+        ("node2", [], "Discard what only node2 has of the disks of web1?"),
+        ("node3", ["web1"], "Remove the replica that web1 left behind on node3?"),
+    ],
+)
+def test_a_node_with_a_replica_is_named_to_discard_it(
+    node: str, left_behind: list[str], question: str, daemon: StandIn, roundsman: Run
+) -> None:
+    asked: list[str] = []
+    stored(daemon, left_behind)
+    daemon.put("PUT", "/2/instances/web1/repair-disks", 20)
+    words = ("instance", "repair-disks", "web1", "--discard", node, "--yes", "--submit")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(questions, "confirm", lambda text, *, yes: asked.append(f"{text} {yes}"))
+        assert roundsman(*words) == (0, "20\n", "")
+    assert asked == [f"{question} True"]
+    assert daemon.asked("PUT") == [("/2/instances/web1/repair-disks", {"discard": node})]
+
+
+@pytest.mark.parametrize(
+    ("instance", "node", "said"),
+    [
+        ("web1", "node3", "--discard node3: node3 has no replica of web1; use node1 or node2"),
+        ("web1", "node9", "'node9'"),
+        ("web9", "node1", "'web9'"),
+    ],
+)
+def test_nobody_is_asked_to_discard_what_is_not_there(
+    instance: str, node: str, said: str, daemon: StandIn, roundsman: Run
+) -> None:
+    stored(daemon, [])
+    code, out, err = roundsman("instance", "repair-disks", instance, "--discard", node)
+    assert (code, out) == (1, "")
+    assert said in err
+    assert "--yes" not in err
+    assert daemon.asked("PUT") == []
+
+
+def stored(daemon: StandIn, left_behind: list[str]) -> None:
+    """An instance on node1 and node2, and what it left behind on node3."""
+    daemon.put("GET", "/1/instances", [{"name": "web1", "primary": "node1", "secondaries": ["node2"]}])
+    left = {"node1": [], "node2": [], "node3": left_behind}
+    daemon.put("GET", "/1/nodes", [{"name": name, "left_behind": names} for name, names in left.items()])
 
 
 def test_a_playbook_is_named_by_its_whole_path(
@@ -57,9 +105,10 @@ def test_a_playbook_is_named_by_its_whole_path(
     ],
 )
 def test_what_overwrites_disks_is_asked_for_twice(daemon: StandIn, roundsman: Run, command: tuple[str, ...]) -> None:
+    stored(daemon, [])
     code, _, err = roundsman("instance", *command)
     assert (code, "add --yes" in err) == (1, True)
-    assert daemon.requests == []
+    assert daemon.asked("PUT") == daemon.asked("POST") == []
 
 
 def test_one_playbook_is_named_and_not_two(daemon: StandIn, roundsman: Run) -> None:

@@ -115,7 +115,7 @@ def test_what_removes_or_stops_is_asked_for_twice(daemon: StandIn, roundsman: Ru
         code, _, err = roundsman("instance", verb, "web1")
         assert (code, err) == (
             1,
-            "roundsman: standard input is no terminal, so nobody can be asked: add --yes\n",
+            "roundsman: confirmation required, but standard input is not a terminal: add --yes\n",
         )
     assert daemon.requests == []
 

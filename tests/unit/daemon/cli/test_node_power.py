@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ON, OFF, UNKNOWN = power.State.ON, power.State.OFF, power.State.UNKNOWN
 SILENT = power.Failure(power.Reason.TIMEOUT, "the BMC did not answer")
-NO_TERMINAL = "roundsman: standard input is no terminal, so nobody can be asked: "
+NO_TERMINAL = "roundsman: confirmation required, but standard input is not a terminal: "
 
 
 def row(name: str, command: str, *seen: power.State, before: power.State = ON, sent: bool = True) -> dict[str, Any]:

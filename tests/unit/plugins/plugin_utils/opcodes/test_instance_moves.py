@@ -206,8 +206,12 @@ def test_what_was_planned_goes_to_no_node_that_fell_silent_since() -> None:
 
 def test_a_silent_node_takes_no_new_secondary_whoever_chose_it() -> None:
     one = instance_moves.ReplaceDisks("i1", "n3", "n10")
-    with pytest.raises(errors.Refused, match="node10 did not answer when it was last asked"):
+    with pytest.raises(errors.Refused) as refused:
         one.check_facts(CLUSTER, Facts("n10"))
+    assert str(refused.value) == (
+        "node10 did not answer when it was last asked: see `roundsman explain node10`; restore its network link if "
+        "that is cut, or reboot the node if it hangs, then retry"
+    )
     one.check_facts(CLUSTER, Facts("n3"))
     with pytest.raises(errors.Refused, match="node10 did not answer when it was last asked"):
         dataclasses.replace(one, planned=True).check_facts(CLUSTER, Facts("n10"))
