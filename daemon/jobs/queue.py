@@ -217,13 +217,6 @@ class Queue:
         """The limit or the filters may have changed: see whose turn it is."""
         self._turns.look()
 
-    def why_held(self, job_id: int) -> str:
-        """Which filter holds a job, or whether an emergency power off does, or ''."""
-        one = self._turns.held.get(job_id)
-        if one is rules.EMERGENCY:
-            return "held by the emergency power off"
-        return "" if one is None else f"held by filter {one.uuid}"
-
     def summary(self) -> dict[str, Any]:
         """How the queue stands, as a JSON value; `slots` are those taken, the limit, and how many jobs wait for one."""
         statuses = collections.Counter(job.status.value for job in self.jobs.values())

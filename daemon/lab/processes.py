@@ -93,7 +93,7 @@ def start(lab: world.Lab, name: str, module: str, arguments: list[str], *, envir
 
 def stop(lab: world.Lab, name: str, *, number: int = signal.SIGTERM) -> None:
     """End a process of the lab, and wait until it is gone."""
-    found = _known(lab, name)
+    found = find_pid(lab, name)
     if found is None:
         return
     try:
@@ -120,12 +120,7 @@ def down(lab: world.Lab) -> None:
 
 def is_running(lab: world.Lab, name: str) -> bool:
     """Whether a process of the lab lives."""
-    return _known(lab, name) is not None
-
-
-def find_pid(lab: world.Lab, name: str) -> int | None:
-    """The pid of a process of the lab, while it lives."""
-    return _known(lab, name)
+    return find_pid(lab, name) is not None
 
 
 def _file(lab: world.Lab, name: str) -> Path:
@@ -137,7 +132,8 @@ def remember(lab: world.Lab, name: str, pid: int) -> None:
     _file(lab, name).write_text(json.dumps({"pid": pid, "started": _started(pid)}))
 
 
-def _known(lab: world.Lab, name: str) -> int | None:
+def find_pid(lab: world.Lab, name: str) -> int | None:
+    """The pid of a process of the lab, while it lives."""
     try:
         found: dict[str, Any] = json.loads(_file(lab, name).read_text())
     except FileNotFoundError:

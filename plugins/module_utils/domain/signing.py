@@ -116,16 +116,6 @@ def verify(envelope: Envelope, *, key: bytes, now: int) -> None:
     check_fresh(envelope, now=now)
 
 
-def verify_cluster_form(envelope: Envelope, *, cluster_key: bytes, now: int) -> None:
-    """Accept confd's exact form, for nodes of a Ganeti cluster: SHA-1 with the whole cluster key.
-
-    Raises: errors.ReportRejected, as `verify` does.
-    """
-    if not is_signed_in_cluster_form(envelope, cluster_key=cluster_key):
-        raise rejected(Reason.FORGED, text="the signature is not the cluster's")
-    check_fresh(envelope, now=now)
-
-
 def check_fresh(envelope: Envelope, *, now: int) -> None:
     """Refuse a salt that is not a unix time in seconds within 300 s of `now`, on either side.
 

@@ -40,8 +40,10 @@ def judged(envelope: signing.Envelope, *, now: int = NOW, key: bytes = KEY) -> s
 
 
 def judged_in_cluster_form(envelope: signing.Envelope, *, now: int, key: bytes = CLUSTER_KEY) -> str:
+    if not signing.is_signed_in_cluster_form(envelope, cluster_key=key):
+        return "forged"
     try:
-        signing.verify_cluster_form(envelope, cluster_key=key, now=now)
+        signing.check_fresh(envelope, now=now)
     except errors.ReportRejected as e:
         return e.reason
     return "accepted"
