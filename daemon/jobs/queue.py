@@ -14,7 +14,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import errors
-from . import accepting, archiving, book, dependencies, driving, rules, turns, values
+from . import accepting, archiving, book, dependencies, driving, turns, values
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
