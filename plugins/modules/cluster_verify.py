@@ -8,11 +8,11 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: cluster_verify
-short_description: Find what is wrong with a cluster, and mend nothing
+short_description: Find what is wrong with a cluster, and change nothing
 version_added: 0.1.0
 description:
   - >-
-    Compares the power of nodes with their record, and weighs what the master candidates say. It runs on the
+    Compares the power of nodes with their record, and checks what the master candidates report. It runs on the
     controller, as a step of the role C(cluster).
 options:
   targets:
@@ -29,12 +29,12 @@ options:
     required: true
   looks:
     description: >-
-      What was seen on each candidate.
+      What each candidate reported.
     type: dict
     required: true
   unseen:
     description: >-
-      Why a node was not looked at.
+      Why a node was not checked.
     type: dict
     default: {}
   ignored:
@@ -44,7 +44,7 @@ options:
     default: {}
   differing:
     description: >-
-      By node the sentence that says which diagnose command it runs instead of the cluster's.
+      By node the sentence that names the diagnose command it runs instead of the cluster's.
     type: dict
     default: {}
   degraded:
@@ -75,7 +75,7 @@ options:
     default: {}
   before:
     description: >-
-      The result of the first comparison, with which the nodes that differed were looked at again.
+      The result of the first comparison, after which the nodes that differed were asked again.
     type: dict
     default: {}
   credentials_file:

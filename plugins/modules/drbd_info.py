@@ -8,20 +8,20 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: drbd_info
-short_description: Tell how the DRBD resources of this node are
+short_description: Read the state of the DRBD resources of this node
 version_added: 0.1.0
 description:
-  - Reads what DRBD says of its resources, in the JSON of version 9 or in the text of version 8.4.
-  - For a resource without its peer it reads the generation identifiers too, which tell whose data are newer.
+  - Reads the state of DRBD resources, from the JSON of version 9 or the text of version 8.4.
+  - For a resource without its peer it reads the generation identifiers too, which show whose data are newer.
 options:
   resources:
-    description: The resources to tell of; all of them if the list is empty.
+    description: The resources to read; all of them if the list is empty.
     type: list
     elements: str
     default: []
   settle:
     description:
-      - How many seconds to wait for connections that are being made, as after a repair. A node may wait for its peer
+      - Seconds to wait for connections that are being established, as after a repair. A node may wait for its peer
         for ever.
     type: int
     default: 0

@@ -8,12 +8,13 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: drbd_repair
-short_description: Do one step of a repair to a DRBD resource on this node
+short_description: Run one step of a repair of a DRBD resource on this node
 version_added: 0.1.0
 description:
-  - Does one step to a resource, if this node still is as the step supposes. Which steps it needs is decided from
-    what both of its nodes say, by the action M(roundsman.cluster.drbd_verdicts); the role C(repair) does the whole.
-  - A step that would throw away a copy is refused while the other one is not known to be good.
+  - Runs one step, if this node is still in the state that the step expects. The action
+    M(roundsman.cluster.drbd_verdicts) decides which steps are needed, from the state of both nodes; the role
+    C(repair) runs them all.
+  - A step that would discard a replica is refused while the other one is not known to be up to date.
 options:
   instance:
     description: Name of the instance whose disk it is; only one step at a time works on an instance.
@@ -25,13 +26,13 @@ options:
     required: true
   action:
     description:
-      - C(up) brings the resource up, C(attach) attaches the disks that are gone, C(resume) resumes a resync that was
-        paused here, C(connect) connects a node that stands alone.
-      - C(invalidate) copies everything anew from the peer, which must be connected and up to date.
-      - C(discard) connects, and discards what was written here since the nodes lost each other; refused on a primary.
+      - C(up) brings the resource up, C(attach) attaches detached disks, C(resume) resumes a resync that was
+        paused here, C(connect) connects a node that is StandAlone.
+      - C(invalidate) resyncs everything from the peer, which must be connected and up to date.
+      - C(discard) connects, and discards what was written here since the connection was lost; refused on a primary.
         What is discarded is kept as a snapshot of each logical volume whose volume group has room for it.
       - C(outdate) marks a replica that has lost its peer as outdated, so that DRBD refuses to promote it until it was
-        synchronized again; refused on a primary, and nothing where the peer is connected.
+        synchronized again; refused on a primary; does nothing while the peer is connected.
     type: str
     choices: [up, attach, resume, connect, invalidate, discard, outdate]
     required: true
@@ -41,12 +42,12 @@ options:
     choices: [fake, kvm]
     default: kvm
   opcode:
-    description: Who asks.
+    description: The opcode, for the journal of the lab.
     type: str
     default: by hand
 attributes:
   check_mode:
-    description: Says which commands would be run.
+    description: Returns the commands that would be run.
     support: full
   diff_mode:
     description: Shows the commands.

@@ -8,35 +8,35 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: instance_disks
-short_description: Make, activate, share and remove the disks of an instance on this node
+short_description: Create, activate, share and remove the disks of an instance on this node
 version_added: 0.1.0
 description:
-  - Makes the disks of an instance on the node that the task is run on what they shall be there, and says how they are.
-  - Of every other node it knows nothing; the locks and the order of the steps take care of that.
-  - A disk without a name is made and removed by Roundsman. A disk with a name was adopted; it is used, and neither
-    made nor removed, and the nodes of a DRBD resource that was adopted are not changed.
+  - Brings the disks of an instance on this node into the wanted state and returns their state.
+  - It knows nothing of other nodes; the locks and the order of the steps take care of them.
+  - A disk without a name is created and removed by Roundsman. A disk with a name was adopted; it is used, and neither
+    created nor removed, and the nodes of a DRBD resource that was adopted are not changed.
   - To give a replicated disk a new secondary, make it C(present) on the new node with the primary as I(peer), make it
-    C(active) (or C(present)) on the primary with the new node as I(peer), wait there for the copies to be equal with
-    I(state=info) and I(wait_synced), and only then make it C(absent) on the old node.
-  - To replace the disks of the secondary by others on the same node, make them C(absent) there and then C(present).
-    To make all disks anew, C(absent) on the secondary, C(absent) on the primary, C(present) on both, C(active).
+    C(active) (or C(present)) on the primary with the new node as I(peer), wait there until the replicas are in sync
+    with I(state=info) and I(wait_synced), and only then make it C(absent) on the old node.
+  - To replace the disks of the secondary on the same node, make them C(absent) there and then C(present).
+    To recreate all disks, C(absent) on the secondary, C(absent) on the primary, C(present) on both, C(active).
   - For the fake hypervisor of the lab DRBD and LVM are simulated; everything else is done as on a real node.
 options:
   state:
     description:
-      - C(present), there is a copy here. For DRBD its volumes, its metadata and its file, up and connecting to I(peer).
-        A node that is primary stays so.
+      - C(present), there is a replica here. For DRBD its volumes, its metadata and its file, up and connecting to
+        I(peer). A node that is primary stays so.
       - C(active), the instance may run here. The volume is active; DRBD is primary here and may not be on two nodes.
-        The first primary of a new pair starts the first copying to the other one, which is done in full, so that later
-        comparisons of the two have a meaning. A replica without its peer becomes primary only with O(alone).
+        The first primary of a new pair starts the first, full resync to the other one, so that later comparisons of
+        the two are valid. A replica without its peer becomes primary only with O(alone).
       - C(shared), the instance may run here and on the other node, for the time of a live migration. For DRBD both
-        copies must be up to date; it is said on the source first. Volumes and files of one node cannot be shared.
+        replicas must be up to date; run it on the source first. Volumes and files of one node cannot be shared.
       - C(standby), the instance may not run here. The volume is not active; DRBD is secondary.
       - C(absent), there is no replica here. A replica in use is kept, and so is one whose peer is not known to be up
         to date, unless O(last) is given.
       - C(info), nothing is changed.
       - With C(present), C(active) and C(shared) a DRBD disk whose I(peer) is another than before gets the new one,
-        while the instance runs on; the old peer is let go only by a copy that is up to date. DRBD 9 forgets the old
+        while the instance runs on; only a replica that is up to date drops the old peer. DRBD 9 forgets the old
         one, whose number the new one gets.
     type: str
     choices: [present, active, shared, standby, absent, info]
@@ -88,9 +88,9 @@ options:
         required: true
       node_id:
         description:
-          - The number of the node in this resource, for DRBD 9 only. A new node has to be told that of the primary,
-            which RV(node_id) says there, in I(peer); it gets the other one of 0 and 1.
-          - A copy that is here already keeps its numbers. If they are not those that are told, it is that of an older
+          - The number of the node in this resource, for DRBD 9 only. For a new node, give that of the primary
+            (RV(node_id) there) in I(peer); the new node gets the other one of 0 and 1.
+          - A replica that is here already keeps its numbers. One with other numbers than those given is of an older
             pair, and is refused.
         type: int
       uuid:
@@ -101,13 +101,13 @@ options:
     type: dict
     suboptions: *end
   secret:
-    description: The shared secret with which DRBD's nodes know each other; at most 63 letters and digits.
+    description: The shared secret with which DRBD's nodes authenticate each other; at most 63 letters and digits.
     type: str
     default: ""
   alone:
     description:
       - Whether a DRBD replica may become primary without its peer. DRBD lets a replica be up to date although its peer
-        was written since, so whoever says yes has to know that this one is the newest.
+        was written since, so set it only if this replica is known to be the newest.
     type: bool
     default: false
   force:
@@ -119,8 +119,8 @@ options:
     default: false
   last:
     description:
-      - Whether a DRBD replica may be removed although its peer is not known to be up to date. Whoever says yes has to
-        know that another replica is in sync, or that the data are not needed any more.
+      - Whether a DRBD replica may be removed although its peer is not known to be up to date. Set it only
+        if another replica is known to be in sync, or the data are not needed any more.
     type: bool
     default: false
   generations:
@@ -129,15 +129,15 @@ options:
     default: false
   wait_synced:
     description:
-      - How many seconds to wait for the copies to be equal. When they are over, the module says RV(synced=false) and
-        does not fail, so that a task can go on with C(until), and each of its attempts shows the progress.
-      - It fails at once if the copies will not become equal by waiting.
+      - Seconds to wait until the replicas are in sync. After that the module returns RV(synced=false) and does not
+        fail, so that a task can retry with C(until), and each attempt shows the progress.
+      - It fails at once if waiting cannot bring the replicas in sync.
     type: int
     default: 0
 extends_documentation_fragment: roundsman.cluster.instance
 attributes:
   check_mode:
-    description: Says which steps would be done.
+    description: Returns the steps that would be done.
     support: full
   diff_mode:
     description: Shows the steps.

@@ -11,7 +11,7 @@ module: instance_info
 short_description: List the instances that run on this node
 version_added: 0.1.0
 description:
-  - Reads what the hypervisor of the node says; nothing is changed.
+  - Lists what the hypervisor of the node reports; nothing is changed unless O(interrupted) is given.
 options:
   hypervisor:
     description: The hypervisor to ask.
@@ -20,13 +20,14 @@ options:
     required: true
   interrupted:
     description:
-      - The instance on which a step was interrupted; what it left half done is put in order first.
-      - For V(kvm) a migration that goes on is awaited, or aborted at its limit. What it left on the other node is
-        ended only if the instance surely runs here; what is doubtful is left as it is and said in RV(recovered).
+      - The instance on which a step was interrupted; what that step left unfinished is cleaned up first.
+      - For V(kvm) a migration that is still running is awaited, or aborted at its limit. What it left on the other
+        node is ended only if the instance certainly runs here; an unclear state is left alone and reported in
+        RV(recovered).
     type: str
     default: ""
   load_seconds:
-    description: Measure for so many seconds how many CPUs each instance uses; 0 does not.
+    description: Seconds for which the CPU usage of each instance is measured; 0, the default, measures nothing.
     type: float
     default: 0
 attributes:

@@ -11,13 +11,13 @@ module: instance_migrate
 short_description: Migrate a running instance from this node to another
 version_added: 0.1.0
 description:
-  - Moves a running instance without stopping it. It is run on the node that the instance leaves.
+  - Moves a running instance without stopping it. Run it on the source node.
   - For V(kvm) libvirt of this node reaches libvirt of the other one by I(hvparams.migration_transport), which is
     V(ssh) (as root, memory goes through that connection), V(tls) or V(tcp).
   - A migration that has not ended after I(hvparams.migration_limit) seconds (1800 unless set) is aborted; the
-    instance goes on where it was, and the task fails and says so.
-  - libvirt goes on with a migration whose task was killed. The next task about this instance on this node awaits or
-    aborts it first; while it is at work, M(roundsman.cluster.instance_info) tells its progress.
+    instance keeps running on the source, and the task fails.
+  - libvirt continues a migration whose task was killed. The next task about this instance on this node awaits or
+    aborts it first; meanwhile M(roundsman.cluster.instance_info) returns its progress.
 options:
   target_address:
     description: Where the hypervisor of the target node is reached, for V(kvm) its IP address or name.

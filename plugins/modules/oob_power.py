@@ -8,15 +8,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: oob_power
-short_description: Switch many nodes on or off through their BMCs, and read back that it happened
+short_description: Power many nodes on or off through their BMCs, and confirm it by reading back
 version_added: 0.1.0
 description:
   - Runs one power command at any number of BMCs, all at once, from the host the task runs on.
-  - A command is done when the state read back says so. A node that is already in the wanted state is
+  - A command succeeds only when the BMC reads back the new state. A node that is already in the wanted state is
     left alone. A silent BMC is reported as V(unknown), never as off.
   - A power cycle is sent at most once, only to a node that is on, and counts only when the node was seen
     off and then on.
-  - A node whose BMC cannot be tried is reported with its reason, and stops no other.
+  - A node whose BMC cannot be contacted is reported with the reason, and does not hold up the others.
 author:
   - Contributors to the Roundsman project (@roundsman)
 extends_documentation_fragment:
@@ -35,12 +35,12 @@ options:
   command:
     description:
       - What to do. V(status) only reads, and does not fail when a BMC is silent.
-      - V(off) takes the power away. V(soft_off) asks the node's own system to shut down, and waits until the
-        node reads off; it never takes the power away. Helper programs know no V(soft_off).
+      - V(off) cuts the power. V(soft_off) asks the node's own system to shut down, and waits until the
+        node reads off; it never cuts the power. Helper programs have no V(soft_off).
       - V(emergency_off) is V(off) for an emergency, which is sent even to a node that reads off.
       - V(fence) sends off even to a node that reads off, and is confirmed only when the node then reads off twice in
         a row, a second apart. What the BMC read before, and what it answers to the command, do not count.
-      - V(confirm_off) is V(fence) for a node that reads off. A node that reads on keeps its power.
+      - V(confirm_off) is V(fence) for a node that reads off. A node that reads on is left on.
     type: str
     required: true
     choices: [status, "on", "off", cycle, soft_off, emergency_off, fence, confirm_off]

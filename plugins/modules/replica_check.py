@@ -12,8 +12,8 @@ short_description: Decide whether the replica of a secondary may be removed
 version_added: 0.1.0
 description:
   - >-
-    Judges what M(roundsman.cluster.instance_disks) answered on the primary and on the old secondary. Nothing is
-    contacted. It is a step of the role C(instance).
+    Decides from the results of M(roundsman.cluster.instance_disks) on the primary and on the old secondary. No node
+    is contacted. It is a step of the role C(instance).
 options:
   instance:
     description: >-
@@ -32,8 +32,8 @@ options:
     required: true
   left_behind:
     description: >-
-      Whether I(old) is no secondary any more and only left its replica behind: that one is then removed only if its
-      generations say that the primary has everything that is on it.
+      Whether I(old) is no longer a secondary and the replica was left behind there: it may then be removed only if its
+      generations show that the primary has all of its data.
     type: bool
     default: false
 author:

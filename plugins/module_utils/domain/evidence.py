@@ -1,4 +1,4 @@
-"""The rule by which a replica counts as in sync after the node of its primary died.
+"""The rule by which a replica counts as in sync after the primary node died.
 
 The replica on the target counts as in sync when (docs/decisions/replica-evidence.md)
 
@@ -29,7 +29,7 @@ INTERVALS = 2
 
 @dataclass(frozen=True)
 class Evidence:
-    """Whether a replica counts as in sync (`reason` is ''), what helps otherwise, and when it was seen so last.
+    """Whether a replica counts as in sync (`reason` is ''), the remedy otherwise, and when it was last in sync.
 
     `last_in_sync` is in unix seconds, 0 for never; so is `seen_off`, when its source was known to be off.
     """
@@ -47,7 +47,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Question:
-    """A failover of an instance with these resources, from a node that is dead to one that has a replica.
+    """A failover of an instance with these resources, from a dead node to one that has a replica.
 
     `life` is the source's last sign of life, None for unknown; `unheard` until when it may have lived while nobody
     listened, None where somebody did all the time; `interval` the seconds between two facts; `parted` what
@@ -115,7 +115,7 @@ def _objection(asked: Question, resource: str, source: Optional[NodeTrack], targ
 
 
 def _against(asked: Question, target: Track, source: Track) -> str:
-    """What speaks against one volume; the order is that of the rule."""
+    """Why one volume does not count as in sync, checked in the order of the rule."""
     last = latest(source.in_sync, target.in_sync)
     if last is None:
         return "neither node has ever reported it in sync"
@@ -170,7 +170,7 @@ def _lost_at(name: str, wall: float) -> str:
 
 
 def clock(wall: float) -> str:
-    """A unix time as people read it."""
+    """A unix time as text for people."""
     return dt.datetime.fromtimestamp(wall, dt.timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 

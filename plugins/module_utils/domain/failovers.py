@@ -18,7 +18,7 @@ from .evidence import INTERVALS
 
 UP_TO_DATE = "UpToDate"
 OLD = frozenset({"Outdated", "Consistent"})
-"""A replica that is whole, and that DRBD does not promote without its peer because its data may be old."""
+"""States of a complete replica that DRBD does not promote without its peer, because its data may be old."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Replica:
 
 @dataclass(frozen=True)
 class Node:
-    """What one node answers: its replicas, and what its hypervisor has of the instance ('' for nothing).
+    """What one node answers: its replicas, and the instance's state in its hypervisor ('' if it is not there).
 
     `replicas` are None where the node did not answer, or its disks could not be read; `why` says which. `answers` says
     whether the node could be contacted at all.
@@ -95,7 +95,7 @@ def may_be_alone(asked: Failover) -> bool:
 
 
 def is_forced(asked: Failover) -> bool:
-    """Whether the target's replica is promoted by force: whole, old, its source gone, and a person wants it."""
+    """Whether the target's replica is promoted by force: complete, old, its source lost, and a person ordered it."""
     if not _is_given_up(asked):
         return False
     replicas = asked.target.replicas or ()
@@ -104,7 +104,7 @@ def is_forced(asked: Failover) -> bool:
 
 
 def forced_text(asked: Failover) -> str:
-    """What is promoted by force and what that costs; '' where nothing is."""
+    """What is promoted by force and which writes that loses; '' if nothing is."""
     if not is_forced(asked):
         return ""
     old = ", ".join(replica.text for replica in asked.target.replicas or () if replica.disk in OLD)
@@ -115,7 +115,7 @@ def forced_text(asked: Failover) -> str:
 
 
 def _is_given_up(asked: Failover) -> bool:
-    """Whether a person gives up what only the source has; one that confirmed the stop was alive a moment ago."""
+    """Whether a person gives up the writes that only the source has; not if the source just confirmed the stop."""
     return asked.is_replicated and asked.ignore_consistency and not asked.source_answers and not asked.is_stopped
 
 
@@ -143,7 +143,7 @@ def _of_target(asked: Failover) -> str:
 
 
 def _last_resort(asked: Failover, replica: Replica) -> str:
-    """What a person can do where the source is lost for good and the target's replica is old, but whole."""
+    """What a person can do if the source is lost for good and the target's replica is old, but complete."""
     if replica.disk not in OLD or replica.is_connected:
         return ""
     off = f"power it off with `roundsman node power off {asked.source.name} --force`" if asked.source else "keep it off"
@@ -196,14 +196,14 @@ def _of_silent(asked: Failover) -> str:
 
 
 def is_overridden(asked: Failover) -> bool:
-    """Whether the target's replica is not known to be in sync, and a person wants it all the same."""
+    """Whether a person ordered the failover although the target's replica is not known to be in sync."""
     if not (asked.is_replicated and asked.ignore_consistency):
         return False
     return bool(_of_pair(dataclasses.replace(asked, ignore_consistency=False)))
 
 
 def stated_loss(asked: Failover, *, last_in_sync: float, seen_off: float) -> Dict[str, object]:
-    """What may be lost where the source did not confirm the stop, of these unix times; empty where nothing is.
+    """Which writes may be lost if the source did not confirm the stop, by these unix times; empty if none.
 
     `last_in_sync` is 0 where the source did not say in this failover that the pair is in sync.
     """
@@ -230,7 +230,7 @@ def _remedy(name: str) -> str:
 def node(
     name: str, instance: str, *, disks: Mapping[str, object], guests: Optional[Mapping[str, object]] = None
 ) -> Node:
-    """What the results of `instance_disks` and, where it was asked, of `instance_info` say of a node."""
+    """What a node answered, from the results of `instance_disks` and, if it was run, of `instance_info`."""
     results = [result for result in (guests, disks) if result is not None]
     silent = next((result for result in results if result.get("unreachable")), None)
     if silent is not None:

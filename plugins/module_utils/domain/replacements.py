@@ -29,7 +29,7 @@ class Replica:
 
 @dataclass(frozen=True)
 class Node:
-    """A node and its replicas, disk by disk; None where it did not say how they are, for the reason `why`."""
+    """A node and its replicas, disk by disk; None if it did not report them, for the reason `why`."""
 
     name: str
     replicas: Optional[Tuple[Replica, ...]]
@@ -78,7 +78,7 @@ def objection_to_removal(instance: str, primary: Node, left: Node) -> str:
 
 
 def _is_ancestor(mine: Replica, other: Replica) -> bool:
-    """Whether a replica has nothing that ours has not: there is none, it has never been whole, or it is not newer."""
+    """Whether ours has all data of a replica: it does not exist, was never complete, or is not newer."""
     if not other.exists or other.disk == Disk.INCONSISTENT.value:
         return True
     if mine.generation is None or other.generation is None:

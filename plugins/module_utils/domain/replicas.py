@@ -41,7 +41,7 @@ class ReplicaFact:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the node has its peer."""
+        """Whether the peer is connected."""
         return self.connection is Connection.CONNECTED
 
     @property
@@ -58,7 +58,7 @@ class ReplicaFact:
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """What a report says of its node beside the diagnosis; '' and None are unknown."""
+    """What a report says about its node besides the diagnosis; '' and None are unknown."""
 
     boot_id: str = ""
     replicas: Optional[Tuple[ReplicaFact, ...]] = None
@@ -68,7 +68,7 @@ UNKNOWN = NodeFacts()
 
 
 def encode(facts: NodeFacts) -> Dict[str, object]:
-    """The keys that the facts have in a report's message; what is unknown has none.
+    """The facts as keys of a report's message; what is unknown has no key.
 
     Generations are hexadecimal texts, which no reader of JSON rounds.
     """
@@ -210,7 +210,7 @@ class NodeTrack:
 
 
 def followed(before: Optional[NodeTrack], facts: NodeFacts, *, at: Moment) -> NodeTrack:
-    """What is known of a node after its next report; without facts what was known before gets older."""
+    """What is known of a node after its next report; without facts in it, what was known before is kept."""
     known = before.volumes if before is not None else {}
     if facts.replicas is None:
         volumes = {one: dataclasses.replace(old, fact=None) for one, old in known.items()}
@@ -232,7 +232,7 @@ def _track(before: Track, fact: ReplicaFact, at: Moment) -> Track:
 
 @dataclass(frozen=True)
 class Parted:
-    """A running primary has lost its secondary: since when (unix seconds), which node reported it, what was known.
+    """A running primary lost its secondary: since when (unix seconds), which node reported it, what was known.
 
     `last_in_sync` is the unix time of the last fact that said in sync, 0 for none; `generations` are those of that
     fact by disk, '' where unknown.
