@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,8 @@ from ...plugins.plugin_utils import livelocks, sealed_json
 from ...plugins.plugin_utils.config import store
 from ..jobs import driving, values
 from ..jobs import store as job_store
-from . import journals
+from . import journals, losses, neglects, power_offs, sightings
+from . import orders as ordering
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,7 +49,9 @@ class _Case:
     cluster: clusters.Cluster
     jobs: Mapping[int, values.Job]
     events: list[journals.Event]
-    orders: journals.Orders
+    orders: ordering.Orders
+    seen: sightings.Sightings
+    now: int
     explain: Explain | None
 
     @functools.cached_property
@@ -61,7 +65,7 @@ def check(lab: world.Lab, *, explain: Explain | None = None) -> list[str]:
 
     `explain` gives what `roundsman explain` prints of a node; without it open incidents are not asked for a reason.
     """
-    case = _read(lab, journals.read(lab), explain)
+    case = _read(lab, journals.read(lab), explain, now=time.monotonic_ns())
     return [
         *_history(case),
         *_instances(case),
@@ -78,16 +82,18 @@ def check(lab: world.Lab, *, explain: Explain | None = None) -> list[str]:
 def check_journals(lab: world.Lab) -> list[str]:
     """What is wrong by the nodes' journals up to a moment ago, in a lab that may be at work."""
     # Events first: an opcode is in the queue before it does anything.
-    return _history(_read(lab, journals.read_settled(lab), None))
+    now = time.monotonic_ns() - int(journals.UNSETTLED * 1e9)
+    return _history(_read(lab, journals.read(lab, until=now), None, now=now))
 
 
-def _read(lab: world.Lab, events: list[journals.Event], explain: Explain | None) -> _Case:
+def _read(lab: world.Lab, events: list[journals.Event], explain: Explain | None, *, now: int) -> _Case:
     where = tree.Tree(lab.controller)
     cluster = store.read(where.config)
     jobs = _jobs(where)
     names = {uuid: one.name for kind in (cluster.nodes, cluster.instances) for uuid, one in kind.items()}
-    orders = journals.orders(jobs.values(), names, audit_log=_audit_log(where))
-    return _Case(lab, where, cluster, jobs, events, orders, explain)
+    orders = ordering.orders(jobs.values(), names, audit_log=_audit_log(where))
+    seen = sightings.read(events, cluster.maintenance.settings, nodes=len(cluster.nodes))
+    return _Case(lab, where, cluster, jobs, events, orders, seen, now, explain)
 
 
 def _audit_log(where: tree.Tree) -> str:
@@ -109,16 +115,24 @@ def _jobs(where: tree.Tree) -> dict[int, values.Job]:
 def _history(case: _Case) -> list[str]:
     return [
         *journals.running(case.events)[1],
-        *journals.writes(case.events, case.orders),
-        *journals.power_offs(case.events, case.orders, is_epo=_was_epo(case.where)),
+        *losses.writes(case.events, case.orders, case.seen),
+        *power_offs.wrong(case.events, case.orders, case.seen),
         *journals.repeated(case.events, case.orders),
         *journals.returned(case.events, case.orders),
         *journals.resumed(case.events),
+        *neglects.never_outdated(case.orders, case.seen, pairs=_pairs(case.cluster), now=case.now),
+        *neglects.silent_targets(case.events, case.orders, case.seen),
     ]
 
 
-def _was_epo(where: tree.Tree) -> bool:
-    return "emergency power off by" in _audit_log(where)
+def _pairs(cluster: clusters.Cluster) -> dict[str, tuple[str, str]]:
+    """The primary and the secondary of each instance that has both, on nodes that are in service."""
+    pairs = {}
+    for one in cluster.instances.values():
+        nodes = [cluster.nodes[uuid] for uuid in one.nodes if uuid in cluster.nodes]
+        if len(nodes) == len(one.nodes) == 2 and all(clusters.reachable(cluster, node) for node in nodes):  # noqa: PLR2004
+            pairs[one.name] = nodes[0].name, nodes[1].name
+    return pairs
 
 
 def _instances(case: _Case) -> list[str]:
@@ -149,7 +163,8 @@ def _is_explained(case: _Case, instance: clusters.Instance) -> bool:
         return True
     if case.explain is not None and node.name in case.silent and _says_why(case.explain(node.name)):
         return True
-    last = next((event for event in reversed(case.events) if event.get("instance") == instance.name), None)
+    moves = (event for event in reversed(case.events) if event["event"] in fake.ARRIVALS | fake.DEPARTURES)
+    last = next((event for event in moves if event["instance"] == instance.name), None)
     since = case.orders.at(last) if last is not None else 0.0
     return any(
         opcode.text and opcode.status in FAILED and opcode.ended >= since
@@ -245,7 +260,7 @@ def _was_left(case: _Case, opcode: values.Opcode) -> bool:
     return is_over or clusters.left_behind(case.cluster, instance, node) is not None
 
 
-def _was_moot(opcode: values.Opcode, orders: journals.Orders, runs: journals.Stays, replicas: journals.Stays) -> bool:
+def _was_moot(opcode: values.Opcode, orders: ordering.Orders, runs: journals.Stays, replicas: journals.Stays) -> bool:
     """Whether what it was to do was true already, as after the import of an earlier configuration."""
     stays, key = (runs, "target") if opcode.kind == "migrate" else (replicas, "new")
     instance, node = (orders.names.get(opcode.params.get(one, ""), "") for one in ("instance", key))
@@ -257,7 +272,7 @@ def _work(opcode: values.Opcode) -> tuple[str, ...]:
     return opcode.kind, *(str(value) for _name, value in sorted(opcode.params.items()))
 
 
-def _broken_off(orders: journals.Orders) -> dict[tuple[str, ...], list[str]]:
+def _broken_off(orders: ordering.Orders) -> dict[tuple[str, ...], list[str]]:
     """The opcodes that began and did not succeed, by what they were to do: they may have done it nevertheless."""
     found: dict[tuple[str, ...], list[str]] = {}
     for name, opcode in orders.opcodes.items():

@@ -60,6 +60,7 @@ def start_daemon(lab: world.Lab, *, environment: Mapping[str, str] | None = None
             ["--root", str(lab.controller), "--ready-fd"],
             environment=environment or {},
         )
+        lab.note_controller("stopped", is_deaf=False)
 
 
 def start(lab: world.Lab, name: str, module: str, arguments: list[str], *, environment: Mapping[str, str]) -> None:
@@ -96,6 +97,8 @@ def stop(lab: world.Lab, name: str, *, number: int = signal.SIGTERM) -> None:
     found = find_pid(lab, name)
     if found is None:
         return
+    if name == "daemon":
+        lab.note_controller("stopped", is_deaf=True)
     try:
         descriptor = os.pidfd_open(found)
         os.kill(found, number)

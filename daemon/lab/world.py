@@ -6,11 +6,12 @@ Nothing here is real, and nothing outside the lab knows of it: modules see a roo
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import errors
-from ...plugins.module_utils.hypervisor import fake, simulated_node
+from ...plugins.module_utils.hypervisor import fake, node_journal, simulated_node
 from ...plugins.module_utils.storage import simulated_world
 from . import standing_faults
 
@@ -20,8 +21,14 @@ if TYPE_CHECKING:
 OK = '{"status": "Ok"}'
 REPAIR_COMMAND = "lab-repair"
 PHASES = fake.PHASES
+CONTROLLER = "controller"
+"""The event of the lab's own journal: what was done to the daemon, which hears nothing while it does not run."""
 GARBAGE = ("before", "instead", "cut")
 """What becomes of each answer of a node: garbage comes before it or instead of it, or it is cut short."""
+
+
+def _entries(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 @dataclass(frozen=True)
@@ -116,10 +123,12 @@ class LabNode:
     def garble(self, how: str) -> None:
         """Put garbage into the answers of the node: a word of `GARBAGE`; '' ends that."""
         self._set(simulated_node.GARBAGE, how)
+        simulated_node.rewire(self.root)
 
     def delay(self, seconds: float) -> None:
         """Let every answer of the node come so many seconds late; 0 ends that."""
         self._set(simulated_node.LATE, f"{seconds:g}" if seconds else "")
+        simulated_node.rewire(self.root)
 
     def slow_stop(self, instance: str, seconds: float) -> None:
         """Let the guest of an instance take so many seconds for a soft stop, wherever it runs; 0 ends that."""
@@ -181,8 +190,7 @@ class LabNode:
 
     def journal(self) -> list[dict[str, Any]]:
         """Everything that happened to instances on this node, in order."""
-        path = self.root / fake.JOURNAL
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return _entries(self.root / fake.JOURNAL)
 
     def standing(self) -> list[standing_faults.Standing]:
         """Every fault of the node that is active."""
@@ -219,6 +227,18 @@ class Lab:
     @property
     def settings_file(self) -> Path:
         return self.folder / "lab.json"
+
+    def note_controller(self, why: str, *, is_deaf: bool, after: float = 0.0) -> None:
+        """Write into the lab's journal that in so many seconds something keeps the controller from listening to nodes.
+
+        `why` is `stopped`, which it is until it is started, or what else is done to it; or that this ends.
+        """
+        entry = {"event": CONTROLLER, "opcode": "", "why": why, "is_deaf": is_deaf}
+        node_journal.append(self.folder, {"ns": time.monotonic_ns() + int(after * 1e9), **entry})
+
+    def journal(self) -> list[dict[str, Any]]:
+        """When the controller was started, stopped or frozen, in order."""
+        return _entries(self.folder / fake.JOURNAL)
 
     def settings(self) -> dict[str, Any]:
         settings: dict[str, Any] = json.loads(self.settings_file.read_text())

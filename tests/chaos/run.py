@@ -359,10 +359,13 @@ class Chaos:
             self._chronicle.count("stops", kind.value, f"for {seconds:g} s")
             if kind is Victim.DAEMON:
                 self._daemon_stopped_until = time.monotonic() + seconds
+                self._lab.lab.note_controller("frozen", is_deaf=True)
+                self._lab.lab.note_controller("frozen", is_deaf=False, after=seconds)
 
     def _fill_disk(self) -> None:
         self._chronicle.count("faults", "full disk")
         self._doors.is_full = True
+        self._lab.lab.note_controller("disk", is_deaf=True)
         small_disk.fill(self._lab.where.lib)
         try:
             for _ in range(self._chance.randint(1, 4)):
@@ -371,6 +374,7 @@ class Chaos:
         finally:
             small_disk.free(self._lab.where.lib)
         self._doors.is_full = False
+        self._lab.lab.note_controller("disk", is_deaf=False)
 
     def _watch(self, *, is_due: bool = False) -> None:
         """Look at the journals and the incidents now and then."""

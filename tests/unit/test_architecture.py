@@ -64,7 +64,10 @@ DAEMON_ORDER = ("daemon.locks", "daemon.jobs", "daemon.maintenance", "daemon.htt
 ALSO = {
     # the simulated disks of the lab are told to the same journal as its simulated instances
     ("plugins.module_utils.storage.simulated", "plugins.module_utils.hypervisor.fake"),
-    ("plugins.module_utils.storage.simulated_store", "plugins.module_utils.hypervisor.node_journal"),
+    *(
+        (f"plugins.module_utils.storage.{name}", "plugins.module_utils.hypervisor.node_journal")
+        for name in ("simulated_programs", "simulated_store")
+    ),
     ("plugins.module_utils.storage.simulated_store", "plugins.module_utils.hypervisor.simulated_node"),
     # a simulated instance opens the simulated disks, and writes on them
     *(
@@ -80,11 +83,12 @@ ALSO = {
     ("daemon.lab.checker", "plugins.module_utils.hypervisor.fake"),
     ("daemon.lab.checker", "plugins.module_utils.storage.simulated"),
     ("daemon.lab.journals", "plugins.module_utils.hypervisor.fake"),
-    ("daemon.lab.journals", "plugins.module_utils.storage.simulated_world"),
-    ("daemon.lab.world", "plugins.module_utils.hypervisor.fake"),
+    ("daemon.lab.losses", "plugins.module_utils.hypervisor.fake"),
+    *((f"daemon.lab.{n}", "plugins.module_utils.storage.simulated_world") for n in ("losses", "orders")),
+    *(("daemon.lab.world", f"plugins.module_utils.hypervisor.{n}") for n in ("fake", "node_journal")),
     *(
         (f"daemon.lab.{name}", "plugins.module_utils.hypervisor.simulated_node")
-        for name in ("building", "standing_faults", "world")
+        for name in ("building", "sightings", "standing_faults", "world")
     ),
     # the agent says of its node what the modules say of it
     ("plugins.module_utils.hypervisor.virsh", "plugins.module_utils.killing"),

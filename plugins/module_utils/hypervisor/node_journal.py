@@ -14,9 +14,9 @@ JOURNAL = "var/log/roundsman/journal"
 _RECENT = 65536
 
 
-def append(root: Path, entry: Mapping[str, Any]) -> None:
+def append(root: Path, entry: Mapping[str, Any], *, is_durable: bool = True) -> None:
     """Add one event to a node's journal, dated with the machine's monotonic clock in ns."""
-    _append(root, json.dumps({"ns": time.monotonic_ns(), **entry}))
+    _append(root, json.dumps({"ns": time.monotonic_ns(), **entry}), is_durable=is_durable)
 
 
 def append_once(root: Path, line: str) -> None:
@@ -30,12 +30,13 @@ def append_once(root: Path, line: str) -> None:
     _append(root, line)
 
 
-def _append(root: Path, line: str) -> None:
+def _append(root: Path, line: str, *, is_durable: bool = True) -> None:
     path = root / JOURNAL
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(str(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
     try:
         os.write(descriptor, line.encode() + b"\n")
-        os.fsync(descriptor)
+        if is_durable:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -13,17 +13,25 @@ import os
 import signal
 import time
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, Iterator, List
+from typing import Dict, FrozenSet, Iterator, List
 
 from ..domain import errors
+from . import node_journal
 
 LAB = "lab"
 OFF, CUT, REBOOTS, HANGS = "lab/off", "lab/cut", "lab/reboots", "lab/hangs"
+UNHEARD = "lab/unheard"
+"""How the node does not answer as it should; without the file it does."""
 BOOT_ID = "proc/sys/kernel/random/boot_id"
 FAULTS = "lab/faults"
 SILENT, GARBAGE, LATE, MIGRATION = "silent", "garbage", "late", "migration"
-GUESTS, AUTOSTART, LINKS, DISKS = "guests", "autostart", "links", "disks"
+GUESTS, AUTOSTART = "guests", "autostart"
+LINKS, DISKS = "links", "disks"
+"""The faults of a node about its links to peers, and about the disks below instances."""
+ANSWERS = "answers"
+"""The event of a node that answers from now on `well`, `badly` (it hangs, is late or answers garbage) or `not`."""
 NEVER = "never"
 """What stands in the place of the seconds for a guest that ignores a soft stop."""
 AGENT = b"monitoring.agent"
@@ -33,6 +41,17 @@ POWER_CUT = "power cut"
 _LOCK = "lab/power.lock"
 _LOCK_LIMIT, _PAUSE = 10.0, 0.02
 _GONE = "the node lost its power or rebooted while this step was at work"
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """What the files of a node say of its power, its links and its disks; one that is not there is off."""
+
+    boot: str
+    is_on: bool
+    is_cut: bool
+    links_cut: FrozenSet[str]
+    failed: FrozenSet[str]
 
 
 def boot_id(root: Path) -> str:
@@ -78,6 +97,21 @@ def rewire(root: Path) -> None:
         _close_agent(root)
     else:
         _freeze_agent(root, is_frozen=(root / HANGS).exists())
+    _note_answers(root, is_gone=is_cut or not is_on(root))
+
+
+def _note_answers(root: Path, *, is_gone: bool) -> None:
+    """Write into the node's journal how it answers from now on, if that has changed."""
+    is_bad = (root / HANGS).exists() or bool(fault(root, GARBAGE)) or bool(fault(root, LATE))
+    before = (root / UNHEARD).read_text() if (root / UNHEARD).exists() else "well"
+    how = "not" if is_gone else "badly" if is_bad else "well"
+    if how == before:
+        return
+    if how == "well":
+        (root / UNHEARD).unlink(missing_ok=True)
+    else:
+        _write(root / UNHEARD, how)
+    node_journal.append(root, {"event": ANSWERS, "opcode": "", "how": how})
 
 
 @contextlib.contextmanager
@@ -218,3 +252,16 @@ def _write(path: Path, text: str) -> None:
         new.replace(path)
     except OSError as error:
         raise errors.Failed(f"{path}: {errno.errorcode.get(error.errno or 0, '')} {error.strerror}") from error
+
+
+def facts(root: Path) -> NodeFacts:
+    """What the files of a node say."""
+    if not root.is_dir():
+        return NodeFacts("", is_on=False, is_cut=True, links_cut=frozenset(), failed=frozenset())
+    return NodeFacts(
+        boot=boot_id(root),
+        is_on=is_on(root),
+        is_cut=(root / CUT).exists(),
+        links_cut=frozenset(faults(root, LINKS)),
+        failed=frozenset(faults(root, DISKS)),
+    )

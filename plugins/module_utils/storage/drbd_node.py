@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 PROC = "proc/drbd"
 """Where a node's kernel tells of its DRBD, below the node's root."""
+REPORT = "report"
+"""What stands in the place of an opcode where a node makes its report."""
 NO_JSON = 8
 TRIES = 3
 HASTY = "did not terminate within"

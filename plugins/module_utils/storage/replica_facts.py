@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, List, Optional, Tuple
 
 from ..domain import errors, replicas
 from . import programs
-from .drbd_node import PROC, DrbdNode
+from .drbd_node import PROC, REPORT, DrbdNode
 
 if TYPE_CHECKING:
     import pathlib
@@ -48,7 +48,7 @@ def _boot_id(root: pathlib.Path) -> str:
 
 
 def _replicas(root: pathlib.Path, *, hypervisor: str, seconds: float) -> Optional[Tuple[replicas.ReplicaFact, ...]]:
-    runner = _Hurried(programs.runner_for(root, hypervisor=hypervisor), seconds=seconds)
+    runner = _Hurried(programs.runner_for(root, hypervisor=hypervisor, opcode=REPORT), seconds=seconds)
     node = DrbdNode(runner, proc=root / PROC)
     try:
         sides = node.sides()

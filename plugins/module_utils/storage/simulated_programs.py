@@ -12,9 +12,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from ..domain import errors
+from ..hypervisor import node_journal
 from . import drbd_node, drbd_resource, simulated_drbd, simulated_store
 from .simulated_drbd import (
     CONNECTED,
@@ -22,9 +23,11 @@ from .simulated_drbd import (
     DISKLESS,
     PAUSED_SOURCE,
     PAUSED_TARGET,
+    PRIMARY,
     SECONDARY,
     STANDALONE,
     SYNCING,
+    UP_TO_DATE,
     Device,
     Metadata,
     Pair,
@@ -46,6 +49,12 @@ _BLOCK = re.compile(
 )
 _INSTANCE = re.compile(r"^# Written by Roundsman for (\S+),", re.MULTILINE)
 Act = Callable[[Store, List[str], Tuple[str, ...]], str]
+
+
+def is_alone(device: Optional[Device]) -> bool:
+    """Whether a primary with all data writes without its peer."""
+    has_data = device is not None and device.role == PRIMARY and device.disk == UP_TO_DATE
+    return has_data and device is not None and not device.is_together
 
 
 class Configured(NamedTuple):
@@ -154,6 +163,8 @@ class SimulatedPrograms:
 
     def _status(self, store: Store, _words: List[str], command: Tuple[str, ...]) -> str:
         sides = self._sides(store)
+        if self._opcode == drbd_node.REPORT:
+            self._note_report(store, sides)
         if self._is_nine:
             return json.dumps(
                 [status_json(name, side, now=store.now, speed=speed) for name, (side, speed) in sides.items()]
@@ -163,6 +174,12 @@ class SimulatedPrograms:
         if not sides:
             return "# No currently configured DRBD found.\n"
         return "".join(status_text(name, side, now=store.now, speed=speed) for name, (side, speed) in sides.items())
+
+    def _note_report(self, store: Store, sides: Mapping[str, Tuple[Side, int]]) -> None:
+        """Write into the node's journal that it makes a report, and which instances that says write here alone."""
+        names = {store.replica(self._node, name).instance for name, (side, _) in sides.items() if is_alone(side.device)}
+        entry = {"event": "reported", "opcode": "", "alone": sorted(names)}
+        node_journal.append(self._root, entry, is_durable=False)
 
     def _show(self, store: Store, _words: List[str], _command: Tuple[str, ...]) -> str:
         return "".join(_shown(name, side.device) for name, (side, _) in self._sides(store).items() if side.device)

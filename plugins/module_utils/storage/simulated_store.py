@@ -15,7 +15,7 @@ import json
 import os
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Dict, FrozenSet, Iterator, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ..hypervisor import node_journal, simulated_node
 from .simulated_drbd import SPEED, Content, Device, Metadata, Pair, Side, Writer
@@ -71,17 +71,6 @@ class Replica:
     died: Tuple[str, int] = ("", 0)
 
 
-@dataclass(frozen=True)
-class NodeFacts:
-    """What the files of a node say of its power, its links and its disks; one that is not there is off."""
-
-    boot: str
-    is_on: bool
-    is_cut: bool
-    links_cut: FrozenSet[str]
-    failed: FrozenSet[str]
-
-
 class Store:
     """The disks of all nodes of a lab at one moment, for whoever has the lab's lock; `opcode` is who asks."""
 
@@ -89,7 +78,7 @@ class Store:
         self._nodes = nodes
         self._now = now
         self._opcode = opcode
-        self._facts: Dict[str, NodeFacts] = {}
+        self._facts: Dict[str, simulated_node.NodeFacts] = {}
         self._replicas: Dict[Tuple[str, str], Optional[Replica]] = {}
         self._volumes: Dict[str, Dict[str, Volume]] = {}
         self._changed: Dict[Tuple[str, str], None] = {}
@@ -100,10 +89,10 @@ class Store:
         """The moment, in ns."""
         return self._now
 
-    def facts(self, node: str) -> NodeFacts:
+    def facts(self, node: str) -> simulated_node.NodeFacts:
         """What the files of a node say."""
         if node not in self._facts:
-            self._facts[node] = _facts(self._nodes / node)
+            self._facts[node] = simulated_node.facts(self._nodes / node)
         return self._facts[node]
 
     def is_linked(self, node: str, peer: str) -> bool:
@@ -198,6 +187,7 @@ class Store:
                 )
             if found.side != side or found.boot != boot:
                 self.put(where, name, dataclasses.replace(found, side=side, boot=boot))
+                self._note_state(where, name, found.side.device, device)
             self._follow(where, found, is_open=device is not None and device.is_attached)
         for event in pair.events:
             where = (node, peer)[event.side]
@@ -275,6 +265,12 @@ class Store:
         """KiB per second of a resync between two nodes: that of the slower one."""
         return min(_speed_of(self._nodes / where) for where in (node, peer) if where)
 
+    def _note_state(self, node: str, name: str, before: Optional[Device], after: Optional[Device]) -> None:
+        """Write into the node's journal how a replica is from now on, if that has changed."""
+        if _state(before) != _state(after):
+            entry = {"instance": self.replica(node, name).instance, "opcode": "", "event": "replica"}
+            self.note(node, {**entry, "resource": name, **_state(after)})
+
     def _note_death(self, node: str, name: str, side: Side) -> None:
         writer = side.device.writer if side.device else None
         if writer is not None:
@@ -290,6 +286,12 @@ class Store:
             volume = self.volumes(node).get(name)
             if volume is not None and volume.is_open != is_open:
                 self.put_volume(node, name, dataclasses.replace(volume, is_open=is_open))
+
+
+def _state(device: Optional[Device]) -> Dict[str, Any]:
+    if device is None:
+        return {"role": "", "disk": "", "peer": "", "is_connected": False}
+    return {"role": device.role, "disk": device.disk, "peer": device.peer, "is_connected": device.is_together}
 
 
 @contextlib.contextmanager
@@ -324,18 +326,6 @@ def finish_pending(nodes: Path) -> None:
     for node, line in content["events"]:
         node_journal.append_once(nodes / node, line)
     pending.unlink()
-
-
-def _facts(root: Path) -> NodeFacts:
-    if not root.is_dir():
-        return NodeFacts("", is_on=False, is_cut=True, links_cut=frozenset(), failed=frozenset())
-    return NodeFacts(
-        boot=simulated_node.boot_id(root),
-        is_on=simulated_node.is_on(root),
-        is_cut=(root / simulated_node.CUT).exists(),
-        links_cut=frozenset(simulated_node.faults(root, simulated_node.LINKS)),
-        failed=frozenset(simulated_node.faults(root, simulated_node.DISKS)),
-    )
 
 
 def _speed_of(root: Path) -> int:

@@ -33,9 +33,10 @@ def test_power_off_kills_what_runs_and_takes_the_wire(node: world.LabNode) -> No
     assert not node.is_powered()
     assert not node.wire.exists()
     assert fake.Driver(node.root, opcode="").running() == []
-    stopped, powered_off = node.journal()[-2:]
+    stopped, powered_off, silent = node.journal()[-3:]
     assert (stopped["event"], stopped["opcode"], stopped["why"]) == ("stopped", "power off", "power")
     assert (powered_off["event"], powered_off["ran"], powered_off["by"]) == ("powered off", ["instance1"], "a person")
+    assert (silent["event"], silent["how"]) == ("answers", "not")
 
 
 def test_power_on_gives_the_wire_back_and_starts_nothing(node: world.LabNode) -> None:

@@ -148,7 +148,9 @@ def node(root: Path) -> fake.Driver:
 
 
 def journal(root: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (root / fake.JOURNAL).read_text().splitlines()]
+    """What happened on a node, but for how it answers."""
+    entries = [json.loads(line) for line in (root / fake.JOURNAL).read_text().splitlines()]
+    return [entry for entry in entries if entry["event"] != simulated_node.ANSWERS]
 
 
 def stopped(root: Path) -> str:

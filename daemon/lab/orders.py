@@ -1,0 +1,258 @@
+"""What persons and policies ordered, by the jobs and the audit log: what a journal has is measured by it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ...plugins.module_utils.storage import simulated_world
+from .journals import UNSETTLED, Event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ..jobs import values
+
+RENEWING = frozenset({"recreate_disks", "instance_create", "instance_remove", "reinstall"})
+"""Opcodes by which a person gives up what is on the disks of an instance."""
+TAKING, FENCING = frozenset({"off", "cycle"}), frozenset({"fence", "confirm_off"})
+"""The commands of the opcode `power` that take the power of a node, and those that are for nodes that do not answer."""
+BY_HAND = "by hand"
+"""The opcode of what a play by hand does."""
+LATE_POWER_OFF = 120.0
+"""Seconds after the end of its opcode within which a slow BMC may still carry out a command."""
+LONGEST_PLAY = 600.0
+"""Seconds for which a failover by hand that was announced may be at work."""
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What a play by hand said in the audit log before it failed an instance over.
+
+    The loss is None where the play could not tell, or where a person ignored consistency (`is_ignored`).
+    """
+
+    at: float
+    instance: str
+    source: str
+    target: str
+    seconds: float | None
+    is_ignored: bool = False
+
+    def is_of(self, event: Event, *, at: float) -> bool:
+        """Whether a start at a unix time is this play's."""
+        return (self.instance, self.target) == (event["instance"], event["node"]) and self.is_about(at)
+
+    def allows(self, lost: int, *, at: float) -> bool:
+        """Whether it said that a start at a unix time may find so many writes fewer.
+
+        The source may write on until it is fenced, which comes after this was said.
+        """
+        if self.seconds is None:
+            return True
+        return lost <= math.ceil((self.seconds + at - self.at) * simulated_world.WRITES_PER_SECOND)
+
+    def is_about(self, at: float) -> bool:
+        """Whether what happened at a unix time may be this play's."""
+        return self.at - UNSETTLED <= at <= self.at + LONGEST_PLAY
+
+
+_TIME = r"^(?P<at>\d\S+ \S+) .*"
+_BY_HAND = re.compile(
+    _TIME + r" record user=\S+ uid=\d+ play=\S+: failover (?P<instance>\S+): (?P<source>\S+) -> "
+    r"(?P<target>[^ ,]+)(?P<loss> \(possible loss: (?:writes of the last (?P<seconds>\d+) s|[^)]*)\))?"
+    r"(?P<ignored>,.*)?$"
+)
+_ANNOUNCED = re.compile(
+    _TIME + r"\b(?P<instance>\S+) fails over to (?P<target>\S+), whose replica was last known to be in"
+)
+_EMERGENCY = re.compile(
+    _TIME + r"\b(?:(?P<begins>emergency power off by .* (?:stands|goes on, now .*))|"
+    r"(?P<ends>(?:emergency power off by .* is lifted;.*|return .* from the emergency power off by .* begins)))$"
+)
+
+
+def _unix(text: str) -> float:
+    return dt.datetime.strptime(text, "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp()
+
+
+def stated_by_hand(audit_log: str) -> list[Stated]:
+    """The failovers that plays by hand have announced in the audit log."""
+    found = (_BY_HAND.match(line) for line in audit_log.splitlines())
+    return [
+        Stated(_unix(one["at"]), one["instance"], one["source"], one["target"], _seconds(one), bool(one["ignored"]))
+        for one in found
+        if one
+    ]
+
+
+def _seconds(found: re.Match[str]) -> float | None:
+    if not found["loss"] and not found["ignored"]:
+        return 0.0
+    return float(found["seconds"]) if found["seconds"] and not found["ignored"] else None
+
+
+def emergencies(audit_log: str) -> list[tuple[float, float]]:
+    """From when to when (unix seconds) emergency power offs stood that nobody was returning from."""
+    spans: list[tuple[float, float]] = []
+    for line in audit_log.splitlines():
+        found = _EMERGENCY.match(line)
+        is_open = bool(spans) and spans[-1][1] == math.inf
+        if found and found["begins"] and not is_open:
+            spans.append((_unix(found["at"]), math.inf))
+        elif found and found["ends"] and is_open:
+            spans[-1] = (spans[-1][0], _unix(found["at"]))
+    return spans
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What persons and policies ordered: the opcodes of all jobs by the names that journals give them.
+
+    `names` are the names of nodes and instances by UUID. `clock_offset` plus the seconds of a journal is unix time.
+    `by_hand` is what plays by hand have announced, `announced` the failovers (instance, target) of which the audit log
+    said that their replica was judged, `emergencies` when emergency power offs stood.
+    """
+
+    opcodes: Mapping[str, values.Opcode]
+    names: Mapping[str, str] = field(default_factory=dict)
+    clock_offset: float = 0.0
+    by_hand: tuple[Stated, ...] = ()
+    announced: frozenset[tuple[str, str]] = frozenset()
+    emergencies: tuple[tuple[float, float], ...] = ()
+
+    def kind(self, event: Event) -> str:
+        """The kind of the opcode that did it, or ''."""
+        found = self.opcodes.get(event.get("opcode", ""))
+        return found.kind if found is not None else ""
+
+    def at(self, event: Event) -> float:
+        """When it happened (unix seconds)."""
+        return float(event["ns"]) / 1e9 + self.clock_offset
+
+    def ns(self, moment: float) -> float:
+        """A unix time by the clock of the journals."""
+        return (moment - self.clock_offset) * 1e9
+
+    def of(self, uuid_of: str, name: str) -> list[tuple[str, values.Opcode]]:
+        """The opcodes whose parameter `uuid_of` names this node or instance."""
+        found = self.opcodes.items()
+        return [(key, one) for key, one in found if self.names.get(str(one.params.get(uuid_of, ""))) == name]
+
+    def decided(self, event: Event) -> float:
+        """When whoever did this had begun to (unix seconds): what was reported later could not be known then."""
+        plays = [one.at for one in self.by_hand if one.is_of(event, at=self.at(event))]
+        found = self.opcodes.get(event.get("opcode", ""))
+        return (found.started if found is not None else max(plays, default=0.0)) or self.at(event)
+
+    def ignores_consistency(self, event: Event) -> bool:
+        """Whether a person gave up the writes that a start does not find."""
+        if event.get("opcode") == BY_HAND:
+            return any(one.is_ignored for one in self.by_hand if one.is_of(event, at=self.at(event)))
+        found = self.opcodes.get(event.get("opcode", ""))
+        return found is not None and bool(found.params.get("ignore_consistency") or found.params.get("discard"))
+
+    def states_loss(self, event: Event, lost: int) -> bool:
+        """Whether it was said that a start may find so many writes fewer."""
+        if event.get("opcode") == BY_HAND:
+            at = self.at(event)
+            return any(one.allows(lost, at=at) for one in self.by_hand if one.is_of(event, at=at))
+        found = self.opcodes.get(event.get("opcode", ""))
+        if found is None:
+            return False
+        # One that was killed after the start had no result; what it would lose was announced before.
+        if not has_succeeded(found) and (event["instance"], event["node"]) in self.announced:
+            return True
+        return lost <= math.ceil(possible_loss(found) * simulated_world.WRITES_PER_SECOND)
+
+    def allows_discard(self, event: Event) -> bool:
+        """Whether a person gave up what was on this replica: by naming its node, or with all disks of the instance."""
+        at = self.at(event)
+        for key, opcode in self.of("instance", event["instance"]):
+            is_own = key == event.get("opcode")
+            if not opcode.started or opcode.started > at + UNSETTLED:
+                continue
+            if opcode.kind in RENEWING and (is_own or not opcode.ended or at <= opcode.ended + UNSETTLED):
+                return True
+            discard = opcode.params.get("discard")
+            # A pair that was told to discard a side does so when its nodes reach each other.
+            if discard is True and is_own:
+                return True
+            is_named = isinstance(discard, str) and self.names.get(discard, discard) == event["node"]
+            if is_named and (not opcode.ended or at <= opcode.ended + LONGEST_PLAY):
+                return True
+        return False
+
+    def is_emergency(self, event: Event) -> bool:
+        """Whether an emergency power off stood then, or had ended so shortly before that a BMC may still be slow."""
+        at = self.at(event)
+        return any(begin - UNSETTLED <= at <= end + LATE_POWER_OFF for begin, end in self.emergencies)
+
+    def powering_off(self, event: Event) -> list[tuple[str, values.Opcode]]:
+        """The opcodes at work then, or shortly before, that may power off the node though instances run there."""
+        now = self.at(event)
+        return [
+            (key, opcode)
+            for key, opcode in self.opcodes.items()
+            if opcode.started
+            and opcode.started - UNSETTLED <= now
+            and (not opcode.ended or now <= opcode.ended + LATE_POWER_OFF)
+            and event["node"] in self._may_power_off(opcode)
+        ]
+
+    def _may_power_off(self, opcode: values.Opcode) -> set[str]:
+        """The nodes (names) whose power an opcode may take though instances run there.
+
+        A failover fences a source that does not confirm the stop; the policy for dead nodes commands `fence`.
+        """
+        if opcode.kind == "power" and (is_fence(opcode) or is_forced(opcode)):
+            uuids = [*opcode.params.get("nodes", ()), opcode.params.get("node", "")]
+        elif opcode.kind == "failover":
+            uuids = [opcode.params.get("source", "")]
+        else:
+            return set()
+        return {self.names.get(uuid, "") for uuid in uuids}
+
+
+def is_fence(opcode: values.Opcode) -> bool:
+    """Whether it powers off a node that is dead."""
+    return opcode.kind == "power" and opcode.params.get("command") in FENCING
+
+
+def is_forced(opcode: values.Opcode) -> bool:
+    """Whether a person powers off a node, whatever runs there."""
+    return opcode.kind == "power" and opcode.params.get("command") in TAKING and bool(opcode.params.get("force"))
+
+
+def has_succeeded(opcode: values.Opcode) -> bool:
+    """Whether an opcode has succeeded."""
+    return opcode.status.value == "success"
+
+
+def possible_loss(opcode: values.Opcode) -> float:
+    """The seconds of writes that an opcode said it may lose; 0 when it said nothing, or nothing exact."""
+    stated = opcode.result.get("possible_loss") if isinstance(opcode.result, dict) else None
+    return float((stated or {}).get("seconds") or 0.0)
+
+
+def orders(jobs: Iterable[values.Job], names: Mapping[str, str], *, audit_log: str = "") -> Orders:
+    """What all these jobs and the plays of the audit log ordered.
+
+    Names of what has left the cluster are those that the jobs keep.
+    """
+    jobs = list(jobs)
+    kept = {uuid: name for job in jobs for uuid, name in job.names.items()}
+    opcodes = {f"{job.id}/{index}": opcode for job in jobs for index, opcode in enumerate(job.opcodes)}
+    announced = (_ANNOUNCED.match(line) for line in audit_log.splitlines())
+    return Orders(
+        opcodes,
+        {**kept, **names},
+        clock_offset=time.time() - time.monotonic(),
+        by_hand=tuple(stated_by_hand(audit_log)),
+        announced=frozenset((one["instance"], one["target"]) for one in announced if one),
+        emergencies=tuple(emergencies(audit_log)),
+    )

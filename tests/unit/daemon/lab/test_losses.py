@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.lab import losses, orders
+
+from tests.unit.daemon.lab import written
+
+FAILOVER = {"instance": "web1", "source": "node2", "target": "node3"}
+YESTERDAY = {"possible_loss": {"seconds": 86_400.0, "last_in_sync": 1.0, "ignored": False}}
+
+
+def fail_over(journal: written.Journal, *, died: float, lost: int) -> None:
+    """Let web1 die on node2 with write 5000, and start on node3 ten seconds later without its last writes."""
+    journal.web1(died, "node2", "stopped", "power off", why="power", counter=5000)
+    journal.answers(died, "node2", "not")
+    journal.web1(died + 10, "node3", "started", "1/0", counter=5000 - lost)
+
+
+def found(journal: written.Journal, *, started: float, **params: object) -> list[str]:
+    failed_over = written.opcode(
+        "failover", started=started, ended=started + 20, result=YESTERDAY, **{**FAILOVER, **params}
+    )
+    return losses.writes(journal.events, written.ordered(failed_over), journal.seen)
+
+
+@pytest.mark.parametrize(
+    ("has_agents", "lost", "count"),
+    [(True, 20, 0), (True, 5 * 124, 0), (True, 5 * 130, 1), (False, 60, 0), (False, 200, 1), (True, 5000, 1)],
+)
+def test_a_loss_beyond_what_could_be_unknown_is_found_whatever_was_stated(
+    has_agents: bool, lost: int, count: int
+) -> None:
+    journal = written.Journal(has_agents=has_agents)
+    journal.report("node2", 0, 300)
+    fail_over(journal, died=300, lost=lost)
+    wrong = found(journal, started=302)
+    assert len(wrong) == count
+    if count:
+        assert wrong[0].startswith(f"web1 lost {lost} acknowledged writes: it started on node3")
+        assert "before it ended on node2 could be unknown" in wrong[0]
+        assert found(journal, started=302, ignore_consistency=True) == []
+
+
+def test_what_a_silent_node_writes_until_it_is_fenced_could_not_be_known() -> None:
+    journal = written.Journal(has_agents=False)
+    journal.report("node2", 0, 300)
+    journal.answers(200, "node2", "not")
+    fail_over(journal, died=300, lost=5 * 100)
+    assert found(journal, started=220) == []
+
+
+def test_what_was_written_while_the_controller_was_frozen_could_not_be_known() -> None:
+    journal = written.Journal(has_agents=False)
+    journal.report("node2", 0, 300)
+    journal.deaf(205, until=298)
+    fail_over(journal, died=300, lost=5 * 95)
+    assert found(journal, started=302) == []
+
+
+def test_writes_of_a_primary_that_had_reported_that_it_is_alone_are_not_lost_unasked() -> None:
+    journal = written.Journal()
+    journal.report("node2", 0, 280)
+    journal.part(280)
+    journal.report("node2", 280, 292, alone=True)
+    fail_over(journal, died=292, lost=60)
+    (wrong,) = found(journal, started=294)
+    assert wrong.endswith("node2 had reported for 11 s that it wrote web1 without its secondary")
+    assert found(journal, started=294, ignore_consistency=True) == []
+    assert found(journal, started=282) == [], "it had begun before that was reported"
+
+
+@pytest.mark.parametrize("disturbance", ["silent", "garbage", "frozen", "short", "together again"])
+def test_reports_that_nobody_may_have_heard_prove_nothing(disturbance: str) -> None:
+    journal = written.Journal()
+    journal.part(280)
+    journal.report("node2", 280 if disturbance != "short" else 287, 292, alone=True)
+    if disturbance in {"silent", "garbage"}:
+        journal.answers(285, "node2", "not" if disturbance == "silent" else "badly")
+        journal.answers(286, "node2", "well")
+    elif disturbance == "frozen":
+        journal.deaf(285, until=286)
+    elif disturbance == "together again":
+        journal.report("node2", 292, 293)
+    fail_over(journal, died=294, lost=60)
+    assert found(journal, started=296) == []
+
+
+def test_a_loss_by_hand_is_judged_by_the_same_rule() -> None:
+    journal = written.Journal()
+    journal.report("node2", 280, 292, alone=True)
+    fail_over(journal, died=292, lost=60)
+    events = [{**event, "opcode": "by hand"} if event["opcode"] == "1/0" else event for event in journal.events]
+    said = orders.Stated(294.0, "web1", "node2", "node3", 86_400.0)
+    assert len(losses.writes(events, written.ordered(by_hand=(said,)), journal.seen)) == 1
+    ignored = orders.Stated(294.0, "web1", "node2", "node3", None, is_ignored=True)
+    assert losses.writes(events, written.ordered(by_hand=(ignored,)), journal.seen) == []
+
+
+def test_a_failover_that_was_killed_after_the_start_has_no_result_and_was_announced() -> None:
+    journal = written.Journal()
+    journal.report("node2", 0, 300)
+    fail_over(journal, died=300, lost=20)
+    killed = written.opcode("failover", started=302, instance="web1", source="node2", target="node3")
+    assert len(losses.writes(journal.events, written.ordered(killed), journal.seen)) == 1
+    announced = written.ordered(killed, announced=frozenset({("web1", "node3")}))
+    assert losses.writes(journal.events, announced, journal.seen) == []
+
+
+@pytest.mark.parametrize(
+    ("order", "is_allowed"),
+    [
+        (written.opcode("repair_disks", started=90, ended=110, instance="web1"), False),
+        (written.opcode("repair_disks", started=90, ended=110, instance="web1", discard="node3"), True),
+        (written.opcode("repair_disks", started=90, ended=110, instance="web1", discard="node2"), False),
+        (written.opcode("repair_disks", started=110, ended=111, instance="web1", discard="node3"), False),
+        (written.opcode("instance_create", started=10, ended=20, instance="web1"), False),
+        (written.opcode("recreate_disks", started=90, ended=110, instance="web1"), True),
+    ],
+)
+def test_writes_that_only_one_side_of_a_split_brain_has_are_overwritten_only_where_a_person_named_it(
+    order: object, is_allowed: bool
+) -> None:
+    journal = written.Journal()
+    journal.web1(100, "node3", "overwritten", counter=50, newest=80, lost=20)
+    wrong = losses.writes(journal.events, written.ordered(order), journal.seen)  # type: ignore[arg-type]
+    assert (wrong == []) is is_allowed
+
+
+def test_the_secondary_of_a_primary_without_a_disk_is_not_removed() -> None:
+    journal = written.Journal()
+    journal.web1(100, "node3", "copy removed", "1/0", counter=80, newest=50)
+    order = written.opcode("replace_disks", started=90, ended=110, instance="web1", old="node3", new="node3")
+    (wrong,) = losses.writes(journal.events, written.ordered(order), journal.seen)
+    assert wrong.startswith("the newest replica of web1 was removed on node3")

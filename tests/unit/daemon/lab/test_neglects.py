@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.lab import neglects
+
+from tests.unit.daemon.lab import written
+
+PAIRS = {"web1": ("node2", "node3")}
+
+
+def parted(*, until: int = 300) -> written.Journal:
+    """A pair that parts at 100 s, of which both nodes report each second."""
+    journal = written.Journal()
+    journal.part(100)
+    journal.report("node2", 0, until, alone=True)
+    journal.report("node3", 0, until)
+    return journal
+
+
+def outdated(journal: written.Journal, *opcodes: object, now: int = 300) -> list[str]:
+    orders = written.ordered(*opcodes)  # type: ignore[arg-type]
+    return list(neglects.never_outdated(orders, journal.seen, pairs=PAIRS, now=now * written.SECOND))
+
+
+def test_a_secondary_that_its_running_primary_has_lost_for_long_is_outdated() -> None:
+    (wrong,) = outdated(parted())
+    assert wrong == (
+        "web1-disk0 on node3 was not outdated for 199 s, though node2 ran web1 without it and both nodes reported"
+    )
+    assert outdated(parted(), now=180) == []
+
+
+@pytest.mark.parametrize("what", ["outdated", "together", "demoted"])
+def test_one_that_was_outdated_or_is_together_with_its_primary_again_is_in_order(what: str) -> None:
+    journal = parted()
+    if what == "outdated":
+        journal.replica(150, "node3", "Secondary", "Outdated", "node2", is_connected=False)
+    elif what == "together":
+        journal.replica(150, "node2", "Primary", "UpToDate", "node3", is_connected=True)
+        journal.replica(150, "node3", "Secondary", "UpToDate", "node2", is_connected=True)
+    else:
+        journal.replica(150, "node2", "Secondary", "UpToDate", "node3", is_connected=False)
+    assert outdated(journal) == []
+
+
+def test_one_that_nobody_could_outdate_is_in_order() -> None:
+    for node in ("node2", "node3"):
+        silent = parted()
+        silent.answers(150, node, "not")
+        silent.answers(250, node, "well")
+        assert outdated(silent) == []
+    frozen = parted()
+    frozen.deaf(150, until=250)
+    assert outdated(frozen) == []
+    assert outdated(parted(until=110)) == [], "no reports came"
+    assert outdated(parted(), written.opcode("outdate_replica", started=150, instance="web1", node="node3")) == []
+    assert outdated(parted(), written.opcode("outdate_replica", started=0, instance="web1", node="node3")) == []
+    offline = written.opcode("node_role", started=50, ended=51, node="node3", offline=True)
+    assert outdated(parted(), offline) == []
+    back = written.opcode("node_role", started=90, ended=91, node="node3", offline=False)
+    assert len(outdated(parted(), offline, back)) == 1
+
+
+def test_the_replica_of_another_pair_is_nobodys_to_outdate() -> None:
+    journal = parted()
+    wrong = neglects.never_outdated(
+        written.ordered(), journal.seen, pairs={"web1": ("node2", "node4")}, now=300 * written.SECOND
+    )
+    assert list(wrong) == []
+
+
+REPLACED = {"instance": "web1", "old": "node3", "new": "node4"}
+
+
+def placed(journal: written.Journal) -> list[str]:
+    """What is wrong when an opcode that began at 100 s makes a replica on node4."""
+    journal.report("node2", 0, 120)
+    journal.web1(105, "node3", "copy removed", "1/0", counter=5, newest=5)
+    orders = written.ordered(written.opcode("replace_disks", started=100, ended=110, **REPLACED))
+    return neglects.silent_targets(journal.events, orders, journal.seen)
+
+
+def test_a_replica_for_a_node_that_had_long_been_silent_is_found() -> None:
+    journal = written.Journal()
+    journal.answers(82, "node4", "not")
+    assert placed(journal) == [
+        "opcode 1/0 gave web1 a replica on node4 in place of node3, and node4 had not answered for 18 s"
+    ]
+
+
+@pytest.mark.parametrize("what", ["well", "just", "back", "late", "frozen"])
+def test_a_replica_for_a_node_that_answered_or_had_just_fallen_silent_is_in_order(what: str) -> None:
+    journal = written.Journal()
+    if what == "just":
+        journal.answers(96, "node4", "not")
+    elif what == "back":
+        journal.answers(82, "node4", "not")
+        journal.answers(99, "node4", "well")
+    elif what == "late":
+        journal.answers(82, "node4", "badly")
+    elif what == "frozen":
+        journal.answers(82, "node4", "not")
+        journal.deaf(83, until=99)
+    assert placed(journal) == []
