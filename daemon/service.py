@@ -100,7 +100,7 @@ def assemble(
     processes = Processes()
     environment = ansible_runs.environment(where, first=(shim_folder(where),) if is_warm else ())
     store = Store(where.queue, replicated=replicated)
-    ports = Ports(store, desk, processes, configuration, intake, environment, clock, failures)
+    ports = Ports(store, desk, processes, configuration, intake, environment, clock, failures, intake.lives.live)
     queue = Queue(
         ports,
         limit=lambda: configuration.current.cluster.max_running_jobs or limit,
@@ -117,6 +117,7 @@ def assemble(
         key=where.hmac_key,
         clock=clock,
         seen=intake.seen,
+        lives=intake.lives,
         on_poll=polled,
     )
     replicas = Replicas(configuration, queue, intake, clock=clock, failures=failures)
@@ -134,7 +135,9 @@ def assemble(
         failures=failures,
         originals=report_originals.Originals(where.report_originals),
     )
-    poll = Poll(configuration, processes, agents, folder=where.lib, environment=environment, failures=failures)
+    poll = Poll(
+        configuration, processes, agents, intake.lives, folder=where.lib, environment=environment, failures=failures
+    )
     warm = Keeper(where, environment={**inherited(), **environment}, failures=failures) if is_warm else None
     read_only = ReadOnly(AbnormalEnds(where.abnormal_ends))
     if read_only.reason:

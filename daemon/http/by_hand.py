@@ -64,7 +64,7 @@ def add(routes: APIRouter, service: Service) -> None:
         auditing.add_text(f"{owner.name} records {wording.count(len(stated), 'change')}")
         held = service.desk.table.locks_of(owner)
         for change in stated:
-            locks.refuse_unless_alone(held, recording.lock_of(change))
+            recording.refuse_unheld(held, change)
         await service.configuration.commit(lambda _: stated, by=f"record {auditing.requester()} play={owner.name}")
         service.rounds.wake()
         return Json({"recorded": True})

@@ -159,8 +159,8 @@ class Driver:
             await self._inside.submit(job, index, made)
         else:
             start = None
-            if isinstance(made, contract.CheckedKind) and (
-                self._book.jobs[job].opcodes[index].status is not values.Status.RUNNING
+            if isinstance(made, contract.CheckedKind) and running.is_to_begin(
+                self._ports, self._book, job=job, index=index
             ):
                 start = made.check_facts(self._ports.configuration.current, self._ports.facts)
             await self._slots.take(job)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..failures import Failures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ...plugins.plugin_utils.opcodes import contract
     from ..configuration import Configuration
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ports:
-    """The parts of the daemon that jobs touch; `environment` is that of every run."""
+    """The parts of the daemon that jobs touch; `environment` is that of every run.
+
+    `on_life` is told which nodes (UUIDs) a run has shown to be alive.
+    """
 
     store: Store
     desk: Desk
@@ -29,3 +32,4 @@ class Ports:
     environment: Mapping[str, str]
     clock: Callable[[], float]
     failures: Failures = field(default_factory=Failures)
+    on_life: Callable[[Iterable[str]], None] = lambda _nodes: None

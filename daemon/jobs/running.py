@@ -10,6 +10,7 @@ from . import lookup, possible_loss, process, settling, values
 from .runs import run_spec
 
 if TYPE_CHECKING:
+    from ...plugins.module_utils.domain import cluster as clusters
     from ..locks import holders
     from .book import Book
     from .ports import Ports
@@ -46,11 +47,32 @@ async def run(
             book.begin(job, index, is_durable=True, run=str(index))
         ports.processes.start(folder, spec)
 
-    is_running = book.jobs[job].opcodes[index].status is values.Status.RUNNING
-    if not is_running or (process.standing(folder) is process.Standing.NEVER_RAN and not book.jobs[job].canceling):
+    if is_to_begin(ports, book, job=job, index=index):
         begin()
     await ports.processes.ended(folder)
     await _settle(ports, book, made, job=job, index=index, owner=owner)
+
+
+def is_to_begin(ports: Ports, book: Book, *, job: int, index: int) -> bool:
+    """Whether an opcode's run has not begun: not yet, or the daemon ended between its record and its process."""
+    if book.jobs[job].opcodes[index].status is not values.Status.RUNNING:
+        return True
+    stands = process.standing(ports.store.run_folder(job, index))
+    return stands is process.Standing.NEVER_RAN and not book.jobs[job].canceling
+
+
+_AT_HOSTS = frozenset({"diagnose", "migrate", "outdate_replica", "repair_command", "second_copies"})
+_AT_PRIMARY = frozenset({"activate_disks", "failover", "instance_create", "replace_disks", "shutdown", "startup"})
+"""The opcodes that succeed only if all their hosts, or the node that then is the primary, have answered."""
+
+
+def _answered(cluster: clusters.Cluster, made: contract.PlayKind) -> list[str]:
+    """The nodes (UUIDs) that an opcode that succeeded has shown to be alive."""
+    if made.kind in _AT_HOSTS:
+        return made.hosts(cluster)
+    if made.kind in _AT_PRIMARY:
+        return [cluster.instances[uuid].primary_node for uuid in made.about() if uuid in cluster.instances]
+    return []
 
 
 async def _settle(
@@ -60,6 +82,8 @@ async def _settle(
     faults.point("before-settling")
     settlement, standing = await settling.settle(folder), process.standing(folder)
     refused = await settling.commit(settlement, ports=ports, by=owner.name)
+    if settlement.succeeded:
+        ports.on_life(_answered(ports.configuration.current, made))
     loss = possible_loss.read(folder, settlement.value, now=ports.clock()) if settlement.succeeded else None
     text = "; ".join(filter(None, [settlement.text, *([loss.text] if loss is not None else []), *refused]))
     status = values.Status.SUCCESS if settlement.succeeded and not refused else values.Status.ERROR

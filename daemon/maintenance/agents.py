@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import collected, dead_nodes, errors, replicas, reports, signing
+from ...plugins.module_utils.domain import collected, dead_nodes, errors, evidence, report_ages, reports, signing
 from . import http_reads
+from .lives import Lives
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -57,11 +58,6 @@ class Seen:
     answered: float = 0.0
     text: str = ""
     load: Load | None = None
-    alive: replicas.Moment | None = None
-    """When the request was made that it answered last: it was alive then, and perhaps not much longer.
-
-    It is all that is known of a node that is not asked any more.
-    """
 
     @property
     def is_asked(self) -> bool:
@@ -80,6 +76,7 @@ class Agents:
         key: Path,
         clock: Callable[[], float],
         seen: dict[str, Seen] | None = None,
+        lives: Lives | None = None,
         on_poll: Callable[[], None] = lambda: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -94,6 +91,7 @@ class Agents:
         self._writing = asyncio.Lock()
         self._waiting: list[tuple[str, str, bytes]] = []
         self.seen: dict[str, Seen] = {} if seen is None else seen
+        self._lives = lives or Lives(clock=clock, monotonic=monotonic)
 
     def silences(self) -> tuple[Mapping[str, dead_nodes.Silence], int]:
         """The nodes (UUIDs) that do not answer, and how many answered the last time all were asked."""
@@ -135,21 +133,16 @@ class Agents:
         self._on_poll()
 
     def _only(self, nodes: AbstractSet[str]) -> None:
-        """Forget how all other nodes answer; when one was alive is kept until it leaves the cluster.
-
-        One that answered with errors only, and is off now, has no other trace of how long it lived.
-        """
-        for uuid in set(self._last) - nodes:
-            del self._last[uuid]
-        members = self._configuration.current.nodes
-        for uuid in set(self.seen) - nodes:
-            alive = self.seen.pop(uuid).alive
-            if alive is not None and uuid in members:
-                self.seen[uuid] = Seen(alive=alive)
+        """Forget how all other nodes answer."""
+        for known in (self._last, self.seen):
+            for uuid in set(known) - nodes:
+                del known[uuid]
+        self._lives.keep(self._configuration.current.nodes)
 
     async def _diagnosed(self, node: clusters.Node, port: int) -> bool:
         before = self.seen.get(node.uuid, Seen())
-        asked = replicas.Moment(self._clock(), self._monotonic())
+        asked = self._lives.now()
+        self._lives.ask(node.uuid, asked, gap=self._gap())
         try:
             status, body = await _get(node, port, collected.DIAGNOSE)
         except (OSError, EOFError, UnicodeError) as error:
@@ -157,14 +150,20 @@ class Agents:
             await self._missed(node, before, _worded(error))
             return False
         except errors.Failed as error:
-            self.seen[node.uuid] = Seen(answered=self._clock(), text=str(error), load=before.load, alive=asked)
+            self._lives.live([node.uuid], asked)
+            self.seen[node.uuid] = Seen(answered=self._clock(), text=str(error), load=before.load)
             return True
+        self._lives.live([node.uuid], asked)
         text = "" if status == OK else f"it answers with status {status}"
-        self.seen[node.uuid] = Seen(answered=self._clock(), text=text, load=before.load, alive=asked)
+        self.seen[node.uuid] = Seen(answered=self._clock(), text=text, load=before.load)
         # The same bytes again are no news, and would count as a replay; too old ones are for the spool to reject.
         if not text and (body != self._last.get(node.uuid) or self._is_stale(body)):
             await self._put(f"{node.name}-{time.time_ns()}.json", body, said_by=node.uuid)
         return True
+
+    def _gap(self) -> float:
+        cluster = self._configuration.current
+        return evidence.INTERVALS * report_ages.cycle(cluster.maintenance.settings, nodes=len(cluster.nodes))
 
     async def _loaded(self, node: clusters.Node, port: int, *, key: bytes) -> None:
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain import errors, evidence, report_ages
 from ...plugins.plugin_utils import ansible_runs
 from ...plugins.plugin_utils.config import host_vars, hosts
 from ..failures import Failures
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ..configuration import Configuration
     from .agents import Agents
+    from .lives import Lives
 
 PART = "poll of the nodes"
 _LIMIT_BASE, _LIMIT_PER_NODE, _LONGEST_LIMIT = 60, 15, 600
@@ -33,6 +34,7 @@ class Poll:
         configuration: Configuration,
         processes: process.Processes,
         agents: Agents,
+        lives: Lives,
         *,
         folder: Path,
         environment: Mapping[str, str],
@@ -41,6 +43,7 @@ class Poll:
         self._configuration = configuration
         self._processes = processes
         self._agents = agents
+        self._lives = lives
         self._folder = folder
         self._environment = environment
         self._failures = Failures() if failures is None else failures
@@ -82,9 +85,14 @@ class Poll:
             granted={},
             time_limit=min(_LONGEST_LIMIT, _LIMIT_BASE + _LIMIT_PER_NODE * len(nodes)),
         )
+        asked = self._lives.now()
         self._processes.start(run, spec)
         await self._processes.ended(run)
         ended = await settling.settle(run)
+        if ended.succeeded:
+            gap = evidence.INTERVALS * report_ages.cycle(cluster.maintenance.settings, nodes=len(cluster.nodes))
+            for uuid in nodes:
+                self._lives.ask(uuid, asked, gap=gap)
         self._failed("; ".join([*refused, *([] if ended.succeeded else [ended.text])]))
 
     def _failed(self, text: str) -> None:

@@ -79,7 +79,11 @@ class Replicas:
         new = [uuid for uuid, track in tracks.items() if self._judged.get(uuid) is not track]
 
         def stated(cluster: clusters.Cluster) -> list[changes.Change]:
-            return [*replica_evidence.parted(cluster, tracks, new), *replica_evidence.joined(cluster, tracks)]
+            return [
+                *replica_evidence.returned(cluster, tracks, new),
+                *replica_evidence.parted(cluster, tracks, new),
+                *replica_evidence.joined(cluster, tracks),
+            ]
 
         if new:
             await self._configuration.commit(stated)

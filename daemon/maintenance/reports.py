@@ -22,7 +22,7 @@ import pydantic
 from ...plugins.module_utils.domain import diagnosis, errors, replicas, report_ages, reports, signing
 from ...plugins.plugin_utils import durable_files, replica_evidence
 from ..failures import Failures
-from . import rejected, spool
+from . import lives, rejected, spool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -144,8 +144,10 @@ class Heard:
 
     def keep(self, report: reports.Report, *, name: str, accepted: float, monotonic: float | None = None) -> None:
         """Take over the accepted report of the node of this name, in the order in which it made them."""
-        at = replicas.made_at(report.timestamp, replicas.Moment(accepted, monotonic))
-        self.tracks[report.node] = replicas.followed(self.tracks.get(report.node), report.facts, at=at)
+        moment = replicas.Moment(accepted, monotonic)
+        at = replicas.made_at(report.timestamp, moment)
+        before = self.tracks.get(report.node)
+        self.tracks[report.node] = replicas.followed(before, report.facts, at=at, lag=moment.after(at))
         kept = self.diagnosed if report.diagnosis is not None else self.problems
         kept[report.node] = Received(report, accepted, floor=report.timestamp)
         self.unreachable.pop(name, None)
@@ -158,7 +160,9 @@ _OF_CLOCKS = frozenset({signing.Reason.FUTURE.value, signing.Reason.STALE.value}
 
 
 class Intake:
-    """What the nodes said last, changed by `take_all` only, and in `seen` how their agents answer, which those say.
+    """What the nodes said last, changed by `take_all` only.
+
+    `seen` says how their agents answer, and `lives` when they were asked and lived; those who ask fill them.
 
     `is_behind` says that files are left in the spool for another step.
     """
@@ -174,7 +178,7 @@ class Intake:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._monotonic = monotonic
-        self._began = replicas.Moment(clock(), monotonic())
+        self.lives = lives.Lives(clock=clock, monotonic=monotonic)
         self._failures = failures or Failures()
         self._unusable: dict[Path, str] = {}
         self.seen: dict[str, Seen] = {}
@@ -263,17 +267,15 @@ class Intake:
         """What each node (UUID) has reported of its replicas."""
         return self._heard.tracks
 
-    def life(self, node: str) -> replicas.Moment | None:
-        """When a node (UUID) was last known to be alive, None for never."""
-        seen, track = self.seen.get(node), self.tracks.get(node)
-        return replicas.latest(seen.alive if seen is not None else None, track.at if track is not None else None)
-
-    def unheard(self, node: str) -> replicas.Moment | None:
-        """When this daemon began to listen to a node (UUID), or when the node was known to be off, if that was before.
-
-        Nobody says whether the daemon before this one listened until then.
-        """
-        return replica_evidence.unheard(self._cluster(), node, heard_since=self._began)
+    def life(self, node: str) -> evidence.Life:
+        """Until when a node (UUID) has lived, by its reports and by what else was seen of it."""
+        track, asked, alive = self.tracks.get(node), self.lives.asked(node), self.lives.alive(node)
+        if track is not None:
+            alive = replicas.latest(alive, track.at)
+            if asked is not None and track.accepted.after(asked.last) >= 0:
+                # It came after the question, whatever the node's clock says.
+                alive = replicas.latest(alive, asked.last)
+        return replica_evidence.life(self._cluster(), node, now=self.lives.now(), alive=alive, asked=asked)
 
     def evidence(self, instance: str, *, source: str, target: str) -> evidence.Evidence:
         """Whether the replica of an instance (UUID) on the target counts as in sync though the source is silent."""

@@ -53,6 +53,8 @@ class ActionModule(module_answers.Action):
         targets = [one for one in options["targets"] if one["name"] not in {*refused, *answering}]
         outcomes = list(power_looks.ordered(left))
         troubles: list[str] = []
+        if not self._task.check_mode:
+            troubles += commanding.recorded(options["targets"], outcomes, variables=variables)
         is_whole = command is not power.Command.ON or not options["delay"]
         batches = _batches(targets, size=len(targets) or 1 if is_whole else options["batch"])
         for number, batch in enumerate(batches, start=1):
@@ -73,6 +75,8 @@ class ActionModule(module_answers.Action):
         silent = power_looks.silent(options["looks"])
         among = [one for one in options["targets"] if one["name"] in silent]
         read = self._commanded(power.Command.STATUS, among, options, variables)
+        if not self._task.check_mode:
+            commanding.recorded(among, read, variables=variables)
         return power_looks.objections(options["looks"], read=read)
 
     def _commanded(

@@ -10,7 +10,7 @@ from ..plugin_utils import holding, module_answers
 
 
 class ActionModule(module_answers.Action):
-    """Record a change: `instance_nodes`, `instance_state`, `node_powered` or `node_role`, with its fields.
+    """Record a change with its fields: those of `domain/recording.py`, such as `instance_nodes` or `node_powered`.
 
     Several are recorded together as the list `changes`. The play must hold what they are about; the configuration
     itself is written by whoever may.

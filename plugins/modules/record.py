@@ -13,14 +13,14 @@ version_added: 0.1.0
 description:
   - >-
     Hands a change to whoever keeps the configuration, the moment it is true; see C(docs/decisions/hold-and-
-    record.md). What it is about must be held exclusively.
+    record.md). What it is about must be held exclusively; for V(node_lived) a shared lock is enough.
   - >-
     The fields of a change stand beside O(change), such as C(instance), C(primary) and C(secondaries) for
     V(instance_nodes).
 options:
   change:
     description: >-
-      The kind of change, such as V(instance_nodes), V(instance_state), V(node_powered) or V(node_role).
+      The kind of change, such as V(instance_nodes), V(instance_state), V(node_lived), V(node_powered) or V(node_role).
     type: str
     required: true
 author:

@@ -57,10 +57,14 @@ def recorded(
     rule: Callable[[power.Outcome], bool | None] = power_record.recorded,
     variables: Mapping[str, Any],
 ) -> list[str]:
-    """Record the power of targets (`name`, `uuid`) that became true by this rule; returns what stands against it."""
+    """Record the power of targets (`name`, `uuid`) that became true by this rule, and which of them were alive before.
+
+    Returns what stands against it.
+    """
     uuids = {one["name"]: one["uuid"] for one in targets}
     known = [(one.name, rule(one)) for one in outcomes]
-    stated = [changes.NodePowered(uuids[name], powered=value) for name, value in known if value is not None]
+    stated: list[changes.Change] = [changes.NodeLived(uuids[one.name]) for one in outcomes if power_record.lived(one)]
+    stated += [changes.NodePowered(uuids[name], powered=value) for name, value in known if value is not None]
     if not stated:
         return []
     try:

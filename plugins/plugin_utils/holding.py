@@ -107,7 +107,7 @@ def record(one: Play, *stated: changes.Change, now: float) -> None:
     encoded, known = [recording.encode(change) for change in stated], _state(one) or {"locks": {}}
     held = _modes(known["locks"])
     for change in stated:
-        locks.refuse_unless_alone(held, recording.lock_of(change))
+        recording.refuse_unheld(held, change)
     if one.run is not None:
         for line in encoded:
             run_records.append(one.run, line)

@@ -23,11 +23,8 @@ class Known(Protocol):
     def tracks(self) -> Mapping[str, replicas.NodeTrack]:
         """What they have reported of their replicas."""
 
-    def life(self, node: str) -> replicas.Moment | None:
-        """Their last sign of life, None for none."""
-
-    def unheard(self, node: str) -> replicas.Moment | None:
-        """Until when a node may have lived while nobody listened to it, None where somebody did all the time."""
+    def life(self, node: str) -> evidence.Life:
+        """Until when a node has lived."""
 
 
 def resources(instance: clusters.Instance) -> tuple[str, ...]:
@@ -53,26 +50,33 @@ def judge(
         source_name=cluster.node_name(source),
         target_name=cluster.node_name(target),
         life=known.life(source),
-        unheard=known.unheard(source),
         interval=report_ages.cycle(cluster.maintenance.settings, nodes=len(cluster.nodes)),
         parted=instance.parted,
-        seen_off=seen_off(cluster.node(source)),
     )
     return evidence.judge(asked, known.tracks)
 
 
-def seen_off(node: clusters.Node) -> float:
-    """When a node was known to be off at the latest (unix seconds), 0 for one that is not."""
-    if node.off_confirmed:
-        return node.off_confirmed
-    return node.mtime if dead_nodes.is_off(node) else 0.0
-
-
-def unheard(cluster: clusters.Cluster, node: str, *, heard_since: replicas.Moment) -> replicas.Moment:
-    """Until when a node (UUID) may have lived while nobody listened: until somebody did, or it was known to be off."""
+def life(
+    cluster: clusters.Cluster,
+    node: str,
+    *,
+    now: replicas.Moment,
+    alive: replicas.Moment | None,
+    asked: evidence.Asked | None,
+) -> evidence.Life:
+    """What was seen of a node (UUID), and what the configuration adds: what its BMC said, and since when it is off."""
     known = cluster.nodes.get(node)
-    off = seen_off(known) if known is not None else 0.0
-    return replicas.Moment(off) if 0 < off <= heard_since.wall else heard_since
+    if known is None:
+        return evidence.Life(now, alive, asked, is_asked=False)
+    shown = replicas.Moment(known.alive_at) if known.alive_at else None
+    seen_off = dead_nodes.seen_off(known)
+    return evidence.Life(
+        now,
+        replicas.latest(alive, shown),
+        asked,
+        is_asked=clusters.reachable(cluster, known),
+        off=replicas.Moment(seen_off) if seen_off else None,
+    )
 
 
 def of_unreachable(cluster: clusters.Cluster, known: Known) -> dict[str, evidence.Evidence]:
@@ -125,14 +129,11 @@ class Files:
         """As `Known.tracks`."""
         return self._tracks
 
-    def life(self, node: str) -> replicas.Moment | None:
-        """As `Known.life`: the last report of the node."""
+    def life(self, node: str) -> evidence.Life:
+        """As `Known.life`: nobody asks between its reports, so that it may have lived until it was known to be off."""
         found = self._tracks.get(node)
-        return None if found is None else found.at
-
-    def unheard(self, node: str) -> replicas.Moment | None:
-        """As `Known.unheard`: until now, or until it was known to be off."""
-        return unheard(self._cluster, node, heard_since=replicas.Moment(self._now))
+        alive = None if found is None else found.at
+        return life(self._cluster, node, now=replicas.Moment(self._now), alive=alive, asked=None)
 
     @staticmethod
     def is_silent(_node: str) -> bool:
@@ -153,6 +154,18 @@ def parted(
         if one.primary_node in alone
         and (one.parted is None or one.parted.node != one.primary_node)
         and not alone[one.primary_node].isdisjoint(resources(one))
+    ]
+
+
+def returned(
+    cluster: clusters.Cluster, tracks: Mapping[str, replicas.NodeTrack], nodes: Iterable[str]
+) -> list[changes.NodeLived]:
+    """Which of these nodes (UUIDs) have reported though they were known to be off, and this is not on record yet."""
+    return [
+        changes.NodeLived(uuid)
+        for uuid in nodes
+        if uuid in cluster.nodes
+        and cluster.nodes[uuid].alive_at < dead_nodes.seen_off(cluster.nodes[uuid]) < tracks[uuid].at.wall
     ]
 
 

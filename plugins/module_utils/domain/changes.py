@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Callable, Mapping, Optional, Sequence, Union
 
 from . import cluster as clusters
-from . import epo, errors, incidents, job_filters, membership, replicas
+from . import dead_nodes, epo, errors, incidents, job_filters, membership, replicas
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,13 @@ class NodeOffConfirmed:
 
     node: str
     at: float
+
+
+@dataclass(frozen=True)
+class NodeLived:
+    """A node has shown that it lives, other than by a report: its BMC reads on, or it accepts connections."""
+
+    node: str
 
 
 @dataclass(frozen=True)
@@ -152,6 +159,7 @@ Change = Union[
     NodeRole,
     NodePowered,
     NodeOffConfirmed,
+    NodeLived,
     Tagged,
     IncidentStands,
     IncidentForgotten,
@@ -244,11 +252,19 @@ def _node_role(cluster: clusters.Cluster, change: NodeRole, now: float) -> clust
 def _node_powered(cluster: clusters.Cluster, change: NodePowered, now: float) -> clusters.Cluster:
     node = _node(cluster, change.node)
     stated = 0.0 if change.powered else node.off_confirmed
-    return _put_node(cluster, node, now, powered=change.powered, off_confirmed=stated)
+    since = 0.0 if change.powered else dead_nodes.off_since(node, now=now)
+    return _put_node(cluster, node, now, powered=change.powered, off_confirmed=stated, off_since=since)
 
 
 def _node_off_confirmed(cluster: clusters.Cluster, change: NodeOffConfirmed, now: float) -> clusters.Cluster:
-    return _put_node(cluster, _node(cluster, change.node), now, off_confirmed=change.at)
+    node = _node(cluster, change.node)
+    since = dead_nodes.off_since(node, now=change.at) if change.at else 0.0 if node.powered else node.off_since
+    return _put_node(cluster, node, now, off_confirmed=change.at, off_since=since)
+
+
+def _node_lived(cluster: clusters.Cluster, change: NodeLived, now: float) -> clusters.Cluster:
+    node = _node(cluster, change.node)
+    return clusters.with_node(cluster, dataclasses.replace(node, alive_at=now)) if now > node.alive_at else cluster
 
 
 def _tagged(cluster: clusters.Cluster, change: Tagged, now: float) -> clusters.Cluster:
@@ -369,6 +385,7 @@ _RULES: Mapping[type, Callable[[clusters.Cluster, object, float], clusters.Clust
     NodeRole: _node_role,  # type: ignore[dict-item]
     NodePowered: _node_powered,  # type: ignore[dict-item]
     NodeOffConfirmed: _node_off_confirmed,  # type: ignore[dict-item]
+    NodeLived: _node_lived,  # type: ignore[dict-item]
     Tagged: _tagged,  # type: ignore[dict-item]
     IncidentStands: _incident_stands,  # type: ignore[dict-item]
     IncidentForgotten: _incident_forgotten,  # type: ignore[dict-item]

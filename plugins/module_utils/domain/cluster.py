@@ -95,7 +95,9 @@ class Node:
 
     `mtotal`, `mnode`, `dtotal` are its memory, the memory it keeps for itself and its disk (MiB), `ctotal` its CPUs;
     `powered` is the power state of record; `off_confirmed` is when a person stated that it has no power, which its BMC
-    could not say (unix seconds, 0 is never); `hostvars` are the Ansible variables with which it is reached.
+    could not say (unix seconds, 0 is never); `off_since` is when it was first known to be off, 0 while it is not, and
+    `alive_at` when its BMC, or a connection to it, last showed that it lives: reports and polls are not counted there.
+    `hostvars` are the Ansible variables with which it is reached.
     """
 
     uuid: str
@@ -114,6 +116,8 @@ class Node:
     offline: bool = False
     powered: bool = True
     off_confirmed: float = 0.0
+    off_since: float = 0.0
+    alive_at: float = 0.0
     ndparams: Mapping[str, NodeParameter] = field(default_factory=dict)
     hostvars: Mapping[str, str] = field(default_factory=dict)
     tags: tuple[str, ...] = ()

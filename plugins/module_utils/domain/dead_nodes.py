@@ -224,6 +224,20 @@ def is_off(node: clusters.Node) -> bool:
     return not node.powered or node.off_confirmed > 0
 
 
+def seen_off(node: clusters.Node) -> float:
+    """When a node was first known to be off (unix seconds), 0 for one that is not; later signs of life are not asked.
+
+    A configuration that was written before this was kept has only when the node was last changed.
+    """
+    return (node.off_since or node.off_confirmed or node.mtime) if is_off(node) else 0.0
+
+
+def off_since(node: clusters.Node, *, now: float) -> float:
+    """Since when a node that is known to be off now is: a sign of life since then starts it anew."""
+    known = seen_off(node)
+    return known if known > node.alive_at else now
+
+
 def returned(cluster: clusters.Cluster, heard: Mapping[str, float]) -> List[str]:
     """The nodes (UUIDs) that a person stated to be off and that have reported since (unix seconds of their reports)."""
     return [

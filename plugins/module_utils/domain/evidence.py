@@ -3,7 +3,8 @@
 The replica on the target counts as in sync when (docs/decisions/replica-evidence.md)
 
 1. the last fact of the pair that says Connected and UpToDate/UpToDate, whichever of the two nodes reported it, is at
-   most two intervals older than the source's last sign of life, or than the end of a time in which nobody listened;
+   most two intervals older than the source's last sign of life, or than the end of a time in which nobody asked it
+   (`Life`);
 2. since that fact the source has not reported anything else of the pair;
 3. the target has not reported anything else of the pair before the source's last sign of life. What it reports after
    that says nothing: of course it has lost its peer;
@@ -46,12 +47,59 @@ class Evidence:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """When a node was asked whether it lives, from the first to the last question without a gap."""
+
+    since: Moment
+    last: Moment
+
+    def again(self, at: Moment, *, gap: float) -> Asked:
+        """The same after one more question; after more than `gap` seconds without any it begins anew."""
+        return Asked(at if at.after(self.last) > gap else self.since, at)
+
+
+@dataclass(frozen=True)
+class Life:
+    """Until when a node has lived, as far as is known now.
+
+    `alive` is its last sign of life, of any kind, None for none; `asked` when it was asked, None for never, and
+    `is_asked` whether it still is; `off` when it was first known to be off, None while it is not.
+    """
+
+    now: Moment
+    alive: Optional[Moment] = None
+    asked: Optional[Asked] = None
+    is_asked: bool = True
+    off: Optional[Moment] = None
+
+    @property
+    def seen_off(self) -> Optional[Moment]:
+        """When it was known to be off, unless it has shown since that it lives."""
+        has_lived = self.off is not None and self.alive is not None and self.alive.after(self.off) > 0
+        return None if has_lived else self.off
+
+    def unheard(self, gap: float) -> Moment:
+        """Until when it may have lived while nobody asked it; after that its silence is known up to its end.
+
+        Its end is when it was known to be off, or now. A node that answered the last question, and is not asked any
+        more, may have lived until then. One that did not answer may have no `gap` (seconds) after that.
+        """
+        end = self.seen_off or self.now
+        if self.asked is None:
+            return end
+        has_answered = self.alive is not None and self.alive.after(self.asked.last) >= 0
+        is_left_alone = has_answered and not self.is_asked
+        if is_left_alone or end.after(self.asked.last) > gap:
+            return end
+        return self.asked.since if end.after(self.asked.since) > 0 else end
+
+
+@dataclass(frozen=True)
 class Question:
     """A failover of an instance with these resources, from a dead node to one that has a replica.
 
-    `life` is the source's last sign of life, None for unknown; `unheard` until when it may have lived while nobody
-    listened, None where somebody did all the time; `interval` the seconds between two facts; `parted` what
-    the configuration says; `seen_off` when the source was known to be off (unix seconds), 0 while it is not.
+    `life` is what is known of the source's life; `interval` the seconds between two facts; `parted` what the
+    configuration says.
     """
 
     instance: str
@@ -60,11 +108,14 @@ class Question:
     target: str
     source_name: str
     target_name: str
-    life: Optional[Moment]
+    life: Life
     interval: float
-    unheard: Optional[Moment] = None
     parted: Optional[Parted] = None
-    seen_off: float = 0.0
+
+    @property
+    def gap(self) -> float:
+        """How many seconds older than the source's life a fact may be, and how long a silence is not asked for."""
+        return INTERVALS * self.interval
 
 
 def judge(asked: Question, known: Mapping[str, NodeTrack]) -> Evidence:
@@ -74,14 +125,16 @@ def judge(asked: Question, known: Mapping[str, NodeTrack]) -> Evidence:
     when = min((moment.wall for moment in last if moment is not None), default=0.0) if None not in last else 0.0
     reasons = (_objection(asked, resource, source, target) for resource in asked.resources)
     reason = next((text for text in reasons if text), "") if asked.resources else "no disk of it is known"
+    off = asked.life.seen_off
+    seen_off = off.wall if off is not None else 0.0
     if not reason:
-        return Evidence(last_in_sync=when, seen_off=asked.seen_off)
+        return Evidence(last_in_sync=when, seen_off=seen_off)
     reason = f"the replica of {asked.instance} on {asked.target_name} is not known to be in sync: {reason}"
     cure = (
         f"{asked.source_name} back in service, or `roundsman instance failover {asked.instance} --ignore-consistency`, "
         "which loses what was written since"
     )
-    return Evidence(reason, cure, when, asked.seen_off)
+    return Evidence(reason, cure, when, seen_off)
 
 
 def _last_in_sync(resource: str, *nodes: Optional[NodeTrack]) -> Optional[Moment]:
@@ -108,22 +161,22 @@ def _objection(asked: Question, resource: str, source: Optional[NodeTrack], targ
     if not ours:
         return f"{resource} is down on {asked.target_name}"
     for number in sorted({*ours, *theirs}):
-        text = _against(asked, ours.get(number, Track()), theirs.get(number, Track()))
+        text = _against(asked, ours.get(number, Track()), theirs.get(number, Track()), lag=target.lag)
         if text:
             return f"{resource}: {text}"
     return ""
 
 
-def _against(asked: Question, target: Track, source: Track) -> str:
+def _against(asked: Question, target: Track, source: Track, *, lag: float) -> str:
     """Why one volume does not count as in sync, checked in the order of the rule."""
     last = latest(source.in_sync, target.in_sync)
     if last is None:
         return "neither node has ever reported it in sync"
     generation = target.generation if last is target.in_sync else source.generation
     reported = _reported_by_source(asked, source, last)
-    if reported or asked.life is None:
+    if reported or asked.life.alive is None:
         return reported or f"nothing is known of when {asked.source_name} was last alive"
-    return _too_old(asked, last) or _lost_before(asked, target) or _unfit(asked, target, generation)
+    return _too_old(asked, last) or _lost_before(asked, target, lag=lag) or _unfit(asked, target, generation)
 
 
 def _reported_by_source(asked: Question, source: Track, last: Moment) -> str:
@@ -135,21 +188,29 @@ def _reported_by_source(asked: Question, source: Track, last: Moment) -> str:
 
 
 def _too_old(asked: Question, last: Moment) -> str:
-    life = latest(asked.life, asked.unheard)
-    age = life.after(last) if life is not None else 0.0
-    if age > INTERVALS * asked.interval:
-        return (
-            f"last seen in sync at {clock(last.wall)}, {age:.0f} s before the last sign of life of {asked.source_name} "
-            f"(at most {INTERVALS * asked.interval:.0f} s count)"
-        )
-    return ""
+    alive, unheard = asked.life.alive, asked.life.unheard(asked.gap)
+    is_heard = alive is not None and alive.after(unheard) >= 0
+    end = alive if alive is not None and is_heard else unheard
+    age = end.after(last)
+    if age <= asked.gap:
+        return ""
+    what = "the last sign of life of" if is_heard else f"{clock(end.wall)}, until when nobody knows of a silence of"
+    return (
+        f"last seen in sync at {clock(last.wall)}, {age:.0f} s before {what} {asked.source_name} "
+        f"(at most {asked.gap:.0f} s count)"
+    )
 
 
-def _lost_before(asked: Question, target: Track) -> str:
+def _lost_before(asked: Question, target: Track, *, lag: float) -> str:
     # One that had lost its peer before that fact, and never saw it again, does not say when it lost it anew.
-    if target.apart is not None and asked.life is not None and target.apart.after(asked.life) <= 0:
-        return f"{_lost_at(asked.target_name, target.apart.wall)}, while {asked.source_name} was alive"
-    return ""
+    apart, alive = target.apart, asked.life.alive
+    if apart is None or alive is None or apart.after(alive) > 0:
+        return ""
+    name = asked.target_name
+    text = f"{_lost_at(name, apart.wall)}, while {asked.source_name} was alive"
+    if apart.after(alive) + lag <= 0:
+        return text
+    return f"{text}, by the clock of {name}: its last report is dated {lag:.0f} s before it came, so see that clock"
 
 
 def _unfit(asked: Question, target: Track, generation: Optional[int]) -> str:

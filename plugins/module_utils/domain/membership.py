@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Mapping
 
 from . import cluster as clusters
-from . import errors
+from . import dead_nodes, errors
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,10 @@ def _node_stands(cluster: clusters.Cluster, change: NodeStands, now: float) -> c
     if change.node.group not in cluster.nodegroups:
         raise errors.NotFound(f"there is no node group with the UUID {change.node.group!r}")
     known = cluster.nodes.get(change.node.uuid)
-    stands = _stands(known, change.node, now)
+    wanted = change.node
+    if known is not None and known.powered is not wanted.powered:
+        wanted = dataclasses.replace(wanted, off_since=0.0 if wanted.powered else dead_nodes.off_since(known, now=now))
+    stands = _stands(known, wanted, now)
     return cluster if stands is known else clusters.with_node(cluster, stands)
 
 

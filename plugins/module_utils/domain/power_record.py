@@ -31,6 +31,11 @@ def read(outcome: power.Outcome) -> Optional[bool]:
     return _READS.get(outcome.after)
 
 
+def lived(outcome: power.Outcome) -> bool:
+    """Whether a command found a node alive: its BMC read on, before or after, or the node itself answered."""
+    return power.State.ON in {outcome.before, outcome.after} or outcome.reason == power.Reason.ANSWERS.value
+
+
 def difference(name: str, *, powered: bool, outcome: power.Outcome) -> str:
     """How a node's record differs from what its BMC says, or why that is not known; '' when they agree."""
     reads = read(outcome)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Mapping
 
-from . import changes, errors, membership
+from . import changes, errors, locks, membership
 
 WHOLE = "cluster/BGL"
 """The lock of who changes the cluster as a whole."""
@@ -23,6 +23,7 @@ RECORDABLE: Mapping[str, type] = {
     "instance_made": membership.InstanceMade,
     "instance_nodes": changes.InstanceNodes,
     "instance_state": changes.InstanceState,
+    "node_lived": changes.NodeLived,
     "node_powered": changes.NodePowered,
     "node_role": changes.NodeRole,
     "replica_left": changes.ReplicaLeft,
@@ -67,11 +68,22 @@ def _check(change: str, name: str, value: object, wanted: str) -> None:
         raise errors.InvalidInput(f"{change}: {name} is {value!r}, which is not a {wanted}")
 
 
+def refuse_unheld(held: Mapping[str, locks.Mode], change: changes.Change) -> None:
+    """Refuse a change whose lock is not held exclusively; a sign of life needs a shared one only.
+
+    Raises:
+        Refused: it is not.
+    """
+    if isinstance(change, changes.NodeLived) and locks.covers(held, lock_of(change), locks.Mode.SHARED):
+        return
+    locks.refuse_unless_alone(held, lock_of(change))
+
+
 def lock_of(change: changes.Change) -> str:
     """The lock that whoever records a change must hold."""
     if isinstance(change, OF_INSTANCES):
         return f"instance/{change.instance}"
-    if isinstance(change, (changes.NodePowered, changes.NodeRole)):
+    if isinstance(change, (changes.NodeLived, changes.NodePowered, changes.NodeRole)):
         return f"node/{change.node}"
     if isinstance(change, (changes.EpoStands, changes.EpoGone)):
         return WHOLE

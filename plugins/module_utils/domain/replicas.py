@@ -197,28 +197,38 @@ class Track:
 
 @dataclass(frozen=True)
 class NodeTrack:
-    """What one node has reported of its replicas, up to its last report, which was made `at` a moment."""
+    """What one node has reported of its replicas, up to its last report, which was made `at` a moment.
+
+    By the node's clock, that is: `lag` is how many seconds later the report was accepted.
+    """
 
     at: Moment
     boot_id: str = ""
+    lag: float = 0.0
     is_known: bool = False
     volumes: Mapping[Volume, Track] = field(default_factory=dict)
+
+    @property
+    def accepted(self) -> Moment:
+        """When the last report was accepted."""
+        return self.at.earlier(-self.lag)
 
     def of_resource(self, resource: str) -> Dict[int, Track]:
         """The volumes of a resource, by number."""
         return {number: track for (name, number), track in self.volumes.items() if name == resource}
 
 
-def followed(before: Optional[NodeTrack], facts: NodeFacts, *, at: Moment) -> NodeTrack:
+def followed(before: Optional[NodeTrack], facts: NodeFacts, *, at: Moment, lag: float = 0.0) -> NodeTrack:
     """What is known of a node after its next report; without facts in it, what was known before is kept."""
     known = before.volumes if before is not None else {}
     if facts.replicas is None:
         volumes = {one: dataclasses.replace(old, fact=None) for one, old in known.items()}
-        return NodeTrack(at, facts.boot_id, is_known=False, volumes=volumes)
+        return NodeTrack(at, facts.boot_id, lag, is_known=False, volumes=volumes)
     found = {(fact.resource, fact.volume): fact for fact in facts.replicas}
     return NodeTrack(
         at,
         facts.boot_id,
+        lag,
         is_known=True,
         volumes={one: _track(known.get(one, Track()), fact, at) for one, fact in found.items()},
     )

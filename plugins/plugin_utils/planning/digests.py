@@ -14,7 +14,19 @@ from . import rounds
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-BOOKKEEPING = frozenset({"serial_no", "ctime", "mtime", "hostvars", "primary_ip", "secondary_ip", "master_candidate"})
+BOOKKEEPING = frozenset(
+    {
+        "serial_no",
+        "ctime",
+        "mtime",
+        "hostvars",
+        "primary_ip",
+        "secondary_ip",
+        "master_candidate",
+        "off_since",
+        "alive_at",
+    }
+)
 
 
 def of(cluster: clusters.Cluster) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.locks import holders
+from ansible_collections.roundsman.cluster.daemon.maintenance import agents
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
 
@@ -107,6 +108,29 @@ def test_a_run_that_never_began_is_started(daemon: daemons.Daemon) -> None:
         await twins.jobs_end(running)
         assert daemons.reads(running, 1) == ["success", "success"]
         assert twin.ran == ["migrate 1/0"]
+
+    daemon.run(act)
+
+
+def test_a_failover_that_never_began_is_judged_again_before_it_is_started(daemon: daemons.Daemon) -> None:
+    found: list[Path] = []
+
+    async def begin(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, dataclasses.replace(daemons.move(running), kind="failover"))])
+        found.extend(await twins.until_held(twin))
+        await running.queue.stop()
+
+    daemon.run(begin, outcomes={"failover": "held"})
+    (found[0] / "began").unlink()
+
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        # Its source, which could be asked before, has died meanwhile.
+        source = running.configuration.current.node("node1").uuid
+        running.intake.seen[source] = agents.Seen(misses=1)
+        running.queue.resume()
+        await twins.jobs_end(running)
+        assert twin.ran == []
+        assert "is not known to be in sync" in running.queue.jobs[1].text
 
     daemon.run(act)
 

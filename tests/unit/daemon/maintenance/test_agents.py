@@ -13,6 +13,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
     collected,
     errors,
+    evidence,
     membership,
     reports,
     roles,
@@ -124,11 +125,14 @@ def test_a_node_that_answered_with_errors_only_is_known_to_have_lived_once_it_is
         async with node_agents.answering(running) as answers:
             answers.diagnose("node2", b"", status=500)
             await running.poll.once()
-            alive = running.intake.life(node)
+            alive = running.intake.life(node).alive
             assert alive is not None
+            assert running.intake.life(node).asked == evidence.Asked(alive, alive)
             await running.configuration.commit(lambda _: [changes.NodePowered(node, powered=False)])
             await running.poll.once()
-            assert running.intake.life(node) == alive
+            known = running.intake.life(node)
+            assert known.alive == alive
+            assert known.unheard(120.0) == known.off, "it answered the last question, and is not asked any more"
             cluster = running.configuration.current
             assert views.node(cluster, cluster.node("node2"), running.intake)["agent"] is None
             assert node not in running.agents.silences()[0]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, dead_nodes, membership, replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, replica_evidence
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
@@ -225,23 +225,43 @@ def test_the_facts_are_there_again_after_a_restart_and_a_time_unheard_counts_as_
         assert [one.fact for found in again.values() for one in found.values()] == [
             one.fact for found in known.values() for one in found.values()
         ]
-        life, unheard = (ask(pair.uuid("node2")) for ask in (restarted.intake.life, restarted.intake.unheard))
-        assert life is not None
-        assert unheard is not None
-        assert unheard.after(life) > 0
+        source = pair.uuid("node2")
+        life = restarted.intake.life(source)
+        assert (life.asked, life.alive is None) == (None, False), "nobody knows whom the daemon before it asked"
         assert (await _evidence(pair, restarted)).is_in_sync
-        off = changes.NodePowered(pair.uuid("node2"), powered=False)
+        restarted.intake.lives.ask(source, restarted.intake.lives.now(), gap=120.0)
+        off = changes.NodePowered(source, powered=False)
         await restarted.configuration.commit(lambda _: [off])
         third, _ = twins.assemble(lab, monkeypatch)
-        # It was off before this daemon began: nobody says whether the one before listened until then.
-        seen_off = replica_evidence.seen_off(third.configuration.current.node("node2"))
-        assert third.intake.unheard(pair.uuid("node2")) == replicas.Moment(seen_off)
+        seen_off = dead_nodes.seen_off(third.configuration.current.node("node2"))
+        assert third.intake.life(source).off == replicas.Moment(seen_off)
         assert not (await _evidence(pair, third)).reason
-        late = changes.NodeOffConfirmed(pair.uuid("node2"), seen_off + 10_000)
-        await restarted.configuration.commit(lambda _: [late])
-        began = replicas.Moment(seen_off + 10_001)
-        monkeypatch.setattr(restarted.intake, "_began", began)
-        assert "before the last sign of life of node2" in (await _evidence(pair, restarted)).reason
+        # It may have lived until it was known to be off: that was long after the last fact.
+        node = third.configuration.current.node("node2")
+        late = membership.NodeStands(dataclasses.replace(node, off_since=seen_off + 10_000))
+        await third.configuration.commit(lambda _: [late])
+        assert "nobody knows of a silence of node2" in (await _evidence(pair, third)).reason
+
+    asyncio.run(scenario())
+
+
+def test_a_report_of_a_node_that_was_known_to_be_off_is_a_sign_of_life_that_outlives_the_daemon(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        pair = Pair(lab, monkeypatch)
+        off = changes.NodePowered(pair.uuid("node2"), powered=False)
+        await pair.service.configuration.commit(lambda _: [off])
+        await pair.hear("node2")
+        again, _ = twins.assemble(lab, monkeypatch)
+        known = again.configuration.current.node("node2")
+        assert known.alive_at > known.off_since > 0
+        assert again.intake.life(known.uuid).seen_off is None
+        before = again.configuration.current.serial_no
+        await pair.hear("node3")
+        assert pair.service.configuration.current.serial_no == before, "once is enough"
+        await again.configuration.commit(lambda _: [off])
+        assert again.intake.life(known.uuid).seen_off is not None
 
     asyncio.run(scenario())
 
@@ -262,7 +282,7 @@ def test_the_accepted_reports_alone_say_the_same_by_hand_or_less(
         asked = {"source": pair.uuid("node2"), "target": pair.uuid("node3")}
         assert replica_evidence.judge(cluster, pair.instance, files, **asked).is_in_sync
         later = replica_evidence.Files(pair.service.where, cluster, now=now + 3600)
-        assert "before the last sign of life" in replica_evidence.judge(cluster, pair.instance, later, **asked).reason
+        assert "until when nobody knows of" in replica_evidence.judge(cluster, pair.instance, later, **asked).reason
         (pair.service.where.reports / f"{pair.uuid('node3')}.json").write_bytes(b"{}")
         damaged = replica_evidence.Files(pair.service.where, cluster, now=now)
         assert "node3 has not reported" in replica_evidence.judge(cluster, pair.instance, damaged, **asked).reason
@@ -302,5 +322,21 @@ def test_a_node_that_hangs_holds_two_jobs_at_most_and_the_least_recently_tried_i
         assert sorted(pair.outdated) == ["node3"] * 4 + ["node4"], "a minute counts from the end of a job"
         tried = [one.params["instance"] for job in pair.service.queue.jobs.values() for one in job.opcodes]
         assert len(set(tried)) == 5
+
+    asyncio.run(scenario())
+
+
+def test_a_report_answers_the_question_before_it_whatever_the_nodes_clock_says(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        pair = Pair(lab, monkeypatch)
+        intake, node = pair.service.intake, pair.uuid("node2")
+        intake.lives.ask(node, intake.lives.now(), gap=120.0)
+        twins.report(lab, pair.service, "node2", OK, age=45.0)
+        await intake.take_all()
+        life = intake.life(node)
+        assert life.asked is not None
+        assert life.alive == life.asked.last
 
     asyncio.run(scenario())

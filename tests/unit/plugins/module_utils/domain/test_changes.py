@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, dead_nodes, errors, membership
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
 from tests.unit import small_cluster
@@ -105,3 +105,43 @@ def test_a_state_that_is_none_and_a_kind_without_tags_are_refused() -> None:
         changes.apply(CLUSTER, changes.InstanceState("i1", "paused"), now=1.0)
     with pytest.raises(errors.InvalidInput, match="'disk' has no tags"):
         changes.apply(CLUSTER, changes.Tagged("disk", "i1", "t", present=True), now=1.0)
+
+
+def test_a_node_is_off_since_it_was_first_known_to_be_and_anew_after_a_sign_of_life() -> None:
+    off, lived = changes.NodePowered("n2", powered=False), changes.NodeLived("n2")
+
+    def after(*stated: tuple[float, changes.Change]) -> tuple[float, float]:
+        cluster = CLUSTER
+        for now, change in stated:
+            cluster = changes.apply(cluster, change, now=now)
+        node = cluster.node("n2")
+        return dead_nodes.seen_off(node), node.alive_at
+
+    assert after(
+        (5.0, off), (7.0, off), (8.0, changes.NodeRole("n2", drained=True, offline=True, master_candidate=False))
+    ) == (
+        5.0,
+        0.0,
+    )
+    assert after((5.0, off), (6.0, lived), (7.0, off)) == (7.0, 6.0)
+    assert after((5.0, lived), (5.0, off)) == (5.0, 5.0), "it was on, and was powered off"
+    assert after((5.0, off), (6.0, changes.NodePowered("n2", powered=True))) == (0.0, 0.0)
+    assert after((5.0, changes.NodeOffConfirmed("n2", 4.5)), (6.0, off)) == (4.5, 0.0)
+    assert (
+        after((5.0, off), (6.0, changes.NodeOffConfirmed("n2", 6.0)), (7.0, changes.NodeOffConfirmed("n2", 0.0)))[0]
+        == 5.0
+    )
+    assert after((5.0, changes.NodeOffConfirmed("n2", 5.0)), (7.0, changes.NodeOffConfirmed("n2", 0.0)))[0] == 0.0
+
+
+def test_a_person_who_corrects_the_record_of_a_nodes_power_states_it_now() -> None:
+    off = dataclasses.replace(CLUSTER.node("n2"), offline=True, powered=False)
+    known = changes.apply(CLUSTER, membership.NodeStands(off), now=5.0)
+    assert dead_nodes.seen_off(known.node("n2")) == 5.0
+    renamed = dataclasses.replace(known.node("n2"), name="other")
+    assert changes.apply(known, membership.NodeStands(renamed), now=9.0).node("n2").off_since == 5.0
+
+
+def test_a_configuration_without_that_moment_has_the_last_change_of_the_node() -> None:
+    old = dataclasses.replace(CLUSTER.node("n2"), powered=False, mtime=3.0)
+    assert dead_nodes.seen_off(old) == 3.0

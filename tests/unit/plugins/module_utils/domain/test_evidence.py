@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+from typing import Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import evidence, replicas
@@ -15,7 +16,10 @@ from hypothesis import strategies as st
 
 INTERVAL = 10.0
 OLD, NEW = 0x10, 0x20
-ASKED = evidence.Question("web1", ("r0",), "s", "t", "node1", "node2", Moment(100.0), INTERVAL)
+POLLED = evidence.Asked(Moment(0.0), Moment(200.0))
+"""Nobody has missed anything of the source: it was asked all the time."""
+LIFE = evidence.Life(Moment(200.0), Moment(100.0), POLLED)
+ASKED = evidence.Question("web1", ("r0",), "s", "t", "node1", "node2", LIFE, INTERVAL)
 
 
 def fact(*, joined: bool, disk: Disk = Disk.UP_TO_DATE, current: int | None = OLD) -> replicas.ReplicaFact:
@@ -112,16 +116,78 @@ def test_a_resource_that_is_down_on_the_target_is_refused() -> None:
 
 
 def test_a_source_that_was_never_heard_of_is_refused() -> None:
-    never = dataclasses.replace(ASKED, life=None)
+    never = dataclasses.replace(ASKED, life=evidence.Life(Moment(200.0), None, POLLED))
     assert "nothing is known of when node1 was last alive" in judged(None, node((96, IN_SYNC)), never).reason
 
 
-def test_a_time_in_which_nobody_listened_counts_as_life_for_the_age_and_not_for_the_target() -> None:
+def living(**known: Any) -> evidence.Question:
+    """The question about a source of whose life something else is known."""
+    return dataclasses.replace(ASKED, life=dataclasses.replace(LIFE, **known))
+
+
+def polled(since: float, last: float) -> evidence.Asked:
+    """A time in which it was asked."""
+    return evidence.Asked(Moment(since), Moment(last))
+
+
+def test_a_time_in_which_nobody_asked_counts_as_life_for_the_age_and_not_for_the_target() -> None:
     nodes = node((95, IN_SYNC)), node((105, APART))
-    short = dataclasses.replace(ASKED, unheard=Moment(114.0))
-    assert judged(*nodes, short).is_in_sync
-    long = dataclasses.replace(ASKED, unheard=Moment(116.0))
-    assert "21 s before the last sign of life" in judged(*nodes, long).reason
+    assert judged(*nodes, living(asked=polled(114, 200))).is_in_sync
+    restarted = judged(*nodes, living(asked=polled(116, 200)))
+    assert "21 s before 1970-01-01 00:01:56 UTC, until when nobody knows of a silence of node1" in restarted.reason
+    assert not judged(*nodes, living(asked=None)).is_in_sync, "it may live now"
+    assert judged(*nodes, living(asked=None, off=Moment(114.0))).is_in_sync
+    assert not judged(*nodes, living(asked=None, off=Moment(116.0))).is_in_sync
+
+
+@pytest.mark.parametrize(
+    ("last", "off", "fine"),
+    [
+        (112.0, None, False),  # It answered the last question, and nobody has asked since.
+        (112.0, 113.0, True),
+        (112.0, 116.0, False),
+        (115.0, 120.0, True),  # It did not answer the last one, and was soon known to be off.
+        (115.0, 136.0, False),
+        (115.0, None, False),
+        (160.0, 150.0, True),  # It is off, and was asked all the same.
+    ],
+)
+def test_a_node_that_is_not_asked_any_more_has_lived_until_it_is_known_to_be_off(
+    last: float, off: float | None, fine: bool
+) -> None:
+    alive = last if last == 112.0 else 100.0
+    seen_off = None if off is None else Moment(off)
+    asked = living(alive=Moment(alive), asked=polled(0, last), is_asked=False, off=seen_off)
+    assert judged(node((95, IN_SYNC)), node((116, APART)), asked).is_in_sync == fine
+
+
+def test_any_sign_of_life_counts_and_none_before_it_is_a_death() -> None:
+    """Its agent has been silent since 100, its replica is stale since 104, and its BMC read on at 150."""
+    nodes = node((95, IN_SYNC)), node((105, APART), (160, APART))
+    assert judged(*nodes).is_in_sync
+    found = judged(*nodes, living(alive=Moment(150.0), off=Moment(170.0)))
+    assert "55 s before the last sign of life of node1" in found.reason
+    assert found.seen_off == 170.0
+    assert judged(nodes[0], node((145, IN_SYNC), (160, APART)), living(alive=Moment(150.0))).is_in_sync
+    revived = judged(*nodes, living(alive=Moment(150.0), off=Moment(110.0)))
+    assert (revived.is_in_sync, revived.seen_off) == (False, 0.0), "it lived after it was known to be off"
+
+
+def test_a_gap_between_two_questions_begins_the_asking_anew() -> None:
+    asked = polled(0, 100).again(Moment(120.0), gap=20.0)
+    assert asked == polled(0, 120)
+    assert asked.again(Moment(141.0), gap=20.0) == polled(141, 141)
+
+
+def test_a_refusal_that_only_the_clock_of_the_target_causes_names_that_clock() -> None:
+    """Its clock is 45 s behind: it lost its peer at 105, after the source's last sign of life, and says 60."""
+    target = node((50, IN_SYNC), (60, APART))
+    slow = dataclasses.replace(target, lag=45.0)
+    text = (
+        "while node1 was alive, by the clock of node2: its last report is dated 45 s before it came, so see that clock"
+    )
+    assert text in judged(node((95, IN_SYNC)), slow).reason
+    assert "clock" not in judged(node((95, IN_SYNC)), dataclasses.replace(target, lag=39.0)).reason
 
 
 def test_what_the_configuration_remembers_of_a_parting_stands_until_a_later_fact_in_sync() -> None:
@@ -179,7 +245,7 @@ def _is_fine(
 
 @given(st.floats(0, 200), st.floats(0, 200))
 def test_the_age_counts_from_the_last_sign_of_life_and_not_from_now(synced: float, life: float) -> None:
-    asked = dataclasses.replace(ASKED, life=Moment(life))
+    asked = living(alive=Moment(life))
     target = node((synced, IN_SYNC), (10**6, APART))
     assert judged(None, target, asked).is_in_sync == (life - synced <= evidence.INTERVALS * INTERVAL)
 

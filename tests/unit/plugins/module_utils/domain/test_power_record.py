@@ -131,3 +131,22 @@ def test_one_node_is_summed_up_by_name_and_several_by_number() -> None:
     found: list[Any] = [outcome("off", OFF), outcome("off", ON), outcome("off", OFF)]
     assert power_record.summary(found[:1]) == "node3 is off"
     assert power_record.summary(found) == "1 on, 2 off"
+
+
+@pytest.mark.parametrize(
+    ("command", "before", "after", "failure", "lives"),
+    [
+        (power.Command.STATUS, "on", None, None, True),
+        (power.Command.STATUS, "off", None, None, False),
+        (power.Command.FENCE, "on", "off", None, True),
+        (power.Command.CONFIRM_OFF, "off", "off", None, False),
+        (power.Command.CONFIRM_OFF, "unknown", None, power.Failure(power.Reason.ANSWERS, "it answers"), True),
+        (power.Command.STATUS, "unknown", None, power.Failure(power.Reason.TIMEOUT, "no answer"), False),
+    ],
+)
+def test_a_bmc_that_reads_on_and_a_node_that_answers_are_signs_of_life(
+    command: power.Command, before: str, after: str | None, failure: power.Failure | None, lives: bool
+) -> None:
+    found = power.judge(command, name="node1", before=power.State(before), seconds=0.0, failure=failure)
+    found = found if after is None else dataclasses.replace(found, after=power.State(after))
+    assert power_record.lived(found) == lives

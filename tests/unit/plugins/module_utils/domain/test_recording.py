@@ -5,12 +5,14 @@ import json
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, membership, recording
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
 
 RECORDED: list[changes.Change] = [
     changes.InstanceNodes("i1", "n3", ("n10",)),
     changes.InstanceState("i1", "down"),
     changes.NodeRole("n3", drained=True, offline=False, master_candidate=False),
     changes.NodePowered("n3", powered=False),
+    changes.NodeLived("n3"),
     membership.InstanceMade("i1"),
     membership.InstanceGone("i1"),
 ]
@@ -37,7 +39,17 @@ def test_a_play_records_nothing_else(change: changes.Change) -> None:
 
 def test_whoever_records_holds_the_object() -> None:
     instance, node = "instance/i1", "node/n3"
-    assert [recording.lock_of(one) for one in RECORDED] == [instance, instance, node, node, instance, instance]
+    assert [recording.lock_of(one) for one in RECORDED] == [instance, instance, *[node] * 3, instance, instance]
+
+
+def test_a_sign_of_life_may_be_recorded_by_whoever_shares_the_node() -> None:
+    shared, alone = {"node/n3": Mode.SHARED}, {"node/n3": Mode.EXCLUSIVE}
+    recording.refuse_unheld(shared, changes.NodeLived("n3"))
+    recording.refuse_unheld(alone, changes.NodePowered("n3", powered=False))
+    with pytest.raises(errors.Refused, match="only shared"):
+        recording.refuse_unheld(shared, changes.NodePowered("n3", powered=False))
+    with pytest.raises(errors.Refused, match="not held"):
+        recording.refuse_unheld({}, changes.NodeLived("n3"))
 
 
 @pytest.mark.parametrize(
