@@ -198,9 +198,15 @@ def _up(folder: Path, *, has_agents: bool) -> tuple[labs.Running, int]:
 
 
 def _edited(cluster: clusters.Cluster) -> clusters.Cluster:
-    """Each node with an address, at which its agent listens; guests that are not waited for long when they stop."""
+    """Each node with an address, at which its agent listens; guests that are not waited for long when they stop.
+
+    The disks keep the address with which they were made: a pair whose address has changed parts when it is next used.
+    """
     numbered = enumerate(cluster.nodes.items(), start=1)
-    nodes = {uuid: dataclasses.replace(one, primary_ip=f"127.0.67.{place}") for place, (uuid, one) in numbered}
+    nodes = {
+        uuid: dataclasses.replace(one, primary_ip=f"127.0.67.{place}", secondary_ip=one.primary_ip)
+        for place, (uuid, one) in numbered
+    }
     instances = {
         uuid: dataclasses.replace(one, hvparams={**one.hvparams, "shutdown_timeout": "5"})
         for uuid, one in cluster.instances.items()
@@ -314,11 +320,11 @@ class Chaos:
         if time.monotonic() < self._changes:
             self._stage.begin()
         what = self._chance.random()
-        if what < 0.05:
-            self._storm.blow()
-        elif what < 0.07:
+        if what < 0.03:
+            self._storm.breathe()
+        elif what < 0.045:
             self._kill(self._chance.choice(BYSTANDERS))
-        elif what < 0.08:
+        elif what < 0.055:
             self._pause(self._chance.choice(BYSTANDERS), seconds=3)
 
     def _step(self) -> None:
@@ -334,7 +340,7 @@ class Chaos:
             self._kill(self._victim())
         elif what < 0.97:
             # The last one is longer than any run in the tree may take.
-            self._pause(self._victim(), seconds=self._chance.choice((3, 3, 8, 8, 20, 20, 45, 90)))
+            self._pause(self._victim(), seconds=self._chance.choice((3, 3, 8, 8, 20, 20, 45, 120)))
         elif self._has_small_disk:
             self._fill_disk()
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Scene = Callable[["Cast"], "Iterator[float | Until]"]
 
-LONGEST = 75.0
+LONGEST = 90.0
 """Seconds for which a scene waits for the end of one job."""
 BEGINS = 20.0
 NOTICED = 7.0
@@ -124,8 +124,8 @@ class Scenes:
 
     def _split_brain(self, cast: Cast) -> Iterator[float | Until]:
         """Both sides of a pair write, then meet; a person repairs, and names no side to discard at first."""
+        # In one moment: nobody has outdated the secondary yet.
         cast.primary.cut_link(cast.secondary.name, is_cut=True)
-        yield self._chance.uniform(2, 6)
         yield self._ended(self._fail_over(cast, ignore_consistency=True))
         cast.primary.cut_link(cast.secondary.name, is_cut=False)
         yield self._chance.uniform(1, 4)
@@ -134,9 +134,12 @@ class Scenes:
             yield self._ended(self._repair(cast, discard=cast.primary.name))
 
     def _diskless(self, cast: Cast) -> Iterator[float | Until]:
-        """The primary has lost its disk, and the replica on the secondary is to be made anew."""
+        """The primary has lost its disk, then perhaps its peer, and the replica on the secondary is to be made anew."""
         cast.primary.lose_disk(cast.instance, is_lost=True)
         yield self._chance.uniform(1, 4)
+        # DRBD does not let go of the only good replica while it is connected.
+        if self._chance.random() < 0.7:
+            cast.primary.cut_link(cast.secondary.name, is_cut=True)
         node = self._chance.choice((cast.secondary, cast.secondary, cast.secondary, cast.other))
         yield self._ended(self._replace(cast, node))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.integration import labs
 
 AGENT = "ansible_collections.roundsman.cluster.plugins.module_utils.monitoring.agent"
-DIAGNOSE_SECONDS = 2
+DIAGNOSE_SECONDS = 3
 """Between two looks of an agent at its node."""
 RESTART_SECONDS = 2.0
 """Between the end of a service and its next start."""

@@ -47,6 +47,10 @@ class Storm:
         )
         self._chance.choice(events)()
 
+    def breathe(self) -> None:
+        """Let one thing happen that takes little time and moves nothing."""
+        self._chance.choice((self._drop_garbage, self._tag, self._modify, self._verify))()
+
     def calm(self) -> None:
         """Let every node report Ok, and the rounds go on."""
         for node in self._lab.lab.nodes():

@@ -24,7 +24,7 @@ SHORTER = (
     Edit(
         "plugins/plugin_utils/opcodes/time_limits.py",
         "    return math.ceil(RUN + sum(parts))\n",
-        "    return math.ceil(min(75.0, RUN + sum(parts)))\n",
+        "    return math.ceil(min(110.0, RUN + sum(parts)))\n",
     ),
     Edit("daemon/warm/client.py", "\nPATIENCE = 60.0\n", "\nPATIENCE = 15.0\n"),
 )
