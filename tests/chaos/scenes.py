@@ -71,8 +71,7 @@ class Scenes:
     def _stale_failover(self, cast: Cast) -> Iterator[float | Until]:
         """A failover in the moment when the link is cut; a person starts the instance again if it failed."""
         cast.primary.cut_link(cast.secondary.name, is_cut=True)
-        yield self._ended(self._fail_over(cast))
-        yield self._ended(self._start(cast))
+        yield from self._after_the_stop(cast, self._fail_over(cast))
 
     def _parting_failover(self, cast: Cast) -> Iterator[float | Until]:
         """The pair parts while a failover waits for its guest to stop."""
@@ -81,7 +80,18 @@ class Scenes:
         yield self._begun(job)
         yield self._chance.uniform(2, 8)
         cast.primary.cut_link(cast.secondary.name, is_cut=True)
-        yield self._ended(job)
+        yield from self._after_the_stop(cast, job)
+
+    def _after_the_stop(self, cast: Cast, job: int) -> Iterator[float | Until]:
+        """The source of a failover may fall silent once the guest has stopped; a person starts what is down."""
+        ended = self._ended(job)
+        if self._chance.random() < 0.5:
+            yield Until(lambda: not self._runs(cast, cast.primary) or ended.is_so())
+            yield self._chance.uniform(1, 12)
+            cast.primary.silence(is_silent=True)
+        yield ended
+        if not self._runs(cast, cast.secondary):
+            yield self._ended(self._start(cast))
 
     def _dead_stale(self, cast: Cast) -> Iterator[float | Until]:
         """The primary writes alone, then dies; the secondary, which nobody could outdate, answers again."""
@@ -108,7 +118,7 @@ class Scenes:
         cast.primary.lose_power()
         yield NOTICED
         self._fail_over(cast)
-        yield Until(lambda: cast.instance in fake.Driver(cast.secondary.root, opcode="").running())
+        yield Until(lambda: self._runs(cast, cast.secondary))
         yield self._ended(self._role(cast.primary.name, "offline"))
         cast.primary.cut_link(cast.secondary.name, is_cut=True)
         cast.primary.fix("power")
@@ -165,6 +175,10 @@ class Scenes:
         yield self._ended(self._replace(cast, cast.other))
         cast.secondary.silence(is_silent=False)
         yield self._chance.uniform(5, 15)
+
+    @staticmethod
+    def _runs(cast: Cast, node: world.LabNode) -> bool:
+        return cast.instance in fake.Driver(node.root, opcode="").running()
 
     def _fail_over(self, cast: Cast, **body: object) -> int:
         return self._ask("failover", "PUT", f"/2/instances/{cast.instance}/failover", body)

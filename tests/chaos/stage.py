@@ -8,7 +8,7 @@ pair is in sync, and no job is about it.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
@@ -21,7 +21,7 @@ from tests.integration import states
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ansible_collections.roundsman.cluster.daemon.lab import world
 
@@ -45,7 +45,7 @@ class Act:
     name: str
     cast: Cast
     steps: Iterator[float | Until]
-    due: float = field(default_factory=time.monotonic)
+    due: float
     waits: Until | None = None
 
 
@@ -61,14 +61,15 @@ class Stage:
         chronicle: Chronicle,
         *,
         only: str = "",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._lab, self._doors, self._faults = lab, doors, faults
-        self._chance, self._chronicle = chance, chronicle
+        self._chance, self._chronicle, self._clock = chance, chronicle, clock
         scenes = Scenes(doors, chance).all
         self._scenes = {only: scenes[only]} if only else scenes
         self._deck: list[str] = []
         self._acts: list[Act] = []
-        self._looked = 0.0
+        self._looked = -LOOK
         self._calm_since: dict[str, float] = {}
 
     @property
@@ -78,7 +79,7 @@ class Stage:
 
     def begin(self) -> None:
         """Begin the next scene of the deck, if somebody can play it."""
-        now = time.monotonic()
+        now = self._clock()
         if len(self._acts) >= MOST or now - self._looked < LOOK:
             return
         self._looked = now
@@ -89,7 +90,7 @@ class Stage:
             self._deck = sorted(self._scenes)
             self._chance.shuffle(self._deck)
         name = self._deck.pop()
-        self._acts.append(Act(name, cast, self._scenes[name](cast)))
+        self._acts.append(Act(name, cast, self._scenes[name](cast), now))
         self._reserve()
         self._chronicle.count("scenes", name, f"{cast.instance} on {cast.primary.name} and {cast.secondary.name}")
 
@@ -104,7 +105,7 @@ class Stage:
             self._end(act)
 
     def _go_on(self, act: Act) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if now < act.due and not (act.waits is not None and act.waits.is_so()):
             return
         try:
@@ -114,7 +115,7 @@ class Stage:
             self._end(act)
             return
         act.waits = step if isinstance(step, Until) else None
-        act.due = time.monotonic() + (step.seconds if isinstance(step, Until) else step)
+        act.due = self._clock() + (step.seconds if isinstance(step, Until) else step)
 
     def _end(self, act: Act) -> None:
         self._acts.remove(act)
