@@ -131,7 +131,14 @@ def _of_target(asked: Failover) -> str:
         return f"the disks of {name} on {target.name} cannot be used: {target.why}"
     if not asked.is_replicated or is_forced(asked):
         return ""
-    for replica in target.replicas:
+    return _of_replicas(asked, target.replicas)
+
+
+def _of_replicas(asked: Failover, found: Tuple[Replica, ...]) -> str:
+    target, name = asked.target, asked.instance
+    if not found:
+        return f"{target.name} lists no replica of {name}: see `roundsman instance verify-disks {name}`"
+    for replica in found:
         # A person who ignores consistency where the source is gone may try one that is down: DRBD decides.
         may_try = not replica.disk and asked.ignore_consistency and not asked.source_answers
         if replica.disk != UP_TO_DATE and not may_try:
@@ -165,9 +172,9 @@ def _of_pair(asked: Failover) -> str:
     if source.replicas is None:
         return f"the disks of {name} on {source.name} cannot be read ({source.why}){_remedy(name)}"
     pair = (source, asked.target)
-    if all(replica.is_synced for node in pair for replica in node.replicas or ()):
+    if is_in_sync(asked):
         return ""
-    states = "; ".join(f"{node.name} has {', '.join(replica.text for replica in node.replicas or ())}" for node in pair)
+    states = "; ".join(f"{node.name} has {_texts(node)}" for node in pair)
     return f"the replicas of {name} are not in sync: {states}{_remedy(name)}"
 
 
@@ -261,9 +268,13 @@ def _text(result: Mapping[str, object]) -> str:
 
 
 def is_in_sync(asked: Failover) -> bool:
-    """Whether both nodes answered and say that the pair is connected and in sync."""
-    nodes = (asked.source, asked.target)
-    return all(
-        node is not None and node.replicas is not None and all(replica.is_synced for replica in node.replicas)
-        for node in nodes
-    )
+    """Whether both nodes list the same number of replicas, at least one, and all of them as in sync."""
+    source = asked.source.replicas if asked.source is not None else None
+    target = asked.target.replicas
+    if not source or not target or len(source) != len(target):
+        return False
+    return all(replica.is_synced for replica in (*source, *target))
+
+
+def _texts(node: Node) -> str:
+    return ", ".join(replica.text for replica in node.replicas or ()) or "no replica"

@@ -23,6 +23,11 @@ Volume = Tuple[str, int]
 """A resource of DRBD and the number of one of its volumes."""
 
 
+def is_in_sync(connection: Connection, disk: Disk, peer_disk: Disk) -> bool:
+    """Whether both replicas of a volume have the same data, now and with the next write."""
+    return connection is Connection.CONNECTED and disk is peer_disk is Disk.UP_TO_DATE
+
+
 @dataclass(frozen=True)
 class ReplicaFact:
     """One volume of a resource as its node reports it.
@@ -46,8 +51,8 @@ class ReplicaFact:
 
     @property
     def is_in_sync(self) -> bool:
-        """Whether both replicas have the same data, now and with the next write."""
-        return self.is_connected and self.disk is Disk.UP_TO_DATE and self.peer_disk is Disk.UP_TO_DATE
+        """Whether the volume is in sync, as its node reports it."""
+        return is_in_sync(self.connection, self.disk, self.peer_disk)
 
     @property
     def is_alone(self) -> bool:

@@ -223,7 +223,7 @@ class Template:
             Copy(
                 f"/dev/drbd{volume.minor}",
                 size if one.is_ours else one.disk.size,
-                is_synced=drbd_progress.is_synced(side, volume),
+                is_synced=drbd_progress.is_settled(side, volume),
                 progress=drbd_progress.percent(side, volume, size or one.disk.size),
                 text=f"{side.role.value}, {side.connection.value}, {volume.disk.value}/{volume.peer_disk.value}",
                 trouble=drbd_progress.trouble(side, volume),

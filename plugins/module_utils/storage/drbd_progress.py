@@ -1,9 +1,10 @@
-"""How equal the copies of a DRBD disk are, and what keeps them from becoming so."""
+"""How far the replicas of a DRBD disk are in sync, and what keeps them from it."""
 
 from __future__ import annotations
 
 from typing import Optional
 
+from ..domain import replicas
 from ..domain.drbd import Connection, Disk, Replication, Side, Volume
 from .drbd_node import is_together
 
@@ -12,18 +13,15 @@ KIB_PER_MIB = 1024
 _BAD = {Disk.INCONSISTENT, Disk.OUTDATED}
 
 
-def is_synced(side: Side, volume: Volume) -> bool:
-    """Whether both copies are up to date and connected."""
-    return (
-        is_together(side)
-        and volume.replication is Replication.ESTABLISHED
-        and volume.disk is volume.peer_disk is Disk.UP_TO_DATE
-    )
+def is_settled(side: Side, volume: Volume) -> bool:
+    """Whether a volume is in sync, and no comparison of its replicas is under way."""
+    is_in_sync = replicas.is_in_sync(side.connection, volume.disk, volume.peer_disk)
+    return is_in_sync and volume.replication is Replication.ESTABLISHED
 
 
 def percent(side: Side, volume: Volume, size: Optional[float]) -> float:
     """How much of a disk of so many MiB is equal on both nodes, in percent."""
-    if is_synced(side, volume):
+    if is_settled(side, volume):
         return FULL
     if volume.done is not None:
         return volume.done

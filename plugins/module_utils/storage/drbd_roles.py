@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, List, Optional
 
-from ..domain import errors
+from ..domain import errors, replicas
 from ..domain.drbd import Disk, Replication, Role, Side
 from ..domain.drbd_generations import FRESH
 from .disks import State, Step
@@ -47,7 +47,7 @@ class Roles:
         text = f"make {resource} primary{why}"
         steps = [] if is_primary else [Step(text, lambda: self._promote(resource, alone=alone, force=force))]
         if wanted is State.SHARED:
-            if side is None or not _is_equal(side):
+            if side is None or not _is_in_sync(side):
                 raise errors.Refused(f"{resource} is not up to date on both of its nodes: only one may be primary")
             return steps if may_be_two else [self._two(resource, "yes"), *steps]
         return [*steps, self._two(resource, "no")] if may_be_two else steps
@@ -127,8 +127,9 @@ def _why_forced(side: Side) -> str:
     return f" by force, because it is {old[0]} and its peer is gone"
 
 
-def _is_equal(side: Side) -> bool:
-    return is_together(side) and _is_good(side) and all(one.peer_disk is Disk.UP_TO_DATE for one in side.volumes)
+def _is_in_sync(side: Side) -> bool:
+    volumes = side.volumes
+    return bool(volumes) and all(replicas.is_in_sync(side.connection, one.disk, one.peer_disk) for one in volumes)
 
 
 def _is_new_pair(side: Side) -> bool:

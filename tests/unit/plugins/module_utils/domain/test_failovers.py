@@ -52,6 +52,29 @@ def test_a_pair_that_one_of_its_nodes_sees_degraded_is_refused(bad: Replica, pla
     assert not failovers.is_in_sync(dataclasses.replace(ASKED, **changed))
 
 
+@pytest.mark.parametrize(
+    ("on_source", "on_target", "said"),
+    [
+        ((), (), "node2 lists no replica of web1"),
+        ((GOOD, GOOD), (), "node2 lists no replica of web1"),
+        ((), (GOOD, GOOD), "are not in sync: node1 has no replica; node2 has"),
+        ((GOOD, GOOD), (GOOD,), "are not in sync: node1 has"),
+    ],
+)
+def test_nodes_that_list_other_replicas_than_each_other_or_none_are_not_in_sync(
+    on_source: tuple[Replica, ...], on_target: tuple[Replica, ...], said: str
+) -> None:
+    changed: dict[str, Any] = {"source": Node("node1", replicas=on_source), "target": Node("node2", replicas=on_target)}
+    assert said in refusal(**changed)
+    assert not failovers.is_in_sync(dataclasses.replace(ASKED, **changed))
+
+
+def test_a_target_that_lists_no_replica_is_refused_whatever_is_known_of_its_source() -> None:
+    target = Node("node2", replicas=())
+    for ignore in (False, True):
+        assert "lists no replica" in refusal(source=None, target=target, is_judged=True, ignore_consistency=ignore)
+
+
 def test_a_person_may_ignore_that_the_pair_is_not_in_sync() -> None:
     parted: dict[str, Any] = {"source": Node("node1", replicas=(ALONE,)), "target": Node("node2", replicas=(ALONE,))}
     text = refusal(**parted)
