@@ -96,7 +96,8 @@ class Inside:
             durable_files.replace(run / "jobs.json", sealed_json.seal(_JOBS.dump_json({"jobs": jobs})))
             self._begin(job, index, is_durable=True, result={"jobs": [[True, each.id] for each in jobs]})
         await self._submit.take(jobs)
-        self._end(job, index, {"jobs": [[True, each.id] for each in jobs]})
+        text = "" if jobs else "nothing to do: nothing was planned, and no job submitted"
+        self._end(job, index, {"jobs": [[True, each.id] for each in jobs]}, text=text)
 
     async def delay(self, job: int, index: int, made: contract.DelayKind) -> None:
         """Wait, and no longer than until the job is canceled."""

@@ -98,4 +98,5 @@ async def _settle(
     # Before the end is written: a crash between has it logged twice, never not at all.
     if settlement.value is not None and isinstance(made, contract.NoticeKind):
         audit.notices(made.notices(settlement.value), by=owner.name)
-    book.end(job, index, status, text, result=loss.result if loss is not None else None)
+    kept = made.outcome(settlement.value) if isinstance(made, contract.OutcomeKind) else None
+    book.end(job, index, status, text, result=loss.result if loss is not None else kept)

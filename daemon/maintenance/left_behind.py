@@ -1,4 +1,7 @@
-"""Replicas that were left behind on silent nodes: a job removes each once its node answers again."""
+"""Replicas that were left behind on silent nodes: a job removes each once its node answers again.
+
+One that a rule keeps is asked for again only when a report or the configuration says something new of it.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,16 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from ...plugins.module_utils.domain import changes, errors
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import errors
+from ...plugins.plugin_utils import replica_evidence
+from ...plugins.plugin_utils.opcodes import left_replica
 from ..failures import Failures
 from ..jobs import planned, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+    from typing import Any
 
     from ..configuration import Configuration
     from ..jobs.queue import Queue
@@ -46,6 +52,7 @@ class LeftBehind:
         self._monotonic = monotonic
         self._failures = failures or Failures()
         self._tried: dict[tuple[str, str], tuple[int, float]] = {}
+        self._news: dict[tuple[str, str], tuple[Any, ...]] = {}
         self._awake = asyncio.Event()
 
     def wake(self) -> None:
@@ -64,15 +71,18 @@ class LeftBehind:
             await self._awake.wait()
 
     async def step(self) -> None:
-        """Submit a job for each replica whose node is back."""
+        """Submit a job for each replica whose node is back; drop what is no longer left behind."""
+        if _in_use(self._configuration.current):
+            await self._configuration.commit(_in_use)
         cluster = self._configuration.current
         known = {(left.instance.uuid, left.node) for left in cluster.maintenance.left_behind}
         self._tried = {key: tried for key, tried in self._tried.items() if key in known}
+        self._news = {key: news for key, news in self._news.items() if key in known}
         for left in cluster.maintenance.left_behind:
             maintenance = self._configuration.current.maintenance
             if maintenance.epo is not None or maintenance.settings.paused or self._queue.drained:
                 return
-            if self._is_back(cluster, left) and self._is_due(left):
+            if self._is_back(cluster, left) and self._is_due(cluster, left):
                 await self._submit(cluster, left)
 
     def _is_back(self, cluster: clusters.Cluster, left: clusters.LeftBehind) -> bool:
@@ -83,12 +93,30 @@ class LeftBehind:
         heard = self._intake.diagnosed.get(left.node)
         return left.node in self._alive() or (heard is not None and heard.accepted > left.since)
 
-    def _is_due(self, left: clusters.LeftBehind) -> bool:
-        """Whether no job is at work on it, and the last one did not just fail."""
+    def _is_due(self, cluster: clusters.Cluster, left: clusters.LeftBehind) -> bool:
+        """Whether no job is at work on it, and the last one did not just fail, or was kept and nothing is new."""
         tried = self._tried.get((left.instance.uuid, left.node))
         if tried is None:
             return not any(_is_about(job, left) for job in self._queue.jobs.values() if not job.is_final)
-        return not self._queue.unfinished([tried[0]]) and self._monotonic() - tried[1] >= RETRY
+        if self._queue.unfinished([tried[0]]) or self._monotonic() - tried[1] < RETRY:
+            return False
+        job = self._queue.jobs.get(tried[0])
+        if job is None or job.opcodes[0].result != left_replica.KEPT:
+            return True
+        return self._news.get((left.instance.uuid, left.node)) != self._known(cluster, left)
+
+    def _known(self, cluster: clusters.Cluster, left: clusters.LeftBehind) -> tuple[Any, ...]:
+        """What the configuration and the newest reports say of the replica and of those that are in use."""
+        instance = cluster.instances.get(left.instance.uuid)
+        nodes = instance.nodes if instance is not None else ()
+        tracks = [self._intake.tracks.get(uuid) for uuid in (left.node, *nodes)]
+        facts = [
+            sorted((number, repr(volume.fact)) for number, volume in track.of_resource(name).items())
+            for name in replica_evidence.resources(left.instance)
+            for track in tracks
+            if track is not None
+        ]
+        return nodes, instance is not None and instance.parted, facts
 
     async def _submit(self, cluster: clusters.Cluster, left: clusters.LeftBehind) -> None:
         name, node = left.instance.name, cluster.node_name(left.node)
@@ -104,6 +132,17 @@ class LeftBehind:
         )
         (submitted,) = await self._queue.submit([job])
         self._tried[left.instance.uuid, left.node] = (submitted.id, self._monotonic())
+        self._news[left.instance.uuid, left.node] = self._known(cluster, left)
+
+
+def _in_use(cluster: clusters.Cluster) -> list[changes.Change]:
+    """The entries whose node has a replica of the instance again, dropped; an imported backup may hold such."""
+    found: list[changes.Change] = []
+    for left in cluster.maintenance.left_behind:
+        instance = cluster.instances.get(left.instance.uuid)
+        if instance is not None and left.node in instance.nodes:
+            found.append(changes.ReplicaLeft(left.instance.uuid, left.node, present=False))
+    return found
 
 
 def _is_about(job: values.Job, left: clusters.LeftBehind) -> bool:

@@ -1,10 +1,10 @@
-"""The action `replica_check`: decides whether the replica of a secondary may be removed; nothing is contacted."""
+"""The action `replica_check`: decides whether a replica may be removed, or be started; nothing is contacted."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import replacements
+from ..module_utils.domain import replacements, starts
 from ..module_utils.storage import drbd_sides
 from ..plugin_utils import module_answers
 
@@ -16,6 +16,7 @@ _SPEC = {
     "primary": {"type": "dict", "required": True},
     "old": {"type": "dict", "required": True},
     "left_behind": {"type": "bool", "default": False},
+    "starts": {"type": "bool", "default": False},
 }
 
 
@@ -23,7 +24,8 @@ class ActionModule(module_answers.Action):
     """Judge what `instance_disks` answered on the `primary` and on the `old` secondary, dicts of `name` and `disks`.
 
     An old secondary without `disks` was not contacted. One that was `left_behind` is none any more, and has to be an
-    ancestor of the primary's replica. Returns the `objection`, '' for none.
+    ancestor of the primary's replica. With `starts` nothing is removed: the instance is to be started on the primary,
+    and `old` is its secondary. Returns the `objection`, '' for none.
     """
 
     _requires_connection = False
@@ -33,7 +35,10 @@ class ActionModule(module_answers.Action):
         result: dict[str, Any] = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
         name, primary = str(options["instance"]["name"]), _node(options["primary"])
-        if options["left_behind"]:
+        if options["starts"]:
+            peer = _node(options["old"]) if options["old"].get("disks") else None
+            objection = starts.objection(name, primary, peer)
+        elif options["left_behind"]:
             objection = replacements.objection_to_removal(name, primary, _node(options["old"]))
         else:
             old = _node(options["old"]) if options["old"].get("disks") else None
@@ -60,4 +65,6 @@ def _replica(disk: Mapping[str, Any]) -> replacements.Replica:
         is_connected=disk["connected"] is True,
         generation=drbd_sides.decode_generation(disk["generation"]),
         exists=disk["size"] is not None,
+        role=str(disk["role"]),
+        peer=str(disk["peer"]),
     )

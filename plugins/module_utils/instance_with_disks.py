@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Mapping, Optional
 
-from .domain import errors
+from .domain import errors, hvparams
 from .hypervisor import drivers, stepping
 from .storage import disks, templates
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 AT_ONCE = 8
 """How many instances are started or stopped at the same time where many are taken in one step."""
+CONNECTING = 10.0
+"""How many seconds a replica gets to connect to the other one, which is up, before its instance starts."""
 DISKS = {
     "disk_template": {"type": "str", "default": "diskless"},
     "disks": {"type": "list", "elements": "dict", "default": [], "options": disks.DISK},
@@ -25,9 +27,18 @@ DISKS = {
 
 
 def make(
-    given: Mapping[str, Any], root: pathlib.Path, *, starts: bool, only_looks: bool, limit: Optional[float], opcode: str
+    given: Mapping[str, Any],
+    root: pathlib.Path,
+    *,
+    starts: bool,
+    only_looks: bool,
+    limit: Optional[float],
+    opcode: str,
+    connects: bool = False,
 ) -> stepping.Made:
     """Start an instance on disks that are opened for it, or stop it and close them, unless this only looks.
+
+    `connects` says that its replica on the other node is up: one here that may be older is not started.
 
     Raises:
         InvalidInput, Refused, Failed, Unconfirmed: as the hypervisor and the disk template do.
@@ -39,12 +50,22 @@ def make(
     storage = _storage(given, root, opcode=opcode)
     facts = dict(given)
     if starts and name not in hypervisor.running():
+        if connects:
+            _refuse_older(storage, name)
         templates.done(storage.steps(disks.State.ACTIVE))
         facts["devices"] = [one.path for one in storage.copies()]
     made = stepping.make(hypervisor, name, facts, starts=starts, only_looks=False, limit=limit)
     if not starts:
         templates.done(storage.steps(disks.State.STANDBY))
     return made
+
+
+def soft_stop(given: Mapping[str, Any], *, most: Optional[float]) -> Optional[float]:
+    """How long the guest of an instance gets to shut down; None for as long as its own parameter says."""
+    if most is None:
+        return None
+    texts = {key: str(value) for key, value in given["hvparams"].items()}
+    return min(most, hvparams.kvm(texts).shutdown_timeout)
 
 
 def stand_by(given: Mapping[str, Any], root: pathlib.Path, *, only_looks: bool, opcode: str) -> stepping.Made:
@@ -64,11 +85,28 @@ def stand_by(given: Mapping[str, Any], root: pathlib.Path, *, only_looks: bool, 
     return stepping.Made(bool(steps), running=False, before=before, after=_told(storage))
 
 
+def _refuse_older(storage: Storage, name: str) -> None:
+    """Let the replicas connect; one that does not may be older, unless it was written since it lost its peer.
+
+    Raises:
+        Refused: it may be the older one.
+    """
+    templates.done(storage.steps(disks.State.UP))
+    for one in templates.until_connected(storage, time_limit=CONNECTING):
+        is_apart = one.role and not one.is_connected and not one.trouble
+        if is_apart and not (one.generation is not None and one.generation.bitmap):
+            raise errors.Refused(
+                f"{one.path} ({one.text}) may be older than the other one, which is up and did not connect: restore "
+                f"their link, or compare them with `roundsman instance start {name}`"
+            )
+
+
 def _storage(given: Mapping[str, Any], root: pathlib.Path, *, opcode: str) -> Storage:
+    # It is started on its primary of record, with or without its peer.
+    options = {"here": None, "peer": None, "secret": "", "alone": True, "generations": True}
     return templates.get(
         given["disk_template"],
-        # It is started on its primary of record, with or without its peer.
-        disks.of_options({**given, "instance": given["name"], "here": None, "peer": None, "secret": "", "alone": True}),
+        disks.of_options({**given, **options, "instance": given["name"]}),
         root=root,
         hypervisor=given["hypervisor"],
         opcode=opcode,

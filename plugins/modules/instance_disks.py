@@ -32,6 +32,7 @@ options:
       - C(shared), the instance may run here and on the other node, for the time of a live migration. For DRBD both
         replicas must be up to date; run it on the source first. Volumes and files of one node cannot be shared.
       - C(standby), the instance may not run here. The volume is not active; DRBD is secondary.
+      - C(up), a replica that is whole and down comes up, as after a boot, and no role is changed.
       - C(absent), there is no replica here. A replica in use is kept, and so is one whose peer is not known to be up
         to date, unless O(last) is given.
       - C(info), nothing is changed.
@@ -39,7 +40,7 @@ options:
         while the instance runs on; only a replica that is up to date drops the old peer. DRBD 9 forgets the old
         one, whose number the new one gets.
     type: str
-    choices: [present, active, shared, standby, absent, info]
+    choices: [present, active, shared, standby, up, absent, info]
     required: true
   uuid:
     description: UUID of the instance, after which its disks are named.
@@ -134,6 +135,10 @@ options:
       - It fails at once if waiting cannot bring the replicas in sync.
     type: int
     default: 0
+  wait_connected:
+    description: How many seconds DRBD replicas that are up get to connect to their peers. It does not fail.
+    type: int
+    default: 0
 extends_documentation_fragment: roundsman.cluster.instance
 attributes:
   check_mode:
@@ -189,7 +194,8 @@ disks:
   description: >-
     Each disk with its C(path), C(size) (MiB, null if it is not there), C(synced), C(progress), C(text), how it is, and
     C(trouble), why its copies do not become equal by waiting. Of DRBD also C(role), C(disk), C(peer_disk) and
-    C(connected), the first three empty where the resource is down, and C(generation) with O(generations).
+    C(connected), the first three empty where the resource is down, C(peer), the node that its
+    file names, and C(generation) with O(generations).
   returned: success
   type: list
   elements: dict
@@ -242,6 +248,7 @@ SPEC = {
     "last": {"type": "bool", "default": False},
     "generations": {"type": "bool", "default": False},
     "wait_synced": {"type": "int", "default": 0},
+    "wait_connected": {"type": "int", "default": 0},
 }
 
 
@@ -263,8 +270,11 @@ def main() -> None:
             steps = storage.steps(wanted)
             if not module.check_mode:
                 templates.done(steps)
-        limit = 0 if module.check_mode else given["wait_synced"]
-        copies = templates.until_synced(storage, time_limit=limit) if limit else storage.copies()
+        limits = {name: 0 if module.check_mode else given[name] for name in ("wait_synced", "wait_connected")}
+        if limits["wait_synced"]:
+            copies = templates.until_synced(storage, time_limit=limits["wait_synced"])
+        else:
+            copies = templates.until_connected(storage, time_limit=limits["wait_connected"])
     except errors.RoundsmanError as error:
         module.fail_json(msg=str(error))
     texts = [step.text for step in steps]

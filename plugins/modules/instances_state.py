@@ -108,6 +108,13 @@ options:
       The most that a soft stop may take, in seconds, before a hard one; an instance whose own
       I(hvparams.shutdown_timeout) is shorter gets that.
     type: float
+  connecting:
+    description: >-
+      The names of those instances whose DRBD replica on the other node is up. Before such a one is started its replica
+      gets ten seconds to connect. One that does not, and was not written since, may be older and is not started.
+    type: list
+    elements: str
+    default: []
   opcode:
     description: What this step belongs to, for the node's journal.
     type: str
@@ -149,12 +156,12 @@ missed:
 
 import concurrent.futures
 import contextlib
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import instance_lock, instance_options, instance_with_disks
-from ..module_utils.domain import errors, hvparams
+from ..module_utils.domain import errors
 
 NAME = {"name": {"type": "str", "required": True}, "hypervisor": instance_options.SPEC["hypervisor"]}
 SPEC: Dict[str, Any] = {
@@ -166,6 +173,7 @@ SPEC: Dict[str, Any] = {
         "options": {**NAME, **instance_options.FACTS, **instance_with_disks.DISKS},
     },
     "time_limit": {"type": "float"},
+    "connecting": {"type": "list", "elements": "str", "default": []},
     "opcode": instance_options.SPEC["opcode"],
 }
 
@@ -188,14 +196,6 @@ def main() -> None:
     module.exit_json(**answer)
 
 
-def _soft_stop(entry: Dict[str, Any], *, most: Optional[float]) -> Optional[float]:
-    """How long the guest of an instance gets to shut down; None for as long as its own parameter says."""
-    if most is None:
-        return None
-    texts = {key: str(value) for key, value in entry["hvparams"].items()}
-    return min(most, hvparams.kvm(texts).shutdown_timeout)
-
-
 def _made(entry: Dict[str, Any], module: AnsibleModule) -> Dict[str, Any]:
     """Make one instance run, or not; what stands against it is its text."""
     name, root, opcode = entry["name"], instance_options.root(), module.params["opcode"]
@@ -206,9 +206,10 @@ def _made(entry: Dict[str, Any], module: AnsibleModule) -> Dict[str, Any]:
             if wanted == "standby":
                 made = instance_with_disks.stand_by(entry, root, only_looks=module.check_mode, opcode=opcode)
             else:
-                limit = _soft_stop(entry, most=module.params["time_limit"])
+                limit = instance_with_disks.soft_stop(entry, most=module.params["time_limit"])
+                starts = {"starts": wanted == "started", "connects": name in module.params["connecting"]}
                 made = instance_with_disks.make(
-                    entry, root, starts=wanted == "started", only_looks=module.check_mode, limit=limit, opcode=opcode
+                    entry, root, only_looks=module.check_mode, limit=limit, opcode=opcode, **starts
                 )
     except errors.RoundsmanError as error:
         unknown = dict.fromkeys(("before", "state"), "not known")

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: replica_check
-short_description: Decide whether the replica of a secondary may be removed
+short_description: Decide whether the replica of a secondary may be removed, or that of a primary be started
 version_added: 0.1.0
 description:
   - >-
@@ -34,6 +34,12 @@ options:
     description: >-
       Whether I(old) is no longer a secondary and the replica was left behind there: it may then be removed only if its
       generations show that the primary has all of its data.
+    type: bool
+    default: false
+  starts:
+    description: >-
+      Whether the instance is to be started on its primary: that must not have the older replica. I(old) is its
+      secondary then, and nothing is removed.
     type: bool
     default: false
 author:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated_world, templates
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from . import labs, states
 
@@ -105,6 +108,34 @@ def test_a_replica_that_has_writes_of_its_own_is_kept_until_a_person_discards_it
     assert discarded.returncode == 0, discarded.stdout + discarded.stderr
     assert replicas(one, "instance1") == ["node3", "node4"]
     assert is_forgotten(one)
+
+
+@pytest.mark.slow
+def test_a_replica_in_use_is_not_removed_because_an_imported_backup_has_it_as_left_behind(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=4, pairs=PAIRS)
+    labs.report_all(one)
+    one.stop()
+    cluster = one.cluster()
+    instance = cluster.instance("instance1")
+    (used,) = instance.secondary_nodes
+    # In the backup node4 is the secondary, and node3 had not answered when it was replaced.
+    then = dataclasses.replace(instance, secondary_nodes=(cluster.node("node4").uuid,))
+    cluster = clusters.with_instance(cluster, then)
+    left = clusters.LeftBehind(used, then, since=1.0)
+    maintenance = dataclasses.replace(cluster.maintenance, left_behind=(left,))
+    store.write(one.where.config, dataclasses.replace(cluster, maintenance=maintenance))
+    one.start()
+
+    labs.drop(one, "r.json", labs.report(one, "node3", OK))
+    one.until(lambda _: removal(one, is_ended=True), "a job looked at what was left behind")
+
+    assert "node2 replicates instance1 to node3, so its replica there is in use: it is kept" in removal(one)["text"]
+    (number,) = [job["id"] for job in one.get("/1/jobs") if job["opcodes"][0]["kind"] == "remove_replica"]
+    assert one.get(f"/2/jobs/{number}")["results"] == [{"kept": True}]
+    assert replicas(one, "instance1") == ["node2", "node3"]
+    assert "in use: it is kept" in states.command(one, "explain", "node3").stdout
 
 
 def is_ahead(one: labs.Running, node: str, other: str) -> bool:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Disk
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from . import labs, states
 from .test_dead_nodes import runs
+from .test_world_epo import epo
 from .test_world_evidence import PAIR, disk
+from .test_world_left_behind import is_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
 
 def outdated(one: labs.Running) -> None:
@@ -69,3 +75,85 @@ def test_no_round_starts_an_outdated_replica(lab: Callable[..., labs.Running]) -
 
     assert planned.returncode != 0
     assert (runs(one, "node3"), disk(one, "node3")) == ([], Disk.OUTDATED)
+
+
+def with_primary(one: labs.Running, node: str) -> None:
+    """Replace the configuration by one in which the primary of instance1 is another node, as in an older backup."""
+    one.stop()
+    cluster = one.cluster()
+    instance = cluster.instance("instance1")
+    others = tuple(uuid for uuid in instance.nodes if uuid != cluster.node(node).uuid)
+    changed = dataclasses.replace(instance, primary_node=cluster.node(node).uuid, secondary_nodes=others)
+    store.write(one.where.config, swapped(cluster, changed))
+    one.start()
+
+
+def swapped(cluster: clusters.Cluster, instance: clusters.Instance) -> clusters.Cluster:
+    return dataclasses.replace(cluster, instances={**cluster.instances, instance.uuid: instance})
+
+
+@pytest.mark.slow
+def test_a_start_after_an_older_configuration_was_restored_never_starts_the_older_replica(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=3, pairs=PAIR)
+    one.lab.node("node2").cut_link("node3", is_cut=True)
+    one.until(lambda _: is_ahead(one, "node2", "node3"), "the primary writes alone")
+    with_primary(one, "node3")
+
+    # It runs where the data are, and the configuration says otherwise.
+    running = states.command(one, "instance", "start", "instance1")
+    assert "node2 has the disks of instance1 open for writing" in running.stderr, running.stdout
+    assert (runs(one, "node2"), runs(one, "node3")) == (["instance1"], [])
+
+    with_primary(one, "node2")
+    stopped = states.command(one, "instance", "stop", "instance1", "--yes")
+    assert stopped.returncode == 0, stopped.stderr
+    with_primary(one, "node3")
+    older = states.command(one, "instance", "start", "instance1")
+    assert "the replica of instance1 on node3" in older.stderr, older.stdout
+    assert "is older than the one on node2" in older.stderr
+    assert runs(one, "node3") == []
+
+    one.lab.node("node2").cut_link("node3", is_cut=False)
+    done = states.command(one, "instance", "start", "instance1")
+    assert done.returncode == 0, done.stderr
+    assert runs(one, "node3") == ["instance1"]
+    again = states.command(one, "instance", "start", "instance1")
+    assert again.returncode == 0, again.stderr
+    assert one.wrong() == []
+
+
+@pytest.mark.slow
+def test_an_instance_whose_other_node_is_dead_starts_at_once(lab: Callable[..., labs.Running]) -> None:
+    one = lab(nodes=3, pairs=PAIR)
+    assert states.command(one, "instance", "stop", "instance1", "--yes").returncode == 0
+    one.lab.node("node3").lose_power()
+
+    done = states.command(one, "instance", "start", "instance1")
+
+    assert done.returncode == 0, done.stderr
+    assert runs(one, "node2") == ["instance1"]
+    assert "without its copy on node3" in done.stdout
+    assert one.wrong() == []
+
+
+@pytest.mark.slow
+def test_an_emergency_power_off_returns_and_starts_no_older_replica(lab: Callable[..., labs.Running]) -> None:
+    one = lab(nodes=3, pairs=PAIR)
+    one.lab.node("node2").cut_link("node3", is_cut=True)
+    one.until(lambda _: is_ahead(one, "node2", "node3"), "the primary writes alone")
+    assert epo(one, "--all", "--force").returncode == 0
+    with_primary(one, "node3")
+
+    apart = epo(one, "--all", "--on", "--force", "--wait", "20")
+
+    assert apart.returncode != 0
+    assert "may be older than the other one, which is up and did not connect" in apart.stdout + apart.stderr
+    assert runs(one, "node3") == []
+
+    one.lab.node("node2").cut_link("node3", is_cut=False)
+    back = epo(one, "--on", "--force")
+    assert back.returncode == 0, back.stdout + back.stderr
+    assert runs(one, "node3") == ["instance1"]
+    assert one.wrong() == []

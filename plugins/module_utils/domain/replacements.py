@@ -17,6 +17,7 @@ class Replica:
     """One disk on one node in DRBD's words; `disk` is '' where its resource is down and does not come up.
 
     `exists` is false where the node has no such replica, or only what a removal that was interrupted left of it.
+    `peer` is the node that its resource is written for, '' where that is not known.
     """
 
     text: str
@@ -25,6 +26,8 @@ class Replica:
     is_connected: bool = False
     generation: Optional[Generation] = None
     exists: bool = True
+    role: str = ""
+    peer: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,13 @@ def objection_to_removal(instance: str, primary: Node, left: Node) -> str:
         if node.replicas is None:
             return f"the disks of {instance} on {node.name} cannot be read ({node.why}): nothing is removed"
     ours, theirs = primary.replicas or (), left.replicas or ()
+    if any(mine.peer == left.name for mine in ours) or any(other.is_connected for other in theirs):
+        # The record of what was left may be older than the disks, as after an older configuration was restored.
+        return (
+            f"{primary.name} replicates {instance} to {left.name}, so its replica there is in use: it is kept, though "
+            f"the configuration has it as left behind. Compare with `roundsman cluster verify`; if {left.name} is its "
+            "secondary, correct the configuration"
+        )
     if len(ours) != len(theirs):
         return f"{primary.name} and {left.name} have not the same disks of {instance}: nothing is removed"
     for mine, other in zip(ours, theirs):  # noqa: B905 - Python 3.9 has no strict

@@ -31,6 +31,7 @@ class State(Enum):
     ACTIVE = "active"
     SHARED = "shared"
     STANDBY = "standby"
+    UP = "up"
     ABSENT = "absent"
     INFO = "info"
 
@@ -92,7 +93,8 @@ class Copy:
     """One disk as it is on this node: its path, its size in MiB (None: it is not there), and how equal the copies are.
 
     `trouble` is what keeps a copy that is not equal from ever becoming so. Of a replica that is up `role`, `disk` and
-    `peer_disk` are DRBD's words; they are '' where there is none. `generation` is read where that was asked for.
+    `peer_disk` are DRBD's words; they are '' where there is none, and `peer` is the node that its
+    file names. `generation` is read where that was asked for.
     """
 
     path: str
@@ -106,6 +108,7 @@ class Copy:
     disk: str = ""
     peer_disk: str = ""
     is_connected: bool = False
+    peer: str = ""
     generation: Optional[Generation] = None
 
 
@@ -166,6 +169,7 @@ def as_result(copies: List[Copy]) -> Dict[str, Any]:
                 "disk": one.disk,
                 "peer_disk": one.peer_disk,
                 "connected": one.is_connected,
+                "peer": one.peer,
                 "generation": drbd_sides.encode_generation(one.generation),
             }
             for one in copies

@@ -79,6 +79,10 @@ class Template:
         side, may_be_two = look.sides.get(one.resource), one.resource in look.two
         if wanted is State.ABSENT:
             return self._gone(one, side, look)
+        if wanted is State.UP:
+            is_idle = side is not None and side.role is not Role.PRIMARY
+            reset = self._roles.standby(side, may_be_two=may_be_two) if is_idle else []
+            return [*self._up_again(one, side, look), *reset]
         if wanted is State.STANDBY:
             return [*self._up_again(one, side, look), *self._roles.standby(side, may_be_two=may_be_two)]
         made = self._made(one, wanted, look) if one.is_ours else []
@@ -210,7 +214,8 @@ class Template:
     def _copies(self, one: _One, side: Optional[Side], volumes: Dict[str, Volume]) -> List[Copy]:
         found = volumes.get(one.data) if one.is_ours else None
         size = None if found is None else found.size
-        ids = drbd_resource.written_ids(_text_of(one.file)) if one.is_ours else []
+        written = _text_of(one.file) if one.is_ours else ""
+        ids, peer = drbd_resource.written_ids(written), drbd_resource.written_peer(written)
         node_id = ids[0] if ids else None
         if side is None:
             if one.is_ours and not one.file.exists():
@@ -218,7 +223,9 @@ class Template:
                 size = None
             path = f"/dev/drbd{one.disk.minor}" if one.disk.minor is not None else f"/dev/drbd/by-res/{one.resource}/0"
             down = "is down on this node"
-            return [Copy(path, size, is_synced=False, progress=0.0, text=down, trouble=down, node_id=node_id)]
+            return [
+                Copy(path, size, is_synced=False, progress=0.0, text=down, trouble=down, node_id=node_id, peer=peer)
+            ]
         return [
             Copy(
                 f"/dev/drbd{volume.minor}",
@@ -232,6 +239,7 @@ class Template:
                 disk=volume.disk.value,
                 peer_disk=volume.peer_disk.value,
                 is_connected=is_together(side),
+                peer=peer,
                 generation=self._node.generation(side, volume) if self._disks.generations else None,
             )
             for volume in side.volumes

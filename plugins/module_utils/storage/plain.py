@@ -21,7 +21,7 @@ class Template:
 
     def steps(self, wanted: State) -> List[Step]:
         """As `Storage.steps`."""
-        if wanted is State.INFO:
+        if wanted in {State.INFO, State.UP}:
             return []
         if wanted is State.SHARED:
             raise errors.Refused(

@@ -75,6 +75,20 @@ def until_synced(storage: Storage, *, time_limit: float) -> List[Copy]:
         time.sleep(PAUSE)
 
 
+def until_connected(storage: Storage, *, time_limit: float) -> List[Copy]:
+    """The disks once their replicas have their peers, or as they are when so many seconds are over.
+
+    Nobody waits for a replica that will not connect by waiting.
+    """
+    deadline = time.monotonic() + time_limit
+    while True:
+        copies = storage.copies()
+        is_waiting = any(one.role and not (one.is_connected or one.trouble) for one in copies)
+        if not is_waiting or time.monotonic() >= deadline:
+            return copies
+        time.sleep(PAUSE)
+
+
 def done(steps: List[Step]) -> None:
     """Do steps, one after the other."""
     for step in steps:

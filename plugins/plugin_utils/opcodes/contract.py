@@ -96,6 +96,14 @@ class NoticeKind(Protocol):
         """What it did, from the value that its run left."""
 
 
+@runtime_checkable
+class OutcomeKind(Protocol):
+    """An opcode whose job keeps what its run found, also where the run failed."""
+
+    def outcome(self, value: Any) -> Any:
+        """The result of the opcode as a JSON value, from the value that its run left; None for none."""
+
+
 @dataclass(frozen=True)
 class Start:
     """An opcode may start on a replica that could not be compared with its primary's, because of this evidence.

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from ...module_utils.domain.locks import Mode
 
 
+KEPT = {"kept": True}
+"""The result where a rule kept the replica: to ask again is of no use while nothing has changed."""
+
+
 @dataclass(frozen=True)
 class RemoveReplica:
     """Remove what an instance left on a node (UUIDs), once its replicas are in sync without it, or it is removed.
@@ -37,6 +41,9 @@ class RemoveReplica:
     def moot(self, cluster: clusters.Cluster) -> str:
         if clusters.left_behind(cluster, self.instance, self.node) is None:
             return "nothing is left behind there any more"
+        known = cluster.instances.get(self.instance)
+        if known is not None and self.node in known.nodes:
+            return f"nothing is removed: {known.name} has a replica on {cluster.node_name(self.node)} again"
         return ""
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
@@ -46,8 +53,6 @@ class RemoveReplica:
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         left, known = self._left(cluster), cluster.instances.get(self.instance)
         contract.refuse_unreachable(cluster, *self.hosts(cluster))
-        if known is not None and self.node in known.nodes:
-            raise errors.Refused(f"{known.name} keeps a replica on {cluster.node_name(self.node)} again")
         self._refuse_namesake(cluster, left.instance)
         return {
             "instance": instance_variables(cluster, left.instance),
@@ -62,6 +67,9 @@ class RemoveReplica:
 
     def about(self) -> tuple[str, ...]:
         return ()
+
+    def outcome(self, value: Any) -> Any:
+        return KEPT if isinstance(value, dict) and value.get("kept") is True else None
 
     def _refuse_namesake(self, cluster: clusters.Cluster, left: clusters.Instance) -> None:
         """DRBD's resources are named after instances: one of another instance may have the name of what was left."""

@@ -183,7 +183,8 @@ def stopping_all_quickly(instances: Iterable[clusters.Instance], *, most: float)
 def starting_all(instances: Iterable[clusters.Instance]) -> int:
     """The `timeout` of the task that opens the disks of many instances of a node, and starts these."""
     # A node that comes back from being off has no migration that was interrupted.
-    return math.ceil(TASK + many_at_once([LOCK + HYPERVISOR + _own_disks(one) for one in instances]))
+    waits = LOCK + HYPERVISOR + instance_with_disks.CONNECTING
+    return math.ceil(TASK + many_at_once([waits + _own_disks(one) for one in instances]))
 
 
 def _own_disks(instance: clusters.Instance) -> float:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils import instance_with_disks
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import drbd, errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import drivers
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import disks, templates
 
@@ -37,6 +37,7 @@ class World:
         self.happened: list[str] = []
         self.state: dict[str, str] = {}
         self.refusal = self.trouble = ""
+        self.replica: dict[str, Any] = {}
 
     def running(self) -> list[str]:
         return [name for name, state in self.state.items() if state == drivers.RUNNING]
@@ -61,7 +62,7 @@ class World:
         return [disks.Step(wanted.value, lambda: self.happened.append(wanted.value))]
 
     def copies(self) -> list[disks.Copy]:
-        return [disks.Copy("/dev/drbd3", 64.0, text="Secondary, Connected", trouble=self.trouble)]
+        return [disks.Copy("/dev/drbd3", 64.0, text="Secondary, Connected", trouble=self.trouble, **self.replica)]
 
 
 @pytest.fixture(name="world")
@@ -72,9 +73,9 @@ def fixture_world(monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
-def make(folder: Path, *, starts: bool, only_looks: bool = False, **given: Any) -> Any:
+def make(folder: Path, *, starts: bool, only_looks: bool = False, connects: bool = False, **given: Any) -> Any:
     return instance_with_disks.make(
-        {**GIVEN, **given}, folder, starts=starts, only_looks=only_looks, limit=5.0, opcode="1/0"
+        {**GIVEN, **given}, folder, starts=starts, only_looks=only_looks, connects=connects, limit=5.0, opcode="1/0"
     )
 
 
@@ -82,6 +83,39 @@ def test_its_disks_are_opened_before_it_starts_and_closed_after_it_has_stopped(w
     assert make(tmp_path, starts=True).running
     assert not make(tmp_path, starts=False).running
     assert world.happened == ["active", "start /dev/drbd3", "stop within 5", "standby"]
+
+
+APART = {"role": "Secondary", "disk": "UpToDate", "is_connected": False}
+ALONE, WROTE_ALONE = drbd.Generation(0x10), drbd.Generation(0x20, bitmap=0x10)
+
+
+@pytest.mark.parametrize(
+    ("replica", "trouble"),
+    [
+        ({**APART, "is_connected": True, "generation": ALONE}, ""),
+        ({**APART, "generation": WROTE_ALONE}, ""),
+        # DRBD has refused the connection itself: both were written, and neither is the older one.
+        ({**APART, "generation": ALONE}, "stands alone"),
+    ],
+)
+def test_where_the_other_replica_is_up_one_starts_that_has_it_or_was_written_since(
+    world: World, tmp_path: Path, replica: dict[str, Any], trouble: str
+) -> None:
+    world.replica, world.trouble = replica, trouble
+    assert make(tmp_path, starts=True, connects=True).running
+    assert world.happened == ["up", "active", "start /dev/drbd3"]
+
+
+@pytest.mark.parametrize("generation", [ALONE, None])
+def test_where_the_other_replica_is_up_one_that_may_be_older_is_not_started(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, generation: drbd.Generation | None
+) -> None:
+    monkeypatch.setattr(instance_with_disks, "CONNECTING", 0.0)
+    world.replica = {**APART, "generation": generation}
+    with pytest.raises(errors.Refused, match=r"may be older than the other one, .*`roundsman instance start web1`"):
+        make(tmp_path, starts=True, connects=True)
+    assert world.happened == ["up"]
+    assert make(tmp_path, starts=True).running, "nobody waits for a replica that is not up"
 
 
 def test_it_does_not_start_on_disks_that_cannot_be_opened(world: World, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -73,6 +74,17 @@ def test_of_what_was_left_behind_only_an_ancestor_is_removed(
     assert "cannot be read (hangs)" in replacements.objection_to_removal(
         "web1", Node("node1", (mine,)), Node("node3", None, "hangs")
     )
+
+
+def test_what_an_older_configuration_has_as_left_behind_is_kept_while_the_primary_replicates_to_it() -> None:
+    synced = disk("UpToDate", "UpToDate", generation=OURS)
+    for mine, other in (
+        (dataclasses.replace(synced, peer="node3"), disk("UpToDate", generation=OURS)),
+        (synced, synced),
+    ):
+        text = left_refusal(mine, other)
+        assert "node1 replicates web1 to node3, so its replica there is in use: it is kept" in text
+    assert left_refusal(dataclasses.replace(synced, peer="node2"), disk("UpToDate", generation=OURS)) == ""
 
 
 @pytest.mark.parametrize(("mine", "theirs"), [(None, BEFORE), (OURS, None), (None, None)])

@@ -1,0 +1,61 @@
+"""Whether an instance may be started on the node that the configuration has as its primary, from what its pair says.
+
+A configuration that was restored may be older than the data: it then names the node of the older replica. A replica
+that has its peer is newest by DRBD's own word. One that has not is compared with what the peer says of itself; a peer
+that cannot be asked, or has no whole replica, hinders nothing: a degraded instance must start.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Optional, Sequence, Tuple
+
+from .drbd import Disk, Role
+from .drbd_generations import Relation, relation
+
+if TYPE_CHECKING:
+    from .replacements import Node, Replica
+
+_WHOLE = frozenset({Disk.UP_TO_DATE.value, Disk.CONSISTENT.value, Disk.OUTDATED.value})
+_WHY = {
+    Relation.THEIRS_NEWER: "is older than",
+    Relation.UNRELATED: "has no data in common with",
+}
+
+
+def objection(instance: str, primary: Node, peer: Optional[Node]) -> str:
+    """Why the instance must not be started on its primary, with what helps; '' if it may be.
+
+    `peer` is None where it is not contacted.
+    """
+    if peer is None or not peer.replicas:
+        return ""
+    for replica in peer.replicas:
+        if replica.role == Role.PRIMARY.value:
+            return (
+                f"{peer.name} has the disks of {instance} open for writing ({replica.text}), so it may run there: "
+                f"{instance} is not started on {primary.name}. See what runs with `roundsman cluster verify`. If it "
+                f"runs nowhere and its data are on {peer.name}, run `roundsman instance failover {instance} "
+                "--ignore-consistency`, then retry"
+            )
+    for mine, other in _pairs(primary.replicas or (), peer.replicas):
+        found = _relation(mine, other)
+        if found in _WHY:
+            return (
+                f"the replica of {instance} on {primary.name} ({mine.text}) {_WHY[found]} the one on {peer.name} "
+                f"({other.text}): it is not started there. Connect them with `roundsman instance repair-disks "
+                f"{instance}`, then retry; or start it from the data of {peer.name} with `roundsman instance failover "
+                f"{instance} --ignore-consistency`"
+            )
+    return ""
+
+
+def _relation(mine: Replica, other: Replica) -> Optional[Relation]:
+    """How the data of a replica are related to those of its peer; None where that hinders nothing or is not known."""
+    is_together = mine.is_connected and other.is_connected
+    if is_together or other.disk not in _WHOLE or mine.generation is None or other.generation is None:
+        return None
+    return relation(mine.generation, other.generation)
+
+
+def _pairs(ours: Sequence[Replica], theirs: Sequence[Replica]) -> Sequence[Tuple[Replica, Replica]]:
+    return list(zip(ours, theirs))  # noqa: B905 - Python 3.9 has no strict

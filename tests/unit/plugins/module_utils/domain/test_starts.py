@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import starts
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Generation
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.replacements import Node, Replica
+
+BEFORE = Generation(0x10)
+OURS, THEIRS = Generation(0x20, bitmap=0x10), Generation(0x30, bitmap=0x10)
+ALONE = Replica("Secondary, Connecting, UpToDate/DUnknown", "UpToDate", role="Secondary", generation=BEFORE)
+TOGETHER = dataclasses.replace(
+    ALONE, text="Secondary, Connected, UpToDate/UpToDate", peer_disk="UpToDate", is_connected=True
+)
+
+
+def refusal(mine: Replica, other: Replica) -> str:
+    return starts.objection("web1", Node("node1", (ALONE, mine)), Node("node2", (ALONE, other)))
+
+
+def replica(generation: Generation | None, disk: str = "UpToDate") -> Replica:
+    return dataclasses.replace(ALONE, generation=generation, disk=disk)
+
+
+@pytest.mark.parametrize("disk", ["UpToDate", "Outdated", "Consistent"])
+def test_the_older_replica_is_not_started_and_the_text_says_what_helps(disk: str) -> None:
+    text = refusal(ALONE, replica(THEIRS, disk))
+    assert (
+        "the replica of web1 on node1 (Secondary, Connecting, UpToDate/DUnknown) is older than the one on node2" in text
+    )
+    assert "`roundsman instance repair-disks web1`" in text
+    assert "`roundsman instance failover web1 --ignore-consistency`" in text
+
+
+def test_replicas_without_data_in_common_are_for_a_person() -> None:
+    assert "has no data in common with the one on node2" in refusal(ALONE, replica(Generation(0x40)))
+
+
+@pytest.mark.parametrize("connected", [False, True])
+def test_what_may_run_on_the_other_node_is_not_started_here(connected: bool) -> None:
+    peer = dataclasses.replace(TOGETHER if connected else ALONE, role="Primary", text="Primary, ...")
+    assert "node2 has the disks of web1 open for writing (Primary, ...), so it may run there" in refusal(ALONE, peer)
+
+
+@pytest.mark.parametrize(
+    ("mine", "other"),
+    [
+        (ALONE, ALONE),
+        (replica(OURS), ALONE),
+        # Both were written since: a failover to a stale replica must remain startable, and a person decides.
+        (replica(OURS), replica(THEIRS)),
+        (replica(BEFORE), replica(Generation(4))),
+        (replica(BEFORE), replica(THEIRS, "Inconsistent")),
+        (replica(BEFORE), replica(THEIRS, "Diskless")),
+        (replica(None), replica(THEIRS)),
+        (replica(BEFORE), replica(None)),
+        (replica(BEFORE), Replica("is down on this node", "")),
+        # DRBD has compared them itself: the older one is being copied anew, and reads from its peer.
+        (TOGETHER, dataclasses.replace(TOGETHER, generation=THEIRS)),
+    ],
+)
+def test_what_is_as_new_or_cannot_be_compared_is_started(mine: Replica, other: Replica) -> None:
+    assert refusal(mine, other) == ""
+
+
+@pytest.mark.parametrize("peer", [None, Node("node2", None, "timed out"), Node("node2", ())])
+def test_a_peer_that_cannot_be_asked_hinders_nothing(peer: Node | None) -> None:
+    assert starts.objection("web1", Node("node1", (ALONE,)), peer) == ""
