@@ -9,7 +9,7 @@ import orjson
 
 from ...plugins.module_utils.domain import changes, secret_values, signing
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.plugin_utils import replica_evidence
+from ...plugins.plugin_utils import replica_evidence, whereabouts
 from ...plugins.plugin_utils.planning import wording
 from ...plugins.plugin_utils.planning.holdings import Holdings
 from ..jobs import values
@@ -339,6 +339,7 @@ def explain(
             if entry.parted is not None
         ],
         "kept": _kept(cluster, one, queue),
+        "second_copies": whereabouts.reported(cluster, one.uuid, intake.tracks.get(one.uuid)),
         "epo": _epo(cluster, one),
         "silent": dataclasses.asdict(verdict) if verdict is not None and verdict.reason else None,
         "incidents": [incident(cluster, entry) for entry in mine],

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ..module_utils.domain import cluster as clusters
+    from ..module_utils.domain import replicas
 
 PRIMARY = "Primary"
 
@@ -91,6 +92,25 @@ def _second_copies(known: Mapping[str, Mapping[str, Any]], looks: Mapping[str, L
     for node in looks:
         yield from _elsewhere(node, known, looks)
         yield from _writes(node, known, looks[node])
+
+
+def reported(cluster: clusters.Cluster, node: str, track: replicas.NodeTrack | None) -> list[str]:
+    """What a node (UUID) may write, by its newest report, of instances whose primary is another node.
+
+    A report from before the instance last changed does not count, and nor does a resource that has its peer: two that
+    are connected write the same.
+    """
+    if track is None:
+        return []
+    alone = [name for (name, _), one in track.volumes.items() if one.fact is not None and _writes_alone(one.fact)]
+    older = {one.name for one in cluster.instances.values() if one.mtime < track.at.wall}
+    known = {name: one for name, one in records(cluster).items() if name in older}
+    name = cluster.node_name(node)
+    return second_copies(known, {name: Look(writable=tuple(dict.fromkeys(alone)))}).get(name, [])
+
+
+def _writes_alone(fact: replicas.ReplicaFact) -> bool:
+    return fact.role.value == PRIMARY and not fact.is_connected
 
 
 def wrong(known: Mapping[str, Mapping[str, Any]], looks: Mapping[str, Look]) -> list[Difference]:

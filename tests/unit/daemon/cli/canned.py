@@ -149,6 +149,7 @@ def _intake(cluster: clusters.Cluster) -> Any:
     }
     problem = reports.Problem("missing", "the diagnose command is not there")
     return types.SimpleNamespace(
+        tracks={},
         seen={},
         diagnosed={
             uuid: types.SimpleNamespace(report=reports.Report(uuid, 1, one, None), accepted=100.0)

@@ -3,7 +3,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import whereabouts
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import replica_evidence, whereabouts
 
 from tests.unit import small_cluster
 
@@ -99,3 +103,34 @@ def test_what_jobs_work_on_is_what_they_hold_alone() -> None:
     assert whereabouts.at_work(cluster, [{}, {"instance/i1": "exclusive"}]) == ["inst1"]
     everything = sorted(one.name for one in cluster.instances.values())
     assert whereabouts.at_work(cluster, [{"instance/[lockset]": "exclusive"}]) == everything
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_told"),
+    [
+        ({}, True),
+        ({"role": Role.SECONDARY}, False),
+        ({"connection": Connection.CONNECTED}, False),
+    ],
+)
+def test_a_report_of_a_node_that_came_back_tells_what_it_may_write_of_others(
+    changed: dict[str, Any], is_told: bool
+) -> None:
+    made = small_cluster.make()
+    first = next(one for one in made.instances.values() if one.disk_template == "drbd" and one.secondary_nodes)
+    instance = dataclasses.replace(first, mtime=100.0, disks=(clusters.Disk(64, minor=0),))
+    cluster = clusters.with_instance(made, instance)
+    (resource,) = replica_evidence.resources(instance)[:1]
+    fact = replicas.ReplicaFact(resource, 0, Role.PRIMARY, Connection.CONNECTING, Disk.UP_TO_DATE, Disk.UNKNOWN)
+    facts = replicas.NodeFacts("", (dataclasses.replace(fact, **changed),))
+    (other,) = instance.secondary_nodes[:1]
+    fresh = replicas.followed(None, facts, at=replicas.Moment(instance.mtime + 1))
+
+    found = whereabouts.reported(cluster, other, fresh)
+
+    assert bool(found) is is_told
+    assert all(f"may write the disk {resource} of {instance.name}" in text for text in found)
+    assert whereabouts.reported(cluster, instance.primary_node, fresh) == []
+    old = replicas.followed(None, facts, at=replicas.Moment(instance.mtime - 1))
+    assert whereabouts.reported(cluster, other, old) == [], "it was the primary then"
+    assert whereabouts.reported(cluster, other, None) == []
