@@ -102,7 +102,9 @@ def of_pair_that_had_parted(module: Any) -> Any:
     """Whether a replica counts as in sync that had lost its peer long before the source died."""
     in_sync, apart = test_evidence.IN_SYNC, test_evidence.APART
     nodes = test_evidence.node((10, in_sync), (20, apart)), test_evidence.node((10, in_sync), (20, apart))
-    asked = module.Question("web1", ("r0",), "s", "t", "node1", "node2", replicas.Moment(100.0), 10.0)
+    polled = module.Asked(replicas.Moment(0.0), replicas.Moment(200.0))
+    life = module.Life(replicas.Moment(200.0), replicas.Moment(100.0), polled)
+    asked = module.Question("web1", ("r0",), "s", "t", "node1", "node2", life, 10.0)
     return module.judge(asked, dict(zip("st", nodes, strict=True))).is_in_sync
 
 
