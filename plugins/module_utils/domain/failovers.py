@@ -122,7 +122,8 @@ def _is_given_up(asked: Failover) -> bool:
 def _of_target(asked: Failover) -> str:
     target, name = asked.target, asked.instance
     if not target.answers:
-        return f"{target.name} does not answer ({target.why}): restore its network link, then retry"
+        remedy = "restore its network link, or reboot it if it hangs, then retry"
+        return f"{target.name} does not answer ({target.why}): {remedy}"
     if target.guest:
         return (
             f"{name} is on {target.name} already, {target.guest}: find out where it belongs, and stop it on the other"

@@ -1,10 +1,8 @@
-"""The simulated hypervisor of the lab, and no real one: an instance "runs" where a file says so.
+"""The simulated hypervisor of the lab: an instance "runs" on the node that has its file in `RUNNING`.
 
-State is `var/lib/roundsman/fake/running/<instance>.json` below the node's root. What happens to an instance is
-appended, durably, to the node's journal `var/log/roundsman/journal`. A live migration sleeps for the instance's
-hypervisor parameter `migration_seconds`, then moves the file to the other node in one step; a soft stop takes
-`shutdown_seconds`. What can go wrong is in `simulated_node`. A step that is killed between its act and its entry is put
-into the journal by `recover`; a migration leaves a note of what it is about to do.
+Every event of an instance is appended, durably, to the node's journal. A live migration takes the instance's hypervisor
+parameter `migration_seconds`, then moves the file to the other node in one step; a soft stop takes `shutdown_seconds`.
+Faults are in `simulated_node`. `recover` completes the journal after a step that was killed before its entry.
 """
 
 from __future__ import annotations
