@@ -149,6 +149,40 @@ def test_a_node_whose_agent_only_hangs_is_not_fenced_whatever_the_policy_and_its
             assert runs(one, "node2") == held
 
 
+@pytest.mark.slow
+def test_a_power_cut_is_failed_over_within_two_polls_of_the_bmcs_off_with_the_possible_loss_printed(
+    lab: Callable[..., labs.Running], tmp_path: Path
+) -> None:
+    one, port = up(lab, dead_after=1, diagnose_interval=30.0)
+    polls: list[float] = []
+    is_off: list[int] = []
+
+    def are_elsewhere(_: labs.Running) -> bool:
+        """Count the polls that a node which lives has answered, and look whether the dead one's instances moved."""
+        seen = {node["name"]: node for node in one.get("/1/nodes")}
+        answered = seen["node3"]["agent"]["answered"]
+        if answered not in polls:
+            polls.append(answered)
+        if not is_off and (not seen["node2"]["powered"] or explained(one, "its BMC says that it is off")(one)):
+            is_off.append(len(polls))
+        return all(one.cluster().node_name(one.cluster().instance(uuid).primary_node) != "node2" for uuid in held)
+
+    with agents(one, port, tmp_path) as running:
+        one.until(everyone_answers, "all agents answer")
+        held = [instance.uuid for instance in one.cluster().primaries(one.cluster().node("node2").uuid)]
+        assert held
+        running["node2"].kill()
+        one.lab.node("node2").lose_power()
+        one.until(are_elsewhere, "its instances are elsewhere")
+        assert len(polls) - is_off[0] <= 2, "polls between the BMC's off and the failover"
+        one.until(states.reads("node2", "completed"), "its incident ends")
+
+    told = [opcode["text"] for job in one.get("/1/jobs") for opcode in job["opcodes"] if opcode["kind"] == "failover"]
+    assert len(told) == len(held)
+    assert all(text.startswith("possible loss: writes of the last ") for text in told)
+    assert one.wrong() == []
+
+
 def runs(one: labs.Running, name: str) -> list[str]:
     """The instances that run on a node, as its files say."""
     folder = one.lab.node(name).root / "var/lib/roundsman/fake/running"
