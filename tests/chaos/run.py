@@ -48,7 +48,9 @@ NODES, INSTANCES = 7, 12
 DISK = "320m"
 MIGRATION_SECONDS = 0.5
 CHECK_SECONDS = 10.0
-PLAY_SECONDS, STORM_SECONDS = (150.0, 210.0), (25.0, 50.0)
+DEAD_AFTER = 10
+"""Polls of two seconds: a node that is silent for a scene is not emptied at once, which takes a dozen opcodes."""
+PLAY_SECONDS, STORM_SECONDS = (240.0, 330.0), (25.0, 45.0)
 """For how long scenes are played, with little else, and for how long everything goes wrong by chance."""
 LAST = 40
 """Lines of `chaos.log` that are printed with a violation."""
@@ -177,7 +179,7 @@ def _up(folder: Path, *, has_agents: bool) -> tuple[labs.Running, int]:
         "agent_port": port,
         "diagnose_interval": 2.0,
         "round_interval": 3.0,
-        "dead_after": 3,
+        "dead_after": DEAD_AFTER,
         "dead_node_policy": "fence",
         "power_off_evacuated": True,
         "storm_fraction": 0.5,

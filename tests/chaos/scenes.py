@@ -97,10 +97,12 @@ class Scenes:
         """The primary writes alone, then dies; the secondary, which nobody could outdate, answers again."""
         cast.secondary.silence(is_silent=True)
         cast.primary.cut_link(cast.secondary.name, is_cut=True)
-        yield self._chance.uniform(22, 30)
+        # Not so long that the secondary is taken for dead.
+        yield self._chance.uniform(9, 13)
         cast.primary.lose_power()
         cast.secondary.silence(is_silent=False)
-        yield self._chance.uniform(NOTICED, 2 * NOTICED)
+        yield NOTICED
+        yield self._heard(cast.secondary)
         yield self._ended(self._fail_over(cast))
         yield self._chance.uniform(1, 10)
 
@@ -121,7 +123,8 @@ class Scenes:
         yield Until(lambda: self._runs(cast, cast.secondary))
         yield self._ended(self._role(cast.primary.name, "offline"))
         cast.primary.cut_link(cast.secondary.name, is_cut=True)
-        cast.primary.fix("power")
+        # Not `fix`: its BMC was told to keep it off.
+        cast.primary.set_power(True)
         yield self._chance.uniform(6, 9)
         self._power_on(cast.primary.name)
         yield self._ended(self._role(cast.primary.name, "online"))
@@ -205,6 +208,14 @@ class Scenes:
 
     def _begun(self, job: int) -> Until:
         return Until(lambda: self._status(job) not in {"queued", "waiting"}, BEGINS)
+
+    def _heard(self, node: world.LabNode) -> Until:
+        """The controller has heard from a node again."""
+
+        def is_heard() -> bool:
+            return any(one["name"] == node.name and not one["silent"] for one in self._doors.get("/1/nodes") or [])
+
+        return Until(is_heard, 2 * BEGINS)
 
     def _ended(self, job: int) -> Until:
         return Until(lambda: self._status(job) in states.FINAL)
