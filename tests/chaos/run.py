@@ -19,13 +19,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
-from ansible_collections.roundsman.cluster.daemon.lab import checker, processes
+from ansible_collections.roundsman.cluster.daemon.lab import processes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
 
 from tests.chaos import small_disk, torn, trees, verdict, victims
@@ -39,6 +38,7 @@ from tests.chaos.services import Services
 from tests.chaos.stage import Stage
 from tests.chaos.storm import Storm
 from tests.chaos.victims import Pauses, Victim, Victims
+from tests.chaos.watch import Watch
 from tests.integration import labs
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ if TYPE_CHECKING:
 NODES, INSTANCES = 7, 12
 DISK = "320m"
 MIGRATION_SECONDS = 0.5
-CHECK_SECONDS = 10.0
-DEAD_AFTER = 10
+DEAD_AFTER = 14
 """Polls of two seconds: a node that is silent for a scene is not emptied at once, which takes a dozen opcodes."""
 PLAY_SECONDS, STORM_SECONDS = (240.0, 330.0), (25.0, 45.0)
 """For how long scenes are played, with little else, and for how long everything goes wrong by chance."""
@@ -238,7 +237,6 @@ class Chaos:
         self._storm = Storm(lab, self._doors, chance, chronicle)
         self._stage = Stage(lab, self._doors, self._faults, chance, chronicle, only=scene)
         self._caretaker = Caretaker(lab, self._doors, self._faults)
-        self._strays = verdict.Strays(lab)
         self._is_storm, self._changes = True, 0.0
         others = {
             Victim.HAND: self._doors.pids,
@@ -249,9 +247,12 @@ class Chaos:
         self._victims = Victims(lab, chance=chance, others=others)
         self._pauses: Pauses | None = Pauses()
         self._daemon_stopped_until = 0.0
-        self._checked = time.monotonic()
-        self._incidents: dict[str, str] = {}
-        self.wrong: list[str] = []
+        self._watch = Watch(lab, self._doors, chronicle)
+
+    @property
+    def wrong(self) -> list[str]:
+        """The violations that were seen."""
+        return self._watch.wrong
 
     def go_on(self, seconds: float, *, stops_at_first: bool) -> None:
         """Let things happen for so long."""
@@ -264,7 +265,7 @@ class Chaos:
                 self._step()
             else:
                 self._play()
-            self._watch()
+            self._watch.look(is_answered=time.monotonic() >= self._daemon_stopped_until)
             self._chronicle.report()
             time.sleep(self._chance.uniform(0.05, 1.2))
 
@@ -279,7 +280,7 @@ class Chaos:
         self._storm.calm()
         settling = verdict.Settling(self._lab, self._doors, self._chronicle, tend=self._tend)
         unsettled = settling.settle()
-        self._watch(is_due=True)
+        self._watch.look(is_due=True)
         return [*self.wrong, *unsettled, *verdict.wrong(self._lab, self._victims), *self._doors.defects]
 
     def end(self) -> None:
@@ -339,15 +340,13 @@ class Chaos:
         elif what < 0.80:
             self._faults.strike()
         elif what < 0.90:
-            self._kill(self._victim())
+            self._kill(self._chance.choices(list(KILLS), weights=list(KILLS.values()))[0])
         elif what < 0.97:
+            victim = self._chance.choices(list(KILLS), weights=list(KILLS.values()))[0]
             # The last one is longer than any run in the tree may take.
-            self._pause(self._victim(), seconds=self._chance.choice((3, 3, 8, 8, 20, 20, 45, 120)))
+            self._pause(victim, seconds=self._chance.choice((3, 8, 20, 120 if victim is Victim.OPCODE else 45)))
         elif self._has_small_disk:
             self._fill_disk()
-
-    def _victim(self) -> Victim:
-        return self._chance.choices(list(KILLS), weights=list(KILLS.values()))[0]
 
     def _kill(self, kind: Victim) -> None:
         if kind is not Victim.DAEMON:
@@ -383,27 +382,6 @@ class Chaos:
             small_disk.free(self._lab.where.lib)
         self._doors.is_full = False
         self._lab.lab.note_controller("disk", is_deaf=False)
-
-    def _watch(self, *, is_due: bool = False) -> None:
-        """Look at the journals and the incidents now and then."""
-        now = time.monotonic()
-        if now - self._checked < CHECK_SECONDS and not is_due:
-            return
-        self._checked = now
-        jobs = self._doors.get("/1/jobs") if now >= self._daemon_stopped_until else None
-        for sentence in [*checker.check_journals(self._lab.lab), *self._strays.look(jobs, hands=self._doors.pids())]:
-            if sentence not in self.wrong:
-                self.wrong.append(sentence)
-                self._chronicle.note(f"VIOLATION: {sentence}")
-                print(f"{self._chronicle.seconds:6.0f} s: violation: {sentence}", flush=True)
-        for incident in self._lab.cluster().maintenance.incidents:
-            status = incident.repair_status.value
-            if self._incidents.get(incident.uuid) != status:
-                self._incidents[incident.uuid] = status
-                self._chronicle.count("incidents", f"{incident.action.value} {status}", incident.uuid)
-        if jobs is not None:
-            steps = Counter(step["kind"] for job in jobs for step in job["opcodes"] if step["ended"])
-            self._chronicle.counts["opcodes in the queue"] = steps
 
 
 def _options() -> argparse.Namespace:

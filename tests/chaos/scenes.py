@@ -98,7 +98,7 @@ class Scenes:
         cast.secondary.silence(is_silent=True)
         cast.primary.cut_link(cast.secondary.name, is_cut=True)
         # Not so long that the secondary is taken for dead.
-        yield self._chance.uniform(9, 13)
+        yield self._chance.uniform(18, 24)
         cast.primary.lose_power()
         cast.secondary.silence(is_silent=False)
         yield NOTICED

@@ -1,0 +1,61 @@
+"""What is seen while a lab goes wrong: violations by the nodes' journals and files, incidents and opcodes."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.roundsman.cluster.daemon.lab import checker
+
+from tests.chaos import verdict
+
+if TYPE_CHECKING:
+    from tests.chaos.chronicle import Chronicle
+    from tests.chaos.doors import Doors
+    from tests.integration import labs
+
+SECONDS = 10.0
+"""Between two looks."""
+TIME_LIMIT = "time limit of"
+"""Part of the text of an opcode whose run was ended because it took too long, as one that was stopped."""
+
+
+class Watch:
+    """Looks now and then; `wrong` are the violations."""
+
+    def __init__(self, lab: labs.Running, doors: Doors, chronicle: Chronicle) -> None:
+        self._lab, self._doors, self._chronicle = lab, doors, chronicle
+        self._strays = verdict.Strays(lab)
+        self._looked = time.monotonic()
+        self._incidents: dict[str, str] = {}
+        self._opcodes: set[tuple[int, int]] = set()
+        self.wrong: list[str] = []
+
+    def look(self, *, is_answered: bool = True, is_due: bool = False) -> None:
+        """Look if it is time or `is_due`; `is_answered` is false while the daemon is stopped and answers nobody."""
+        now = time.monotonic()
+        if now - self._looked < SECONDS and not is_due:
+            return
+        self._looked = now
+        jobs = self._doors.get("/1/jobs") if is_answered else None
+        for sentence in [*checker.check_journals(self._lab.lab), *self._strays.look(jobs, hands=self._doors.pids())]:
+            if sentence not in self.wrong:
+                self.wrong.append(sentence)
+                self._chronicle.note(f"VIOLATION: {sentence}")
+                print(f"{self._chronicle.seconds:6.0f} s: violation: {sentence}", flush=True)
+        for incident in self._lab.cluster().maintenance.incidents:
+            status = incident.repair_status.value
+            if self._incidents.get(incident.uuid) != status:
+                self._incidents[incident.uuid] = status
+                self._chronicle.count("incidents", f"{incident.action.value} {status}", incident.uuid)
+        self._count_opcodes(jobs or [])
+
+    def _count_opcodes(self, jobs: list[dict[str, Any]]) -> None:
+        """Count each opcode once that has ended: jobs leave the queue."""
+        for job in jobs:
+            for index, step in enumerate(job["opcodes"]):
+                if step["ended"] and (job["id"], index) not in self._opcodes:
+                    self._opcodes.add((job["id"], index))
+                    self._chronicle.count("opcodes", step["kind"], f"{job['id']}/{index} {step['status']}")
+                    if TIME_LIMIT in step["text"]:
+                        self._chronicle.count("time limits", step["kind"], step["text"])
