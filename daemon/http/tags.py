@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Body, Query
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import changes, errors
+from ...plugins.module_utils.domain import errors, tagging
 from ..jobs import values
 from . import asking, submissions
 from .answers import Json
@@ -42,11 +42,11 @@ def add(routes: APIRouter, service: Service) -> None:
 
 def _of_named(routes: APIRouter, service: Service, kind: str, *, path: str) -> None:
     def uuid_of(name: str) -> str:
-        return changes.tag_owner(service.configuration.current, kind, name).uuid
+        return tagging.tag_owner(service.configuration.current, kind, name).uuid
 
     @routes.get(path, response_model=list[str], name=f"{kind}_tags")
     async def listed(name: str) -> Response:
-        return Json(list(changes.tag_owner(service.configuration.current, kind, name).tags))
+        return Json(list(tagging.tag_owner(service.configuration.current, kind, name).tags))
 
     @routes.put(path, response_model=int, name=f"{kind}_tags_add")
     async def give(name: str, asked: asking.Parameters, tag: Tags = [], body: Beside = None) -> Response:  # noqa: B006 - FastAPI copies it
@@ -64,7 +64,7 @@ def _stated(tags: list[str], body: list[str] | None) -> list[str]:
     if not stated:
         raise errors.InvalidInput("no tag is named: add ?tag=TAG")
     for tag in stated:
-        changes.check_tag(tag)
+        tagging.check_tag(tag)
     return stated
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from ...plugins.module_utils.domain import changes, secret_values, signing
 from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain import secret_values, signing, tagging
 from ...plugins.plugin_utils import replica_evidence, whereabouts
 from ...plugins.plugin_utils.planning import wording
 from ...plugins.plugin_utils.planning.holdings import Holdings
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ...plugins.plugin_utils.planning import work
     from ...plugins.plugin_utils.planning.rounds import RoundPlan
     from ..jobs.queue import Queue
-    from .reports import Intake, Received
+    from .heard import Received
+    from .reports import Intake
 
 Named = TypeVar("Named", clusters.Node, clusters.Instance)
 
@@ -388,4 +389,4 @@ def _epo(cluster: clusters.Cluster, one: clusters.Node) -> dict[str, Any] | None
 
 def tags(cluster: clusters.Cluster, kind: str, name: str) -> list[str]:
     """The tags of an object."""
-    return list(changes.tag_owner(cluster, kind, name).tags)
+    return list(tagging.tag_owner(cluster, kind, name).tags)

@@ -7,12 +7,11 @@ a run's `changes.jsonl` all go through `apply`.
 from __future__ import annotations
 
 import dataclasses
-import re
 from dataclasses import dataclass
 from typing import Callable, Mapping, Optional, Sequence, Union
 
 from . import cluster as clusters
-from . import dead_nodes, epo, errors, incidents, job_filters, membership, replicas
+from . import dead_nodes, epo, errors, incidents, job_filters, membership, replicas, tagging
 
 
 @dataclass(frozen=True)
@@ -83,16 +82,6 @@ class NodeLived:
 
 
 @dataclass(frozen=True)
-class Tagged:
-    """Whether an object (kind cluster, group, node or instance) carries a tag."""
-
-    kind: str
-    object: str
-    tag: str
-    present: bool
-
-
-@dataclass(frozen=True)
 class IncidentStands:
     """An incident has exactly this value."""
 
@@ -160,7 +149,7 @@ Change = Union[
     NodePowered,
     NodeOffConfirmed,
     NodeLived,
-    Tagged,
+    tagging.Tagged,
     IncidentStands,
     IncidentForgotten,
     RoundStands,
@@ -267,34 +256,6 @@ def _node_lived(cluster: clusters.Cluster, change: NodeLived, now: float) -> clu
     return clusters.with_node(cluster, dataclasses.replace(node, alive_at=now)) if now > node.alive_at else cluster
 
 
-def _tagged(cluster: clusters.Cluster, change: Tagged, now: float) -> clusters.Cluster:
-    one = tag_owner(cluster, change.kind, change.object)
-    if (change.tag in one.tags) is change.present:
-        return cluster
-    tags = (*one.tags, change.tag) if change.present else tuple(tag for tag in one.tags if tag != change.tag)
-    if isinstance(one, clusters.Node):
-        return _put_node(cluster, one, now, tags=tags)
-    if isinstance(one, clusters.Instance):
-        return _put_instance(cluster, one, now, tags=tags)
-    stands = dataclasses.replace(one, tags=tags, **clusters.touched(one, now=now))  # type: ignore[arg-type]
-    if isinstance(stands, clusters.Group):
-        return dataclasses.replace(cluster, nodegroups={**cluster.nodegroups, stands.uuid: stands})
-    return dataclasses.replace(cluster, cluster=stands)
-
-
-def tag_owner(cluster: clusters.Cluster, kind: str, name: str) -> clusters.Object:
-    """The object of a kind (cluster, group, node, instance) whose tags are meant."""
-    finders: Mapping[str, Callable[[str], clusters.Object]] = {
-        "cluster": lambda _: cluster.cluster,
-        "group": cluster.group,
-        "node": cluster.node,
-        "instance": cluster.instance,
-    }
-    if kind not in finders:
-        raise errors.InvalidInput(f"{kind!r} has no tags: use one of {', '.join(finders)}")
-    return finders[kind](name)
-
-
 def _incident_stands(cluster: clusters.Cluster, change: IncidentStands, now: float) -> clusters.Cluster:
     known = cluster.maintenance.incidents
     if change.incident in known:
@@ -386,7 +347,6 @@ _RULES: Mapping[type, Callable[[clusters.Cluster, object, float], clusters.Clust
     NodePowered: _node_powered,  # type: ignore[dict-item]
     NodeOffConfirmed: _node_off_confirmed,  # type: ignore[dict-item]
     NodeLived: _node_lived,  # type: ignore[dict-item]
-    Tagged: _tagged,  # type: ignore[dict-item]
     IncidentStands: _incident_stands,  # type: ignore[dict-item]
     IncidentForgotten: _incident_forgotten,  # type: ignore[dict-item]
     RoundStands: _round_stands,  # type: ignore[dict-item]
@@ -396,6 +356,7 @@ _RULES: Mapping[type, Callable[[clusters.Cluster, object, float], clusters.Clust
     FilterStands: _filter_stands,  # type: ignore[dict-item]
     FilterGone: _filter_gone,  # type: ignore[dict-item]
     **membership.RULES,
+    **tagging.RULES,
 }
 
 
@@ -404,16 +365,6 @@ def apply_all(cluster: clusters.Cluster, stated: list[Change], *, now: float) ->
     for change in stated:
         cluster = apply(cluster, change, now=now)
     return cluster
-
-
-def check_tag(tag: str) -> None:
-    """A tag has 1 to 128 letters, digits and characters of `_.+*/:@-` (Ganeti's rule).
-
-    Raises:
-        InvalidInput: it has not.
-    """
-    if not re.fullmatch(r"[A-Za-z0-9_.+*/:@-]{1,128}", tag):
-        raise errors.InvalidInput(f"{tag[:140]!r} is no tag: use 1 to 128 letters, digits and characters of _.+*/:@-")
 
 
 def sort_out(cluster: clusters.Cluster, stated: Sequence[Change], *, now: float) -> tuple[list[Change], list[str]]:

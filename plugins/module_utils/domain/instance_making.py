@@ -9,7 +9,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
-from . import changes, errors, membership, parameter_rules, parameters
+from . import changes, errors, membership, parameter_rules, parameters, tagging
 from . import cluster as clusters
 from . import hvparams as hypervisor_rules
 
@@ -70,7 +70,7 @@ def tags(field: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)):
         raise errors.InvalidInput(f"{field}: {value!r} is no list of tags")
     for one in value:
-        changes.check_tag(str(one))
+        tagging.check_tag(str(one))
     return tuple(dict.fromkeys(str(one) for one in value))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Callable, Collection, Mapping, Optional
 
-from . import changes, dead_nodes, diagnosis, errors, incidents
+from . import changes, dead_nodes, diagnosis, errors, incidents, tagging
 from . import cluster as clusters
 
 
@@ -55,7 +55,7 @@ def finish(cluster: clusters.Cluster, incident: incidents.Incident) -> list[chan
     """An incident that is completed or failed stands together with its tag on the node."""
     stands: list[changes.Change] = [changes.IncidentStands(incident)]
     if incident.node in cluster.nodes:
-        stands.append(changes.Tagged("node", incident.node, incident.tag, present=True))
+        stands.append(tagging.Tagged("node", incident.node, incident.tag, present=True))
     return stands
 
 
@@ -69,7 +69,7 @@ def cancel(cluster: clusters.Cluster, uuid: str, *, now: float) -> list[changes.
     stated: list[changes.Change] = [changes.IncidentStands(incidents.cancel(incident, now=now))]
     node = cluster.nodes.get(incident.node)
     if node is not None and incident.tag in node.tags:
-        stated.append(changes.Tagged("node", node.uuid, incident.tag, present=False))
+        stated.append(tagging.Tagged("node", node.uuid, incident.tag, present=False))
     return stated
 
 
@@ -88,7 +88,7 @@ def acknowledge(cluster: clusters.Cluster, uuid: str) -> list[changes.Change]:
         )
     if incident.tag not in node.tags:
         raise errors.Refused(f"incident {incident.uuid} was acknowledged already; it is still observed on {node.name}")
-    return [changes.Tagged("node", node.uuid, incident.tag, present=False)]
+    return [tagging.Tagged("node", node.uuid, incident.tag, present=False)]
 
 
 def _fate(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ...module_utils.domain import changes, errors
+from ...module_utils.domain import changes, errors, tagging
 
 if TYPE_CHECKING:
     from ...module_utils.domain import cluster as clusters
@@ -37,9 +37,9 @@ class TagsSet(_Tags):
 
     def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[changes.Change]:  # noqa: ARG002 - the port's signature
         for tag in self.tags:
-            changes.check_tag(tag)
-        changes.tag_owner(cluster, self.of, self.object)
-        return [changes.Tagged(self.of, self.object, tag, present=True) for tag in self.tags]
+            tagging.check_tag(tag)
+        tagging.tag_owner(cluster, self.of, self.object)
+        return [tagging.Tagged(self.of, self.object, tag, present=True) for tag in self.tags]
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class TagsDel(_Tags):
     kind: ClassVar[str] = "tags_del"
 
     def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[changes.Change]:  # noqa: ARG002 - the port's signature
-        has = changes.tag_owner(cluster, self.of, self.object).tags
+        has = tagging.tag_owner(cluster, self.of, self.object).tags
         absent = [repr(tag) for tag in self.tags if tag not in has]
         if absent:
             raise errors.Refused(f"Tag(s) {', '.join(absent)} not found")
-        return [changes.Tagged(self.of, self.object, tag, present=False) for tag in self.tags]
+        return [tagging.Tagged(self.of, self.object, tag, present=False) for tag in self.tags]
 
     def is_removed(self, cluster: clusters.Cluster) -> bool:
-        return not set(self.tags) & set(changes.tag_owner(cluster, self.of, self.object).tags)
+        return not set(self.tags) & set(tagging.tag_owner(cluster, self.of, self.object).tags)

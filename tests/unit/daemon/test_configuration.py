@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon import configuration, failures
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, tagging, tree
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, store
 
@@ -49,7 +49,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 
 def tagged(tag: str) -> list[changes.Change]:
-    return [changes.Tagged("cluster", "", tag, present=True)]
+    return [tagging.Tagged("cluster", "", tag, present=True)]
 
 
 def test_commits_that_come_together_share_a_write(where: tree.Tree, disk: Disk) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.daemon import configuration, disk_proofs, failures
 from ansible_collections.roundsman.cluster.daemon.jobs import accepting, values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tagging, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit import small_cluster
@@ -34,7 +34,7 @@ def test_a_failed_commit_is_over_when_its_folder_can_be_written_again(where: tre
         away = where.lib.rename(tmp_path / "away")
         where.lib.write_text("no folder")
         with pytest.raises(errors.StoreFailed):
-            await one.commit(lambda _: [changes.Tagged("cluster", "", "a", present=True)])
+            await one.commit(lambda _: [tagging.Tagged("cluster", "", "a", present=True)])
         await disk_proofs.prove(disk_proofs.beside(where), known)
         assert [failure["part"] for failure in known.listed()] == ["configuration"]
         where.lib.unlink()

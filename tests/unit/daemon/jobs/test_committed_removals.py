@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import book, values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tagging
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit.daemon import twins
@@ -38,7 +38,7 @@ async def prepared(running: service.Service, kind: str) -> values.Opcode:
         await running.queue.wait(job.id, seconds=twins.LIMIT)
         return values.Opcode(kind, {"group": GROUP})
     if kind == "tags_del":
-        await running.configuration.commit(lambda _: [changes.Tagged("node", node, "x", present=True)])
+        await running.configuration.commit(lambda _: [tagging.Tagged("node", node, "x", present=True)])
         return values.Opcode(kind, {"of": "node", "object": node, "tags": ["x"]})
     return values.Opcode(kind, {"node": node})
 

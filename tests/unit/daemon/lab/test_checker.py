@@ -10,7 +10,13 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import store as job_store
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.lab import checker, journals, orders
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, diagnosis, incidents, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    changes,
+    diagnosis,
+    incidents,
+    tagging,
+    tree,
+)
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated, simulated_world
@@ -392,7 +398,7 @@ def test_what_is_unfinished_may_lack_copies_and_has_none_elsewhere(lab: world.La
     one = before.instance("instance1")
     stated: list[changes.Change] = [
         changes.InstanceState(one.uuid, "down"),
-        changes.Tagged("instance", one.uuid, clusters.UNFINISHED, present=True),
+        tagging.Tagged("instance", one.uuid, clusters.UNFINISHED, present=True),
     ]
     lab.node("node2").set_power(False)
     lab.node("node2").set_power(True)

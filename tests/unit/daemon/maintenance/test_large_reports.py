@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 from ansible_collections.roundsman.cluster.daemon.maintenance import views
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, diagnosis, errors, incidents
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    changes,
+    diagnosis,
+    errors,
+    incidents,
+    tagging,
+)
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import report_originals
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, store
 
@@ -138,7 +144,7 @@ def test_the_whole_is_durable_before_the_incident_and_is_removed_after_it(
         assert seen[0] == (1, [f"{digest}.json"])
         await running.configuration.commit(
             lambda head: (
-                [changes.Tagged("node", incident(running).node, incident(running).tag, present=False)] if head else []
+                [tagging.Tagged("node", incident(running).node, incident(running).tag, present=False)] if head else []
             )
         )
         twins.report(lab, running, "node2", '{"status":"Ok"}')
@@ -222,7 +228,7 @@ def test_without_the_whole_no_repair_runs_and_the_incident_says_why(
         assert "roundsman incident ack" in failed.reason
         assert inputs(twin) == []
         await running.configuration.commit(
-            lambda _head: [changes.Tagged("node", failed.node, failed.tag, present=False)]
+            lambda _head: [tagging.Tagged("node", failed.node, failed.tag, present=False)]
         )
         twins.report(lab, running, "node3", REPAIR)
         await twins.settle(running)

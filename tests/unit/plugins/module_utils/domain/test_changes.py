@@ -3,7 +3,13 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, dead_nodes, errors, membership
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    changes,
+    dead_nodes,
+    errors,
+    membership,
+    tagging,
+)
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
 from tests.unit import small_cluster
@@ -14,10 +20,10 @@ EVERY: list[changes.Change] = [
     changes.InstanceState("i1", "down"),
     changes.NodeRole("n3", drained=True, offline=False, master_candidate=False),
     changes.NodePowered("n3", powered=False),
-    changes.Tagged("cluster", "", "new", present=True),
-    changes.Tagged("group", "g1", "new", present=True),
-    changes.Tagged("node", "node2", "rack:1", present=False),
-    changes.Tagged("instance", "i1", "new", present=True),
+    tagging.Tagged("cluster", "", "new", present=True),
+    tagging.Tagged("group", "g1", "new", present=True),
+    tagging.Tagged("node", "node2", "rack:1", present=False),
+    tagging.Tagged("instance", "i1", "new", present=True),
     changes.IncidentStands(dataclasses.replace(small_cluster.INCIDENT, reason="other")),
     changes.IncidentStands(dataclasses.replace(small_cluster.INCIDENT, uuid="bbbb")),
     changes.IncidentForgotten("aaaa-1"),
@@ -74,9 +80,9 @@ def test_an_incident_keeps_its_place_when_it_changes() -> None:
         changes.InstanceState("i9", "up"),
         changes.NodeRole("n9", drained=True, offline=False, master_candidate=False),
         changes.NodePowered("n9", powered=True),
-        changes.Tagged("group", "g9", "t", present=True),
-        changes.Tagged("node", "n9", "t", present=True),
-        changes.Tagged("instance", "i9", "t", present=True),
+        tagging.Tagged("group", "g9", "t", present=True),
+        tagging.Tagged("node", "n9", "t", present=True),
+        tagging.Tagged("instance", "i9", "t", present=True),
     ],
     ids=str,
 )
@@ -100,11 +106,9 @@ def test_a_name_where_a_uuid_belongs_is_refused_and_never_stored(change: changes
         changes.apply(CLUSTER, change, now=1.0)
 
 
-def test_a_state_that_is_none_and_a_kind_without_tags_are_refused() -> None:
+def test_a_state_that_is_none_is_refused() -> None:
     with pytest.raises(errors.InvalidInput, match="admin_state 'paused'"):
         changes.apply(CLUSTER, changes.InstanceState("i1", "paused"), now=1.0)
-    with pytest.raises(errors.InvalidInput, match="'disk' has no tags"):
-        changes.apply(CLUSTER, changes.Tagged("disk", "i1", "t", present=True), now=1.0)
 
 
 def test_a_node_is_off_since_it_was_first_known_to_be_and_anew_after_a_sign_of_life() -> None:

@@ -3,7 +3,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, membership, recording
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    changes,
+    errors,
+    membership,
+    recording,
+    tagging,
+)
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
 
@@ -17,7 +23,7 @@ RECORDED: list[changes.Change] = [
     membership.InstanceGone("i1"),
 ]
 OTHERS: list[changes.Change] = [
-    changes.Tagged("cluster", "", "new", present=True),
+    tagging.Tagged("cluster", "", "new", present=True),
     changes.IncidentForgotten("aaaa-1"),
     changes.RoundStands(4, (9,)),
     changes.SettingsStand(clusters.Settings(paused="tea")),

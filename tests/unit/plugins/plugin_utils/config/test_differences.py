@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, incidents, job_filters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, incidents, job_filters, tagging
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import differences, document
 
@@ -33,8 +33,8 @@ def between(before: clusters.Cluster, after: clusters.Cluster) -> list[Found]:
             Found("instances", changed={"inst1": ("primary_node node3", "secondary_nodes")}),
         ),
         (changes.InstanceState("i1", "down"), Found("instances", changed={"inst1": ("admin_state down",)})),
-        (changes.Tagged("group", "g2", "x", present=True), Found("nodegroups", changed={"other": ("tags",)})),
-        (changes.Tagged("cluster", "", "x", present=True), Found("cluster", changed={"": ("tags",)})),
+        (tagging.Tagged("group", "g2", "x", present=True), Found("nodegroups", changed={"other": ("tags",)})),
+        (tagging.Tagged("cluster", "", "x", present=True), Found("cluster", changed={"": ("tags",)})),
         (changes.RoundStands(4, (7, 8)), Found("maintenance", changed={"": ("round 4",)})),
         (
             changes.SettingsStand(clusters.Settings(round_interval=5.0, diagnose_command="x" * 41)),

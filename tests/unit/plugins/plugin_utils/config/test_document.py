@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterator, get_args, get_type_hints
 
 import pydantic
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters, tagging
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
 from hypothesis import given, settings
@@ -25,7 +25,7 @@ CHANGES = st.one_of(
     st.builds(changes.InstanceNodes, st.just("i1"), st.just("n1"), st.sampled_from([(), ("n3",), ("n3", "n10")])),
     st.builds(changes.InstanceState, st.just("i1"), st.sampled_from(["up", "down"])),
     st.builds(
-        changes.Tagged,
+        tagging.Tagged,
         st.sampled_from(["cluster", "group", "node"]),
         st.sampled_from(["g1", "n2"]),
         st.text(st.characters(exclude_categories=["Cs"])),

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, membership
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, membership, tagging
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, instance_runs, registry
 
@@ -13,7 +13,7 @@ from tests.unit import small_cluster
 
 CLUSTER = small_cluster.make()
 FIELDS = {"name": "web", "disk_template": "drbd", "disks": [100], "memory": 512}
-UNFINISHED = changes.apply(CLUSTER, changes.Tagged("instance", "i1", clusters.UNFINISHED, present=True), now=1.0)
+UNFINISHED = changes.apply(CLUSTER, tagging.Tagged("instance", "i1", clusters.UNFINISHED, present=True), now=1.0)
 
 
 def made(kind: str, **params: Any) -> Any:

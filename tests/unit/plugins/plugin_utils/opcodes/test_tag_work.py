@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, tagging
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, registry
 
 from tests.unit import small_cluster
@@ -18,11 +18,11 @@ def stated(kind: str, **params: object) -> list[changes.Change]:
 
 def test_tags_are_stated_one_by_one() -> None:
     assert stated("tags_set", of="node", object="n2", tags=["a", "b"]) == [
-        changes.Tagged("node", "n2", "a", present=True),
-        changes.Tagged("node", "n2", "b", present=True),
+        tagging.Tagged("node", "n2", "a", present=True),
+        tagging.Tagged("node", "n2", "b", present=True),
     ]
     assert stated("tags_del", of="cluster", object="", tags=["prod"]) == [
-        changes.Tagged("cluster", "", "prod", present=False)
+        tagging.Tagged("cluster", "", "prod", present=False)
     ]
 
 
