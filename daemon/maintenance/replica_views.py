@@ -106,4 +106,4 @@ def _failover(cluster: clusters.Cluster, one: clusters.Instance, intake: Intake)
         return None
     found = replica_evidence.judge(cluster, one, intake, source=source.uuid, target=one.secondary_nodes[0])
     loss = evidence.loss_text(found, now=found.seen_off) if found.seen_off else ""
-    return {"in_sync": found.is_in_sync, "reason": found.reason, "unblock": found.unblock, "loss": loss}
+    return {"in_sync": found.counts_as_in_sync, "reason": found.reason, "unblock": found.unblock, "loss": loss}

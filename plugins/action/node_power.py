@@ -72,8 +72,8 @@ class ActionModule(module_answers.Action):
 
     def _objections(self, options: Mapping[str, Any], variables: dict[str, Any]) -> dict[str, str]:
         """Whoever runs something, or nobody could look at and does not read off, keeps its power."""
-        silent = power_looks.silent(options["looks"])
-        among = [one for one in options["targets"] if one["name"] in silent]
+        unreachable = power_looks.unreachable(options["looks"])
+        among = [one for one in options["targets"] if one["name"] in unreachable]
         read = self._commanded(power.Command.STATUS, among, options, variables)
         if not self._task.check_mode:
             commanding.recorded(among, read, variables=variables)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..module_utils.domain import drbd_repairs, errors
-from ..module_utils.domain.drbd_repairs import Action, Kind, Pair, Silence, Step, Verdict, Where
+from ..module_utils.domain.drbd_repairs import Action, Kind, Pair, Step, Unread, Verdict, Where
 from ..module_utils.storage import drbd_resource, drbd_sides
 
 if TYPE_CHECKING:
@@ -121,9 +121,9 @@ def _errors(*answers: Mapping[str, Any]) -> list[str]:
 
 def _told(name: str, answer: Mapping[str, Any]) -> drbd_repairs.Told:
     if _SIDES not in answer:
-        return Silence.UNHEARD
+        return Unread.UNHEARD
     sides = [drbd_sides.decode(one) for one in answer[_SIDES]]
-    return next((one for one in sides if one.resource == name and one.volumes), Silence.DOWN)
+    return next((one for one in sides if one.resource == name and one.volumes), Unread.DOWN)
 
 
 def _step(told: Mapping[str, str]) -> Step:

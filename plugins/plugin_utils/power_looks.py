@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 UNSEEN = (
     "{} does not answer, and does not read off at its BMC: instances may run there that the configuration does not "
-    "know of. Mend its link, or use --force"
+    "know of. Restore its network link, or use --force"
 )
 ANSWERS = "it is not fenced for its silence, because it is alive: {}"
 RUNNING = "{} still runs {}, which the configuration does not know of: stop it first"
 
 
-def silent(looks: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """Those nodes that nobody could look at."""
+def unreachable(looks: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Those nodes that could not be reached."""
     return {name for name, look in looks.items() if look.get("unreachable")}
 
 
 def objections(looks: Mapping[str, Mapping[str, Any]], *, read: Iterable[power.Outcome]) -> dict[str, str]:
-    """Who keeps its power, and why; `read` is what the BMCs of the silent ones say."""
+    """Who keeps its power, and why; `read` is what the BMCs of the unreachable ones say."""
     found = {one.name: UNSEEN.format(one.name) for one in read if one.after is not power.State.OFF}
     for name, look in looks.items():
         if look.get("running"):

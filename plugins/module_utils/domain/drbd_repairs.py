@@ -38,14 +38,14 @@ class Action(Enum):
 DESTRUCTIVE = frozenset({Action.INVALIDATE, Action.DISCARD, Action.REPLACE})
 
 
-class Silence(Enum):
+class Unread(Enum):
     """Why a node says nothing of a resource."""
 
     DOWN = "the resource is down there"
     UNHEARD = "it could not be asked"
 
 
-Told = Union[Side, Silence]
+Told = Union[Side, Unread]
 
 
 @dataclass(frozen=True)
@@ -124,9 +124,9 @@ def decide(pair: Pair) -> Verdict:
 
     Source: the decision table in `docs/decisions/drbd-repairs.md`; DRBD's own rules for connections.
     """
-    silent = _silent(pair)
-    if silent is not None:
-        return silent
+    unread = _unread(pair)
+    if unread is not None:
+        return unread
     assert isinstance(pair.primary, Side)
     assert isinstance(pair.secondary, Side)
     there = {volume.number: volume for volume in pair.secondary.volumes}
@@ -141,11 +141,11 @@ def decide(pair: Pair) -> Verdict:
     return Verdict(Kind.HEALTHY)
 
 
-def _silent(pair: Pair) -> Optional[Verdict]:
+def _unread(pair: Pair) -> Optional[Verdict]:
     for where in Where:
-        if pair.at(where) is Silence.UNHEARD:
+        if pair.at(where) is Unread.UNHEARD:
             return _refused(f"the {where.value} could not be asked", f"the {where.value} reachable again")
-    down = [where for where in Where if pair.at(where) is Silence.DOWN]
+    down = [where for where in Where if pair.at(where) is Unread.DOWN]
     if len(down) > 1:
         return _refused("the resource is down on both nodes", "the disks of the instance activated")
     if not down:

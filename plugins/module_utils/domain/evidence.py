@@ -41,7 +41,7 @@ class Evidence:
     seen_off: float = 0.0
 
     @property
-    def is_in_sync(self) -> bool:
+    def counts_as_in_sync(self) -> bool:
         """Whether the replica may be started without losing more than the stated writes."""
         return not self.reason
 

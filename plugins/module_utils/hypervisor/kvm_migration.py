@@ -216,12 +216,12 @@ class Migrations:
 
     def _settled(self, name: str, far: libvirt_host.Host, *, watched: Optional[_Watched] = None) -> Tuple[Where, str]:
         """Put in order what an ended migration left; nothing that may be the only copy at work is ended."""
-        here, there, silent = self._here.domain(name), None, ""
+        here, there, unanswered = self._here.domain(name), None, ""
         try:
             there = far.domain(name)
         except errors.Failed as error:
-            silent = f"the target does not answer ({error})"
-        where, text = self._found(name, here, there, silent=silent, far=far, watched=watched)
+            unanswered = f"the target does not answer ({error})"
+        where, text = self._found(name, here, there, unanswered=unanswered, far=far, watched=watched)
         if where is Where.NOT_THERE:
             self.forget(name)
         return where, text
@@ -232,17 +232,17 @@ class Migrations:
         here: Optional[Domain],
         there: Optional[Domain],
         *,
-        silent: str,
+        unanswered: str,
         far: libvirt_host.Host,
         watched: Optional[_Watched],
     ) -> Tuple[Where, str]:
         if here is None:
-            return _gone(there, silent=silent, uri=far.client.uri)
+            return _gone(there, unanswered=unanswered, uri=far.client.uri)
         job = self._here.job(name)
         if job.moves or job.is_busy:
             return Where.UNSURE, f"its migration to {far.client.uri} still goes on"
         if here.state is State.MOVING:
-            return self._half_way(name, there, silent=silent, far=far, watched=watched)
+            return self._half_way(name, there, unanswered=unanswered, far=far, watched=watched)
         if there is not None and there.state is not State.MOVING:
             return Where.UNSURE, f"it is {here.text} here and {there.text} on the target: stop it on one of the two"
         if there is not None and here.state is State.RUNNING:
@@ -256,7 +256,7 @@ class Migrations:
         name: str,
         there: Optional[Domain],
         *,
-        silent: str,
+        unanswered: str,
         far: libvirt_host.Host,
         watched: Optional[_Watched],
     ) -> Tuple[Where, str]:
@@ -265,8 +265,8 @@ class Migrations:
         The target may have run it, and have been booted since: what is in memory here is older than the disks then.
         Only the process that saw the migration fail resumes it, and only if the target has surely stayed up.
         """
-        if silent:
-            return Where.UNSURE, f"it is paused in migration here, and {silent}: it may run there"
+        if unanswered:
+            return Where.UNSURE, f"it is paused in migration here, and {unanswered}: it may run there"
         if there is None and watched is not None and watched.has_stayed_up():
             self._here.order("resume", name)
             return Where.NOT_THERE, "it is running here again"
@@ -325,10 +325,10 @@ class Migrations:
             raise errors.StoreFailed(f"{path}: {error.strerror}") from error
 
 
-def _gone(there: Optional[Domain], *, silent: str, uri: str) -> Tuple[Where, str]:
+def _gone(there: Optional[Domain], *, unanswered: str, uri: str) -> Tuple[Where, str]:
     """It is not on this node any more."""
-    if silent:
-        return Where.UNSURE, f"it is not here, and {silent}: it may run there"
+    if unanswered:
+        return Where.UNSURE, f"it is not here, and {unanswered}: it may run there"
     if there is None:
         return Where.NOT_THERE, f"it is neither here nor on the target ({uri})"
     where = Where.THERE if there.state is State.RUNNING else Where.UNSURE

@@ -199,7 +199,7 @@ class Ways:
     def _unproven(self, instance: clusters.Instance) -> Obstruction | None:
         """Why the secondary of an instance is no target for it while its primary's node cannot be asked, if so."""
         found = self._evidence.get(instance.uuid)
-        if self._reachable or found is None or found.is_in_sync:
+        if self._reachable or found is None or found.counts_as_in_sync:
             return None
         return Obstruction(found.reason, found.unblock)
 

@@ -105,7 +105,7 @@ def of_pair_that_had_parted(module: Any) -> Any:
     polled = module.Asked(replicas.Moment(0.0), replicas.Moment(200.0))
     life = module.Life(replicas.Moment(200.0), replicas.Moment(100.0), polled)
     asked = module.Question("web1", ("r0",), "s", "t", "node1", "node2", life, 10.0)
-    return module.judge(asked, dict(zip("st", nodes, strict=True))).is_in_sync
+    return module.judge(asked, dict(zip("st", nodes, strict=True))).counts_as_in_sync
 
 
 def of_lost_secondary(module: Any) -> Any:

@@ -25,8 +25,8 @@ class Measured:
 
 def of(cluster: clusters.Cluster, cpus: Mapping[str, float]) -> Measured:
     """What `cpus`, by node (UUID) how many are busy, says of the instances where they run now."""
-    silent = missing(cluster, cpus)
-    return Measured({}, tuple(silent)) if silent else Measured(loads(cluster, cpus))
+    unmeasured = missing(cluster, cpus)
+    return Measured({}, tuple(unmeasured)) if unmeasured else Measured(loads(cluster, cpus))
 
 
 def loads(cluster: clusters.Cluster, cpus: Mapping[str, float]) -> dict[str, model.Load]:
@@ -49,8 +49,8 @@ def loads(cluster: clusters.Cluster, cpus: Mapping[str, float]) -> dict[str, mod
 def missing(cluster: clusters.Cluster, cpus: Mapping[str, float]) -> list[str]:
     """The names of the nodes that instances run on and that are not measured: without one of them nothing compares."""
     running = {one.primary_node for one in cluster.instances.values() if one.is_up}
-    silent = [cluster.nodes[uuid] for uuid in running if uuid in cluster.nodes and uuid not in cpus]
-    names = [one.name for one in silent if clusters.reachable(cluster, one)]
+    unmeasured = [cluster.nodes[uuid] for uuid in running if uuid in cluster.nodes and uuid not in cpus]
+    names = [one.name for one in unmeasured if clusters.reachable(cluster, one)]
     return sorted(names, key=clusters.natural)
 
 

@@ -228,7 +228,7 @@ def test_the_facts_are_there_again_after_a_restart_and_a_time_unheard_counts_as_
         source = pair.uuid("node2")
         life = restarted.intake.life(source)
         assert (life.asked, life.alive is None) == (None, False), "nobody knows whom the daemon before it asked"
-        assert (await _evidence(pair, restarted)).is_in_sync
+        assert (await _evidence(pair, restarted)).counts_as_in_sync
         restarted.intake.lives.ask(source, restarted.intake.lives.now(), gap=120.0)
         off = changes.NodePowered(source, powered=False)
         await restarted.configuration.commit(lambda _: [off])
@@ -280,7 +280,7 @@ def test_the_accepted_reports_alone_say_the_same_by_hand_or_less(
         cluster, now = pair.service.configuration.current, time.time()
         files = replica_evidence.Files(pair.service.where, cluster, now=now)
         asked = {"source": pair.uuid("node2"), "target": pair.uuid("node3")}
-        assert replica_evidence.judge(cluster, pair.instance, files, **asked).is_in_sync
+        assert replica_evidence.judge(cluster, pair.instance, files, **asked).counts_as_in_sync
         later = replica_evidence.Files(pair.service.where, cluster, now=now + 3600)
         assert "until when nobody knows of" in replica_evidence.judge(cluster, pair.instance, later, **asked).reason
         (pair.service.where.reports / f"{pair.uuid('node3')}.json").write_bytes(b"{}")

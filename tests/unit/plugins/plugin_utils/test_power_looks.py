@@ -19,7 +19,7 @@ def read(name: str, state: power.State) -> power.Outcome:
 
 
 def test_who_runs_something_or_could_not_be_seen_keeps_its_power_unless_it_reads_off() -> None:
-    assert power_looks.silent(LOOKS) == {"node3", "node4"}
+    assert power_looks.unreachable(LOOKS) == {"node3", "node4"}
     found = power_looks.objections(LOOKS, read=[read("node3", power.State.OFF), read("node4", power.State.UNKNOWN)])
     assert found == {
         "node2": "node2 still runs b, a, which the configuration does not know of: stop it first",

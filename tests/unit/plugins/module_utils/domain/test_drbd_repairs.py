@@ -20,9 +20,9 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_repa
     Action,
     Kind,
     Pair,
-    Silence,
     Step,
     Told,
+    Unread,
     Verdict,
     Where,
     decide,
@@ -73,21 +73,21 @@ def test_two_good_connected_copies_are_healthy() -> None:
 
 
 def test_nothing_is_decided_about_a_node_that_could_not_be_asked() -> None:
-    for pair in ((Silence.UNHEARD, _side()), (_runs(), Silence.UNHEARD), (Silence.UNHEARD, Silence.DOWN)):
+    for pair in ((Unread.UNHEARD, _side()), (_runs(), Unread.UNHEARD), (Unread.UNHEARD, Unread.DOWN)):
         assert _decided(*pair).kind is Kind.REFUSED
 
 
 def test_a_resource_that_is_down_on_one_node_is_brought_up_there() -> None:
-    assert _steps(_decided(_runs(connection=CONNECTING), Silence.DOWN)) == [(Action.UP, "secondary")]
-    assert _steps(_decided(Silence.DOWN, _side(connection=CONNECTING))) == [(Action.UP, "primary")]
-    assert _decided(Silence.DOWN, Silence.DOWN).kind is Kind.REFUSED
+    assert _steps(_decided(_runs(connection=CONNECTING), Unread.DOWN)) == [(Action.UP, "secondary")]
+    assert _steps(_decided(Unread.DOWN, _side(connection=CONNECTING))) == [(Action.UP, "primary")]
+    assert _decided(Unread.DOWN, Unread.DOWN).kind is Kind.REFUSED
 
 
 def test_a_secondary_that_does_not_come_up_is_replaced_while_the_primary_is_good() -> None:
     tried = Step(Action.UP, Where.SECONDARY)
-    assert _steps(_decided(_runs(connection=CONNECTING), Silence.DOWN, tried)) == [(Action.REPLACE, "secondary")]
-    assert _decided(_runs(Disk.INCONSISTENT, CONNECTING), Silence.DOWN, tried).kind is Kind.REFUSED
-    assert _decided(Silence.DOWN, _side(), Step(Action.UP, Where.PRIMARY)).kind is Kind.REFUSED
+    assert _steps(_decided(_runs(connection=CONNECTING), Unread.DOWN, tried)) == [(Action.REPLACE, "secondary")]
+    assert _decided(_runs(Disk.INCONSISTENT, CONNECTING), Unread.DOWN, tried).kind is Kind.REFUSED
+    assert _decided(Unread.DOWN, _side(), Step(Action.UP, Where.PRIMARY)).kind is Kind.REFUSED
 
 
 def test_a_detached_disk_is_attached_again_on_its_node() -> None:
@@ -243,7 +243,7 @@ FAILED: tuple[frozenset[Step], ...] = (
 
 def _every_pair() -> list[Pair]:
     found: list[Pair] = []
-    told: list[Told] = [*SIDES, *Silence]
+    told: list[Told] = [*SIDES, *Unread]
     relations = (SAME, OURS_NEWER, THEIRS_NEWER, SPLIT, UNRELATED, (None, None))
     for ours, theirs, (first, second), failed in itertools.product(told, told, relations, FAILED):
         pair = Pair(_with(ours, first), _with(theirs, second), failed)
@@ -252,7 +252,7 @@ def _every_pair() -> list[Pair]:
 
 
 def _with(told: Told, generation: Generation | None) -> Told:
-    if isinstance(told, Silence):
+    if isinstance(told, Unread):
         return told
     return dataclasses.replace(told, volumes=(dataclasses.replace(told.volumes[0], generation=generation),))
 

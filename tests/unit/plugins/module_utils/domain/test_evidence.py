@@ -52,9 +52,9 @@ def judged(
 
 def test_a_replica_counts_as_in_sync_though_it_lost_its_peer_after_the_last_sign_of_life() -> None:
     found = judged(node((95, IN_SYNC)), node((96, IN_SYNC), (105, APART), (115, APART)))
-    assert (found.is_in_sync, found.last_in_sync) == (True, 96.0)
+    assert (found.counts_as_in_sync, found.last_in_sync) == (True, 96.0)
     found = judged(node((95, IN_SYNC)), node((105, APART)))
-    assert (found.is_in_sync, found.last_in_sync) == (True, 95.0)
+    assert (found.counts_as_in_sync, found.last_in_sync) == (True, 95.0)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_what_is_not_known_to_be_in_sync_is_refused_with_what_helps(
     source: replicas.NodeTrack | None, target: replicas.NodeTrack | None, text: str
 ) -> None:
     found = judged(source, target)
-    assert not found.is_in_sync
+    assert not found.counts_as_in_sync
     assert re.search(text, found.reason)
     assert found.reason.startswith("the replica of web1 on node2 is not known to be in sync: ")
     assert "\n" not in found.reason + found.unblock
@@ -101,7 +101,7 @@ def test_what_is_not_known_to_be_in_sync_is_refused_with_what_helps(
 def test_a_target_that_was_promoted_alone_since_is_still_the_replica_that_was_in_sync() -> None:
     """A failover that was killed after the promotion leaves a new generation there, whose bitmap is of the old one."""
     promoted = dataclasses.replace(fact(joined=False, current=NEW), bitmap=OLD)
-    assert judged(node((95, IN_SYNC)), node((105, APART), (115, promoted))).is_in_sync
+    assert judged(node((95, IN_SYNC)), node((105, APART), (115, promoted))).counts_as_in_sync
     older = dataclasses.replace(promoted, bitmap=0x30)
     assert "its generation is" in judged(node((95, IN_SYNC)), node((105, older))).reason
     unknown = dataclasses.replace(promoted, bitmap=None)
@@ -132,12 +132,12 @@ def polled(since: float, last: float) -> evidence.Asked:
 
 def test_a_time_in_which_nobody_asked_counts_as_life_for_the_age_and_not_for_the_target() -> None:
     nodes = node((95, IN_SYNC)), node((105, APART))
-    assert judged(*nodes, living(asked=polled(114, 200))).is_in_sync
+    assert judged(*nodes, living(asked=polled(114, 200))).counts_as_in_sync
     restarted = judged(*nodes, living(asked=polled(116, 200)))
     assert "21 s before 1970-01-01 00:01:56 UTC, until when nobody knows of a silence of node1" in restarted.reason
-    assert not judged(*nodes, living(asked=None)).is_in_sync, "it may live now"
-    assert judged(*nodes, living(asked=None, off=Moment(114.0))).is_in_sync
-    assert not judged(*nodes, living(asked=None, off=Moment(116.0))).is_in_sync
+    assert not judged(*nodes, living(asked=None)).counts_as_in_sync, "it may live now"
+    assert judged(*nodes, living(asked=None, off=Moment(114.0))).counts_as_in_sync
+    assert not judged(*nodes, living(asked=None, off=Moment(116.0))).counts_as_in_sync
 
 
 @pytest.mark.parametrize(
@@ -158,19 +158,19 @@ def test_a_node_that_is_not_asked_any_more_has_lived_until_it_is_known_to_be_off
     alive = last if last == 112.0 else 100.0
     seen_off = None if off is None else Moment(off)
     asked = living(alive=Moment(alive), asked=polled(0, last), is_asked=False, off=seen_off)
-    assert judged(node((95, IN_SYNC)), node((116, APART)), asked).is_in_sync == fine
+    assert judged(node((95, IN_SYNC)), node((116, APART)), asked).counts_as_in_sync == fine
 
 
 def test_any_sign_of_life_counts_and_none_before_it_is_a_death() -> None:
     """Its agent has been silent since 100, its replica is stale since 104, and its BMC read on at 150."""
     nodes = node((95, IN_SYNC)), node((105, APART), (160, APART))
-    assert judged(*nodes).is_in_sync
+    assert judged(*nodes).counts_as_in_sync
     found = judged(*nodes, living(alive=Moment(150.0), off=Moment(170.0)))
     assert "55 s before the last sign of life of node1" in found.reason
     assert found.seen_off == 170.0
-    assert judged(nodes[0], node((145, IN_SYNC), (160, APART)), living(alive=Moment(150.0))).is_in_sync
+    assert judged(nodes[0], node((145, IN_SYNC), (160, APART)), living(alive=Moment(150.0))).counts_as_in_sync
     revived = judged(*nodes, living(alive=Moment(150.0), off=Moment(110.0)))
-    assert (revived.is_in_sync, revived.seen_off) == (False, 0.0), "it lived after it was known to be off"
+    assert (revived.counts_as_in_sync, revived.seen_off) == (False, 0.0), "it lived after it was known to be off"
 
 
 def test_a_gap_between_two_questions_begins_the_asking_anew() -> None:
@@ -193,7 +193,7 @@ def test_a_refusal_that_only_the_clock_of_the_target_causes_names_that_clock() -
 def test_what_the_configuration_remembers_of_a_parting_stands_until_a_later_fact_in_sync() -> None:
     parted = dataclasses.replace(ASKED, parted=replicas.Parted(97.0, 90.0, "s"))
     assert "node1 reported at" in judged(node((95, IN_SYNC)), node((105, APART)), parted).reason
-    assert judged(node((98, IN_SYNC)), node((105, APART)), parted).is_in_sync
+    assert judged(node((98, IN_SYNC)), node((105, APART)), parted).counts_as_in_sync
 
 
 def test_one_volume_that_is_not_in_sync_is_enough() -> None:
@@ -221,7 +221,7 @@ def test_of_all_histories_only_those_of_the_rule_are_let_through(last: replicas.
         target = replicas.followed(
             target, replicas.UNKNOWN if last is None else replicas.NodeFacts("", (last,)), at=Moment(at)
         )
-        assert judged(source, target).is_in_sync == _is_fine(theirs, ours, last, late=late), (theirs, ours, last)
+        assert judged(source, target).counts_as_in_sync == _is_fine(theirs, ours, last, late=late), (theirs, ours, last)
 
 
 def _is_fine(
@@ -247,7 +247,7 @@ def _is_fine(
 def test_the_age_counts_from_the_last_sign_of_life_and_not_from_now(synced: float, life: float) -> None:
     asked = living(alive=Moment(life))
     target = node((synced, IN_SYNC), (10**6, APART))
-    assert judged(None, target, asked).is_in_sync == (life - synced <= evidence.INTERVALS * INTERVAL)
+    assert judged(None, target, asked).counts_as_in_sync == (life - synced <= evidence.INTERVALS * INTERVAL)
 
 
 @pytest.mark.parametrize(
