@@ -28,6 +28,9 @@ STORED = ("vg_name", "file_storage_dir", "shared_file_storage_dir", "primary_ip_
 """Where disks are kept, and other fields that are told as they stand."""
 
 
+REASON = parameter_rules.text("(?s:.*)", "a text that can be stored (valid UTF-8)")
+
+
 class Pause(bodies.Body):
     """Why rounds are held; an empty text lets them go on."""
 
@@ -82,6 +85,7 @@ def add(routes: APIRouter, service: Service) -> None:
 
     @routes.put("/pause", response_model=dict[str, str])
     async def pause(body: Pause) -> Response:
+        REASON("reason", body.reason)
         if service.read_only.reason:
             return _released(service, body)
 

@@ -42,6 +42,7 @@ class ByHand:
     process: subprocess.Popen[bytes]
     output: Path
     began: float
+    longest: float = LONGEST
 
 
 class Doors:
@@ -88,9 +89,18 @@ class Doors:
         number = answer["id"] if isinstance(answer, dict) and "id" in answer else answer
         return number if isinstance(number, int) and not isinstance(number, bool) else 0
 
-    def command(self, *words: str) -> None:
-        """Run `roundsman` against the lab, and do not wait for it."""
-        self._start(f"roundsman {' '.join(words)}", [str(PROGRAM), "--dir", str(self._lab.lab.folder), *words])
+    def send(self, method: str, path: str, content: bytes) -> int | None:
+        """Send any bytes as JSON to the remote API; returns the status of the answer, None when there was none."""
+        headers = {"content-type": "application/json"}
+        with contextlib.suppress(httpx.HTTPError, OSError), self._services.rapi("wim") as client:
+            answer = client.request(method, path, content=content, headers=headers, timeout=ANSWER_SECONDS)
+            return answer.status_code
+        return None
+
+    def command(self, *words: str, longest: float = LONGEST) -> ByHand | None:
+        """Run `roundsman` against the lab, and do not wait for it; None where enough are at work already."""
+        command = [str(PROGRAM), "--dir", str(self._lab.lab.folder), *words]
+        return self._start(f"roundsman {' '.join(words)}", command, longest=longest)
 
     def play(self, name: str, *words: str) -> None:
         """Run a playbook by hand, and do not wait for it."""
@@ -105,7 +115,7 @@ class Doors:
     def tend(self) -> None:
         """See which commands and plays have ended, and end those that take too long."""
         for one in list(self._by_hand):
-            if one.process.poll() is None and time.monotonic() - one.began > LONGEST:
+            if one.process.poll() is None and time.monotonic() - one.began > one.longest:
                 self._end(one)
             code = one.process.poll()
             if code is None:
@@ -124,9 +134,9 @@ class Doors:
                 self._end(one)
         self.tend()
 
-    def _start(self, name: str, command: list[str]) -> None:
+    def _start(self, name: str, command: list[str], *, longest: float = LONGEST) -> ByHand | None:
         if len(self._by_hand) >= MOST:
-            return
+            return None
         self._number += 1
         output = self._folder / f"{self._number}.out"
         environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "ANSIBLE_NOCOLOR": "1"}
@@ -139,8 +149,9 @@ class Doors:
                 env=environment,
                 start_new_session=True,
             )
-        self._by_hand.append(ByHand(name, process, output, time.monotonic()))
+        self._by_hand.append(ByHand(name, process, output, time.monotonic(), longest))
         self._chronicle.note(f"begins: {name}")
+        return self._by_hand[-1]
 
     def _end(self, one: ByHand) -> None:
         for pid in victims.descendants([one.process.pid]):

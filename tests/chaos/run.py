@@ -27,21 +27,25 @@ import httpx
 from ansible_collections.roundsman.cluster.daemon.lab import processes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
 
-from tests.chaos import small_disk, torn, trees, verdict, victims
+from tests.chaos import small_disk, trees, verdict, victims
+from tests.chaos.assaults import Assaults
 from tests.chaos.caretaker import Caretaker
 from tests.chaos.chronicle import Chronicle
 from tests.chaos.doors import Doors
+from tests.chaos.emergency import Emergency
 from tests.chaos.faults import Faults
 from tests.chaos.mutants import known
 from tests.chaos.mutants.mutant import ROOT
 from tests.chaos.services import Services
 from tests.chaos.stage import Stage
 from tests.chaos.storm import Storm
-from tests.chaos.victims import Pauses, Victim, Victims
+from tests.chaos.victims import Victim, Victims
 from tests.chaos.watch import Watch
 from tests.integration import labs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
 NODES, INSTANCES = 7, 12
@@ -51,20 +55,11 @@ DEAD_AFTER = 14
 """Polls of two seconds: a node that is silent for a scene is not emptied at once, which takes a dozen opcodes."""
 PLAY_SECONDS, STORM_SECONDS = (240.0, 330.0), (25.0, 45.0)
 """For how long scenes are played, with little else, and for how long everything goes wrong by chance."""
+EMERGENCY_EVERY = 3
+"""After the first of so many times that scenes were played there is an emergency power off."""
+TICK = 0.5
 LAST = 40
 """Lines of `chaos.log` that are printed with a violation."""
-KILLS = {
-    Victim.DAEMON: 2,
-    Victim.OPCODE: 6,
-    Victim.SERVER: 2,
-    Victim.GUARD: 2,
-    Victim.BMCS: 1,
-    Victim.AGENT: 2,
-    Victim.POLL: 3,
-    Victim.RAPI: 1,
-    Victim.HAND: 3,
-}
-"""How often each kind is killed or stopped, in proportion."""
 BYSTANDERS = (Victim.OPCODE, Victim.SERVER, Victim.BMCS, Victim.AGENT, Victim.RAPI)
 """Whoever is killed or stopped while scenes are played."""
 TREE = "ROUNDSMAN_CHAOS_FOLDER"
@@ -245,37 +240,44 @@ class Chaos:
             Victim.BMCS: lambda: [pid for pid in (processes.find_pid(lab.lab, "bmcs"),) if pid],
         }
         self._victims = Victims(lab, chance=chance, others=others)
-        self._pauses: Pauses | None = Pauses()
-        self._daemon_stopped_until = 0.0
-        self._watch = Watch(lab, self._doors, chronicle)
+        self._assaults = Assaults(lab, self._doors, self._victims, chance, chronicle)
+        self._emergency = Emergency(lab, self._doors, self._assaults, chance, chronicle)
+        self._agenda: list[Callable[[], bool]] = []
+        self._watch = Watch(lab, self._doors, chronicle, stopped=self._assaults.stopped)
 
     @property
     def wrong(self) -> list[str]:
         """The violations that were seen."""
-        return self._watch.wrong
+        return [*self._watch.wrong, *self._emergency.wrong]
 
     def go_on(self, seconds: float, *, stops_at_first: bool) -> None:
         """Let things happen for so long."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and not (self.wrong and stops_at_first):
-            if time.monotonic() >= self._changes:
+            if time.monotonic() >= self._changes and not self._emergency.is_on:
                 self._change()
             self._tend()
-            if self._is_storm:
+            if self._emergency.is_on:
+                self._emergency.tend()
+            elif self._is_storm:
                 self._step()
             else:
                 self._play()
-            self._watch.look(is_answered=time.monotonic() >= self._daemon_stopped_until)
+            self._watch.look(is_answered=not self._assaults.is_daemon_stopped)
             self._chronicle.report()
             time.sleep(self._chance.uniform(0.05, 1.2))
 
     def settle(self) -> list[str]:
         """Repair everything, bring everything back, wait until all is at rest; returns what is wrong then."""
         self._chronicle.note("everything is repaired")
-        self._resume()
+        self._assaults.resume()
         self._stage.end()
         self._faults.end_all()
         self._lab.start()
+        while self._emergency.is_on:
+            self._tend()
+            self._emergency.tend()
+            time.sleep(TICK)
         self._doors.end()
         self._storm.calm()
         settling = verdict.Settling(self._lab, self._doors, self._chronicle, tend=self._tend)
@@ -285,15 +287,9 @@ class Chaos:
 
     def end(self) -> None:
         """End all processes but those of the lab itself."""
-        self._resume()
+        self._assaults.resume()
         self._doors.end()
         self._services.stop()
-
-    def _resume(self) -> None:
-        if self._pauses is not None:
-            self._pauses.end()
-            self._pauses = None
-        self._daemon_stopped_until = 0.0
 
     def _tend(self) -> None:
         self._services.tend()
@@ -301,17 +297,24 @@ class Chaos:
         self._faults.tend()
         self._stage.tend()
         if not processes.is_running(self._lab.lab, "daemon"):
-            self.wrong.append(f"the daemon ended by itself: {self._lab.told()[-1000:]}")
+            self._watch.wrong.append(f"the daemon ended by itself: {self._lab.told()[-1000:]}")
             self._lab.start()
 
     def _change(self) -> None:
-        """From a storm to scenes, which begin with a lab that is repaired, or back once no scene is played."""
+        """From a storm to scenes, which begin with a lab that is repaired, or back once no scene is played.
+
+        Now and then there is an emergency power off between the two.
+        """
         if not self._is_storm and not self._stage.is_empty:
             return
         self._is_storm = not self._is_storm
+        if self._is_storm and self._chronicle.counts["phases"]["scenes"] % EMERGENCY_EVERY == 1:
+            self._chronicle.count("phases", "emergency")
+            self._emergency.begin()
         self._changes = time.monotonic() + self._chance.uniform(*(STORM_SECONDS if self._is_storm else PLAY_SECONDS))
         if self._is_storm:
             self._chronicle.count("phases", "storm")
+            self._agenda = [self._assaults.crash, self._assaults.pause_beyond_limit]
             return
         self._chronicle.count("phases", "scenes")
         self._faults.end_all()
@@ -326,62 +329,29 @@ class Chaos:
         if what < 0.03:
             self._storm.breathe()
         elif what < 0.045:
-            self._kill(self._chance.choice(BYSTANDERS))
+            self._assaults.kill(self._chance.choice(BYSTANDERS))
         elif what < 0.055:
-            self._pause(self._chance.choice(BYSTANDERS), seconds=3)
+            self._assaults.pause(self._chance.choice(BYSTANDERS), seconds=3)
 
     def _step(self) -> None:
         what = self._chance.random()
-        if time.monotonic() < self._daemon_stopped_until:
+        if self._assaults.is_daemon_stopped:
             # Nobody answers: only the world goes on.
             self._faults.strike()
         elif what < 0.45:
             self._storm.blow()
         elif what < 0.80:
             self._faults.strike()
+        elif what < 0.90 and self._agenda:
+            # What each storm has once comes before what chance chooses.
+            if self._agenda[-1]():
+                self._agenda.pop()
         elif what < 0.90:
-            self._kill(self._chance.choices(list(KILLS), weights=list(KILLS.values()))[0])
+            self._assaults.kill(self._assaults.any())
         elif what < 0.97:
-            victim = self._chance.choices(list(KILLS), weights=list(KILLS.values()))[0]
-            # The last one is longer than any run in the tree may take.
-            self._pause(victim, seconds=self._chance.choice((3, 8, 20, 120 if victim is Victim.OPCODE else 45)))
+            self._assaults.pause(self._assaults.any(), seconds=self._chance.choice((3, 8, 20, 45)))
         elif self._has_small_disk:
-            self._fill_disk()
-
-    def _kill(self, kind: Victim) -> None:
-        if kind is not Victim.DAEMON:
-            if pid := self._victims.kill(kind):
-                self._chronicle.count("kills", kind.value, str(pid))
-            return
-        self._chronicle.count("kills", kind.value)
-        self._lab.kill()
-        for _ in range(self._chance.choice((0, 0, 1, 1, 2))):
-            if path := torn.tear(self._lab.where, chance=self._chance):
-                self._chronicle.count("torn files", path.split("/")[3], path)
-        time.sleep(self._chance.choice((0, 0, 1, 5)))
-        self._lab.start()
-
-    def _pause(self, kind: Victim, *, seconds: float) -> None:
-        if self._pauses is not None and self._victims.pause(kind, self._pauses, seconds=seconds):
-            self._chronicle.count("stops", kind.value, f"for {seconds:g} s")
-            if kind is Victim.DAEMON:
-                self._daemon_stopped_until = time.monotonic() + seconds
-                self._lab.lab.note_controller("frozen", is_deaf=True)
-                self._lab.lab.note_controller("frozen", is_deaf=False, after=seconds)
-
-    def _fill_disk(self) -> None:
-        self._chronicle.count("faults", "full disk")
-        self._doors.is_full = True
-        self._lab.lab.note_controller("disk", is_deaf=True)
-        small_disk.fill(self._lab.where.lib)
-        try:
-            for _ in range(self._chance.randint(1, 4)):
-                self._storm.blow()
-                time.sleep(self._chance.uniform(0, 1.5))
-        finally:
-            small_disk.free(self._lab.where.lib)
-        self._doors.is_full = False
-        self._lab.lab.note_controller("disk", is_deaf=False)
+            self._assaults.fill_disk(self._storm.blow)
 
 
 def _options() -> argparse.Namespace:

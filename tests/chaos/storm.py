@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from tests.chaos import garbage
 from tests.integration import labs, states
 
 if TYPE_CHECKING:
@@ -43,13 +44,14 @@ class Storm:
             *(self._migrate, self._migrate, self._failover, self._failover, self._replace, self._replace),
             *(self._evacuate, self._power, self._start_down, self._start_down, self._stop_and_start),
             *(self._cancel_job, self._cancel_incident, self._repair_disks, self._drain, self._verify),
-            *(self._tag, self._modify, self._pause, self._play, self._play),
+            *(self._tag, self._modify, self._pause, self._play, self._play, self._send_garbage),
         )
         self._chance.choice(events)()
 
     def breathe(self) -> None:
         """Let one thing happen that takes little time and moves nothing."""
-        self._chance.choice((self._drop_garbage, self._tag, self._modify, self._verify))()
+        quiet = (self._drop_garbage, self._send_garbage, self._tag, self._modify, self._verify)
+        self._chance.choice(quiet)()
 
     def calm(self) -> None:
         """Let every node report Ok, and the rounds go on."""
@@ -91,6 +93,9 @@ class Storm:
         except OSError:
             return
         self._chronicle.count("reports", "dropped garbage")
+
+    def _send_garbage(self) -> None:
+        garbage.send(self._doors, self._chronicle, self._chance, instance=self._instance(), node=self._node())
 
     def _fix(self) -> None:
         """Repair a node, acknowledge its incident, and bring it back, as a person does step by step."""

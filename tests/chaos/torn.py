@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.roundsman.cluster.daemon.jobs import archive
 from ansible_collections.roundsman.cluster.daemon.jobs import store as job_store
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records, sealed_json
 
 if TYPE_CHECKING:
     import random
@@ -32,6 +33,20 @@ def tear(where: tree.Tree, *, chance: random.Random) -> str:
     data = path.read_bytes()
     path.write_bytes(data[: chance.randrange(len(data) or 1)])
     return str(path.relative_to(where.root))
+
+
+def tear_records(run: Path, *, chance: random.Random) -> Path | None:
+    """Leave half a line at the end of what a run recorded, as a crash does; None where the run had ended before.
+
+    Whole lines stay: the run was told that they are durable.
+    """
+    path = run / run_records.CHANGES
+    if run_records.has_result(run) or not (run / "began").exists():
+        return None
+    line = sealed_json.seal(b'{"kind": "node_powered", "node": "torn", "powered": false}')
+    with path.open("ab") as stream:
+        stream.write(line[: chance.randrange(1, len(line))])
+    return path
 
 
 def _jobs(queue: Path) -> list[Path]:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     Finder = Callable[[], list[int]]
 
 
+DYING = 10.0
+"""Seconds within which what is killed has ended."""
+
+
 class Victim(Enum):
     """Kinds of processes; the value is how they are counted."""
 
@@ -98,6 +102,32 @@ class Victims:
                     signal.pidfd_send_signal(handle, signal.SIGSTOP)
                     pauses.add(os.dup(handle), seconds=seconds)
             return pid
+
+    def opcodes(self) -> dict[int, str]:
+        """The opcode (`JOB/INDEX`) of each process of an opcode's run."""
+        return {pid: "/".join(run.parts[-2:]) for pid, run in self._runs().items()}
+
+    def end_runs(self) -> list[Path]:
+        """Kill all processes of opcodes and of the warm server in one moment; returns the folders of their runs."""
+        runs = sorted({*self._runs().values()})
+        kinds = (Victim.SERVER, Victim.GUARD, Victim.OPCODE)
+        end = time.monotonic() + DYING
+        while (left := {pid for kind in kinds for pid in self.alive(kind)}) and time.monotonic() < end:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
+        return runs
+
+    def _runs(self) -> dict[int, Path]:
+        marker = f"{process.RUN_VARIABLE}={self._lab.where.queue}/".encode()
+        prefix = len(f"{process.RUN_VARIABLE}=")
+        return {
+            pid: Path(os.fsdecode(word[prefix:]))
+            for pid in _pids()
+            for word in _words(pid, "environ")
+            if word.startswith(marker)
+        }
 
     def alive(self, kind: Victim) -> list[int]:
         """The pids of a kind, as they are now; of an opcode all that its run has started with its environment."""

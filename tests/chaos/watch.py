@@ -10,21 +10,27 @@ from ansible_collections.roundsman.cluster.daemon.lab import checker
 from tests.chaos import verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from tests.chaos.chronicle import Chronicle
     from tests.chaos.doors import Doors
     from tests.integration import labs
 
 SECONDS = 10.0
 """Between two looks."""
-TIME_LIMIT = "time limit of"
+TIME_LIMIT = "time limit"
 """Part of the text of an opcode whose run was ended because it took too long, as one that was stopped."""
 
 
 class Watch:
-    """Looks now and then; `wrong` are the violations."""
+    """Looks now and then; `wrong` are the violations.
 
-    def __init__(self, lab: labs.Running, doors: Doors, chronicle: Chronicle) -> None:
-        self._lab, self._doors, self._chronicle = lab, doors, chronicle
+    `stopped` are the opcodes of which a process was stopped beyond their time limits: others that reach theirs had too
+    little of the machine, or waited for a node that hangs.
+    """
+
+    def __init__(self, lab: labs.Running, doors: Doors, chronicle: Chronicle, *, stopped: AbstractSet[str]) -> None:
+        self._lab, self._doors, self._chronicle, self._stopped = lab, doors, chronicle, stopped
         self._strays = verdict.Strays(lab)
         self._looked = time.monotonic()
         self._incidents: dict[str, str] = {}
@@ -58,4 +64,5 @@ class Watch:
                     self._opcodes.add((job["id"], index))
                     self._chronicle.count("opcodes", step["kind"], f"{job['id']}/{index} {step['status']}")
                     if TIME_LIMIT in step["text"]:
-                        self._chronicle.count("time limits", step["kind"], step["text"])
+                        why = "stopped" if f"{job['id']}/{index}" in self._stopped else "hanging or slow"
+                        self._chronicle.count("time limits", f"{step['kind']} ({why})", step["text"])
