@@ -55,8 +55,9 @@ DEAD_AFTER = 14
 """Polls of two seconds: a node that is silent for a scene is not emptied at once, which takes a dozen opcodes."""
 PLAY_SECONDS, STORM_SECONDS = (240.0, 330.0), (25.0, 45.0)
 """For how long scenes are played, with little else, and for how long everything goes wrong by chance."""
-EMERGENCY_EVERY = 3
-"""After the first of so many times that scenes were played there is an emergency power off."""
+EMERGENCY_EVERY = 5
+"""After the second of so many times that scenes were played there is an emergency power off: once in half an hour."""
+FIRST_EMERGENCY = 2
 TICK = 0.5
 LAST = 40
 """Lines of `chaos.log` that are printed with a violation."""
@@ -308,7 +309,7 @@ class Chaos:
         if not self._is_storm and not self._stage.is_empty:
             return
         self._is_storm = not self._is_storm
-        if self._is_storm and self._chronicle.counts["phases"]["scenes"] % EMERGENCY_EVERY == 1:
+        if self._is_storm and self._chronicle.counts["phases"]["scenes"] % EMERGENCY_EVERY == FIRST_EMERGENCY:
             self._chronicle.count("phases", "emergency")
             self._emergency.begin()
         self._changes = time.monotonic() + self._chance.uniform(*(STORM_SECONDS if self._is_storm else PLAY_SECONDS))
