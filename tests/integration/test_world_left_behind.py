@@ -41,7 +41,7 @@ def test_a_replica_on_a_silent_node_is_remembered_and_removed_when_the_node_answ
     assert replicas(one, "instance1") == ["node2", "node3", "node4"]
     assert [left.instance.name for left in one.cluster().maintenance.left_behind] == ["instance1"]
     assert "replicas of instance1 were left on node3" in states.command(one, "cluster", "verify").stdout
-    assert "replicas of instance1 were given up" in states.command(one, "explain", "node3").stdout
+    assert "Replicas of instance1 were left behind on it" in states.command(one, "explain", "node3").stdout
     assert "Left behind" in states.command(one, "node", "info", "node3").stdout
 
     one.lab.node("node3").cut(is_cut=False)
