@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Explain = Callable[[str], Mapping[str, Any]]
 
-EXPECTED = {"migrate": ("handed over", "received"), "replace_disks": ("copy created", "copy removed")}
+EXPECTED = {"migrate": ("handed over", "received"), "replace_disks": ("replica created", "replica removed")}
 EXPLAINING = ("silent", "epo", "incidents", "refusals", "planned", "failing")
 """The fields of an explanation of which each alone says why something is not as it should be."""
 EXPLAINING_INCIDENTS = frozenset(EXPLAINING) - {"incidents"}
@@ -239,7 +239,7 @@ def _opcodes(case: _Case) -> list[str]:
         was_moot = _was_moot(opcode, orders, runs, replicas)
         for event in EXPECTED.get(opcode.kind, ()):
             times = seen[name, event]
-            is_left = event == "copy removed" and _was_left(case, opcode)
+            is_left = event == "replica removed" and _was_left(case, opcode)
             was_done = any(seen[other, event] for other in broken_off.get(_work(opcode), ()))
             if times != 1 and not ((is_left or was_done or was_moot) and times == 0):
                 instance = orders.names.get(opcode.params["instance"], opcode.params["instance"])

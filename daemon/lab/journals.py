@@ -75,7 +75,7 @@ def runs_of(events: Iterable[Event]) -> Stays:
 
 def replicas_of(events: Iterable[Event]) -> Stays:
     """Where instances had replicas of their disks."""
-    return _stays(events, frozenset({"copy created"}), frozenset({"copy removed"}))
+    return _stays(events, frozenset({"replica created"}), frozenset({"replica removed"}))
 
 
 def _stays(events: Iterable[Event], begins: frozenset[str], ends: frozenset[str]) -> Stays:

@@ -38,7 +38,7 @@ def writes(events: Iterable[Event], orders: Orders, seen: Sightings) -> list[str
     known: dict[str, _Writes] = defaultdict(_Writes)
     wrong: list[str] = []
     for event in journals.second_copies(events)[0]:
-        if orders.kind(event) in RENEWING and event["event"].startswith("copy "):
+        if orders.kind(event) in RENEWING and event["event"].startswith("replica "):
             known[event["instance"]] = _Writes(given_up=_highest(known[event["instance"]]))
         elif event["event"] in fake.ARRIVALS and "counter" in event:
             wrong += _started(event, known[event["instance"]], orders, seen)
@@ -46,7 +46,7 @@ def writes(events: Iterable[Event], orders: Orders, seen: Sightings) -> list[str
             one = known[event["instance"]]
             one.acknowledged = max(one.acknowledged, event["counter"])
             one.node, one.ended = event["node"], event["ns"]
-        elif event["event"] in {"copy removed", "overwritten"} and "counter" in event:
+        elif event["event"] in {"replica removed", "overwritten"} and "counter" in event:
             wrong += _destroyed(event, known[event["instance"]], orders)
     return wrong
 
@@ -96,10 +96,10 @@ def _destroyed(event: Event, one: _Writes, orders: Orders) -> list[str]:
     # Of a replica that was overwritten the world knows which writes no other had, wherever the numbers stand.
     lost = event.get("lost", event["counter"] - newest)
     # Whoever ignored consistency gave writes up for a start, and decided nothing about the disk that has them.
-    was_given_up = event["event"] == "copy removed" and event["counter"] <= one.given_up
+    was_given_up = event["event"] == "replica removed" and event["counter"] <= one.given_up
     if lost <= 0 or was_given_up or orders.allows_discard(event):
         return []
-    what = "was removed" if event["event"] == "copy removed" else "was overwritten by a resync"
+    what = "was removed" if event["event"] == "replica removed" else "was overwritten by a resync"
     text = (
         f"the newest replica of {event['instance']} {what} on {event['node']}: it had write {event['counter']}, "
         f"and no other had more than {newest} (opcode {event.get('opcode', '')})"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 RETRY = 90.0
 """Seconds after which a secondary that could not be outdated is tried again, and some more for the queue."""
-PLACING = ("copy created", "copy removed")
+PLACING = ("replica created", "replica removed")
 
 
 def never_outdated(

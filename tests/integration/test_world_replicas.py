@@ -31,7 +31,7 @@ def removed(one: labs.Running) -> list[str]:
         node.name
         for node in one.lab.nodes()
         for entry in node.journal()
-        if entry.get("instance") == NAME and entry["event"] == "copy removed"
+        if entry.get("instance") == NAME and entry["event"] == "replica removed"
     ]
 
 

@@ -44,7 +44,7 @@ class Copies:
         if not path.parent.is_dir():
             raise errors.Failed(f"this node has no fake disks at {path.parent}")
         path.write_text(json.dumps({"disks": list(sizes)}))
-        fake.append(self._root, {"instance": name, "opcode": self._opcode, "event": "copy created"})
+        fake.append(self._root, {"instance": name, "opcode": self._opcode, "event": "replica created"})
         return True
 
     def remove(self, name: str) -> bool:
@@ -59,7 +59,7 @@ class Copies:
         if not path.exists():
             return False
         path.unlink()
-        fake.append(self._root, {"instance": name, "opcode": self._opcode, "event": "copy removed"})
+        fake.append(self._root, {"instance": name, "opcode": self._opcode, "event": "replica removed"})
         return True
 
 

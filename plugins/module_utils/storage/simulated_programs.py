@@ -338,7 +338,7 @@ class SimulatedPrograms:
         if volume is None or store.volume(self._node, wanted.metadata) is None:
             raise Rejected(f"open(/dev/{wanted.metadata}) failed: No such file or directory", status=20)
         if not self._of_instance(store, wanted.instance):
-            entry = {"instance": wanted.instance, "opcode": self._opcode, "event": "copy created"}
+            entry = {"instance": wanted.instance, "opcode": self._opcode, "event": "replica created"}
             store.note(self._node, entry)
         for name in (wanted.data, wanted.metadata):
             found = store.volumes(self._node)[name]
@@ -472,7 +472,7 @@ class SimulatedPrograms:
         newest = max(
             (store.counter(node, resource) or 0 for node in store.nodes_with(resource) if node != self._node), default=0
         )
-        entry = {"instance": known.instance, "opcode": self._opcode, "event": "copy removed"}
+        entry = {"instance": known.instance, "opcode": self._opcode, "event": "replica removed"}
         store.note(self._node, {**entry, "counter": counter, "newest": newest})
 
     def _found(self, store: Store, name: str) -> Volume:

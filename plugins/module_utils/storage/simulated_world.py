@@ -286,7 +286,7 @@ def place(nodes: Path, wanted: Sequence[NewDisks], *, opcode: str, now: Optional
             for number, (size, minor) in enumerate(zip(made.sizes, made.minors)):  # noqa: B905 - Python 3.9
                 _place(store, nodes, made, number=number, size=size, minor=minor)
             for end in made.ends:
-                store.note(end.name, {"instance": made.instance, "opcode": opcode, "event": "copy created"})
+                store.note(end.name, {"instance": made.instance, "opcode": opcode, "event": "replica created"})
 
 
 def _place(store: Store, nodes: Path, made: NewDisks, *, number: int, size: int, minor: int) -> None:

@@ -202,11 +202,11 @@ def test_a_loss_is_measured_by_what_the_opcode_said(
 
 
 def test_the_removal_of_the_newest_replica_is_found(lab: world.Lab) -> None:
-    note(lab, "node4", "copy created")
+    note(lab, "node4", "replica created")
     ordered(lab, "replace_disks", old="node4", new="node4")
-    note(lab, "node4", "copy removed", counter=90, newest=90)
+    note(lab, "node4", "replica removed", counter=90, newest=90)
     assert checker.check_journals(lab) == []
-    note(lab, "node3", "copy removed", counter=100, newest=90)
+    note(lab, "node3", "replica removed", counter=100, newest=90)
     wrong = (
         "the newest replica of instance1 was removed on node3: it had write 100, and no other had more than 90 "
         "(opcode 1/0)"

@@ -128,7 +128,7 @@ def test_writes_that_only_one_side_of_a_split_brain_has_are_overwritten_only_whe
 
 def test_the_secondary_of_a_primary_without_a_disk_is_not_removed() -> None:
     journal = written.Journal()
-    journal.web1(100, "node3", "copy removed", "1/0", counter=80, newest=50)
+    journal.web1(100, "node3", "replica removed", "1/0", counter=80, newest=50)
     order = written.opcode("replace_disks", started=90, ended=110, instance="web1", old="node3", new="node3")
     (wrong,) = losses.writes(journal.events, written.ordered(order), journal.seen)
     assert wrong.startswith("the newest replica of web1 was removed on node3")

@@ -75,7 +75,7 @@ REPLACED = {"instance": "web1", "old": "node3", "new": "node4"}
 def placed(journal: written.Journal) -> list[str]:
     """What is wrong when an opcode that began at 100 s makes a replica on node4."""
     journal.report("node2", 0, 120)
-    journal.web1(105, "node3", "copy removed", "1/0", counter=5, newest=5)
+    journal.web1(105, "node3", "replica removed", "1/0", counter=5, newest=5)
     orders = written.ordered(written.opcode("replace_disks", started=100, ended=110, **REPLACED))
     return neglects.silent_targets(journal.events, orders, journal.seen)
 

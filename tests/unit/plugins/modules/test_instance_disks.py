@@ -35,7 +35,7 @@ def test_a_simulated_replica_is_made_and_removed_once(node: Node) -> None:
         assert (first["failed"], first["changed"], second["changed"]) == (False, True, False)
         assert first["present"] is (state == "present")
         assert node.copies() == copies
-    assert [event for _, event, _ in node.events()] == ["copy created", "copy removed"]
+    assert [event for _, event, _ in node.events()] == ["replica created", "replica removed"]
     assert {opcode for *_, opcode in node.events()} == {"4/0"}
 
 
