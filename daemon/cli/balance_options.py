@@ -22,7 +22,7 @@ NoDiskMoves = Annotated[
     bool, typer.Option("--no-disk-moves", help="Copy no disks: instances only move to where their disks are.")
 ]
 NoInstanceMoves = Annotated[
-    bool, typer.Option("--no-instance-moves", help="Leave instances where they run: only second copies move.")
+    bool, typer.Option("--no-instance-moves", help="Leave instances where they run: only secondary replicas move.")
 ]
 EvacuateOffline = Annotated[
     bool, typer.Option("--evacuate-offline", "-E", help="Move only instances that have an offline or drained node.")

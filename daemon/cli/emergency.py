@@ -160,7 +160,7 @@ def _show(preview: planning.Preview, form: output.Format) -> None:
         ("NODE", "GROUP", "STARTS" if preview.on else "STOPS", "POWER", "NOTE"), rows, empty="Nothing is left."
     )
     if preview.degraded:
-        output.line(f"Go on without their second copy: {', '.join(preview.degraded)}")
+        output.line(f"Go on without their secondary replica: {', '.join(preview.degraded)}")
 
 
 def _play(where: tree.Tree, wanted: dict[str, Any], *, forks: int, form: output.Format) -> int:

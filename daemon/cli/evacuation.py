@@ -13,7 +13,7 @@ from . import completion, planned, plans, questions
 Names = Annotated[list[str], typer.Argument(metavar="NODE…", help="The nodes' names.", autocompletion=completion.nodes)]
 Mode = Annotated[
     allocator.Scope,
-    typer.Option("--mode", help="Only what runs there, only the copies that are kept for others, or all."),
+    typer.Option("--mode", help="Only what runs there, only the replicas that are kept for others, or all."),
 ]
 
 

@@ -94,11 +94,11 @@ def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> I
         yield f"It did not answer {since} ago: {node['unreachable']['text']}."
     yield from _agent(node, now=now)
     primaries = wording.enumerated(node["primaries"])
-    copies = wording.enumerated(node["secondaries"])
+    replicas = wording.enumerated(node["secondaries"])
     # While an emergency power off stands the record does not tell what runs.
     verb = "runs" if epo is None else "is the primary of"
     held = f"It {verb} {primaries}" if primaries else "No instance has its primary here"
-    yield f"{held}; it holds secondary replicas of {copies}." if copies else f"{held}."
+    yield f"{held}; it holds secondary replicas of {replicas}." if replicas else f"{held}."
     if node["left_behind"]:
         left = wording.enumerated(node["left_behind"])
         yield f"Replicas of {left} were left behind on it: it did not answer; a job removes them once it answers."

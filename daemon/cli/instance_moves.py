@@ -1,4 +1,4 @@
-"""`roundsman instance migrate`, `failover` and `replace-disks`: one instance moves, or its second copy does."""
+"""`roundsman instance migrate`, `failover` and `replace-disks`: one instance moves, or its secondary replica does."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def install(app: typer.Typer) -> None:
 
 
 def migrate(ctx: typer.Context, name: Name, *, to: To = "", submit: parameters.Submit = False) -> None:
-    """Move an instance to its second copy, or on shared storage to another node, while it runs."""
+    """Move an instance to its secondary replica, or on shared storage to another node, while it runs."""
     _move(ctx, name, "migrate", to=to, submit=submit)
 
 
@@ -54,7 +54,7 @@ def failover(
 
 
 def replace_disks(ctx: typer.Context, name: Name, *, to: To = "", submit: parameters.Submit = False) -> None:
-    """Give an instance a new second copy."""
+    """Give an instance a new secondary."""
     body = {"mode": "replace_new_secondary", **({"remote_node": to} if to else {})}
     with client.of(ctx) as daemon:
         job = daemon.send("POST", "2", "instances", name, "replace-disks", body=body)

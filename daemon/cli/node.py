@@ -99,7 +99,7 @@ def _facts(one: dict[str, Any]) -> None:
             *([("Powered", f"{wording.power(one)} (on record)")] if one["powered"] is not None else []),
             ("Memory", wording.memory(one)),
             ("Primaries", " ".join(one["primaries"])),
-            ("Copies of", " ".join(one["secondaries"])),
+            ("Secondaries", " ".join(one["secondaries"])),
             *([("Left behind", " ".join(one["left_behind"]))] if one["left_behind"] else []),
             ("Tags", " ".join(one["tags"])),
         ]

@@ -173,7 +173,7 @@ def _commands(found: plan_documents.Document) -> Iterator[str]:
         yield f"# wave {number + 1} of {len(found.waves)}: these may run side by side"
         for move, job in there:
             if move.wave == number:
-                # A pair moves to its second copy; a single one is told where to go.
+                # A pair moves to its secondary replica; a single one is told where to go.
                 is_pair = move.secondary is not None
                 yield from (
                     shlex.join([*command(opcode, is_pair=is_pair), *_ignored(opcode, found=found)])

@@ -19,7 +19,8 @@ Primary = Annotated[
     str, typer.Option("--primary", metavar="NODE", help="Where it shall run.", autocompletion=completion.nodes)
 ]
 Secondary = Annotated[
-    str, typer.Option("--secondary", metavar="NODE", help="Where its copy shall be.", autocompletion=completion.nodes)
+    str,
+    typer.Option("--secondary", metavar="NODE", help="Where its replica shall be.", autocompletion=completion.nodes),
 ]
 
 

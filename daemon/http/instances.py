@@ -1,4 +1,4 @@
-"""Instances: what they are, and how one is moved, started, stopped or given another second copy."""
+"""Instances: what they are, and how one is moved, started, stopped or given another secondary replica."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Move(bodies.JobBody):
-    """Where an instance goes; without `target_node` to its second copy, or where there is most room."""
+    """Where an instance goes; without `target_node` to its secondary replica, or where there is most room."""
 
     target_node: str | None = None
     iallocator: str | None = pydantic.Field(default=None, description="The daemon's planner chooses, whatever it says.")
@@ -49,7 +49,7 @@ class Failover(Move):
 
 
 class ReplaceDisks(bodies.JobBody):
-    """A new second copy; without `remote_node` where there is most room."""
+    """A new secondary replica; without `remote_node` where there is most room."""
 
     mode: Literal["replace_new_secondary"]
     remote_node: str | None = None

@@ -190,32 +190,32 @@ def _unexplained(case: _Case) -> list[str]:
     ]
 
 
-def _copies(root: Path) -> list[str]:
+def _replicas(root: Path) -> list[str]:
     """The instances that have files on a node as their disks."""
-    return simulated.Copies(root, opcode="").names()
+    return simulated.Replicas(root, opcode="").names()
 
 
 def _files(case: _Case) -> list[str]:
     lab, cluster, left = case.lab, case.cluster, _left_over(case)
-    replicas = {node.name: {*_copies(node.root), *simulated_world.instances(node.root)} for node in lab.nodes()}
+    replicas = {node.name: {*_replicas(node.root), *simulated_world.instances(node.root)} for node in lab.nodes()}
     wrong: list[str] = []
     for one in cluster.instances.values():
         running = [node.name for node in lab.nodes() if (node.root / fake.RUNNING / f"{one.name}.json").exists()]
-        copies = [node for node, names in replicas.items() if one.name in names]
+        holders = [node for node, names in replicas.items() if one.name in names]
         if set(running) != _expected(case, one) and (running or not _is_explained(case, one)):
             wrong.append(f"{one.name} runs on {running} in truth")
         expected = {cluster.node_name(uuid) for uuid in one.nodes}
         if one.is_unfinished:
-            expected &= set(copies)
+            expected &= set(holders)
         # What was left on a node while it did not answer is remembered, and stays there for as long as it does not.
         known = case.silent | left.get(one.uuid, set())
-        if expected - set(copies) or set(copies) - expected - known:
-            wrong.append(f"{one.name} has copies on {copies} in truth")
+        if expected - set(holders) or set(holders) - expected - known:
+            wrong.append(f"{one.name} has replicas on {holders} in truth")
     return wrong
 
 
 def _left_over(case: _Case) -> dict[str, set[str]]:
-    """Where a copy is left by instance: remembered, or by a replacement of disks that says that it broke off."""
+    """Where a replica is left by instance: remembered, or by a replacement of disks that says that it broke off."""
     found: dict[str, set[str]] = {}
     for remembered in case.cluster.maintenance.left_behind:
         found.setdefault(remembered.instance.uuid, set()).add(case.cluster.node_name(remembered.node))

@@ -55,12 +55,12 @@ class ActionModule(module_answers.Action):
             **result,
             "changed": bool(stated),
             "since": options["since"] or time.time(),
-            "here": ["localhost"] if found.waiting or found.copies or found.starts else [],
+            "here": ["localhost"] if found.waiting or found.replicas or found.starts else [],
             "waiting": list(found.waiting),
-            "copies": _facts(cluster, found.copies),
+            "replicas": _facts(cluster, found.replicas),
             "starts": _facts(cluster, found.starts),
-            "timeouts": {"copies": _timeouts(cluster, found.copies), "starts": _timeouts(cluster, found.starts)},
-            "missed": [*found.missed, *_copies_missed(cluster, told)],
+            "timeouts": {"replicas": _timeouts(cluster, found.replicas), "starts": _timeouts(cluster, found.starts)},
+            "missed": [*found.missed, *_replicas_missed(cluster, told)],
             "stands": _stands(changes.apply_all(cluster, stated, now=time.time())),
         }
 
@@ -96,12 +96,12 @@ def _running(cluster: clusters.Cluster, told: Mapping[str, Any]) -> set[str]:
     return {uuid for uuid, one in cluster.instances.items() if (one.primary_node, one.name) in running}
 
 
-def _copies_missed(cluster: clusters.Cluster, told: Mapping[str, Any]) -> list[str]:
-    """The copies that do not come up: their instances run without them."""
+def _replicas_missed(cluster: clusters.Cluster, told: Mapping[str, Any]) -> list[str]:
+    """The replicas that do not come up: their instances run without them."""
     names = [node.name for node in cluster.nodes.values()]
-    steps = node_results.registered(told, names, variable="epo_copies")
+    steps = node_results.registered(told, names, variable="epo_replicas")
     return [
-        f"the copy of {one.get('name')} on {node}: {module_answers.shown(str(one['text']))}"
+        f"the replica of {one.get('name')} on {node}: {module_answers.shown(str(one['text']))}"
         for node, step in steps.items()
         for one in step.get("results", [])
         if one.get("text")

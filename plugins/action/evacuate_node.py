@@ -63,7 +63,7 @@ class ActionModule(module_answers.Action):
             for one in plan.refusals
         ]
         told = [step["text"] for step in steps] + [f"stays: {one['text']}" for one in refusals]
-        told = told or [f"{options['node']} has no instances and no copies of any: nothing is to be done"]
+        told = told or [f"{options['node']} has no instances and no replicas of any: nothing is to be done"]
         return {**result, "changed": bool(steps), "steps": steps, "refusals": refusals, "msg": told, "look": look}
 
 

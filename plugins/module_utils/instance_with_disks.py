@@ -53,7 +53,7 @@ def make(
         if connects:
             _refuse_older(storage, name)
         templates.done(storage.steps(disks.State.ACTIVE))
-        facts["devices"] = [one.path for one in storage.copies()]
+        facts["devices"] = [one.path for one in storage.local_disks()]
     made = stepping.make(hypervisor, name, facts, starts=starts, only_looks=False, limit=limit)
     if not starts:
         templates.done(storage.steps(disks.State.STANDBY))
@@ -69,17 +69,17 @@ def soft_stop(given: Mapping[str, Any], *, most: Optional[float]) -> Optional[fl
 
 
 def stand_by(given: Mapping[str, Any], root: pathlib.Path, *, only_looks: bool, opcode: str) -> stepping.Made:
-    """Have the copies of an instance that runs elsewhere up, and closed, unless this only looks.
+    """Have the replicas of an instance that runs elsewhere up, and closed, unless this only looks.
 
     Raises:
-        InvalidInput, Refused, Failed: as the disk template does, and where a copy is not fit to follow.
+        InvalidInput, Refused, Failed: as the disk template does, and where a replica is not fit to follow.
     """
     storage = _storage(given, root, opcode=opcode)
     before, steps = _told(storage), storage.steps(disks.State.STANDBY)
     if only_looks:
         return stepping.Made(bool(steps), running=False, before=before, after="standby" if steps else before)
     templates.done(steps)
-    trouble = next((f"{one.path} {one.trouble}" for one in storage.copies() if one.trouble), "")
+    trouble = next((f"{one.path} {one.trouble}" for one in storage.local_disks() if one.trouble), "")
     if trouble:
         raise errors.Failed(trouble)
     return stepping.Made(bool(steps), running=False, before=before, after=_told(storage))
@@ -114,4 +114,4 @@ def _storage(given: Mapping[str, Any], root: pathlib.Path, *, opcode: str) -> St
 
 
 def _told(storage: Storage) -> str:
-    return ", ".join(one.text for one in storage.copies())
+    return ", ".join(one.text for one in storage.local_disks())

@@ -152,7 +152,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Make a copy on the new secondary
+- name: Make a replica on the new secondary
   roundsman.cluster.instance_disks:
     instance: web1
     uuid: 5f0c5d2e-6a0e-4d86-8f0e-0f9d1e3f7a11
@@ -165,7 +165,7 @@ EXAMPLES = r"""
     state: present
   delegate_to: node4
 
-- name: Wait until the copies are equal, a minute at a time
+- name: Wait until the replicas are equal, a minute at a time
   roundsman.cluster.instance_disks:
     instance: web1
     uuid: 5f0c5d2e-6a0e-4d86-8f0e-0f9d1e3f7a11
@@ -174,8 +174,8 @@ EXAMPLES = r"""
     disks: [{size: 10240, minor: 3}]
     state: info
     wait_synced: 60
-  register: copies
-  until: copies is failed or copies.synced
+  register: replicas
+  until: replicas is failed or replicas.synced
   retries: 1440
   delay: 0
 """
@@ -193,14 +193,14 @@ devices:
 disks:
   description: >-
     Each disk with its C(path), C(size) (MiB, null if it is not there), C(synced), C(progress), C(text), how it is, and
-    C(trouble), why its copies do not become equal by waiting. Of DRBD also C(role), C(disk), C(peer_disk) and
+    C(trouble), why its replicas do not become equal by waiting. Of DRBD also C(role), C(disk), C(peer_disk) and
     C(connected), the first three empty where the resource is down, C(peer), the node that its
     file names, and C(generation) with O(generations).
   returned: success
   type: list
   elements: dict
 synced:
-  description: Whether both copies of every disk are up to date and connected; always true where there is one copy.
+  description: Whether both replicas of every disk are up to date and connected; always true where there is one replica.
   returned: success
   type: bool
 progress:
@@ -272,14 +272,14 @@ def main() -> None:
                 templates.done(steps)
         limits = {name: 0 if module.check_mode else given[name] for name in ("wait_synced", "wait_connected")}
         if limits["wait_synced"]:
-            copies = templates.until_synced(storage, time_limit=limits["wait_synced"])
+            found = templates.until_synced(storage, time_limit=limits["wait_synced"])
         else:
-            copies = templates.until_connected(storage, time_limit=limits["wait_connected"])
+            found = templates.until_connected(storage, time_limit=limits["wait_connected"])
     except errors.RoundsmanError as error:
         module.fail_json(msg=str(error))
     texts = [step.text for step in steps]
     diff = {"prepared": "".join(f"{text}\n" for text in texts)}
-    module.exit_json(changed=bool(steps), steps=texts, diff=diff, **disks.as_result(copies))
+    module.exit_json(changed=bool(steps), steps=texts, diff=diff, **disks.as_result(found))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # Copyright: the Roundsman founders
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module that says which instances run on a node, and which keep a copy there."""
+"""The module that says which instances run on a node, and which keep a replica there."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ running:
   returned: success
   type: list
   elements: str
-copies:
-  description: The names of the instances that keep a replicated copy of their disks on this node.
+replicas:
+  description: The names of the instances that keep a replica of their disks on this node.
   returned: success
   type: list
   elements: str
@@ -109,7 +109,7 @@ def main() -> None:
                 recovered = driver.recover(name)
         facts = loads.measured(driver, seconds=given["load_seconds"])
         states, migrations = driver.states(), driver.migrations()
-        copies = templates.replicated(root)
+        replicas = templates.replicated(root)
     except errors.RoundsmanError as error:
         module.fail_json(msg=str(error))
     module.exit_json(
@@ -119,7 +119,7 @@ def main() -> None:
         facts=facts,
         migrations=migrations,
         recovered=recovered,
-        copies=copies,
+        replicas=replicas,
     )
 
 

@@ -17,7 +17,7 @@ description:
 options:
   state:
     description: >-
-      What the instances shall be. V(standby) is for those that run elsewhere and have copies here: their disks are
+      What the instances shall be. V(standby) is for those that run elsewhere and have replicas here: their disks are
       brought up, as is needed after a boot, and nobody may write them here.
     type: str
     choices: [started, stopped, standby]

@@ -40,7 +40,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
     },
     "instance_info": {
         "running": "list[str]",
-        "copies": "list[str]",
+        "replicas": "list[str]",
         "states": "dict",
         "facts": "dict",
         "migrations": "dict",

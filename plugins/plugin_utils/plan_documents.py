@@ -57,7 +57,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Kept:
-    """An instance, or a copy of it, that stays, why, and what would lift that."""
+    """An instance, or a replica of it, that stays, why, and what would lift that."""
 
     instance: str
     text: str

@@ -80,7 +80,7 @@ def test_check_mode_says_what_would_move_and_what_would_stay_and_changes_nothing
 
     assert states.digest(one.lab.folder) == before
     assert "replace_disks instance1: node3 -> node1" in done.stdout
-    assert "instance3: disk template plain keeps its only copy on node3" in done.stdout
+    assert "instance3: disk template plain keeps its only replica on node3" in done.stdout
     assert one.wrong() == []
 
 

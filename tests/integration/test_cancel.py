@@ -80,7 +80,7 @@ def test_a_running_job_that_is_canceled_leaves_no_process_and_its_instance_is_lo
     migrating = one.lab.node("node2").root / fake.MIGRATING / "instance2.json"
     one.until(lambda _: migrating.exists(), "the migration has begun")
 
-    # The target does not answer when the instance is looked for: the copy that is known there is kept.
+    # The target does not answer when the instance is looked for: the replica that is known there is kept.
     one.lab.node("node3").cut(is_cut=True)
     told = states.command(one, "jobs", "cancel", str(job["id"]))
     incident = one.until(states.reads("node2", "failed"), "the incident fails")

@@ -50,7 +50,7 @@ def test_what_can_move_leaves_a_node_before_an_instance_that_never_can_fails_the
 
     node = one.cluster().node("node2")
     assert incident["repair-status"] == "failed"
-    assert "instance2: disk template plain keeps its only copy on node2" in incident["reason"]
+    assert "instance2: disk template plain keeps its only replica on node2" in incident["reason"]
     assert node.tags == (f"maintd:repairfailed:{incident['id']}",)
     assert [instance.name for instance in one.cluster().primaries(node.uuid)] == ["instance2"]
     assert one.cluster().secondaries(node.uuid) == []

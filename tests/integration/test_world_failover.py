@@ -223,7 +223,7 @@ def test_a_secondary_that_says_it_runs_is_not_recorded_while_its_primary_is_sile
     lab: Callable[..., labs.Running], tmp_path: Path
 ) -> None:
     one = lab(nodes=3, instances=3)
-    told = {"changed": False, "states": {NAME: "running"}, "running": [NAME], "copies": [], "interrupted": None}
+    told = {"changed": False, "states": {NAME: "running"}, "running": [NAME], "replicas": [], "interrupted": None}
     lies = tmp_path / "lies"
     lies.write_text(LIES.format(python=sys.executable, answer=json.dumps(told)))
     lies.chmod(0o755)

@@ -134,7 +134,7 @@ def test_an_instance_whose_other_node_is_dead_starts_at_once(lab: Callable[..., 
 
     assert done.returncode == 0, done.stderr
     assert runs(one, "node2") == ["instance1"]
-    assert "without its copy on node3" in done.stdout
+    assert "without its replica on node3" in done.stdout
     assert one.wrong() == []
 
 

@@ -15,7 +15,7 @@ def node(uuid: str, name: str, **fields: object) -> clusters.Node:
 
 
 def make(*, pool: int = 2) -> clusters.Cluster:
-    """Master n1 and n2 are the candidates; i1 runs on n2 with its copy on n3."""
+    """Master n1 and n2 are the candidates; i1 runs on n2 with its replica on n3."""
     found = [
         node("n1", "node1", master_candidate=True, primary_ip="192.0.2.1"),
         node("n2", "node2", master_candidate=True, hostvars={"ansible_user": "ops"}, tags=("rack:1",)),

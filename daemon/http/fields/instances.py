@@ -41,7 +41,7 @@ FIELDS: dict[str, Instance] = {
         "Primary_node", Kind.TEXT, "Primary", lambda seen, one: seen.cluster.nodes[one.primary_node].name
     ),
     "pnode.uuid": _attribute("primary_node", "PrimaryNodeUUID", Kind.TEXT, "UUID of the primary"),
-    "snodes": Instance("Secondary_Nodes", Kind.OTHER, "Nodes of the other copies", _secondaries),
+    "snodes": Instance("Secondary_Nodes", Kind.OTHER, "Nodes of the other replicas", _secondaries),
     "admin_state": _attribute("admin_state", "InstanceState", Kind.TEXT, "Whether it shall be up or down"),
     "admin_up": Instance("Autostart", Kind.BOOL, "Whether it shall be up", lambda _, one: one.is_up),
     "status": Instance(
@@ -50,7 +50,7 @@ FIELDS: dict[str, Instance] = {
     "disk_template": _attribute("disk_template", "Disk_template", Kind.TEXT, "Disk template"),
     "disk.count": Instance("Disks", Kind.NUMBER, "Number of disks", lambda _, one: len(one.disks)),
     "disk.sizes": Instance("Disk_sizes", Kind.OTHER, "Sizes", lambda _, one: [disk.size for disk in one.disks]),
-    "disk_usage": _attribute("disk_size", "DiskUsage", Kind.UNIT, "Disk in all, of one copy"),
+    "disk_usage": _attribute("disk_size", "DiskUsage", Kind.UNIT, "Disk in all, of one replica"),
     "nic.count": Instance("NICs", Kind.NUMBER, "Number of network interfaces", lambda _, one: len(one.nics)),
     "nic.networks.names": Instance(
         "NIC_networks_names",

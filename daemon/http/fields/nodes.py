@@ -71,7 +71,7 @@ FIELDS: dict[str, Node] = {
     ),
     "dtotal": _measured("DTotal", "Disk", lambda _, one: one.dtotal),
     "dfree": _measured(
-        "DFree", "Disk that no copy is promised", lambda seen, one: one.dtotal - seen.holdings.disk(one.uuid)
+        "DFree", "Disk that no replica is promised", lambda seen, one: one.dtotal - seen.holdings.disk(one.uuid)
     ),
     "ctotal": Node(
         "CTotal", Kind.NUMBER, "Number of CPUs", lambda _, one: Missing.OFFLINE if one.offline else one.ctotal
@@ -80,7 +80,7 @@ FIELDS: dict[str, Node] = {
         "Pinst", Kind.NUMBER, "Number of primaries", lambda seen, one: len(seen.holdings.primaries(one.uuid))
     ),
     "sinst_cnt": Node(
-        "Sinst", Kind.NUMBER, "Number of other copies", lambda seen, one: len(seen.holdings.secondaries(one.uuid))
+        "Sinst", Kind.NUMBER, "Number of other replicas", lambda seen, one: len(seen.holdings.secondaries(one.uuid))
     ),
     "pinst_list": Node(
         "PriInstances", Kind.OTHER, "Primaries", lambda seen, one: holdings.names(seen.holdings.primaries(one.uuid))
@@ -88,7 +88,7 @@ FIELDS: dict[str, Node] = {
     "sinst_list": Node(
         "SecInstances",
         Kind.OTHER,
-        "Other copies",
+        "Other replicas",
         lambda seen, one: holdings.names(seen.holdings.secondaries(one.uuid)),
     ),
     "ndparams": Node("NodeParameters", Kind.OTHER, "Node parameters, inherited ones too", _parameters),

@@ -16,7 +16,7 @@ from . import dead_nodes, epo, errors, incidents, job_filters, membership, repli
 
 @dataclass(frozen=True)
 class InstanceNodes:
-    """Where an instance is: its primary and the nodes of its other copies (UUIDs)."""
+    """Where an instance is: its primary and the nodes of its other replicas (UUIDs)."""
 
     instance: str
     primary: str

@@ -151,7 +151,7 @@ class Nic:
 
 @dataclass(frozen=True)
 class Instance:
-    """An instance, the node it runs on and, with replicated disks, its second copy; parameters are Ganeti's.
+    """An instance, the node it runs on and, with replicated disks, its secondary replica; parameters are Ganeti's.
 
     `parted` stands from the first report that its running primary lost its secondary until both report in sync again.
     """
@@ -280,7 +280,7 @@ class Cluster:
         return _by_name(one for one in self.instances.values() if one.primary_node == node)
 
     def secondaries(self, node: str) -> list[Instance]:
-        """The instances that keep a second copy on this node (UUID), by name."""
+        """The instances that keep a secondary replica on this node (UUID), by name."""
         return _by_name(one for one in self.instances.values() if node in one.secondary_nodes)
 
 

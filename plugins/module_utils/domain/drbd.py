@@ -35,7 +35,7 @@ class Connection(Enum):
 
 
 class Disk(Enum):
-    """What a copy is worth."""
+    """What a replica is worth."""
 
     DISKLESS = "Diskless"
     ATTACHING = "Attaching"
@@ -80,13 +80,13 @@ class Replication(Enum):
 
     @property
     def is_under_way(self) -> bool:
-        """Whether the copies are being made equal, or compared."""
+        """Whether the replicas are being made equal, or compared."""
         return self not in {Replication.OFF, Replication.ESTABLISHED} and not self.is_paused
 
 
 @dataclass(frozen=True)
 class Generation:
-    """The identifiers of a copy's data: what it is now, what it was when the peer went, and what it was before.
+    """The identifiers of a replica's data: what it is now, what it was when the peer went, and what it was before.
 
     The lowest bit of an identifier is the role's and no part of it; 0 is none. `crashed_primary`: it was primary when
     its node went down, and has not seen its peer since.

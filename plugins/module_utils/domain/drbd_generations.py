@@ -1,4 +1,4 @@
-"""How the data of two copies are related, by their generation identifiers (DRBD's rules for a connection)."""
+"""How the data of two replicas are related, by their generation identifiers (DRBD's rules for a connection)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .drbd import Generation
 
 FRESH = 4
-"""The current identifier of a copy that never had data."""
+"""The current identifier of a replica that never had data."""
 
 
 class Relation(Enum):
@@ -23,7 +23,7 @@ class Relation(Enum):
 
 
 def relation(ours: Generation, theirs: Generation) -> Relation:
-    """The relation of two copies; a copy without data is older than any other."""
+    """The relation of two replicas; a replica without data is older than any other."""
     mine, other = _bare(ours.current), _bare(theirs.current)
     if mine == other:
         return Relation.EQUAL

@@ -1,8 +1,8 @@
 """Which repair a DRBD resource needs, from what both of its nodes say: rules, of which the first that applies decides.
 
-The side of the instance is the node that is its primary on record. A copy is thrown away (`DESTRUCTIVE`) only while the
-other one is up to date; whatever is doubtful is refused with what a person must find out, and never guessed. After a
-split brain writes are discarded only where a person named the node (`Pair.discard`).
+The side of the instance is the node that is its primary on record. A replica is discarded (`DESTRUCTIVE`) only while
+the other one is up to date; whatever is doubtful is refused with what a person must find out, and never guessed. After
+a split brain writes are discarded only where a person named the node (`Pair.discard`).
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def _copying(sides: _Sides) -> Optional[Verdict]:
     for volume in (volume for both in sides.volumes for volume in both):
         if sides.is_connected and (volume.replication.is_under_way or volume.replication.is_paused):
             done = "" if volume.done is None else f", {volume.done:g} % done"
-            return Verdict(Kind.WAITING, f"its copies are made equal ({volume.replication.value}{done})")
+            return Verdict(Kind.WAITING, f"its replicas are being resynced ({volume.replication.value}{done})")
     return None
 
 
@@ -236,7 +236,7 @@ def _established(sides: _Sides) -> Optional[Verdict]:
     if bad:
         return _anew(sides, bad[0], worst[bad[0]])
     if any(volume.out_of_sync for both in sides.volumes for volume in both):
-        return _refused("a comparison found that its copies differ", "a person who says which data count")
+        return _refused("a comparison found that its replicas differ", "a person who says which data count")
     return None
 
 
@@ -247,7 +247,7 @@ def _worst(side: Side) -> Disk:
 
 def _anew(sides: _Sides, where: Where, disk: Disk) -> Verdict:
     step = Step(Action.INVALIDATE, where)
-    text = f"the copy of the {where.value} is {disk.value}, and nothing mends it"
+    text = f"the replica of the {where.value} is {disk.value}, and nothing repairs it"
     if step in sides.pair.failed:
         return _refused(text, "a person who looks at its disk")
     return Verdict(Kind.REPAIR, text, (step,))
@@ -280,7 +280,7 @@ def _apart(sides: _Sides) -> Optional[Verdict]:
 def _diverged(sides: _Sides, relations: List[Relation]) -> Optional[Verdict]:
     """What cannot simply be connected again; what is not known DRBD finds out itself, and then stands alone again."""
     if Relation.UNRELATED in relations:
-        return _refused("its copies have no data in common", "a person who says which data count")
+        return _refused("its replicas have no data in common", "a person who says which data count")
     if Relation.SPLIT in relations:
         return _split(sides, relations)
     if Relation.THEIRS_NEWER in relations and sides.primary.role is Role.PRIMARY:

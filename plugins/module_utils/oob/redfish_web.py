@@ -58,7 +58,7 @@ class Watch:
                 return
 
     def _watched(self, web: Any) -> Any:
-        """Note what each answer's status is, of its copies too: pyghmi asks each question with a new one."""
+        """Note what each answer's status is, of its replicas too: pyghmi asks each question with a new one."""
         ask, copy, answer = web.grab_json_response_with_status, web.dupe, web.getresponse
 
         def asked(*arguments: Any, **options: Any) -> Any:

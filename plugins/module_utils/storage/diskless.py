@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, List
 
 if TYPE_CHECKING:
-    from .disks import Copy, State, Step
+    from .disks import LocalDisk, State, Step
 
 
 class Template:
@@ -15,6 +15,6 @@ class Template:
         """Nothing."""
         return []
 
-    def copies(self) -> List[Copy]:
+    def local_disks(self) -> List[LocalDisk]:
         """None."""
         return []

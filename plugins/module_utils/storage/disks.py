@@ -89,12 +89,12 @@ class Disks:
 
 
 @dataclass(frozen=True)
-class Copy:
-    """One disk as it is on this node: its path, its size in MiB (None: it is not there), and how equal the copies are.
+class LocalDisk:
+    """One disk as it is on this node: its path, its size in MiB (None: it is not there), and whether it is in sync.
 
-    `trouble` is what keeps a copy that is not equal from ever becoming so. Of a replica that is up `role`, `disk` and
-    `peer_disk` are DRBD's words; they are '' where there is none, and `peer` is the node that its
-    file names. `generation` is read where that was asked for.
+    `trouble` is what keeps a replica that is not in sync from ever becoming so. Of a replica that is up `role`, `disk`
+    and `peer_disk` are DRBD's words; they are '' where there is none, and `peer` is the node that its file names.
+    `generation` is read where that was asked for.
     """
 
     path: str
@@ -130,7 +130,7 @@ class Storage(Protocol):
             Refused: a rule is against it; nothing was done.
         """
 
-    def copies(self) -> List[Copy]:
+    def local_disks(self) -> List[LocalDisk]:
         """The disks as they are."""
 
 
@@ -152,11 +152,11 @@ def of_options(given: Mapping[str, Any]) -> Disks:
     )
 
 
-def as_result(copies: List[Copy]) -> Dict[str, Any]:
+def as_result(found: List[LocalDisk]) -> Dict[str, Any]:
     """What a module returns of the disks."""
     return {
-        "present": all(one.size is not None for one in copies),
-        "devices": [one.path for one in copies],
+        "present": all(one.size is not None for one in found),
+        "devices": [one.path for one in found],
         "disks": [
             {
                 "path": one.path,
@@ -172,11 +172,11 @@ def as_result(copies: List[Copy]) -> Dict[str, Any]:
                 "peer": one.peer,
                 "generation": drbd_sides.encode_generation(one.generation),
             }
-            for one in copies
+            for one in found
         ],
-        "synced": all(one.is_synced for one in copies),
-        "progress": min((one.progress for one in copies), default=100.0),
-        "node_id": next((one.node_id for one in copies if one.node_id is not None), None),
+        "synced": all(one.is_synced for one in found),
+        "progress": min((one.progress for one in found), default=100.0),
+        "node_id": next((one.node_id for one in found if one.node_id is not None), None),
     }
 
 

@@ -2,7 +2,7 @@
 
 What is done to a resource on this node follows from what it is asked to be and from how it stands. Its file is put in
 place after its metadata are made: where there is a file, the metadata are never made anew. Nothing here decides which
-of two copies counts; that is for `domain/drbd_repairs.py` and for people.
+of two replicas counts; that is for `domain/drbd_repairs.py` and for people.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Dict, FrozenSet, List, NamedTuple, Optional
 from ..domain import errors
 from ..domain.drbd import Connection, Disk, Role, Side
 from . import drbd_progress, drbd_resource, drbd_roles
-from .disks import Copy, Disks, State, Step
+from .disks import Disks, LocalDisk, State, Step
 from .drbd_node import DrbdNode, is_together
 from .volumes import Volume, Volumes
 
@@ -69,11 +69,11 @@ class Template:
         look = self._look()
         return [step for one in self._named() for step in self._of(one, wanted, look)]
 
-    def copies(self) -> List[Copy]:
-        """As `Storage.copies`; a resource that is down has no copy that is equal."""
+    def local_disks(self) -> List[LocalDisk]:
+        """As `Storage.local_disks`; a resource that is down has no replica that is equal."""
         sides = {side.resource: side for side in self._node.sides()}
         volumes = self._volumes.found()
-        return [copy for one in self._named() for copy in self._copies(one, sides.get(one.resource), volumes)]
+        return [disk for one in self._named() for disk in self._local_disks(one, sides.get(one.resource), volumes)]
 
     def _of(self, one: _One, wanted: State, look: _Look) -> List[Step]:
         side, may_be_two = look.sides.get(one.resource), one.resource in look.two
@@ -102,7 +102,7 @@ class Template:
         ]
 
     def _made(self, one: _One, wanted: State, look: _Look) -> List[Step]:
-        """The volumes and their metadata; what is missing is made only for a copy that shall be present."""
+        """The volumes and their metadata; what is missing is made only for a replica that shall be present."""
         steps = []
         for name, size in ((one.data, one.disk.size), (one.metadata, drbd_resource.metadata_size(one.disk.size))):
             volume = look.volumes.get(name)
@@ -113,7 +113,7 @@ class Template:
         if not self._is_unmade(one, look):
             return steps
         if wanted is not State.PRESENT:
-            raise errors.Refused(f"{self._disks.instance} has no whole copy {one.resource} on this node")
+            raise errors.Refused(f"{self._disks.instance} has no whole replica {one.resource} on this node")
         if one.resource in look.sides:
             raise errors.Refused(f"{one.resource} is up without its volumes or its file: a person must look at it")
         if one.file.exists():
@@ -148,7 +148,7 @@ class Template:
     def _connected(self, one: _One, side: Optional[Side], look: _Look) -> List[Step]:
         """Up, with the peer that it shall have.
 
-        What stands alone is connected: where the copies have parted, DRBD refuses that itself.
+        What stands alone is connected: where the replicas have parted, DRBD refuses that itself.
         """
         steps: List[Step] = []
         is_new = self._is_unwritten(one, look)
@@ -169,7 +169,7 @@ class Template:
         return steps
 
     def _refuse_worthless(self, one: _One, side: Side) -> None:
-        """The old peer is let go only by a copy that has all data, or by one that never had any."""
+        """The old peer is let go only by a replica that has all data, or by one that never had any."""
         if all(volume.disk is Disk.UP_TO_DATE for volume in side.volumes) or self._roles.is_fresh(side):
             return
         states = ", ".join(volume.disk.value for volume in side.volumes)
@@ -188,7 +188,7 @@ class Template:
         if side is not None:
             steps.append(Step(f"take {one.resource} down", lambda: self._runner.run("drbdsetup", "down", one.resource)))
         if one.is_ours:
-            # The file goes first: without it, what is left is no copy any more.
+            # The file goes first: without it, what is left is no replica any more.
             steps += [Step(f"remove {one.file}", one.file.unlink)] if is_resource_ours else []
             steps += [self._volumes.remove(name) for name in (one.data, one.metadata) if name in look.volumes]
         return steps
@@ -211,7 +211,7 @@ class Template:
                     f"{one.resource} is {volume.disk.value} on this node, and its peer is {peer}: it is kept"
                 )
 
-    def _copies(self, one: _One, side: Optional[Side], volumes: Dict[str, Volume]) -> List[Copy]:
+    def _local_disks(self, one: _One, side: Optional[Side], volumes: Dict[str, Volume]) -> List[LocalDisk]:
         found = volumes.get(one.data) if one.is_ours else None
         size = None if found is None else found.size
         written = _text_of(one.file) if one.is_ours else ""
@@ -224,10 +224,12 @@ class Template:
             path = f"/dev/drbd{one.disk.minor}" if one.disk.minor is not None else f"/dev/drbd/by-res/{one.resource}/0"
             down = "is down on this node"
             return [
-                Copy(path, size, is_synced=False, progress=0.0, text=down, trouble=down, node_id=node_id, peer=peer)
+                LocalDisk(
+                    path, size, is_synced=False, progress=0.0, text=down, trouble=down, node_id=node_id, peer=peer
+                )
             ]
         return [
-            Copy(
+            LocalDisk(
                 f"/dev/drbd{volume.minor}",
                 size if one.is_ours else one.disk.size,
                 is_synced=drbd_progress.is_settled(side, volume),

@@ -31,7 +31,7 @@ def percent(side: Side, volume: Volume, size: Optional[float]) -> float:
 
 
 def trouble(side: Side, volume: Volume) -> str:
-    """Why the copies will not become equal by waiting, or ''."""
+    """Why the replicas will not become equal by waiting, or ''."""
     together = is_together(side)
     reasons = {
         "stands alone: its peer or it refused the connection": side.connection is Connection.STANDALONE,

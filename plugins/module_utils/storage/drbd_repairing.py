@@ -42,7 +42,7 @@ class Repairs:
         """What an action comes to on this node; nothing where it is done already.
 
         Raises:
-            Refused: this node is not as the action supposes, or a copy would be thrown away that may be the only one.
+            Refused: this node is not as the action supposes, or a replica would be discarded that may be the only one.
         """
         self._node.load()
         side = self._node.side(resource)
@@ -76,7 +76,7 @@ class Repairs:
 
     def _invalidate(self, side: Side) -> List[Step]:
         if not is_together(side) or any(one.peer_disk is not Disk.UP_TO_DATE for one in side.volumes):
-            raise errors.Refused(f"{side.resource}: its peer is not connected and up to date: this copy is kept")
+            raise errors.Refused(f"{side.resource}: its peer is not connected and up to date: this replica is kept")
         return [self._step("invalidate", side.resource)]
 
     def _discard(self, side: Side) -> List[Step]:

@@ -116,7 +116,7 @@ def node_ids(here: End, peer: End, *, written: str) -> Tuple[int, int]:
     given; then the lower address is 0.
 
     Raises:
-        Refused: the file has another number of the peer than is given, so the copy here is that of an older pair.
+        Refused: the file has another number of the peer than is given, so the replica here is that of an older pair.
     """
     found = written_ids(written)
     pair = (0, 1) if here.address < peer.address else (1, 0)
@@ -124,8 +124,8 @@ def node_ids(here: End, peer: End, *, written: str) -> Tuple[int, int]:
         pair = (found[0], found[1])
         if peer.node_id not in {None, pair[1]}:
             raise errors.Refused(
-                f"{peer.name} has the number {peer.node_id}, and {pair[1]} in the file of an older copy here: "
-                "that copy has to be made absent first"
+                f"{peer.name} has the number {peer.node_id}, and {pair[1]} in the file of an older replica here: "
+                "that replica has to be made absent first"
             )
     elif here.node_id is not None or peer.node_id is not None:
         mine = here.node_id if here.node_id is not None else int(not peer.node_id)

@@ -61,7 +61,7 @@ class Roles:
         return [*steps, self._two(name, "no")] if may_be_two else steps
 
     def is_fresh(self, side: Side) -> bool:
-        """Whether this copy never had data."""
+        """Whether this replica never had data."""
         read = self._node.with_generations(side)
         return all(
             one.disk is Disk.INCONSISTENT and one.generation is not None and one.generation.current & ~1 == FRESH

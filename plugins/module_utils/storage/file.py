@@ -7,7 +7,7 @@ import pathlib
 from typing import TYPE_CHECKING, Iterator, List, Tuple
 
 from ..domain import errors
-from .disks import Copy, Disk, Disks, State, Step
+from .disks import Disk, Disks, LocalDisk, State, Step
 
 if TYPE_CHECKING:
     from typing import ClassVar
@@ -40,9 +40,11 @@ class Template:
                 steps.append(_step(f"remove the file {path}", _remove, path))
         return steps
 
-    def copies(self) -> List[Copy]:
-        """As `Storage.copies`."""
-        return [Copy(str(path), path.stat().st_size / MIB if path.exists() else None) for _, path in self._placed()]
+    def local_disks(self) -> List[LocalDisk]:
+        """As `Storage.local_disks`."""
+        return [
+            LocalDisk(str(path), path.stat().st_size / MIB if path.exists() else None) for _, path in self._placed()
+        ]
 
     def _placed(self) -> Iterator[Tuple[Disk, pathlib.Path]]:
         for number, disk in enumerate(self._disks.disks):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, List, Optional, Tuple
 
 from ..domain import errors
-from .disks import Copy, Disk, Disks, State, Step
+from .disks import Disk, Disks, LocalDisk, State, Step
 from .volumes import Volume, Volumes
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ class Template:
         found = self._volumes.found()
         return [step for disk, name in self._named() for step in self._of(disk, name, wanted, found.get(name))]
 
-    def copies(self) -> List[Copy]:
-        """As `Storage.copies`."""
+    def local_disks(self) -> List[LocalDisk]:
+        """As `Storage.local_disks`."""
         found = self._volumes.found()
         return [
-            Copy(f"/dev/{name}", found[name].size if name in found else None, text=_text(found.get(name)))
+            LocalDisk(f"/dev/{name}", found[name].size if name in found else None, text=_text(found.get(name)))
             for _, name in self._named()
         ]
 

@@ -1,6 +1,6 @@
 """Disks in files for instances of the fake hypervisor in a lab; DRBD and LVM are simulated by `simulated_programs`.
 
-A copy is a file `var/lib/roundsman/fake/disks/<instance>.json` below the node's root.
+A replica is a file `var/lib/roundsman/fake/disks/<instance>.json` below the node's root.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Sequence
 
 from ..domain import errors
 from ..hypervisor import fake
-from .disks import Copy, State, Step
+from .disks import LocalDisk, State, Step
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 DISKS = "var/lib/roundsman/fake/disks"
 
 
-class Copies:
-    """The copies of instances' disks on the node with this root."""
+class Replicas:
+    """The replicas of instances' disks on the node with this root."""
 
     def __init__(self, root: Path, *, opcode: str) -> None:
         self._root = root
         self._opcode = opcode
 
     def names(self) -> list[str]:
-        """The instances that keep a copy here."""
+        """The instances that keep a replica here."""
         folder = self._root / DISKS
         return sorted(path.stem for path in folder.glob("*.json")) if folder.is_dir() else []
 
@@ -37,7 +37,7 @@ class Copies:
         return f"{self._root / DISKS / name}.json#{number}"
 
     def create(self, name: str, sizes: Sequence[int]) -> bool:
-        """Make a copy with disks of these sizes (MiB); returns whether there was none."""
+        """Make a replica with disks of these sizes (MiB); returns whether there was none."""
         path = self._root / DISKS / f"{name}.json"
         if path.exists():
             return False
@@ -48,7 +48,7 @@ class Copies:
         return True
 
     def remove(self, name: str) -> bool:
-        """Remove the copy; returns whether there was one.
+        """Remove the replica; returns whether there was one.
 
         Raises:
             Refused: the instance runs here.
@@ -64,26 +64,26 @@ class Copies:
 
 
 class Template:
-    """The simulated disks of one instance: a copy is present or absent, and is never anything else."""
+    """The simulated disks of one instance: a replica is present or absent, and is never anything else."""
 
     def __init__(self, disks: Disks, *, root: Path, opcode: str) -> None:
         self._disks = disks
-        self._all = Copies(root, opcode=opcode)
+        self._all = Replicas(root, opcode=opcode)
 
     def steps(self, wanted: State) -> list[Step]:
         """As `Storage.steps`."""
         name, is_there = self._disks.instance, self._disks.instance in self._all.names()
         sizes = [disk.size for disk in self._disks.disks]
         if wanted is State.PRESENT and not is_there:
-            return [Step(f"make a copy of {name}", lambda: self._all.create(name, sizes))]
+            return [Step(f"make a replica of {name}", lambda: self._all.create(name, sizes))]
         if wanted is State.ABSENT and is_there:
-            return [Step(f"remove the copy of {name}", lambda: self._all.remove(name))]
+            return [Step(f"remove the replica of {name}", lambda: self._all.remove(name))]
         return []
 
-    def copies(self) -> list[Copy]:
-        """As `Storage.copies`."""
+    def local_disks(self) -> list[LocalDisk]:
+        """As `Storage.local_disks`."""
         is_there = self._disks.instance in self._all.names()
         return [
-            Copy(self._all.path(self._disks.instance, number), disk.size if is_there else None)
+            LocalDisk(self._all.path(self._disks.instance, number), disk.size if is_there else None)
             for number, disk in enumerate(self._disks.disks)
         ]

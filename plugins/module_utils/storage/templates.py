@@ -12,7 +12,7 @@ from . import diskless, drbd, drbd_node, drbd_resource, file, plain, programs, s
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .disks import Copy, Disks, Step, Storage
+    from .disks import Disks, LocalDisk, Step, Storage
 
 NAMES = ("diskless", "drbd", "file", "plain", "sharedfile")
 PAUSE = 1.0
@@ -58,34 +58,34 @@ def replicated(root: Path) -> List[str]:
     return sorted({match.group("instance") for match in map(drbd_resource.FILE.fullmatch, names) if match})
 
 
-def until_synced(storage: Storage, *, time_limit: float) -> List[Copy]:
-    """The disks once their copies are equal, or as they are when so many seconds are over.
+def until_synced(storage: Storage, *, time_limit: float) -> List[LocalDisk]:
+    """The disks once their replicas are equal, or as they are when so many seconds are over.
 
     Raises:
         Failed: they will not become equal by waiting.
     """
     deadline = time.monotonic() + time_limit
     while True:
-        copies = storage.copies()
-        if all(one.is_synced for one in copies) or time.monotonic() > deadline:
-            return copies
-        trouble = next((one for one in copies if one.trouble and not one.is_synced), None)
+        found = storage.local_disks()
+        if all(one.is_synced for one in found) or time.monotonic() > deadline:
+            return found
+        trouble = next((one for one in found if one.trouble and not one.is_synced), None)
         if trouble is not None:
             raise errors.Failed(f"{trouble.path} {trouble.trouble}: {trouble.text}")
         time.sleep(PAUSE)
 
 
-def until_connected(storage: Storage, *, time_limit: float) -> List[Copy]:
+def until_connected(storage: Storage, *, time_limit: float) -> List[LocalDisk]:
     """The disks once their replicas have their peers, or as they are when so many seconds are over.
 
     Nobody waits for a replica that will not connect by waiting.
     """
     deadline = time.monotonic() + time_limit
     while True:
-        copies = storage.copies()
-        is_waiting = any(one.role and not (one.is_connected or one.trouble) for one in copies)
+        found = storage.local_disks()
+        is_waiting = any(one.role and not (one.is_connected or one.trouble) for one in found)
         if not is_waiting or time.monotonic() >= deadline:
-            return copies
+            return found
         time.sleep(PAUSE)
 
 

@@ -55,7 +55,7 @@ class _Move:
         instance = cluster.instance(self.instance)
         if instance.disk_template == "drbd" and self.target not in instance.secondary_nodes:
             target = cluster.node_name(self.target)
-            raise errors.Refused(f"{instance.name} has no copy on {target}: replace its secondary first")
+            raise errors.Refused(f"{instance.name} has no replica on {target}: replace its secondary first")
         contract.refuse_unreachable(cluster, *self._contacted())
         single_moves.refuse_closed(cluster, target=self.target)
         room_now.refuse_without_memory(cluster, instance, target=self.target)
@@ -64,11 +64,11 @@ class _Move:
             "instance_source": contract.node_variables(cluster, self.source),
             "instance_target": contract.node_variables(cluster, self.target),
             "instance_members": [contract.node_variables(cluster, uuid) for uuid in (self.source, self.target)],
-            "instance_secondaries": self._other_copies(instance),
+            "instance_secondaries": self._other_nodes(instance),
         }
 
     def effects(self, cluster: clusters.Cluster) -> list[changes.Change]:
-        others = self._other_copies(cluster.instance(self.instance))
+        others = self._other_nodes(cluster.instance(self.instance))
         return [changes.InstanceNodes(self.instance, self.target, tuple(others))]
 
     def files(self) -> dict[str, str]:
@@ -80,7 +80,7 @@ class _Move:
     def _contacted(self) -> tuple[str, ...]:
         return self.source, self.target
 
-    def _other_copies(self, instance: clusters.Instance) -> list[str]:
+    def _other_nodes(self, instance: clusters.Instance) -> list[str]:
         if not instance.secondary_nodes:
             return []
         return [node for node in (self.source, *instance.secondary_nodes) if node != self.target]
@@ -165,7 +165,7 @@ class Failover(_Move):
 
 @dataclass(frozen=True)
 class ReplaceDisks:
-    """Give an instance a new secondary, and take its copy from the old one; the same node gets a new copy.
+    """Give an instance a new secondary, and remove the replica on the old one; the same node gets a new one.
 
     `planned` says that a planner chose the new node and checked its own rules for it: a change of group passes through
     two groups. When this starts it still answers, and is not drained. Without `planned` the node must be one that
@@ -196,7 +196,7 @@ class ReplaceDisks:
             return removed_meanwhile(self.instance)
         instance = cluster.instance(self.instance)
         if self.old not in instance.nodes:
-            return f"{instance.name} keeps no copy on {cluster.node_name(self.old)} any more"
+            return f"{instance.name} keeps no replica on {cluster.node_name(self.old)} any more"
         return left_meanwhile(cluster, instance, target=self.new)
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
@@ -209,7 +209,7 @@ class ReplaceDisks:
                 f"{instance.name} has its primary, not its secondary, on {cluster.node_name(self.old)}"
             )
         if self.new != self.old and self.new in instance.nodes:
-            raise errors.Refused(f"{instance.name} keeps a copy on {cluster.node_name(self.new)} already")
+            raise errors.Refused(f"{instance.name} keeps a replica on {cluster.node_name(self.new)} already")
         contract.refuse_unreachable(cluster, instance.primary_node, self.new)
         if self.new != self.old:
             if self.planned:

@@ -54,7 +54,7 @@ class Startup(_AtPrimary):
         return time_limits.limit(time_limits.disks(known, steps=len(known.nodes) + 1), time_limits.start(known))
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
-        """Its primary, and those other nodes with copies that may be contacted."""
+        """Its primary, and those other nodes with replicas that may be contacted."""
         primary, *others = cluster.instance(self.instance).nodes
         return [primary, *(uuid for uuid in others if clusters.reachable(cluster, cluster.node(uuid)))]
 

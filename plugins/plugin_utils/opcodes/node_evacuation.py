@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class NodeEvacuate:
     """Move instances off a node: its primaries, the copies it keeps for others, or both.
 
-    With `primary-only` a replicated instance goes to its other copy and keeps the one on this node. If one of the
+    With `primary-only` a replicated instance goes to its other replica and keeps the one on this node. If one of the
     instances cannot be moved, none is.
     """
 

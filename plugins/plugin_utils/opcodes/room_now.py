@@ -23,7 +23,7 @@ def refuse_without_memory(cluster: clusters.Cluster, instance: clusters.Instance
 
 
 def refuse_without_disk(cluster: clusters.Cluster, instance: clusters.Instance, *, target: str) -> None:
-    """A copy is made only where there is disk for it.
+    """A replica is made only where there is disk for it.
 
     Raises:
         Refused: there is not; the text has the numbers.

@@ -1,4 +1,4 @@
-"""The disks of a domain as disks of an instance: what they are on their host, and which node has the other copy."""
+"""The disks of a domain as disks of an instance: what they are on their host, and which node has the other replica."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kept:
-    """How an instance keeps its disks: the template, the disks, and the host of the other copy or ""."""
+    """How an instance keeps its disks: the template, the disks, and the host of the other replica or ""."""
 
     template: str
     disks: tuple[clusters.Disk, ...] = ()
@@ -69,7 +69,9 @@ class Disks:
             raise errors.InvalidInput(f"its disks are of several kinds, {' and '.join(templates)}: make them of one")
         peers = sorted({one.peer for one in found})
         if len(peers) > 1:
-            raise errors.InvalidInput(f"its disks have copies on several nodes, {' and '.join(peers)}: use one of them")
+            raise errors.InvalidInput(
+                f"its disks have replicas on several nodes, {' and '.join(peers)}: use one of them"
+            )
         return Kept(templates[0], tuple(disk for one in found for disk in one.disks), peers[0])
 
     def _one(self, host: str, disk: Mapping[str, str]) -> Kept:

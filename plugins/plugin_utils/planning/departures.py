@@ -31,10 +31,10 @@ class Departure:
 def of_nodes(
     cluster: clusters.Cluster, names: Collection[str], *, scope: Scope = Scope.ALL, failover: bool = False
 ) -> Departure:
-    """Instances leave nodes: their primaries, the copies that they keep for others, or both.
+    """Instances leave nodes: their primaries, the replicas that they keep for others, or both.
 
     The nodes are no targets for each other, and share the room that is left; what has both of its nodes among them
-    gets two others. With `PRIMARY` a replicated instance goes to its other copy and keeps the one on the node. It
+    gets two others. With `PRIMARY` a replicated instance goes to its other replica and keeps the one on the node. It
     costs what the evacuations of the nodes cost, one after the other.
 
     Raises:
@@ -62,7 +62,7 @@ def of_nodes(
         lost |= dict.fromkeys(plan.failures_no_longer_survived)
     moves = moving.moves_of(cluster, jobs)
     moved = {move.instance for move in moves}
-    # Of an instance that leaves by a job only its copy is refused, which `PRIMARY` does not move.
+    # Of an instance that leaves by a job only its replica is refused, which `PRIMARY` does not move.
     refused = [one for one in refusals if scope is not Scope.PRIMARY or one.subject not in moved]
     return Departure(moves, tuple(refused), tuple(lost))
 

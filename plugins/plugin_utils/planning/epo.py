@@ -47,7 +47,7 @@ class Preview:
     """What an emergency power off, or with `on` its return, would do.
 
     `steps` are in the order in which nodes are powered; `last` is the controller's own node, when it is among them.
-    `degraded` are the instances (names) that go on elsewhere without their second copy.
+    `degraded` are the instances (names) that go on elsewhere without their secondary replica.
     """
 
     on: bool
@@ -76,7 +76,7 @@ class Preview:
             todo += [power] if step.power else []
             told.append(f"{step.name}: {'; '.join(todo) or 'nothing'}" + (f" ({step.note})" if step.note else ""))
         if self.degraded:
-            told.append(f"go on without their second copy: {', '.join(self.degraded)}")
+            told.append(f"go on without their secondary replica: {', '.join(self.degraded)}")
         return told
 
     @property
@@ -170,13 +170,13 @@ class Return:
     """How far the return of an emergency power off has come, and what is to be done next.
 
     `stated` are the changes that say so. `waiting` are the nodes (names) that have not answered. Per node (name),
-    `copies` are the instances (UUIDs) whose copies are to be brought up there, for DRBD does not do that by itself, and
-    then `starts` those to start there now. `missed` tells a line for each that is not back.
+    `replicas` are the instances (UUIDs) whose replicas are to be brought up there, as DRBD does not do that by itself,
+    and then `starts` those to start there now. `missed` tells a line for each that is not back.
     """
 
     stated: tuple[changes.Change, ...]
     waiting: tuple[str, ...] = ()
-    copies: Mapping[str, list[str]] = field(default_factory=dict)
+    replicas: Mapping[str, list[str]] = field(default_factory=dict)
     starts: Mapping[str, list[str]] = field(default_factory=dict)
     missed: tuple[str, ...] = ()
 
@@ -201,7 +201,7 @@ def returned(cluster: clusters.Cluster, *, among: set[str], answered: set[str], 
     return Return(
         (*powered, stands if nodes or instances else changes.EpoGone()),
         tuple(cluster.node_name(one) for one in nodes if one in among),
-        _copies(cluster, came={one for one in known.nodes if one in answered}, starts=starts),
+        _replicas(cluster, came={one for one in known.nodes if one in answered}, starts=starts),
         {cluster.node_name(node): found for node, found in starts.items()},
         (*missed, *(f"{one.name} does not run on {cluster.node_name(one.primary_node)}" for one in meant)),
     )
@@ -222,8 +222,8 @@ def _startable(cluster: clusters.Cluster, instances: Iterable[str], *, missing: 
     return found
 
 
-def _copies(cluster: clusters.Cluster, *, came: set[str], starts: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """Per secondary (name) the instances with a copy on a node that came back, or that are about to start."""
+def _replicas(cluster: clusters.Cluster, *, came: set[str], starts: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """Per secondary (name) the instances with a replica on a node that came back, or that are about to start."""
     about_to = {uuid for found in starts.values() for uuid in found}
     found: dict[str, list[str]] = {}
     for one in cluster.instances.values():

@@ -41,7 +41,7 @@ def plan(
 ) -> EvacuationPlan:
     """Every instance leaves by one job or is refused; no job counts on room that another one frees.
 
-    An instance whose copy finds no room leaves by a job, and its copy is refused.
+    An instance whose replica finds no room leaves by a job, and its replica is refused.
 
     `failover` forbids live migration; `avoid` are nodes that are no targets; `taken` are the instances (UUID) that
     another evacuation of the round moves, each with that evacuation in words; every job comes after `after`; `which`
@@ -77,7 +77,7 @@ def plan(
 
 
 def in_order(instances: Collection[clusters.Instance], *, node: str) -> list[clusters.Instance]:
-    """Replicated primaries, whose target is given, then other primaries, then copies; large before small."""
+    """Replicated primaries, whose target is given, then other primaries, then replicas; large before small."""
 
     def place(one: clusters.Instance) -> tuple[object, ...]:
         kind = 2 if one.primary_node != node else 0 if one.disk_template == "drbd" else 1

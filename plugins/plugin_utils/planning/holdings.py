@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 ON_NODE = frozenset({"drbd", "plain", "file"})
-"""The disk templates whose copies take the disk of their node."""
+"""The disk templates whose replicas take the disk of their node."""
 
 
 def memory_in_use(instance: clusters.Instance) -> int:
@@ -19,7 +19,7 @@ def memory_in_use(instance: clusters.Instance) -> int:
 
 
 def disk_per_copy(instance: clusters.Instance) -> int:
-    """The disk (MiB) that each copy of an instance takes on its node: none where the disks are elsewhere."""
+    """The disk (MiB) that each replica of an instance takes on its node: none where the disks are elsewhere."""
     return instance.disk_size if instance.disk_template in ON_NODE else 0
 
 
@@ -40,7 +40,7 @@ class Holdings:
         return _ordered(self._primaries.get(node, []))
 
     def secondaries(self, node: str) -> list[clusters.Instance]:
-        """The instances that keep another copy on this node."""
+        """The instances that keep another replica on this node."""
         return _ordered(self._secondaries.get(node, []))
 
     def memory(self, node: str) -> int:
@@ -48,7 +48,7 @@ class Holdings:
         return sum(map(memory_in_use, self._primaries.get(node, [])))
 
     def disk(self, node: str) -> int:
-        """The disk (MiB) that all copies on this node take."""
+        """The disk (MiB) that all replicas on this node take."""
         held = (*self._primaries.get(node, []), *self._secondaries.get(node, []))
         return sum(disk_per_copy(one) for one in held)
 

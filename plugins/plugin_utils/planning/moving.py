@@ -1,7 +1,7 @@
 """Moves as jobs: what a plan says of its instances becomes opcodes for the queue, and the other way round.
 
 An action is a row of steps: `f` exchanges primary and secondary, `f:NODE` runs the instance on another node that
-reaches its disks, `r:NODE` moves its second copy there. Nodes and instances are told by name.
+reaches its disks, `r:NODE` moves its secondary replica there. Nodes and instances are told by name.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class _Maker:
 
     def _replace(self, instance: clusters.Instance, target: str, step: str) -> tuple[work.Opcode, clusters.Instance]:
         if not instance.secondary_nodes or target in instance.nodes:
-            raise errors.InvalidInput(f"{instance.name}: {step!r} needs another copy, and a node without one")
+            raise errors.InvalidInput(f"{instance.name}: {step!r} needs another replica, and a node without one")
         old, *others = instance.secondary_nodes
         opcode = work.Opcode(REPLACE, {"instance": instance.uuid, "old": old, "new": target, "planned": True})
         return opcode, dataclasses.replace(instance, secondary_nodes=(target, *others))

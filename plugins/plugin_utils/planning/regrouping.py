@@ -1,6 +1,6 @@
 """Regrouping: instances leave their node group for others (seed 004, "Instance level changes").
 
-A pair gets a copy in the new group, moves there, and gets its second copy there. An instance on shared storage moves
+A pair gets a replica in the new group, moves there, and gets its secondary there. An instance on shared storage moves
 as it is: that the new group reaches the storage nobody can see here. What a move frees is free for none of the plan.
 """
 
@@ -140,7 +140,7 @@ class _Plan:
         """Why an instance can go to no other group at all."""
         name = self._cluster.node_name(one.primary_node)
         if one.disk_template in ways.NOWHERE:
-            reason = f"disk template {one.disk_template} keeps its only copy on {name}: no other group can have it"
+            reason = f"disk template {one.disk_template} keeps its only replica on {name}: no other group can have it"
             return work.Refusal(one.name, reason, "", incident=None, permanent=True)
         primary = self._cluster.nodes[one.primary_node]
         if clusters.reachable(self._cluster, primary):
@@ -154,20 +154,20 @@ class _Plan:
         return clusters.reachable(self._cluster, node) and not clusters.is_silent(self._cluster, node)
 
     def _stranded(self, one: clusters.Instance) -> work.Refusal | None:
-        """What has lost its primary starts on its copy first, if that has the memory; a change of group takes it so."""
+        """What lost its primary starts on its secondary first, if that has the memory."""
         name = self._cluster.node_name(one.primary_node)
         if one.disk_template != "drbd":
             return None
-        copies = [self._cluster.nodes[uuid] for uuid in one.secondary_nodes if uuid in self._cluster.nodes]
-        if not copies or not self._answers(copies[0]):
-            reason = "neither of its nodes is reachable" if copies else f"its primary {name} is not reachable"
+        replicas = [self._cluster.nodes[uuid] for uuid in one.secondary_nodes if uuid in self._cluster.nodes]
+        if not replicas or not self._answers(replicas[0]):
+            reason = "neither of its nodes is reachable" if replicas else f"its primary {name} is not reachable"
             return work.Refusal(one.name, reason, f"{name} reachable again", incident=None, permanent=False)
-        copy, memory = self._room.nodes[copies[0].uuid], memory_in_use(one)
-        if copy.holds(memory=memory, disk=0):
-            copy.memory -= memory
+        replica, memory = self._room.nodes[replicas[0].uuid], memory_in_use(one)
+        if replica.holds(memory=memory, disk=0):
+            replica.memory -= memory
             return None
-        reason = f"it would start on {copy.name} first, which has {copy.memory} MiB free and not {memory}"
-        cure = f"{memory - copy.memory} MiB more memory on {copy.name}, or {name} reachable again"
+        reason = f"it would start on {replica.name} first, which has {replica.memory} MiB free and not {memory}"
+        cure = f"{memory - replica.memory} MiB more memory on {replica.name}, or {name} reachable again"
         return work.Refusal(one.name, reason, cure, incident=None, permanent=False)
 
     def _refusal(self, one: allocator.Refusal, targets: Sequence[str]) -> work.Refusal:

@@ -28,8 +28,8 @@ class NodeRoom:
     `vcpus` are the virtual CPUs that its policy leaves; `excluded`
     are the exclusion tags of what runs or will run here. `reserved` is, for each other node, the memory that would
     start here if that node failed, `peak` the largest of them; `returned` is the memory that instances left here which
-    keep a copy: no move may count on it, but they can start in it again. N+1 holds while `spare` >= `peak`. `rank` is
-    the place of the node's name in natural order.
+    keep a replica: no move may count on it, but they can start in it again. N+1 holds while `spare` >= `peak`. `rank`
+    is the place of the node's name in natural order.
     """
 
     uuid: str
@@ -139,7 +139,7 @@ class Room:
         return self._migration[source][0] <= self._migration[target][1]
 
     def held(self, node: str) -> Sequence[clusters.Instance]:
-        """The instances with a copy on a node (UUID) when the room was built, in no order."""
+        """The instances with a replica on a node (UUID) when the room was built, in no order."""
         return self._held.get(node, ())
 
     def move(self, instance: clusters.Instance, *, primary: str, secondaries: tuple[str, ...]) -> None:

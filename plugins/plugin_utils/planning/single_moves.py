@@ -1,4 +1,4 @@
-"""Where one instance, or its second copy, goes when nobody says where."""
+"""Where one instance, or its secondary replica, goes when nobody says where."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .room import Room
 
 
 def target(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
-    """The node (UUID) to which an instance moves: its second copy's, else the best with room.
+    """The node (UUID) to which an instance moves: its secondary replica's, else the best with room.
 
     Raises:
         Refused: there is none, or an instance of this disk template cannot be moved at all.
@@ -23,7 +23,7 @@ def target(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
     if instance.secondary_nodes:
         return instance.secondary_nodes[0]
     if instance.disk_template == "drbd":
-        raise errors.Refused(f"{instance.name} has no second copy to move to")
+        raise errors.Refused(f"{instance.name} has no secondary replica to move to")
     room = Room(cluster)
     tags = room.exclusion_tags(instance)
     demand = targets.Demand(memory=memory_in_use(instance), vcpus=instance.vcpus, tags=tags)
@@ -65,7 +65,7 @@ def refuse_closed(cluster: clusters.Cluster, *, target: str) -> None:
 
 
 def new_secondary(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
-    """The best node (UUID) for a new second copy of an instance.
+    """The best node (UUID) for a new secondary of an instance.
 
     Raises:
         Refused: there is none.

@@ -46,8 +46,8 @@ class Demand:
     """What an instance asks of a target (MiB).
 
     `memory` to run there with so many `vcpus`, apart from instances with its exclusion `tags`, and able to migrate
-    there from the node `source` ("" where it needs not); `disk` for a copy; `reserve` is the memory to keep free there
-    for the day its primary `peer` fails, wanted but not demanded.
+    there from the node `source` ("" where it needs not); `disk` for a replica; `reserve` is the memory to keep free
+    there for the day its primary `peer` fails, wanted but not demanded.
     """
 
     memory: int = 0
@@ -114,7 +114,9 @@ class Targets:
         """By node (UUID) the score of the cluster after this action with it as the new node."""
         return self._prospects().scores(instance, action)
 
-    def scores_of_copies(self, instance: clusters.Instance, *, primary: str, secondary: str) -> Mapping[str, float]:
+    def scores_of_secondaries(
+        self, instance: clusters.Instance, *, primary: str, secondary: str
+    ) -> Mapping[str, float]:
         """By node (UUID) the score with it as the secondary, of an instance that by then is on these nodes."""
         prospects = self._prospects()
         with prospects.moved(instance, primary=primary, secondaries=(secondary,)):
@@ -135,8 +137,8 @@ class Targets:
     ) -> Choice | None:
         """The target with room that keeps N+1 if one does; then of the best score of the cluster, first by name.
 
-        `scores` are asked for only where there is a choice. `returning` is a node whose copy this very job removes
-        before: there the copy needs no further disk, unless the node is overfull.
+        `scores` are asked for only where there is a choice. `returning` is a node whose replica this very job removes
+        before: there the replica needs no further disk, unless the node is overfull.
         """
         found: list[tuple[bool, NodeRoom]] = []
         for node in self.of(group):
@@ -214,7 +216,7 @@ class Targets:
         """Why no node of the group is left to ask: there is no other one, or those that are take nothing."""
         name = self._cluster.nodegroups[group].name
         holders = sorted((one for one in self.of(group) if one.uuid in without), key=lambda one: one.rank)
-        told = f" ({' and '.join(one.name for one in holders)} holds its other copy)" if holders else ""
+        told = f" ({' and '.join(one.name for one in holders)} holds its other replica)" if holders else ""
         members = {one.uuid for one in self._cluster.nodes.values() if one.group == group}
         if len(members) > 1 and members <= set(without):
             return f"no third node in group {name}{told}"

@@ -26,7 +26,7 @@ NOWHERE = frozenset({"plain", "file"})
 class Way:
     """The opcodes of one instance, where it is afterwards, and whether N+1 holds there.
 
-    `why` says why its new node was chosen; `left` is set where a copy has to stay on the node for now, and says why.
+    `why` says why its new node was chosen; `left` is set where a replica has to stay on the node for now, and says why.
     """
 
     opcodes: tuple[work.Opcode, ...]
@@ -39,7 +39,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Obstruction:
-    """Why an instance, or its copy, has no way out, and what would open one."""
+    """Why an instance, or its replica, has no way out, and what would open one."""
 
     reason: str
     unblock: str = ""
@@ -72,7 +72,7 @@ class Ways:
         template, name = instance.disk_template, self._node.name
         if template in NOWHERE:
             return Obstruction(
-                f"disk template {template} keeps its only copy on {name}: it can never be moved; "
+                f"disk template {template} keeps its only replica on {name}: it can never be moved; "
                 "move it by hand or remove it",
                 permanent=True,
             )
@@ -101,7 +101,7 @@ class Ways:
         if primary is None or not clusters.reachable(self._cluster, primary):
             name = self._cluster.node_name(instance.primary_node)
             return Obstruction(f"its primary {name} is not reachable", f"{name} reachable again")
-        demand = self._copy_demand(instance, primary=primary.uuid)
+        demand = self._secondary_demand(instance, primary=primary.uuid)
         scores = functools.partial(self._targets.scores, instance, Action.REPLACE_SECONDARY)
         choice = self._targets.best(demand, group=primary.group, without=instance.nodes, scores=scores)
         if choice is None:
@@ -113,10 +113,10 @@ class Ways:
     def _of_replicated(self, instance: clusters.Instance) -> Way | Obstruction:
         """To its secondary if that keeps N+1, else over a new one if that does, else in the same order.
 
-        Where its copy finds no room, it goes to its secondary all the same.
+        Where its replica finds no room, it goes to its secondary all the same.
         """
         if not instance.secondary_nodes:
-            return Obstruction("it has no second copy to move to", "a second copy: give it a new secondary")
+            return Obstruction("it has no secondary replica to move to", "a new secondary")
         flaw = self._flaw(instance, instance.secondary_nodes[0]) or self._degraded(instance) or self._unproven(instance)
         direct = flaw or self._by_secondary(instance)
         if not self._reachable or (isinstance(direct, Way) and direct.keeps):
@@ -130,7 +130,7 @@ class Ways:
 
     def _by_secondary(self, instance: clusters.Instance) -> Way:
         secondary = instance.secondary_nodes[0]
-        demand = self._copy_demand(instance, primary=secondary)
+        demand = self._secondary_demand(instance, primary=secondary)
         scores = functools.partial(self._targets.scores, instance, Action.FAILOVER_AND_REPLACE)
         choice = self._targets.best(demand, group=self._node.group, without=instance.nodes, scores=scores)
         move = self._move(instance, secondary)
@@ -145,10 +145,10 @@ class Ways:
         return Way((move, swap), secondary, (*others, choice.node), keeps=keeps, why=why)
 
     def _left(self, instance: clusters.Instance, demand: targets.Demand, *, secondary: str) -> Obstruction:
-        """Why the copy of an instance stays on the node when the instance goes to its secondary."""
+        """Why the replica of an instance stays on the node when the instance goes to its secondary."""
         lack = self._no_room(demand, group=self._node.group, without=instance.nodes)
         verb, primary = "runs" if instance.is_up else "is", self._cluster.node_name(secondary)
-        text = f"{instance.name} {verb} on {primary} then; its copy stays on {self._node.name}: {lack.reason}"
+        text = f"{instance.name} {verb} on {primary} then; its replica stays on {self._node.name}: {lack.reason}"
         return Obstruction(text, lack.unblock)
 
     def _by_new_secondary(self, instance: clusters.Instance) -> Way | Obstruction:
@@ -159,13 +159,13 @@ class Ways:
         if first is None:
             return self._no_room(demand, group=group, without=instance.nodes)
         without = {*_without(instance.nodes, old), first.node}
-        copy = self._copy_demand(instance, primary=first.node)
+        replica = self._secondary_demand(instance, primary=first.node)
         scores = functools.partial(
-            self._targets.scores_of_copies, instance, primary=first.node, secondary=self._node.uuid
+            self._targets.scores_of_secondaries, instance, primary=first.node, secondary=self._node.uuid
         )
-        second = self._targets.best(copy, group=group, without=without, scores=scores, returning=old)
+        second = self._targets.best(replica, group=group, without=without, scores=scores, returning=old)
         if second is None:
-            lack = self._no_room(copy, group=group, without=without)
+            lack = self._no_room(replica, group=group, without=without)
             return Obstruction(f"if it moves to {self._cluster.node_name(first.node)}, {lack.reason}", lack.unblock)
         opcodes = (
             _replace(instance, old=old, new=first.node),
@@ -232,7 +232,7 @@ class Ways:
         source = self._node.uuid if self._move_kind(instance) == "migrate" else ""
         return targets.Demand(memory=memory, vcpus=instance.vcpus, tags=tags, source=source)
 
-    def _copy_demand(self, instance: clusters.Instance, *, primary: str) -> targets.Demand:
+    def _secondary_demand(self, instance: clusters.Instance, *, primary: str) -> targets.Demand:
         return targets.Demand(disk=disk_per_copy(instance), reserve=memory_in_use(instance), peer=primary)
 
     def _move_kind(self, instance: clusters.Instance) -> str:

@@ -21,7 +21,7 @@ OWN_WORDS = frozenset({"node_role", *AT_BMCS, *TAGGING})
 PATTERNS = {
     "migrate": "migrate {instance} from {source} to {target}",
     "failover": "fail {instance} over from {source} to {target}",
-    "replace_disks": "move the copy of {instance} from {old} to {new}",
+    "replace_disks": "move the replica of {instance} from {old} to {new}",
     "repair_command": "run {command} on {node}",
     "diagnose": "diagnose {node}",
     "second_copies": "look for second copies on {node}",

@@ -2,7 +2,8 @@
 
 Instances are placed one after the other, each on the place with the best score of the cluster after it, until none has
 room; then the size shrinks. Of equal places the last is taken. Nothing of one question is left for the next.
-An instance without a second copy is placed only where any node may still fail afterwards, with the new ones on it, too.
+An instance without a secondary replica is placed only where any node may still fail afterwards, with the new ones on
+it, too.
 """
 
 from __future__ import annotations

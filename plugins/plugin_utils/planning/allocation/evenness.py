@@ -1,4 +1,4 @@
-"""How even a cluster is once an instance without a second copy is on a node: what of the score that place decides.
+"""How even a cluster is once an instance without a secondary is on a node: what of the score that place decides.
 
 For a cluster without locations, after a failure, when whole nodes are placed anew: the order of places is that of
 `placed_scores`, their scores are not.

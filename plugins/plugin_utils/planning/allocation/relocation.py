@@ -56,7 +56,7 @@ def evacuate(found: model.Model, request: allocator.Evacuate) -> allocator.Resul
 def change_group(found: model.Model, request: allocator.ChangeGroup) -> allocator.Result:
     """Places in other groups: in one of the targets, or in any that none of the instances is in (seed 004).
 
-    What was interrupted on its way to a target, and runs there already, only gets its second copy there, unless the
+    What was interrupted on its way to a target, and runs there already, only gets its secondary there, unless the
     request names another primary.
 
     Raises:

@@ -30,8 +30,8 @@ BLOCK = 40_000
 class Allowed:
     """Which moves are looked at, by default all.
 
-    disk_moves: copies may go to other nodes; instance_moves: primaries may change; only_offline: only instances with an
-    offline node. `chosen` are the only instances (names) that may move, None stands for all of them; `kept` may not.
+    disk_moves: replicas may go to other nodes; instance_moves: primaries may change; only_offline: only instances with
+    an offline node. `chosen` are the only instances (names) that may move, None stands for all of them; `kept` may not.
     """
 
     disk_moves: bool = True

@@ -31,7 +31,7 @@ class Step:
     """One thing done to one instance, and the nodes (names) it has then.
 
     `f` exchanges primary and secondary, `f:NODE` runs it on another node that reaches its disks, `r:NODE` moves its
-    second copy; `mib` is what is copied.
+    secondary replica; `mib` is what is copied.
     """
 
     action: str
@@ -118,31 +118,31 @@ def followed(state: State, steps: Iterable[tuple[int, Place]]) -> Plan:
 
 
 def path(state: State, instance: int, place: Place) -> list[Place]:
-    """The places an instance passes on its way to its last; a copy on an offline node is no stop on the way."""
+    """The places an instance passes on its way to its last; a replica on an offline node is no stop on the way."""
     held = state.instances
     here = (int(held.primary[instance]), int(held.secondary[instance]))
     if here == place:
         return []
     if not held.mirrored[instance]:
         return [place]
-    (old, copy), (primary, secondary) = here, place
+    (old, replica), (primary, secondary) = here, place
     if state.nodes.offline[old] and primary not in here:
-        # Nothing can be copied from there: the instance starts on its copy first.
-        return [(copy, old), *_way((copy, old), place)]
-    return _way((old, copy), (primary, secondary))
+        # Nothing can be copied from there: the instance starts on its replica first.
+        return [(replica, old), *_way((replica, old), place)]
+    return _way((old, replica), (primary, secondary))
 
 
 def _way(here: Place, place: Place) -> list[Place]:
-    (old, copy), (primary, secondary) = here, place
+    (old, replica), (primary, secondary) = here, place
     if here == place:
         return []
     if primary == old:
         return [place]
-    swapped = (copy, old)
-    if primary == copy:
+    swapped = (replica, old)
+    if primary == replica:
         return [swapped] if secondary == old else [swapped, place]
-    if secondary == copy:
-        return [swapped, (copy, primary), place]
+    if secondary == replica:
+        return [swapped, (replica, primary), place]
     moved = [(old, primary), (primary, old)]
     return moved if secondary == old else [*moved, place]
 

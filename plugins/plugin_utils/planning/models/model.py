@@ -46,7 +46,7 @@ class Template(Enum):
 
     @property
     def is_movable(self) -> bool:
-        """Whether another node can take an instance over without copying its disks there first, or has a copy."""
+        """Whether another node can take an instance over without copying its disks there first, or has a replica."""
         return self.is_mirrored or self.is_shared
 
     @property
@@ -56,7 +56,7 @@ class Template(Enum):
 
     @property
     def is_mirrored(self) -> bool:
-        """Whether a second node keeps a copy."""
+        """Whether a second node keeps a replica."""
         return self is Template.DRBD
 
     @property

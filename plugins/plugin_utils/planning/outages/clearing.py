@@ -55,7 +55,7 @@ class _State:
 
 
 class Clearing:
-    """What every node holds without a copy elsewhere, and who could take it."""
+    """What every node holds without a replica elsewhere, and who could take it."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -77,7 +77,7 @@ class Clearing:
                 self._takers[node.group].append(index)
 
     def holds(self, node: int) -> bool:
-        """Whether a node has instances without a copy elsewhere."""
+        """Whether a node has instances without a replica elsewhere."""
         return bool(self._first.held[node])
 
     def shares(self, nodes: Sequence[int]) -> tuple[list[Share], list[Refusal]]:

@@ -24,7 +24,7 @@ class Fate(Enum):
 
     STARTS = "starts"
     NO_ROOM = "no room"
-    NO_COPY = "no copy"
+    NO_REPLICA = "no replica"
     UNMIRRORED = "unmirrored"
     NOT_RUNNING = "not running"
 
@@ -66,7 +66,7 @@ class Failure:
     @property
     def lost(self) -> tuple[Outcome, ...]:
         """The instances that do not come back by themselves."""
-        return tuple(one for one in self.outcomes if one.fate in {Fate.NO_ROOM, Fate.NO_COPY})
+        return tuple(one for one in self.outcomes if one.fate in {Fate.NO_ROOM, Fate.NO_REPLICA})
 
 
 def not_survived(model: Model) -> tuple[Failure, ...]:
@@ -144,11 +144,13 @@ class _Survey:
         if one.secondary:
             if one.secondary not in self._serving or one.secondary in failed:
                 why = "fails too" if one.secondary in failed else "takes no instances"
-                return Outcome(one.name, Fate.NO_COPY, one.memory, text=f"has no copy: {one.secondary} {why}")
+                return Outcome(
+                    one.name, Fate.NO_REPLICA, one.memory, text=f"has no other replica: {one.secondary} {why}"
+                )
             return self._started(one, one.secondary, taken)
         if one.template.is_mirrored or not one.template.can_leave:
-            text = f"has no copy: its disks are {one.template.value} on {one.primary}"
-            return Outcome(one.name, Fate.NO_COPY, one.memory, text=text)
+            text = f"has no other replica: its disks are {one.template.value} on {one.primary}"
+            return Outcome(one.name, Fate.NO_REPLICA, one.memory, text=text)
         places = [name for name in self._takers.get(self._group[one.primary], []) if name not in failed]
         if not places:
             text = "has no room: no other node of its group takes instances"
@@ -164,7 +166,7 @@ class _Survey:
         return Outcome(one.name, Fate.NO_ROOM, one.memory, node, free, text)
 
     def _unmirrored(self, one: Instance) -> Outcome:
-        text = f"stays on {one.primary} without its copy on {one.secondary}"
+        text = f"stays on {one.primary} without its replica on {one.secondary}"
         return Outcome(one.name, Fate.UNMIRRORED, one.memory, one.primary, text=text)
 
     def _shortages(self, outcomes: Iterable[Outcome]) -> list[Shortage]:

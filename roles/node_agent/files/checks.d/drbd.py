@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""DRBD volumes without a disk on this node: their instances live on the other node's copy alone."""
+"""DRBD volumes without a disk on this node: their instances live on the other node's replica alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VOLUME = re.compile(r"^ *(?P<minor>\d+): cs:\S+ ro:\S+ ds:(?P<disk>\w+)/", re.MU
 
 
 def main() -> None:
-    """Print how the node's own copies are; how the nodes stand to each other is for the controller to repair."""
+    """Print how the node's own replicas are; how the nodes stand to each other is for the controller to repair."""
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("/")
     table = (root / "proc/drbd").read_text()
     if table.startswith("version: 8"):

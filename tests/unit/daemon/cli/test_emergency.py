@@ -46,7 +46,7 @@ def test_programs_read_the_preview_as_json(roundsman: Run) -> None:
 
 
 def test_the_preview_tells_who_loses_its_copy(roundsman: Run) -> None:
-    assert "Go on without their second copy: inst1" in roundsman("cluster", "epo", "node3", "--dry-run")[1]
+    assert "Go on without their secondary replica: inst1" in roundsman("cluster", "epo", "node3", "--dry-run")[1]
 
 
 @pytest.mark.parametrize("answer", ["yes\n", "\n", ""])

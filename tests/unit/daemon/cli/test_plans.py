@@ -159,7 +159,7 @@ def test_what_cannot_leave_is_told_with_its_reason_and_is_status_1(
     store.write(tree.Tree(tmp_path / "root").config, tables.read(TABLE + PLAIN))
     status, out, _ = roundsman("evacuate", "node2")
     assert status == 1
-    assert "instance3 stays: disk template plain keeps its only copy on node2" in out
+    assert "instance3 stays: disk template plain keeps its only replica on node2" in out
     assert [move.instance for move in _asked(running)[0].moves] == ["instance1", "instance2"]
 
 

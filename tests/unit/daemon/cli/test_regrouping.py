@@ -54,7 +54,7 @@ def test_a_group_of_a_text_is_drained_into_the_groups_that_are_named(roundsman: 
     told = json.loads(out)
     alone = {one.name for one in found.instances if homes[one.primary] == "uuid-1" and not one.template.is_mirrored}
     assert (status, {one["instance"] for one in told["kept"]}) == (1, alone)
-    assert all("keeps its only copy on" in one["text"] for one in told["kept"])
+    assert all("keeps its only replica on" in one["text"] for one in told["kept"])
     assert {homes[one["primary"]] for one in told["moves"]} == {"uuid-2", "uuid-3"}
     only = roundsman("group", "drain", "group-1", "--to", "group-2", "--text", str(file), "-o", "json")[1]
     assert {homes[one["primary"]] for one in json.loads(only)["moves"]} == {"uuid-2"}

@@ -21,7 +21,7 @@ def _node(name: str, free: int) -> model.Node:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Two instances on node-a with copies on node-b, which has room for one of them."""
+    """Two instances on node-a with replicas on node-b, which has room for one of them."""
     large = model.Instance("large", 4096, 10240, 1, "running", auto_balance=True, primary="node-a", secondary="node-b")
     small = replace(large, name="small", memory=1024)
     cluster = model.Model((GROUP,), (_node("node-a", 2048), _node("node-b", 4608)), (large, small))

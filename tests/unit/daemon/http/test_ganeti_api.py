@@ -136,13 +136,13 @@ def test_an_evacuation_is_one_job_per_instance(local: Callable[..., None], mode:
     async def act(one: Reached) -> None:
         cluster = one.running.configuration.current
         node = cluster.node("node2").uuid
-        primaries, copies = cluster.primaries(node), cluster.secondaries(node)
+        primaries, replicas = cluster.primaries(node), cluster.secondaries(node)
         body = {"mode": mode, "iallocator": "hail", "priority": -10}
         dry = await ended(one, await told(one, "/2/nodes/node2/evacuate?dry-run=1", "POST", body))
         assert one.running.configuration.current.primaries(node) == primaries
         done = await ended(one, await told(one, "/2/nodes/node2/evacuate", "POST", body))
         submitted = done["opresult"][0]["jobs"]
-        meant = {"all": [*primaries, *copies], "primary-only": primaries, "secondary-only": copies}[mode]
+        meant = {"all": [*primaries, *replicas], "primary-only": primaries, "secondary-only": replicas}[mode]
         assert len(submitted) == len(meant) == len(dry["opresult"][0]["planned"]) > 0
         for is_so, job in submitted:
             moved = await told(one, f"/2/jobs/{job}")
@@ -153,7 +153,7 @@ def test_an_evacuation_is_one_job_per_instance(local: Callable[..., None], mode:
             left
             == {
                 "all": set(),
-                "primary-only": {each.uuid for each in (*primaries, *copies)},
+                "primary-only": {each.uuid for each in (*primaries, *replicas)},
                 "secondary-only": {each.uuid for each in primaries},
             }[mode]
         )
@@ -360,6 +360,6 @@ def test_redistributing_says_that_there_are_no_copies(local: Callable[..., None]
     async def act(one: Reached) -> None:
         done = await ended(one, await told(one, "/2/redistribute-config", "PUT"))
         assert done["status"] == "success"
-        assert "no copies" in done["text"] or "no copies" in done["opcodes"][0]["text"]
+        assert "no replicas" in done["text"] or "no replicas" in done["opcodes"][0]["text"]
 
     local(act)

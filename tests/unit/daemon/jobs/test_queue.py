@@ -56,7 +56,7 @@ def test_an_opcode_that_does_not_fit_any_more_fails_without_a_run(daemon: daemon
         gone = values.Opcode("diagnose", {"node": "a node that has left"})
         running.queue.add([twins.job(1, misfit), twins.job(2, gone), twins.job(3, daemons.power(running, "off"))])
         await twins.jobs_end(running)
-        assert "no copy on node1" in running.queue.jobs[1].text
+        assert "no replica on node1" in running.queue.jobs[1].text
         assert "there is no node" in running.queue.jobs[2].text
         assert twins.statuses(running) == {1: "error", 2: "error", 3: "success"}
         assert running.desk.table.held == {}

@@ -33,9 +33,9 @@ def test_what_runs_where_is_what_the_configuration_says(tmp_path: Path) -> None:
     for node in cluster.nodes.values():
         root = lab.node(node.name).root
         primaries = [one.name for one in cluster.primaries(node.uuid)]
-        copies = primaries + [one.name for one in cluster.secondaries(node.uuid)]
+        replicas = primaries + [one.name for one in cluster.secondaries(node.uuid)]
         assert fake.Driver(root, opcode="").running() == sorted(primaries)
-        assert simulated_world.instances(root) == templates.replicated(root) == sorted(copies)
+        assert simulated_world.instances(root) == templates.replicated(root) == sorted(replicas)
 
 
 def test_every_node_has_the_key_of_its_own_and_nobody_else_may_read_secrets(tmp_path: Path) -> None:

@@ -384,13 +384,13 @@ def test_an_open_incident_needs_a_reason_that_is_shown(lab: world.Lab) -> None:
     assert checker.check(lab, explain=lambda _: explained(**shown, refusals=["no room"])) == []
 
 
-def test_a_copy_too_many_and_a_copy_too_few_are_found(lab: world.Lab) -> None:
-    copies = simulated.Copies(lab.node("node4").root, opcode="x")
-    copies.create("instance1", [1])
-    assert checker.check(lab) == ["instance1 has copies on ['node2', 'node3', 'node4'] in truth"]
-    copies.remove("instance1")
+def test_a_replica_too_many_and_a_replica_too_few_are_found(lab: world.Lab) -> None:
+    extra = simulated.Replicas(lab.node("node4").root, opcode="x")
+    extra.create("instance1", [1])
+    assert checker.check(lab) == ["instance1 has replicas on ['node2', 'node3', 'node4'] in truth"]
+    extra.remove("instance1")
     replicas.remove(lab, "node3", "instance1", cluster(lab).instance("instance1").uuid)
-    assert checker.check(lab) == ["instance1 has copies on ['node2'] in truth"]
+    assert checker.check(lab) == ["instance1 has replicas on ['node2'] in truth"]
 
 
 def test_what_is_unfinished_may_lack_copies_and_has_none_elsewhere(lab: world.Lab) -> None:
@@ -403,15 +403,15 @@ def test_what_is_unfinished_may_lack_copies_and_has_none_elsewhere(lab: world.La
     lab.node("node2").set_power(False)
     lab.node("node2").set_power(True)
     replicas.remove(lab, "node3", "instance1", cluster(lab).instance("instance1").uuid)
-    assert "instance1 has copies on ['node2'] in truth" in checker.check(lab)
+    assert "instance1 has replicas on ['node2'] in truth" in checker.check(lab)
     store.write(where.config, changes.apply_all(before, stated, now=1.0))
-    assert "instance1 has copies on ['node2'] in truth" not in checker.check(lab)
-    simulated.Copies(lab.node("node4").root, opcode="x").create("instance1", [1])
-    assert "instance1 has copies on ['node2', 'node4'] in truth" in checker.check(lab)
+    assert "instance1 has replicas on ['node2'] in truth" not in checker.check(lab)
+    simulated.Replicas(lab.node("node4").root, opcode="x").create("instance1", [1])
+    assert "instance1 has replicas on ['node2', 'node4'] in truth" in checker.check(lab)
 
 
 def test_what_a_silent_node_still_keeps_is_no_copy_too_many(lab: world.Lab) -> None:
-    simulated.Copies(lab.node("node4").root, opcode="x").create("instance1", [1])
+    simulated.Replicas(lab.node("node4").root, opcode="x").create("instance1", [1])
     lab.node("node4").cut(is_cut=True)
     assert checker.check(lab) == []
 

@@ -29,7 +29,7 @@ UNEVEN = [("node2", "node3")] * 6
 
 
 def made(tmp_path: Path, **settings: Any) -> world.Lab:
-    """Four nodes, of which one runs all instances and another has all copies."""
+    """Four nodes, of which one runs all instances and another has all replicas."""
     return twins.lab(tmp_path, pairs=UNEVEN, **settings)
 
 

@@ -61,8 +61,8 @@ class World:
             raise errors.Refused(self.refusal)
         return [disks.Step(wanted.value, lambda: self.happened.append(wanted.value))]
 
-    def copies(self) -> list[disks.Copy]:
-        return [disks.Copy("/dev/drbd3", 64.0, text="Secondary, Connected", trouble=self.trouble, **self.replica)]
+    def local_disks(self) -> list[disks.LocalDisk]:
+        return [disks.LocalDisk("/dev/drbd3", 64.0, text="Secondary, Connected", trouble=self.trouble, **self.replica)]
 
 
 @pytest.fixture(name="world")
@@ -119,7 +119,7 @@ def test_where_the_other_replica_is_up_one_that_may_be_older_is_not_started(
 
 
 def test_it_does_not_start_on_disks_that_cannot_be_opened(world: World, tmp_path: Path) -> None:
-    world.refusal = "web1: its copy is not up to date"
+    world.refusal = "web1: its replica is not up to date"
     with pytest.raises(errors.Refused, match="not up to date"):
         make(tmp_path, starts=True)
     assert world.happened == []

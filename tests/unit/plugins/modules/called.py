@@ -41,10 +41,11 @@ class Node:
     def start(self, name: str, *, devices: Sequence[str] = ()) -> None:
         fake.Driver(self.root, opcode="test").start(name, {"devices": list(devices)})
 
-    def copies(self) -> list[str]:
+    def replicas(self) -> list[str]:
         return simulated_world.instances(self.root)
 
     def events(self) -> list[tuple[str, str, str]]:
+        """What happened to instances here, without how each replica was from then on."""
         path = self.root / fake.JOURNAL
         lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-        return [(one["instance"], one["event"], one["opcode"]) for one in lines]
+        return [(one["instance"], one["event"], one["opcode"]) for one in lines if one["event"] != "replica"]

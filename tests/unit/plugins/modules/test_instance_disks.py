@@ -30,11 +30,11 @@ def make_pair(node: Node, other: Node) -> None:
 
 
 def test_a_simulated_replica_is_made_and_removed_once(node: Node) -> None:
-    for state, copies in (("present", ["a"]), ("absent", [])):
+    for state, replicas in (("present", ["a"]), ("absent", [])):
         first, second = (node.call(instance_disks, instance="a", state=state, opcode="4/0", **DRBD) for _ in range(2))
         assert (first["failed"], first["changed"], second["changed"]) == (False, True, False)
         assert first["present"] is (state == "present")
-        assert node.copies() == copies
+        assert node.replicas() == replicas
     assert [event for _, event, _ in node.events()] == ["replica created", "replica removed"]
     assert {opcode for *_, opcode in node.events()} == {"4/0"}
 
@@ -53,7 +53,7 @@ def test_a_replica_that_a_running_instance_uses_is_never_removed(node: Node, oth
     node.start("a", devices=["/dev/drbd5"])
     told = node.call(instance_disks, instance="a", state="absent", **DRBD)
     assert told["failed"]
-    assert node.copies() == ["a"]
+    assert node.replicas() == ["a"]
     assert node.call(instance_disks, instance="a", state="standby", **DRBD)["failed"]
 
 
@@ -63,7 +63,7 @@ def test_check_mode_tells_the_steps_and_does_none(node: Node) -> None:
     assert told["steps"][0] == f"make the volume vg/{UUID}.disk0 of 8 MiB"
     assert told["diff"] == {"prepared": "".join(f"{step}\n" for step in told["steps"])}
     assert not node.call(instance_disks, instance="a", state="absent", check=True, **DRBD)["changed"]
-    assert node.copies() == []
+    assert node.replicas() == []
 
 
 def test_the_files_of_a_real_instance_are_made_in_their_order_and_used_where_they_are(node: Node) -> None:

@@ -24,12 +24,12 @@ def test_what_runs_and_what_has_a_copy_is_told(node: Node, check: bool) -> None:
             peer={"name": "node3", "address": "192.0.2.3"},
         )
     told = node.call(instance_info, check=check)
-    assert (told["changed"], told["running"], told["copies"]) == (False, ["b"], ["a", "b"])
+    assert (told["changed"], told["running"], told["replicas"]) == (False, ["b"], ["a", "b"])
 
 
 def test_an_empty_node_has_nothing(node: Node) -> None:
     told = node.call(instance_info)
-    assert told["running"] == told["copies"] == []
+    assert told["running"] == told["replicas"] == []
 
 
 def test_how_each_is_and_what_it_has_is_told(node: Node) -> None:

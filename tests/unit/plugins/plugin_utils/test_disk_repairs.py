@@ -112,7 +112,7 @@ def test_a_resync_is_waited_for() -> None:
         (Volume(0, Disk.INCONSISTENT, Disk.UP_TO_DATE, 0, Replication.SYNC_TARGET, done=12.5),),
     )
     told = judged(side(Role.PRIMARY), sync)
-    assert told["waiting"] == ["web1-disk0: waiting, its copies are made equal (SyncTarget, 12.5 % done)"]
+    assert told["waiting"] == ["web1-disk0: waiting, its replicas are being resynced (SyncTarget, 12.5 % done)"]
 
 
 def test_what_is_no_step_is_an_error() -> None:

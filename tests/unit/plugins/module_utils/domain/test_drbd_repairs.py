@@ -117,7 +117,7 @@ def test_a_resync_under_way_is_waited_for_and_its_progress_told() -> None:
         _runs(replication=Replication.SYNC_SOURCE, done=12.5),
         _side(Disk.INCONSISTENT, replication=Replication.SYNC_TARGET),
     )
-    assert (verdict.kind, verdict.reason) == (Kind.WAITING, "its copies are made equal (SyncSource, 12.5 % done)")
+    assert (verdict.kind, verdict.reason) == (Kind.WAITING, "its replicas are being resynced (SyncSource, 12.5 % done)")
 
 
 def test_a_connected_copy_that_nothing_mends_is_copied_anew_from_the_good_one() -> None:

@@ -270,7 +270,7 @@ def test_where_there_is_no_whole_copy_an_instance_may_not_run(machine: Machine) 
     for name, size in ((DATA, 64), (META, 4)):
         machine.make_volume(name, size)
     for state in (State.ACTIVE, State.SHARED):
-        with pytest.raises(errors.Refused, match="has no whole copy"):
+        with pytest.raises(errors.Refused, match="has no whole replica"):
             storage(machine).steps(state)
     assert become(machine, State.STANDBY) == []
 
@@ -284,7 +284,7 @@ def test_a_copy_that_is_down_is_brought_up_as_standby_if_its_disk_allows(pair: M
     pair.drbdadm("down", NAME)
     pair.broken["drbdadm adjust"] = "No valid meta data found"
     templates.done(storage(pair).steps(State.STANDBY))
-    assert [copy.trouble for copy in storage(pair).copies()] == ["is down on this node"]
+    assert [disk.trouble for disk in storage(pair).local_disks()] == ["is down on this node"]
 
 
 def test_a_copy_goes_with_its_file_and_its_volumes(pair: Machine) -> None:
@@ -346,7 +346,7 @@ def test_an_adopted_resource_is_used_under_its_name_and_neither_made_nor_removed
     assert [step.text for step in storage(pair, peer=THREE, wanted=adopted).steps(State.ACTIVE)] == [
         f"make {NAME} primary"
     ]
-    assert [copy.path for copy in storage(pair, wanted=adopted).copies()] == [f"/dev/drbd{one.minor}"]
+    assert [disk.path for disk in storage(pair, wanted=adopted).local_disks()] == [f"/dev/drbd{one.minor}"]
     assert [step.text for step in storage(pair, wanted=adopted).steps(State.ABSENT)] == [f"take {NAME} down"]
     with pytest.raises(errors.Failed, match="not defined in your config"):
         templates.done(storage(pair, wanted=(Disk(64, name="r7"),)).steps(State.PRESENT))
@@ -359,15 +359,15 @@ def test_two_disks_of_one_size_are_two_resources(machine: Machine) -> None:
 
 
 def test_how_equal_the_copies_are_is_told(pair: Machine) -> None:
-    (copy,) = storage(pair).copies()
-    assert (copy.path, copy.size, copy.is_synced, copy.progress) == ("/dev/drbd3", 64.0, True, 100.0)
+    (disk,) = storage(pair).local_disks()
+    assert (disk.path, disk.size, disk.is_synced, disk.progress) == ("/dev/drbd3", 64.0, True, 100.0)
     resync(pair, of=pair.peer(), speed=16384)
     pair.clock.wait(3)
-    (copy,) = storage(pair).copies()
-    assert (copy.is_synced, copy.progress, copy.trouble) == (False, 75.0, "")
+    (disk,) = storage(pair).local_disks()
+    assert (disk.is_synced, disk.progress, disk.trouble) == (False, 75.0, "")
     pair.drbdadm("down", NAME)
-    (copy,) = storage(pair).copies()
-    assert (copy.path, copy.is_synced, copy.trouble) == ("/dev/drbd3", False, "is down on this node")
+    (disk,) = storage(pair).local_disks()
+    assert (disk.path, disk.is_synced, disk.trouble) == ("/dev/drbd3", False, "is down on this node")
 
 
 def test_equal_copies_are_waited_for_until_the_limit(pair: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

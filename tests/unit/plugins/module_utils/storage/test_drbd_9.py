@@ -25,8 +25,8 @@ def nine(machine: Machine) -> Machine:
 
 def test_version_9_tells_of_a_pair_in_json(nine: Machine) -> None:
     assert "web1" not in (nine.root / "proc/drbd").read_text()
-    (copy,) = storage(nine).copies()
-    assert (copy.path, copy.is_synced, copy.is_connected, copy.text) == (
+    (disk,) = storage(nine).local_disks()
+    assert (disk.path, disk.is_synced, disk.is_connected, disk.text) == (
         "/dev/drbd3",
         True,
         True,
@@ -35,11 +35,11 @@ def test_version_9_tells_of_a_pair_in_json(nine: Machine) -> None:
     nine.set_resync_speed(16384)
     nine.peer().drbdadm("invalidate", NAME)
     nine.clock.wait(3)
-    (copy,) = storage(nine).copies()
-    assert (copy.is_synced, copy.peer_disk, copy.progress) == (False, "Inconsistent", 75.0)
+    (disk,) = storage(nine).local_disks()
+    assert (disk.is_synced, disk.peer_disk, disk.progress) == (False, "Inconsistent", 75.0)
     nine.set_link(is_cut=True)
-    (copy,) = storage(nine).copies()
-    assert copy.text == "Secondary, Connecting, UpToDate/Inconsistent"
+    (disk,) = storage(nine).local_disks()
+    assert disk.text == "Secondary, Connecting, UpToDate/Inconsistent"
 
 
 def test_version_9_would_take_what_the_old_peer_lacks_for_what_a_new_one_lacks(nine: Machine) -> None:
@@ -57,7 +57,7 @@ def test_only_the_file_of_version_9_has_numbers_of_nodes(machine: Machine, is_ni
     text = machine.configured(NAME)
     assert drbd_resource.written_ids(text) == ([0, 1] if is_nine else [])
     assert machine.metadata(NAME).node_id == (0 if is_nine else None)
-    assert storage(machine).copies()[0].node_id == (0 if is_nine else None)
+    assert storage(machine).local_disks()[0].node_id == (0 if is_nine else None)
 
 
 def test_version_9_forgets_the_old_peer_before_a_new_one_takes_its_number(nine: Machine) -> None:
@@ -118,7 +118,7 @@ def test_the_new_secondary_takes_the_number_that_the_primary_has_not(machine: Ma
 
 def test_an_older_copy_with_the_number_of_the_primary_is_left_and_told(nine: Machine) -> None:
     primary = dataclasses.replace(THREE, node_id=0)
-    with pytest.raises(errors.Refused, match="n3 has the number 0, and 1 in the file of an older copy here"):
+    with pytest.raises(errors.Refused, match="n3 has the number 0, and 1 in the file of an older replica here"):
         storage(nine, peer=primary).steps(State.PRESENT)
     assert nine.ran == []
     become(nine, State.ABSENT)

@@ -115,8 +115,8 @@ def test_what_is_done_already_is_not_done_again(machine: Machine, action: Action
 @pytest.mark.parametrize(
     ("action", "deeds", "text"),
     [
-        (Action.INVALIDATE, ["cut"], "this copy is kept"),
-        (Action.INVALIDATE, ["n2 invalidate"], "this copy is kept"),
+        (Action.INVALIDATE, ["cut"], "this replica is kept"),
+        (Action.INVALIDATE, ["n2 invalidate"], "this replica is kept"),
         (Action.DISCARD, ["primary", "disconnect"], "what it writes is kept"),
         (Action.DISCARD, [], "there is no split brain"),
         (Action.OUTDATE, ["primary", "cut"], "its replica here is not outdated"),

@@ -66,7 +66,7 @@ def test_the_peer_is_read_from_the_file() -> None:
 def test_a_copy_of_an_older_pair_is_not_taken_into_one_with_other_numbers() -> None:
     older = dataclasses.replace(RESOURCE, node_ids=(1, 0)).text()
     assert drbd_resource.node_ids(ONE, dataclasses.replace(TWO, node_id=0), written=older) == (1, 0)
-    with pytest.raises(errors.Refused, match="n2 has the number 1, and 0 in the file of an older copy here"):
+    with pytest.raises(errors.Refused, match="n2 has the number 1, and 0 in the file of an older replica here"):
         drbd_resource.node_ids(ONE, dataclasses.replace(TWO, node_id=1), written=older)
 
 

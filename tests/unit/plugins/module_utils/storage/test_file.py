@@ -24,7 +24,7 @@ def made(kind: type[file.Template], folder: Path, *wanted: Disk) -> file.Templat
 def test_files_are_made_once_and_removed_with_their_folder(tmp_path: Path, kind: type[file.Template]) -> None:
     storage = made(kind, tmp_path / "disks")
     templates.done(storage.steps(State.PRESENT))
-    assert [copy.size for copy in storage.copies()] == [2.0, 2.0]
+    assert [disk.size for disk in storage.local_disks()] == [2.0, 2.0]
     assert [path.stat().st_mode & 0o777 for path in (tmp_path / "disks" / UUID).iterdir()] == [0o600, 0o600]
     (tmp_path / "disks" / UUID / "disk1").write_bytes(b"data")
     for state in (State.PRESENT, State.ACTIVE, State.STANDBY, State.INFO):

@@ -71,7 +71,7 @@ def test_what_is_not_there_cannot_be_active_and_nothing_is_shared(machine: Machi
 def test_sizes_and_paths_are_told(machine: Machine) -> None:
     become(machine, State.PRESENT)
     storage = plain.Template(Disks("a", UUID, (Disk(10), Disk(5)), vg="vg"), runner=machine)
-    first, second = storage.copies()
+    first, second = storage.local_disks()
     assert (first.path, first.size, first.text) == (f"/dev/{OURS}", 12.0, "active")
     assert (second.size, second.text) == (None, "not there")
 

@@ -44,7 +44,7 @@ def test_every_disk_template_has_its_file(template: str, kind: type) -> None:
 def test_an_instance_without_disks_is_ready_everywhere() -> None:
     storage = templates.get("diskless", NOTHING, root=NOWHERE, hypervisor="kvm")
     assert [storage.steps(state) for state in disks.State] == [[]] * len(disks.State)
-    assert disks.as_result(storage.copies())["synced"]
+    assert disks.as_result(storage.local_disks())["synced"]
 
 
 def test_what_has_no_template_is_refused() -> None:

@@ -10,7 +10,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import c
 
 from tests.unit import small_cluster
 
-# In it, i1 runs on n2 with its copy on n3.
+# In it, i1 runs on n2 with its replica on n3.
 CLUSTER = small_cluster.make()
 MOVES = [instance_moves.Migrate, instance_moves.Failover]
 
@@ -56,7 +56,7 @@ def test_a_move_to_a_node_that_left_is_moot_and_says_that_the_instance_stays(kin
 
 @pytest.mark.parametrize("kind", MOVES)
 def test_a_replicated_instance_moves_only_to_its_copy(kind: Any) -> None:
-    with pytest.raises(errors.Refused, match="inst1 has no copy on node10"):
+    with pytest.raises(errors.Refused, match="inst1 has no replica on node10"):
         kind("i1", "n2", "n10").variables(CLUSTER)
 
 
@@ -115,12 +115,12 @@ def test_a_replacement_gives_a_new_secondary_and_is_moot_afterwards() -> None:
     replaced = after(one.effects(CLUSTER))
     assert replaced.instance("i1").nodes == ("n2", "n10")
     assert one.moot(CLUSTER) == ""
-    assert one.moot(replaced) == "inst1 keeps no copy on node3 any more"
+    assert one.moot(replaced) == "inst1 keeps no replica on node3 any more"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "text"),
-    [("n2", "n10", "has its primary, not its secondary, on node2"), ("n3", "n2", "keeps a copy on node2 already")],
+    [("n2", "n10", "has its primary, not its secondary, on node2"), ("n3", "n2", "keeps a replica on node2 already")],
 )
 def test_a_replacement_that_does_not_fit_is_refused(old: str, new: str, text: str) -> None:
     with pytest.raises(errors.Refused, match=text):

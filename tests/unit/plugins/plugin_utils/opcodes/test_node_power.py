@@ -13,7 +13,7 @@ from tests.unit import small_cluster
 if TYPE_CHECKING:
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
 
-# In it, n1 is the master, i1 runs on n2 with its copy on n3, and only n3 has a BMC.
+# In it, n1 is the master, i1 runs on n2 with its replica on n3, and only n3 has a BMC.
 CLUSTER = small_cluster.make()
 
 

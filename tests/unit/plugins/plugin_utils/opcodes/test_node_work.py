@@ -10,7 +10,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import c
 
 from tests.unit import small_cluster
 
-# In it, n1 is the master, i1 runs on n2 with its copy on n3, and only n3 has a BMC.
+# In it, n1 is the master, i1 runs on n2 with its replica on n3, and only n3 has a BMC.
 CLUSTER = small_cluster.make()
 
 

@@ -11,7 +11,7 @@ from tests.unit import small_cluster
 
 
 def cluster(*, oob: str = "ipmi") -> clusters.Cluster:
-    """i1 runs on node2 with its copy on node3; node10 has no BMC; node1 is the master."""
+    """i1 runs on node2 with its replica on node3; node10 has no BMC; node1 is the master."""
     made = small_cluster.make()
     nodes = {
         uuid: dataclasses.replace(one, ndparams={"oob_program": "!"} if uuid == "n10" else {})
@@ -156,11 +156,11 @@ def test_an_instance_starts_when_all_its_nodes_are_back() -> None:
 
 def test_a_node_that_is_back_brings_up_its_replicas() -> None:
     real = standing(CLUSTER)
-    assert returned(real, "n2").copies == {}
-    assert returned(real, "n3").copies == returned(real, "n2 n3").copies == {"node3": ["i1"]}
+    assert returned(real, "n2").replicas == {}
+    assert returned(real, "n3").replicas == returned(real, "n2 n3").replicas == {"node3": ["i1"]}
     struck_off = changes.apply(real, changes.EpoStands((), ("i1",), "ops", returning=True), now=1.0)
-    assert returned(struck_off).copies == {"node3": ["i1"]}
-    assert returned(struck_off, running="i1").copies == {}
+    assert returned(struck_off).replicas == {"node3": ["i1"]}
+    assert returned(struck_off, running="i1").replicas == {}
 
 
 def test_the_hold_ends_when_all_is_back() -> None:

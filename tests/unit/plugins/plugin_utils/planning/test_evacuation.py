@@ -49,13 +49,13 @@ def _refusal(table: str, **options: object) -> tuple[str, str, bool]:
 
 
 def _left(table: str, **options: object) -> tuple[str, str]:
-    """Of an instance that goes to its secondary: why its copy stays on node1, and what would free it."""
+    """Of an instance that goes to its secondary: why its replica stays on node1, and what would free it."""
     plan = _plan(table, **options)  # type: ignore[arg-type] # passed on as they are
     assert list(steps.of(plan.jobs).values()) == [["migrate instance1 node1 node2"]]
     (refusal,) = plan.refusals
     assert (refusal.subject, refusal.incident, refusal.permanent) == ("instance1", "a1", False)
     moved, reason = refusal.reason.split(": ", 1)
-    assert moved == "instance1 runs on node2 then; its copy stays on node1"
+    assert moved == "instance1 runs on node2 then; its replica stays on node1"
     return reason, refusal.unblock
 
 
@@ -215,7 +215,7 @@ def test_plain_and_file_instances_can_never_move() -> None:
     for template in ("plain", "file"):
         assert _refusal(NODES + f"instance1 {template} 4096 10000 node1") == (
             (
-                f"disk template {template} keeps its only copy on node1: it can never be moved; "
+                f"disk template {template} keeps its only replica on node1: it can never be moved; "
                 "move it by hand or remove it"
             ),
             "",
@@ -241,7 +241,7 @@ def test_a_copy_of_an_instance_that_cannot_be_migrated_can_be_replaced() -> None
 
 def test_a_replicated_instance_without_second_copy_waits_for_one() -> None:
     reason, unblock, permanent = _refusal(NODES + "instance1 drbd 4096 10000 node1")
-    assert (reason, permanent) == ("it has no second copy to move to", False)
+    assert (reason, permanent) == ("it has no secondary replica to move to", False)
     assert unblock
 
 
@@ -289,7 +289,7 @@ TWO = "node1 16384 100000\nnode2 16384 100000\n"
 def test_without_a_third_node_it_moves_to_its_secondary_and_its_copy_stays() -> None:
     for more in ("", "node3 16384 100000 group=b\n"):
         assert _left(TWO + more + DRBD) == (
-            "no third node in group default (node2 holds its other copy)",
+            "no third node in group default (node2 holds its other replica)",
             "another node in group default",
         )
 
@@ -297,7 +297,7 @@ def test_without_a_third_node_it_moves_to_its_secondary_and_its_copy_stays() -> 
 def test_when_no_third_node_takes_its_copy_it_moves_to_its_secondary_and_its_copy_stays() -> None:
     for flag, cure in (("drained", "back from drained"), ("offline", "back from offline")):
         assert _left(f"{TWO}node3 16384 100000 {flag}\n{DRBD}") == (
-            "no other node of group default takes it (node2 holds its other copy)",
+            "no other node of group default takes it (node2 holds its other replica)",
             f"node3 {cure}",
         )
 
@@ -322,7 +322,7 @@ def test_no_instance_goes_to_a_secondary_without_memory_for_the_sake_of_leaving(
     reason, unblock, permanent = _refusal("node1 16384 100000\nnode2 3072 100000\n" + DRBD)
     assert reason == (
         "its secondary node2 has 3072 MiB free and not 4096, "
-        "and no third node in group default (node2 holds its other copy)"
+        "and no third node in group default (node2 holds its other replica)"
     )
     assert (unblock, permanent) == ("1024 MiB more memory on node2, or another node in group default", False)
 
@@ -345,7 +345,7 @@ def test_a_copy_that_stays_on_an_overfull_node_is_named_with_what_is_free_there(
 
 def test_a_copy_without_a_third_node_waits_and_says_so() -> None:
     assert _refusal(TWO + "instance1 drbd 4096 10000 node2 node1") == (
-        "no third node in group default (node2 holds its other copy)",
+        "no third node in group default (node2 holds its other replica)",
         "another node in group default",
         False,
     )
@@ -354,7 +354,7 @@ def test_a_copy_without_a_third_node_waits_and_says_so() -> None:
 def test_what_a_new_primary_would_lack_for_the_second_copy_is_told_as_such() -> None:
     assert _refusal(NODES.replace("node2 16384 100000", "node2 16384 100000 group=b") + DRBD)[0] == (
         "its secondary node2 is in another group, "
-        "and if it moves to node3, no third node in group default (node3 holds its other copy)"
+        "and if it moves to node3, no third node in group default (node3 holds its other replica)"
     )
 
 

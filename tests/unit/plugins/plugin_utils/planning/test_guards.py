@@ -100,7 +100,7 @@ def test_a_node_that_left_the_cluster_asks_for_nothing() -> None:
 
 
 FIVE = "".join(f"node{k} 8192 3100\n" for k in range(1, 6))
-"""Three copies of the standard size (1024 MiB of disk) fit on each node."""
+"""Three replicas of the standard size (1024 MiB of disk) fit on each node."""
 ONE = "incident a1 node1 evacuate noted 100\ninstance1 drbd 128 1024 node1 node2\n"
 
 

@@ -104,11 +104,11 @@ def test_the_second_move_of_an_instance_comes_after_its_first_and_begins_where_t
         ("instance1", "", "its move has no steps"),
         ("instance1", "x", "'x' is none of f, f:NODE, r:NODE"),
         ("instance1", "r", "'r' is none of f, f:NODE, r:NODE"),
-        ("instance1", "r:node2", "'r:node2' needs another copy, and a node without one"),
+        ("instance1", "r:node2", "'r:node2' needs another replica, and a node without one"),
         ("instance1", "f:node2", "'f:node2' is not possible with disk template drbd"),
         ("instance3", "f", "'f' is not possible with disk template rbd on node1"),
         ("instance3", "f:node1", "'f:node1' is not possible with disk template rbd on node1"),
-        ("instance3", "r:node2", "'r:node2' needs another copy"),
+        ("instance3", "r:node2", "'r:node2' needs another replica"),
         ("instance4", "f:node1", "'f:node1' is not possible with disk template plain on node4"),
     ],
 )

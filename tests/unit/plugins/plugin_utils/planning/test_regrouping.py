@@ -89,7 +89,7 @@ def test_what_runs_on_shared_storage_moves_as_it_is() -> None:
 @pytest.mark.parametrize("template", ["plain", "file"])
 def test_what_has_its_only_copy_on_its_node_stays_and_says_so(template: str) -> None:
     cluster = tables.read(NODES + f"instance1 {template} 1024 1024 node1\n")
-    assert f"disk template {template} keeps its only copy on node1" in _why(_drain(cluster))
+    assert f"disk template {template} keeps its only replica on node1" in _why(_drain(cluster))
     assert _drain(cluster).refusals[0].permanent
 
 

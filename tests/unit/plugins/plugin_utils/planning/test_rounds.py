@@ -114,7 +114,7 @@ def test_in_the_rounds_after_the_copy_that_stayed_waits_and_goes_once_there_is_a
     moved = PENDING + "instance1 drbd 4096 10000 node2 node1\n"
     waits = _plan(PAIR.replace("node1 16384 100000", "node1 16384 100000 drained") + moved)
     assert (waits.jobs, waits.completed, waits.failed) == ((), (), ())
-    assert _reasons(waits) == [("instance1", "no third node in group default (node2 holds its other copy)")]
+    assert _reasons(waits) == [("instance1", "no third node in group default (node2 holds its other replica)")]
     goes = _plan(_with("drained") + moved)
     assert steps.of(goes.jobs)["move:instance1"] == ["replace_disks instance1 node1 node3"]
     assert goes.jobs[-1].key == "offline:node1"
@@ -137,7 +137,7 @@ def test_the_incident_fails_when_only_instances_that_can_never_move_are_left() -
     plan = _plan(_with("drained") + PENDING + PLAIN)
     ((uuid, reason),) = plan.failed
     assert uuid == "a1"
-    assert reason.startswith("instance3: disk template plain keeps its only copy on node1")
+    assert reason.startswith("instance3: disk template plain keeps its only replica on node1")
     assert plan.jobs == ()
 
 

@@ -19,7 +19,7 @@ RATIO = 4
 
 
 def nodes_of(job: work.Job, cluster: clusters.Cluster) -> set[str]:
-    """The nodes that take part in a move: those that its job names, and those with copies."""
+    """The nodes that take part in a move: those that its job names, and those with replicas."""
     found = set()
     for opcode in job.opcodes:
         if "instance" in opcode.params:

@@ -11,7 +11,7 @@ from tests import thoroughness
 
 from .. import kinds, small_models
 
-STARTS, NO_ROOM, NO_COPY = n_plus_1.Fate.STARTS, n_plus_1.Fate.NO_ROOM, n_plus_1.Fate.NO_COPY
+STARTS, NO_ROOM, NO_REPLICA = n_plus_1.Fate.STARTS, n_plus_1.Fate.NO_ROOM, n_plus_1.Fate.NO_REPLICA
 UNMIRRORED, NOT_RUNNING = n_plus_1.Fate.UNMIRRORED, n_plus_1.Fate.NOT_RUNNING
 PAIRS = """
 node1 10240
@@ -72,8 +72,8 @@ def test_what_has_no_copy_is_lost_with_its_node() -> None:
     text = "node1 4096\nnode2 4096\nnode3 4096 offline\nlone 1024 node1\nweb1 10 node2 node3"
     failures = n_plus_1.not_survived(small_models.make(text))
     assert [(failure.nodes, [one.text for one in failure.lost]) for failure in failures] == [
-        (("node1",), ["has no copy: its disks are plain on node1"]),
-        (("node2",), ["has no copy: node3 takes no instances"]),
+        (("node1",), ["has no other replica: its disks are plain on node1"]),
+        (("node2",), ["has no other replica: node3 takes no instances"]),
     ]
 
 
@@ -106,10 +106,10 @@ def test_several_nodes_at_once_take_both_copies_and_the_room_of_their_neighbours
         "own3": (UNMIRRORED, "node3"),
     }
     assert _fates(PAIRS, "node1", "node3") == {
-        "web1": (NO_COPY, ""),
-        "web2": (NO_COPY, ""),
+        "web1": (NO_REPLICA, ""),
+        "web2": (NO_REPLICA, ""),
         "web3": (UNMIRRORED, "node2"),
-        "own3": (NO_COPY, ""),
+        "own3": (NO_REPLICA, ""),
     }
     failure = n_plus_1.what_if(small_models.make(PAIRS), failed=["node1", "node2", "node1"])
     assert failure.nodes == ("node1", "node2")
