@@ -110,7 +110,7 @@ def _write_host_variables(bed: beds.Bed, cluster: clusters.Cluster) -> None:
         "ansible_ssh_common_args": " ".join(bed.ssh_options()),
         "ansible_ssh_pipelining": "true",
         "ansible_ssh_timeout": "60",
-        "roundsman_reach_seconds": "240",
+        "roundsman_reach_seconds": "120",
         "ansible_python_interpreter": "/usr/bin/python3",
     }
     for node in cluster.nodes.values():
