@@ -53,11 +53,11 @@ class Running:
         return self.ask("DELETE", path)
 
     def until(self, is_so: Callable[[Running], Any], what: str, *, seconds: float = LIMIT) -> Any:
-        """Wait for a state: looks again after each change that the daemon tells of."""
+        """Wait for a state: looks again after each change that the daemon tells of, and each second."""
         end, number = time.monotonic() + seconds, -1
         while time.monotonic() < end:
             try:
-                number = self.get(f"/1/news?after={number}&seconds=5")["number"]
+                number = self.get(f"/1/news?after={number}&seconds=1")["number"]
                 if found := is_so(self):
                     return found
             except httpx.HTTPError:
