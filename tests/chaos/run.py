@@ -51,8 +51,9 @@ if TYPE_CHECKING:
 NODES, INSTANCES = 7, 12
 DISK = "320m"
 MIGRATION_SECONDS = 0.5
-DEAD_AFTER = 14
-"""Polls of two seconds: a node that is silent for a scene is not emptied at once, which takes a dozen opcodes."""
+DEAD_AFTER = 22
+"""Polls of two seconds: a node that is silent for a scene, with the failover in it, is not emptied: that takes a dozen
+opcodes, and no scene can be played meanwhile."""
 PLAY_SECONDS, STORM_SECONDS = (240.0, 330.0), (25.0, 45.0)
 """For how long scenes are played, with little else, and for how long everything goes wrong by chance."""
 EMERGENCY_EVERY = 5
@@ -260,6 +261,8 @@ class Chaos:
             self._tend()
             if self._emergency.is_on:
                 self._emergency.tend()
+                # The storm that follows has its time.
+                self._changes = max(self._changes, time.monotonic() + STORM_SECONDS[0])
             elif self._is_storm:
                 self._step()
             else:
@@ -315,7 +318,9 @@ class Chaos:
         self._changes = time.monotonic() + self._chance.uniform(*(STORM_SECONDS if self._is_storm else PLAY_SECONDS))
         if self._is_storm:
             self._chronicle.count("phases", "storm")
-            self._agenda = [self._assaults.crash, self._assaults.pause_beyond_limit]
+            # Not both: a crash ends what is stopped.
+            is_odd = self._chronicle.counts["phases"]["storm"] % 2
+            self._agenda = [self._assaults.pause_beyond_limit if is_odd else self._assaults.crash]
             return
         self._chronicle.count("phases", "scenes")
         self._faults.end_all()
