@@ -86,6 +86,9 @@ class Settling:
         asked = []
         for name in self._down():
             tries = self._tries.get(f"startup {name}", 0)
+            if tries == 1:
+                # What is paused in a migration is to be stopped first, as the refused start says.
+                asked.append(self._ask("PUT", f"/2/instances/{name}/shutdown", {}, key=f"shutdown {name}"))
             if tries < TRIES:
                 asked.append(self._ask("PUT", f"/2/instances/{name}/startup", {}, key=f"startup {name}"))
             else:
