@@ -5,7 +5,9 @@ The replica on the target counts as in sync when (docs/decisions/replica-evidenc
 1. the last fact of the pair that says Connected and UpToDate/UpToDate, whichever of the two nodes reported it, is at
    most two intervals older than the source's last sign of life, or than the end of a time in which nobody asked it
    (`Life`);
-2. since that fact the source has not reported anything else of the pair;
+2. the source's own newest word of the pair, on record or in its reports, does not say anything else. Only a later
+   report of the source itself cancels such a word, never one of the target, which may lie, notice a cut link later, or
+   have another clock;
 3. the target has not reported anything else of the pair before the source's last sign of life. What it reports after
    that says nothing: of course it has lost its peer;
 4. the target's newest fact says UpToDate, with the generation of that last fact. Or with a new one whose bitmap has
@@ -20,7 +22,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from dataclasses import dataclass
-from typing import Dict, Mapping, Optional, Tuple
+from typing import Mapping, Optional, Tuple
 
 from .drbd import Disk
 from .replicas import Moment, NodeTrack, Parted, Track, latest
@@ -121,7 +123,7 @@ class Question:
 def judge(asked: Question, known: Mapping[str, NodeTrack]) -> Evidence:
     """Whether the target's replica counts as in sync; `known` is what nodes (UUIDs) have reported."""
     source, target = known.get(asked.source), known.get(asked.target)
-    last = [_last_in_sync(resource, source, target) for resource in asked.resources]
+    last = [_last_in_sync(asked, resource, source, target) for resource in asked.resources]
     when = min((moment.wall for moment in last if moment is not None), default=0.0) if None not in last else 0.0
     reasons = (_objection(asked, resource, source, target) for resource in asked.resources)
     reason = next((text for text in reasons if text), "") if asked.resources else "no disk of it is known"
@@ -137,19 +139,30 @@ def judge(asked: Question, known: Mapping[str, NodeTrack]) -> Evidence:
     return Evidence(reason, cure, when, seen_off)
 
 
-def _last_in_sync(resource: str, *nodes: Optional[NodeTrack]) -> Optional[Moment]:
+def _last_in_sync(
+    asked: Question, resource: str, source: Optional[NodeTrack], target: Optional[NodeTrack]
+) -> Optional[Moment]:
     """When all volumes of a resource were seen in sync; None if one never was."""
-    found: Dict[int, Optional[Moment]] = {}
-    for node in nodes:
-        for number, track in (node.of_resource(resource) if node is not None else {}).items():
-            found[number] = latest(found.get(number), track.in_sync)
-    moments = list(found.values())
-    oldest: Optional[Moment] = moments[0] if moments else None
-    for moment in moments:
-        if moment is None or oldest is None:
+    ours, theirs = _volumes(target, resource), _volumes(source, resource)
+    oldest: Optional[Moment] = None
+    for number in {*ours, *theirs}:
+        moment = _seen_in_sync(asked, ours.get(number, Track()), theirs.get(number, Track()))
+        if moment is None:
             return None
-        oldest = moment if oldest.after(moment) > 0 else oldest
+        oldest = moment if oldest is None or oldest.after(moment) > 0 else oldest
     return oldest
+
+
+def _seen_in_sync(asked: Question, target: Track, source: Track) -> Optional[Moment]:
+    """When one volume was seen in sync: by either node, but by the source alone once it said that it is not."""
+    if not _reported_by_source(asked, source):
+        return latest(source.in_sync, target.in_sync)
+    recorded = asked.parted.last_in_sync if asked.parted is not None and asked.parted.node == asked.source else 0.0
+    return source.in_sync or (Moment(recorded) if recorded else None)
+
+
+def _volumes(node: Optional[NodeTrack], resource: str) -> Mapping[int, Track]:
+    return node.of_resource(resource) if node is not None else {}
 
 
 def _objection(asked: Question, resource: str, source: Optional[NodeTrack], target: Optional[NodeTrack]) -> str:
@@ -157,7 +170,7 @@ def _objection(asked: Question, resource: str, source: Optional[NodeTrack], targ
         return f"{asked.target_name} has not reported"
     if not target.is_known:
         return f"the last report of {asked.target_name} has no facts of its replicas"
-    ours, theirs = target.of_resource(resource), source.of_resource(resource) if source is not None else {}
+    ours, theirs = _volumes(target, resource), _volumes(source, resource)
     if not ours:
         return f"{resource} is down on {asked.target_name}"
     for number in sorted({*ours, *theirs}):
@@ -173,16 +186,18 @@ def _against(asked: Question, target: Track, source: Track, *, lag: float) -> st
     if last is None:
         return "neither node has ever reported it in sync"
     generation = target.generation if last is target.in_sync else source.generation
-    reported = _reported_by_source(asked, source, last)
+    reported = _reported_by_source(asked, source)
     if reported or asked.life.alive is None:
         return reported or f"nothing is known of when {asked.source_name} was last alive"
     return _too_old(asked, last) or _lost_before(asked, target, lag=lag) or _unfit(asked, target, generation)
 
 
-def _reported_by_source(asked: Question, source: Track, last: Moment) -> str:
-    if asked.parted is not None and asked.parted.node == asked.source and asked.parted.since > last.wall:
-        return _lost_at(asked.source_name, asked.parted.since)
-    if source.still_apart is not None and source.still_apart.after(last) > 0:
+def _reported_by_source(asked: Question, source: Track) -> str:
+    """That the source itself said the pair is not in sync, and has not said otherwise since."""
+    stands, own = asked.parted, source.in_sync
+    if stands is not None and stands.node == asked.source and (own is None or stands.since > own.wall):
+        return _lost_at(asked.source_name, stands.since)
+    if source.still_apart is not None:
         return _lost_at(asked.source_name, source.still_apart.wall)
     return ""
 

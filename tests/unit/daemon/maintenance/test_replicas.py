@@ -119,6 +119,23 @@ def test_one_write_of_the_configuration_says_of_all_pairs_that_they_have_parted_
     asyncio.run(scenario())
 
 
+def test_a_secondary_that_says_in_sync_cancels_nothing_that_its_primary_has_reported(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        pair = Pair(lab, monkeypatch)
+        intake, nodes = pair.service.intake, {"source": pair.uuid("node2"), "target": pair.uuid("node3")}
+        await pair.hear("node2")
+        await pair.hear("node3")
+        await pair.hear("node2", lost=True, current=32)
+        await pair.hear("node3")
+        assert pair.instance.parted is not None
+        intake.lives.ask(nodes["source"], intake.lives.now(), gap=1e9)
+        assert "node2 reported at" in intake.evidence(pair.instance.uuid, **nodes).reason
+
+    asyncio.run(scenario())
+
+
 def test_a_pair_is_together_again_when_both_nodes_say_so(lab: world.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         pair = Pair(lab, monkeypatch)

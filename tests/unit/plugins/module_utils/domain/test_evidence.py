@@ -190,10 +190,22 @@ def test_a_refusal_that_only_the_clock_of_the_target_causes_names_that_clock() -
     assert "clock" not in judged(node((95, IN_SYNC)), dataclasses.replace(target, lag=39.0)).reason
 
 
-def test_what_the_configuration_remembers_of_a_parting_stands_until_a_later_fact_in_sync() -> None:
+def test_a_parting_on_record_stands_until_the_source_itself_reports_in_sync_later() -> None:
     parted = dataclasses.replace(ASKED, parted=replicas.Parted(97.0, 90.0, "s"))
-    assert "node1 reported at" in judged(node((95, IN_SYNC)), node((105, APART)), parted).reason
+    for source in (node((95, IN_SYNC)), None):
+        for target in (node((96, IN_SYNC), (105, APART)), node((98, IN_SYNC), (105, APART)), node((99, IN_SYNC))):
+            assert "node1 reported at 1970-01-01 00:01:37 UTC" in judged(source, target, parted).reason
     assert judged(node((98, IN_SYNC)), node((105, APART)), parted).counts_as_in_sync
+
+
+@pytest.mark.parametrize("target", [node((96, IN_SYNC)), node((99, IN_SYNC), (105, APART))])
+def test_no_report_of_the_target_cancels_that_the_source_writes_alone(target: replicas.NodeTrack) -> None:
+    """It lies, noticed the cut later, or the source's clock is behind."""
+    found = judged(node((90, IN_SYNC), (95, APART)), target)
+    assert "node1 reported at 1970-01-01 00:01:35 UTC that the pair is not in sync" in found.reason
+    assert found.last_in_sync == 90.0, "the possible loss begins there"
+    recorded = dataclasses.replace(ASKED, parted=replicas.Parted(95.0, 89.0, "s"))
+    assert judged(None, target, recorded).last_in_sync == 89.0
 
 
 def test_one_volume_that_is_not_in_sync_is_enough() -> None:
@@ -213,15 +225,24 @@ HISTORIES = list(itertools.product(WORDS, repeat=2))
 
 @pytest.mark.parametrize("last", [*WORDS, fact(joined=False, disk=Disk.OUTDATED), fact(joined=False, current=NEW)])
 @pytest.mark.parametrize("late", [False, True])
-def test_of_all_histories_only_those_of_the_rule_are_let_through(last: replicas.ReplicaFact | None, late: bool) -> None:
-    """Two reports of each node while the source lived (90, 95), and one of the target then (late: after it died)."""
+@pytest.mark.parametrize("behind", [0.0, 6.0])
+def test_of_all_histories_only_those_of_the_rule_are_let_through(
+    last: replicas.ReplicaFact | None, late: bool, behind: float
+) -> None:
+    """Two reports of each node while the source lived (90, 95), and one of the target then (late: after it died).
+
+    The source's clock may be behind by some seconds.
+    """
     for ours, theirs in itertools.product(HISTORIES, HISTORIES):
         at = 105.0 if late else 99.0
-        source, target = (node((90, one), (95, two)) for one, two in (theirs, ours))
+        source, target = node(*zip((90 - behind, 95 - behind), theirs, strict=True)), node((90, ours[0]), (95, ours[1]))
         target = replicas.followed(
             target, replicas.UNKNOWN if last is None else replicas.NodeFacts("", (last,)), at=Moment(at)
         )
-        assert judged(source, target).counts_as_in_sync == _is_fine(theirs, ours, last, late=late), (theirs, ours, last)
+        found = judged(source, target).counts_as_in_sync
+        assert found == _is_fine(theirs, ours, last, late=late), (theirs, ours, last)
+        words = [said for said in theirs if said is not None]
+        assert not (found and words[-1:] not in ([], [IN_SYNC])), "its newest word is that it is alone"
 
 
 def _is_fine(
@@ -233,11 +254,11 @@ def _is_fine(
 ) -> bool:
     """The rule in the words of the issue, on histories and not on tracks."""
     timed = [*zip((90.0, 95.0, 105.0 if late else 99.0), (*ours, last), strict=True)]
-    known = [(at, said) for at, said in zip((90.0, 95.0), theirs, strict=True)]
-    synced = [at for at, said in [*timed, *known] if said == IN_SYNC]
-    if not synced or last is None or last.disk is not Disk.UP_TO_DATE or last.current != OLD:
+    if IN_SYNC not in {*theirs, *ours, last} or last is None:
         return False
-    if any(said not in {None, IN_SYNC} and at > max(synced) for at, said in known):
+    if last.disk is not Disk.UP_TO_DATE or last.current != OLD:
+        return False
+    if next((said for said in reversed(theirs) if said is not None), IN_SYNC) != IN_SYNC:
         return False
     own = [at for at, said in timed if said == IN_SYNC]
     return not any(said not in {None, IN_SYNC} and at > max(own, default=0.0) and at <= 100.0 for at, said in timed)
