@@ -31,6 +31,8 @@ PAUSE = 2.0
 OPEN = frozenset({"noted", "pending"})
 STRAYS = 15.0
 """Seconds for which what nobody works on may differ from the configuration."""
+LINGERING = 60.0
+"""Seconds within which a process that is at work has ended."""
 TRIES = 3
 """How often each operator command is tried for an instance that is down."""
 
@@ -214,7 +216,16 @@ def _left_over(lab: labs.Running, victims: Victims) -> Iterator[str]:
         yield from (f"{lock['name']} is held by {one['owner']}" for one in lock["owners"])
         yield from (f"{lock['name']} is waited for by {one['owner']}" for one in lock["waiting"])
     for kind in (Victim.OPCODE, Victim.GUARD):
-        yield from (f"process {pid} of the {kind.value} is left" for pid in victims.alive(kind))
+        yield from (f"process {pid} of the {kind.value} is left" for pid in _staying(victims, kind))
+
+
+def _staying(victims: Victims, kind: Victim) -> list[int]:
+    """The processes of a kind that do not end: a poll may be at work at any moment, and ends."""
+    left, end = set(victims.alive(kind)), time.monotonic() + LINGERING
+    while left and time.monotonic() < end:
+        time.sleep(PAUSE)
+        left &= set(victims.alive(kind))
+    return sorted(left)
 
 
 def _power(lab: labs.Running) -> Iterator[str]:
