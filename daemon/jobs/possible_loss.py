@@ -48,11 +48,12 @@ def notices(
     if not isinstance(made, instance_moves.Failover):
         return []
     name, target = cluster.instance(made.instance).name, cluster.node_name(made.target)
+    loss = evidence.loss_text(start.evidence, now=now)
     if start.is_overridden:
-        why = f"{start.evidence.reason}; {evidence.loss_text(start.evidence, now=now)}"
+        why = f"{start.evidence.reason}; {loss}"
         return [contract.Notice(f"{name} fails over to {target} with ignore_consistency: {why}", is_trouble=True)]
-    last = evidence.clock(start.evidence.last_in_sync)
-    return [contract.Notice(f"{name} fails over to {target}, whose replica was last known to be in sync at {last}")]
+    when = f"whose replica was last known to be in sync at {evidence.clock(start.evidence.last_in_sync)}"
+    return [contract.Notice(f"{name} fails over to {target}, {when}; {loss}")]
 
 
 def read(folder: Path, value: Any, *, now: float) -> Loss | None:

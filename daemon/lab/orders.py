@@ -26,14 +26,15 @@ BY_HAND = "by hand"
 LATE_POWER_OFF = 120.0
 """Seconds after the end of its opcode within which a slow BMC may still carry out a command."""
 LONGEST_PLAY = 600.0
-"""Seconds for which a failover by hand that was announced may be at work."""
+"""Seconds for which a failover that was announced may be at work."""
 
 
 @dataclass(frozen=True)
 class Stated:
-    """What a play by hand said in the audit log before it failed an instance over.
+    """What a play by hand, or the daemon, said in the audit log before it failed an instance over.
 
-    The loss is None where the play could not tell, or where a person ignored consistency (`is_ignored`).
+    The daemon names no source. The loss is None where the play could not tell, or where a person ignored consistency
+    (`is_ignored`).
     """
 
     at: float
@@ -44,7 +45,7 @@ class Stated:
     is_ignored: bool = False
 
     def is_of(self, event: Event, *, at: float) -> bool:
-        """Whether a start at a unix time is this play's."""
+        """Whether a start at a unix time is what was announced."""
         return (self.instance, self.target) == (event["instance"], event["node"]) and self.is_about(at)
 
     def allows(self, lost: int, *, at: float) -> bool:
@@ -68,7 +69,8 @@ _BY_HAND = re.compile(
     r"(?P<ignored>,.*)?$"
 )
 _ANNOUNCED = re.compile(
-    _TIME + r"\b(?P<instance>\S+) fails over to (?P<target>\S+), whose replica was last known to be in"
+    _TIME + r"\b(?P<instance>\S+) fails over to (?P<target>\S+), whose replica was last known to be in sync at [^;]*; "
+    r"possible loss: writes of the last (?P<seconds>\d+) s$"
 )
 _EMERGENCY = re.compile(
     _TIME + r"\b(?:(?P<begins>emergency power off by .* (?:stands|goes on, now .*))|"
@@ -88,6 +90,16 @@ def stated_by_hand(audit_log: str) -> list[Stated]:
         for one in found
         if one
     ]
+
+
+def stated_by_daemon(audit_log: str) -> list[Stated]:
+    """The failovers that the daemon has announced in the audit log."""
+    found = (_ANNOUNCED.match(line) for line in audit_log.splitlines())
+    return [Stated(_unix(one["at"]), one["instance"], "", one["target"], float(one["seconds"])) for one in found if one]
+
+
+def _is_announced(stated: Iterable[Stated], event: Event, lost: int, *, at: float) -> bool:
+    return any(one.allows(lost, at=at) for one in stated if one.is_of(event, at=at))
 
 
 def _seconds(found: re.Match[str]) -> float | None:
@@ -114,15 +126,15 @@ class Orders:
     """What persons and policies ordered: the opcodes of all jobs by the names that journals give them.
 
     `names` are the names of nodes and instances by UUID. `clock_offset` plus the seconds of a journal is unix time.
-    `by_hand` is what plays by hand have announced, `announced` the failovers (instance, target) of which the audit log
-    said that their replica was judged, `emergencies` when emergency power offs stood.
+    `by_hand` is what plays by hand have announced, `announced` what the daemon has,
+    `emergencies` when emergency power offs stood.
     """
 
     opcodes: Mapping[str, values.Opcode]
     names: Mapping[str, str] = field(default_factory=dict)
     clock_offset: float = 0.0
     by_hand: tuple[Stated, ...] = ()
-    announced: frozenset[tuple[str, str]] = frozenset()
+    announced: tuple[Stated, ...] = ()
     emergencies: tuple[tuple[float, float], ...] = ()
 
     def kind(self, event: Event) -> str:
@@ -158,14 +170,13 @@ class Orders:
 
     def states_loss(self, event: Event, lost: int) -> bool:
         """Whether it was said that a start may find so many writes fewer."""
+        at, found = self.at(event), self.opcodes.get(event.get("opcode", ""))
         if event.get("opcode") == BY_HAND:
-            at = self.at(event)
-            return any(one.allows(lost, at=at) for one in self.by_hand if one.is_of(event, at=at))
-        found = self.opcodes.get(event.get("opcode", ""))
+            return _is_announced(self.by_hand, event, lost, at=at)
         if found is None:
             return False
         # One that was killed after the start had no result; what it would lose was announced before.
-        if not has_succeeded(found) and (event["instance"], event["node"]) in self.announced:
+        if not has_succeeded(found) and _is_announced(self.announced, event, lost, at=at):
             return True
         return lost <= math.ceil(possible_loss(found) * simulated_world.WRITES_PER_SECOND)
 
@@ -247,12 +258,11 @@ def orders(jobs: Iterable[values.Job], names: Mapping[str, str], *, audit_log: s
     jobs = list(jobs)
     kept = {uuid: name for job in jobs for uuid, name in job.names.items()}
     opcodes = {f"{job.id}/{index}": opcode for job in jobs for index, opcode in enumerate(job.opcodes)}
-    announced = (_ANNOUNCED.match(line) for line in audit_log.splitlines())
     return Orders(
         opcodes,
         {**kept, **names},
         clock_offset=time.time() - time.monotonic(),
         by_hand=tuple(stated_by_hand(audit_log)),
-        announced=frozenset((one["instance"], one["target"]) for one in announced if one),
+        announced=tuple(stated_by_daemon(audit_log)),
         emergencies=tuple(emergencies(audit_log)),
     )
