@@ -267,6 +267,9 @@ def _for_node(told: dict[str, Any]) -> Iterator[str]:
         )
     elif node["problem"] is not None:
         yield "Fix the node's diagnose command; until then its health is unknown."
+    if node["silent"] and not (node["offline"] or node["powered"] is False or node["off_confirmed"]):
+        off = f"power off {node['name']} --force" if node["powered"] else f"confirm-off {node['name']}"
+        yield f"If it is dead, power it off before you set it offline: `roundsman node {off}`"
     if node["offline"] and node["powered"] is False:
         yield f"Power it on once it is repaired: `roundsman node power on {node['name']}`"
     if node["offline"]:

@@ -120,7 +120,11 @@ def undrain(ctx: typer.Context, name: Name, *, force: Force = False, submit: Sub
 
 @app.command(epilog="Example: roundsman node offline node3")
 def offline(ctx: typer.Context, name: Name, *, force: Force = False, submit: Submit = False) -> None:
-    """Take a node out of service: nothing but its BMC is contacted any more."""
+    """Take a node out of service: nothing but its BMC is contacted any more.
+
+    Power a dead node off first (`roundsman node power off NODE --force`, or `roundsman node confirm-off NODE`). If it
+    is known to be off only after it was set offline, its DRBD instances may fail over only with --ignore-consistency.
+    """
     _role(ctx, name, "offline", force=force, submit=submit)
 
 

@@ -84,7 +84,11 @@ def off(
     submit: Submit = False,
     form: output.Option = output.Format.TABLE,
 ) -> None:
-    """Power nodes off and mark them offline. Nodes that still run instances require typing `yes`."""
+    """Power nodes off and mark them offline. Nodes that still run instances require typing `yes`.
+
+    Power a dead node off before it is set offline: if it is known to be off only later, its DRBD instances may fail
+    over only with --ignore-consistency.
+    """
     _refuse_unnamed(names, everything=everything, force=force and not dry_run, yes=yes and not dry_run)
     with client.of(ctx) as daemon:
         body = _taking(daemon, "off", names, force=force, yes=yes, dry_run=dry_run)

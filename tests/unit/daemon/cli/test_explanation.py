@@ -37,6 +37,17 @@ def test_silence_is_never_called_health() -> None:
     assert "It did not answer 2 min ago: connection refused." in text(told("node6"))
 
 
+def test_a_silent_node_is_powered_off_before_it_is_set_offline() -> None:
+    value, advice = told("node1"), "If it is dead, power it off before you set it offline: "
+    value["node"].update(silent=True, offline=False, powered=True, off_confirmed=None)
+    assert f"{advice}`roundsman node power off node1 --force`" in text(value)
+    value["node"]["powered"] = None
+    assert f"{advice}`roundsman node confirm-off node1`" in text(value)
+    for known in ({"offline": True}, {"powered": False}, {"off_confirmed": 1.0}, {"silent": False}):
+        other = {**value, "node": {**value["node"], **known}}
+        assert advice not in text(other), known
+
+
 def test_what_a_node_said_too_long_ago_is_told_with_its_age_and_is_no_health() -> None:
     value = told("node1")
     value["node"]["health"], value["node"]["last_report"]["age"] = "unknown", 7200.0

@@ -360,6 +360,6 @@ def test_redistributing_says_that_there_are_no_copies(local: Callable[..., None]
     async def act(one: Reached) -> None:
         done = await ended(one, await told(one, "/2/redistribute-config", "PUT"))
         assert done["status"] == "success"
-        assert "no replicas" in done["text"] or "no replicas" in done["opcodes"][0]["text"]
+        assert "no copies" in done["text"] or "no copies" in done["opcodes"][0]["text"]
 
     local(act)
