@@ -19,6 +19,7 @@ def sentences(told: dict[str, Any], *, now: float) -> list[str]:
         *_state(told["node"], epo=told["epo"], now=now),
         *(f"{text}." for text in (*told["second_copies"], *told["degraded"], *told["kept"])),
         *_silent(told["silent"]),
+        *(_failover(one) for one in told["failovers"]),
         *(line for one in told["incidents"] for line in _incident(one, told, now=now)),
         *(_refusal(one) for one in told["refusals"]),
         *_planned(told["planned"]),
@@ -95,8 +96,9 @@ def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> I
     yield from _agent(node, now=now)
     primaries = wording.enumerated(node["primaries"])
     replicas = wording.enumerated(node["secondaries"])
-    # While an emergency power off stands the record does not tell what runs.
-    verb = "runs" if epo is None else "is the primary of"
+    # Where nobody can ask the node, or an emergency power off stands, the record does not tell what runs.
+    is_known = epo is None and not node["silent"] and node["health"] not in {"off", "unknown"}
+    verb = "runs" if is_known else "is the primary of"
     held = f"It {verb} {primaries}" if primaries else "No instance has its primary here"
     yield f"{held}; it holds secondary replicas of {replicas}." if replicas else f"{held}."
     if node["left_behind"]:
@@ -126,6 +128,15 @@ def _silent(verdict: dict[str, Any] | None) -> Iterator[str]:
     yield f"{text[:1].upper()}{text[1:]}; next: {verdict['step']}."
     if verdict["unblock"]:
         yield f"What would unblock it: {verdict['unblock']}."
+
+
+def _failover(verdict: dict[str, Any]) -> str:
+    """Whether an instance of a node that cannot be asked may be started on its secondary."""
+    name = verdict["instance"]
+    if not verdict["in_sync"]:
+        return f"{name} cannot fail over: {verdict['reason']}. What would unblock it: {verdict['unblock']}."
+    loss = f"; {verdict['loss']}" if verdict["loss"] else ""
+    return f"{name} can fail over: its secondary counts as in sync{loss}."
 
 
 def _agent(node: dict[str, Any], *, now: float) -> Iterator[str]:
@@ -258,9 +269,12 @@ def _for_node(told: dict[str, Any]) -> Iterator[str]:
         yield f"{remedy[:1].upper()}{remedy[1:]}"
     is_open = any(one["repair-status"] in {"noted", "pending"} for one in told["incidents"])
     is_failed = any(one["repair-status"] == "failed" for one in told["incidents"])
+    # Where silent nodes are judged, the verdict has the next step.
+    if told["by_hand"] is not None and told["silent"] is None:
+        yield told["by_hand"]
     if is_open:
         return
-    if node["health"] == "unknown" and not node["offline"]:
+    if node["health"] == "unknown" and not node["offline"] and told["by_hand"] is None:
         yield (
             "Find out why it sends no report: see `roundsman status` for a poll that fails, "
             "and look at its agent and its clock"

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     Explain = Callable[[str], Mapping[str, Any]]
 
 EXPECTED = {"migrate": ("handed over", "received"), "replace_disks": ("replica created", "replica removed")}
-EXPLAINING = ("silent", "epo", "incidents", "refusals", "planned", "failing")
-"""The fields of an explanation of which each alone says why something is not as it should be."""
-EXPLAINING_INCIDENTS = frozenset(EXPLAINING) - {"incidents"}
+EXPLAINING = ("silent", "epo", "incidents", "refusals", "planned", "failing", "by_hand", "failovers")
+"""The fields of an explanation of which each alone says why something is not as it should be, or what to do."""
+EXPLAINING_INCIDENTS = frozenset(EXPLAINING) - {"incidents", "by_hand", "failovers"}
 FAILED = frozenset({values.Status.ERROR, values.Status.CANCELED})
 
 
@@ -174,7 +174,8 @@ def _is_explained(case: _Case, instance: clusters.Instance) -> bool:
 
 
 def _says_why(told: Mapping[str, Any]) -> bool:
-    return any(told.get(field) for field in EXPLAINING) or bool(told["node"].get("unreachable"))
+    """Whether a node's explanation has a reason, a step or a verdict; that it did not answer once is none of them."""
+    return any(told.get(field) for field in EXPLAINING)
 
 
 def _unexplained(case: _Case) -> list[str]:

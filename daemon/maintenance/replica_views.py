@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import evidence
+from ...plugins.module_utils.domain import dead_nodes, evidence
 from ...plugins.plugin_utils import replica_evidence
 from ..jobs import values
 
@@ -99,10 +99,26 @@ def _facts(cluster: clusters.Cluster, one: clusters.Instance, node: str, intake:
     return found
 
 
+def failovers(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) -> list[dict[str, Any]]:
+    """Whether each instance could fail over whose primary is a node that cannot be asked itself."""
+    found = ((one, _failover(cluster, one, intake)) for one in cluster.primaries(node.uuid))
+    return [{"instance": one.name, **verdict} for one, verdict in found if verdict is not None]
+
+
+def step_by_hand(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) -> str | None:
+    """What a person does about the instances of a node that cannot be asked; nothing while maintenance is held."""
+    if _is_asked(cluster, node, intake) or cluster.maintenance.epo is not None:
+        return None
+    return dead_nodes.step_by_hand(cluster, node) or None
+
+
+def _is_asked(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) -> bool:
+    return clusters.reachable(cluster, node) and not intake.is_silent(node.uuid)
+
+
 def _failover(cluster: clusters.Cluster, one: clusters.Instance, intake: Intake) -> dict[str, Any] | None:
     source = cluster.nodes[one.primary_node]
-    is_asked = clusters.reachable(cluster, source) and not intake.is_silent(source.uuid)
-    if is_asked or not replica_evidence.resources(one) or not one.secondary_nodes:
+    if _is_asked(cluster, source, intake) or not replica_evidence.resources(one) or not one.secondary_nodes:
         return None
     found = replica_evidence.judge(cluster, one, intake, source=source.uuid, target=one.secondary_nodes[0])
     loss = evidence.loss_text(found, now=found.seen_off) if found.seen_off else ""

@@ -343,6 +343,8 @@ def explain(
         "second_copies": whereabouts.reported(cluster, one.uuid, intake.tracks.get(one.uuid)),
         "epo": _epo(cluster, one),
         "silent": dataclasses.asdict(verdict) if verdict is not None and verdict.reason else None,
+        "by_hand": replica_views.step_by_hand(cluster, one, intake),
+        "failovers": replica_views.failovers(cluster, one, intake),
         "incidents": [incident(cluster, entry) for entry in mine],
         "jobs": [public_job(queue.jobs[job_id]) for job_id in sorted(told) if job_id in queue.jobs],
         "refusals": [

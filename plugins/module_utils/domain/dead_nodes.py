@@ -191,6 +191,21 @@ def to_confirm(node: clusters.Node) -> str:
     )
 
 
+def step_by_hand(cluster: clusters.Cluster, node: clusters.Node) -> str:
+    """What a person does about the instances of a node that does not answer, or is off; '' if none should run there."""
+    names = ", ".join(one.name for one in cluster.primaries(node.uuid) if one.is_up)
+    if not names or node.offline:
+        return ""
+    over = f"fail over with `roundsman evacuate {node.name} --failover`"
+    if is_off(node):
+        return f"{node.name} is off and is the primary of {names}: power it on, or {over}"
+    off = f"power it off with `roundsman node power off {node.name} --force`"
+    if clusters.parameter(cluster, node, "oob_program") is None:
+        off = f"power it off on site and run `roundsman node confirm-off {node.name}`"
+    silent = f"{node.name} does not answer and is the primary of {names}"
+    return f"{silent}: restore its network link; if it stays silent, {off}, then {over}"
+
+
 def report(node: clusters.Node) -> diagnosis.Diagnosis:
     """What stands for the report of a dead node: the same text each time, so that it is one incident."""
     text = json.dumps(

@@ -144,6 +144,24 @@ def test_a_silent_node_says_what_a_person_must_confirm() -> None:
     assert "There is nothing for you to do" not in said
 
 
+def test_a_node_that_does_not_answer_says_what_to_do_about_its_instances() -> None:
+    step = "node1 does not answer and is the primary of instance2: power it off, then fail over"
+    refused = {"instance": "instance2", "in_sync": False, "reason": "it is Outdated", "unblock": "node1", "loss": ""}
+    value = told("node1") | {"by_hand": step, "failovers": [refused]}
+    value["node"] |= {"silent": True, "health": "unknown"}
+    said = text(value)
+    assert "instance2 cannot fail over: it is Outdated. What would unblock it: node1." in said
+    assert said.endswith(f"What you do next:\n  {step}")
+    assert "It is the primary of" in said
+    assert "It runs" not in said
+    judged = {"silent": {"step": "wait", "reason": "its BMC is silent too", "unblock": "power it off on site"}}
+    assert step not in text(value | judged)
+    known = refused | {"in_sync": True, "loss": "possible loss: writes of the last 3 s"}
+    assert "instance2 can fail over: its secondary counts as in sync; possible loss" in text(
+        value | {"failovers": [known]}
+    )
+
+
 def test_what_a_person_stated_is_told_as_that() -> None:
     value = told("node1")
     value["node"]["off_confirmed"] = 80.0

@@ -348,7 +348,7 @@ def test_a_migration_that_had_nothing_to_do_is_in_order(lab: world.Lab) -> None:
 
 def explained(**fields: Any) -> dict[str, Any]:
     nothing = dict.fromkeys(("silent", "epo", "incidents", "refusals", "planned", "failing"))
-    return {**nothing, "node": {"unreachable": None}, **fields}
+    return {**nothing, **fields}
 
 
 def test_an_instance_that_is_down_needs_a_reason_that_is_shown(lab: world.Lab) -> None:
@@ -358,7 +358,14 @@ def test_an_instance_that_is_down_needs_a_reason_that_is_shown(lab: world.Lab) -
         "instance1 runs on [], and the configuration says ['node2']",
         "instance1 runs on [] in truth",
     ]
-    assert checker.check(lab, explain=lambda _: explained(silent={"reason": "its agent has not answered"})) == []
+    bare = explained(node={"unreachable": {"text": "no route to host"}})
+    assert checker.check(lab, explain=lambda _: bare) == wrong, "that it did not answer is no reason"
+    reasons: list[dict[str, Any]] = [
+        explained(silent={"reason": "its agent has not answered"}),
+        explained(by_hand="power it off"),
+        explained(failovers=["it cannot fail over"]),
+    ]
+    assert [checker.check(lab, explain=lambda _, told=told: told) for told in reasons] == [[], [], []]  # type: ignore[misc]
     lab.node("node2").set_power(True)
     assert checker.check(lab, explain=lambda _: explained(silent={"reason": "it has not answered"})) == wrong
     ordered(lab, "startup", text="no memory")

@@ -164,3 +164,19 @@ def test_an_explanation_tells_what_an_emergency_power_off_is_to_return(
     assert here == {"held": paused, "returns": True, "instances": ["instance1"]}
     assert elsewhere == {"held": paused, "returns": False, "instances": []}
     assert plan == paused != ""
+
+
+def test_an_explanation_of_a_silent_node_has_the_verdict_on_each_instance_and_a_step_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(one: service.Service) -> Any:
+        cluster, plan = one.configuration.current, one.rounds.preview()
+        told = [views.explain(cluster, "node2", intake=one.intake, queue=one.queue, preview=plan)]
+        monkeypatch.setattr(one.intake, "is_silent", lambda node: node == cluster.node("node2").uuid)
+        told.append(views.explain(cluster, "node2", intake=one.intake, queue=one.queue, preview=plan))
+        return [(entry["by_hand"], entry["failovers"]) for entry in told]
+
+    answering, silent = orjson.loads(shown(tmp_path, monkeypatch, look))
+    assert answering == [None, []]
+    assert silent[0].startswith("node2 does not answer and is the primary of instance1")
+    assert [(one["instance"], one["in_sync"]) for one in silent[1]] == [("instance1", False)]

@@ -207,3 +207,27 @@ def test_a_node_that_reports_after_it_was_stated_off_has_returned() -> None:
     assert dead_nodes.returned(cluster, {"n2": 99.0}) == []
     assert dead_nodes.returned(cluster, {"n2": 101.0}) == ["n2"]
     assert dead_nodes.returned(cluster_of(), {"n2": 101.0}) == []
+
+
+def with_instance(cluster: clusters.Cluster) -> clusters.Cluster:
+    instances = {
+        "i1": clusters.Instance("i1", "instance1", "n2", ("n3",)),
+        "i2": clusters.Instance("i2", "instance2", "n2", ("n3",), admin_state="down"),
+    }
+    return dataclasses.replace(cluster, instances=instances)
+
+
+def test_a_node_that_nobody_can_ask_has_a_step_by_hand_for_its_instances() -> None:
+    cluster = with_instance(cluster_of())
+    step = dead_nodes.step_by_hand(cluster, cluster.nodes["n2"])
+    assert step.startswith("node2 does not answer and is the primary of instance1: restore its network link")
+    assert step.index("`roundsman node power off node2 --force`") < step.index("`roundsman evacuate node2 --failover`")
+    assert dead_nodes.step_by_hand(cluster, cluster.nodes["n3"]) == "", "nothing should run there"
+    assert dead_nodes.step_by_hand(cluster, dataclasses.replace(cluster.nodes["n2"], offline=True)) == ""
+    off = dataclasses.replace(cluster.nodes["n2"], powered=False)
+    assert dead_nodes.step_by_hand(cluster, off) == (
+        "node2 is off and is the primary of instance1: power it on, or fail over with "
+        "`roundsman evacuate node2 --failover`"
+    )
+    blind = dataclasses.replace(cluster.nodes["n2"], ndparams={})
+    assert "`roundsman node confirm-off node2`" in dead_nodes.step_by_hand(cluster, blind)
