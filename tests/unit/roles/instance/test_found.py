@@ -1,0 +1,73 @@
+"""What find_instance concludes from what nodes answer after a lost run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
+
+VARS = Path(__file__).resolve().parents[4] / "roles/instance/vars/main.yml"
+NODES = [{"uuid": f"u-{name}", "name": name} for name in ("node1", "node2", "node3")]
+ON_RECORD = ["u-node1", "u-node2"]
+
+
+def concluded(name: str, *, running: list[str], silent: tuple[str, ...] = (), template: str = "drbd") -> Any:
+    """A variable of the role, where these nodes say that the instance runs there and those did not answer."""
+    answers = [
+        {"item": node, "unreachable": True}
+        if node["name"] in silent
+        else {
+            "item": node,
+            "running": ["web1"] if node["name"] in running else [],
+            "states": {"web1": "running"} if node["name"] in running else {},
+            "replicas": [],
+        }
+        for node in NODES
+    ]
+    known = {key: trust_as_template(text) if isinstance(text, str) else text for key, text in _vars().items()}
+    told = {
+        "instance": {"name": "web1", "disk_template": template},
+        "instance_known": ON_RECORD,
+        "instance_known_off": [],
+        "instance_unasked": [],
+        "instance_look": {"results": answers},
+    }
+    return Templar(loader=DataLoader(), variables={**known, **told}).template(trust_as_template("{{ " + name + " }}"))
+
+
+def _vars() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(VARS.read_text())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("running", "silent", "template", "may"),
+    [
+        (["node2"], (), "drbd", True),
+        (["node2"], ("node1",), "drbd", False),
+        (["node1"], ("node2",), "drbd", True),
+        (["node1", "node2"], (), "drbd", False),
+        ([], (), "drbd", False),
+        # It has no replica, or only one that is being made: what it says records nothing.
+        (["node3"], (), "drbd", False),
+        (["node3"], ("node1",), "drbd", False),
+        (["node3"], (), "sharedfile", True),
+    ],
+)
+def test_where_an_instance_runs_is_recorded_only_of_a_node_that_has_its_replica(
+    running: list[str], silent: tuple[str, ...], template: str, may: bool
+) -> None:
+    assert concluded("instance_may_record", running=running, silent=silent, template=template) is may
+
+
+def test_a_primary_on_record_that_is_not_changed_has_the_reason_in_the_text() -> None:
+    strange = concluded("instance_stranger_text", running=["node3"])
+    assert "its primary on record was not changed, because node3 has no replica of it on record" in strange
+    assert concluded("instance_undecided_text", running=["node3"]) == ""
+    assert "did not answer" in concluded("instance_undecided_text", running=["node2"], silent=("node1",))
+    assert concluded("instance_stranger_text", running=["node2"], silent=("node1",)) == ""
+    assert concluded("instance_stranger_text", running=["node3"], template="sharedfile") == ""
