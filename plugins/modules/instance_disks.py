@@ -195,7 +195,7 @@ disks:
     Each disk with its C(path), C(size) (MiB, null if it is not there), C(synced), C(progress), C(text), how it is, and
     C(trouble), why its replicas do not become equal by waiting. Of DRBD also C(role), C(disk), C(peer_disk) and
     C(connected), the first three empty where the resource is down, C(peer), the node that its
-    file names, and C(generation) with O(generations).
+    file names, and C(generation) with O(generations), which is read from the metadata where the resource is down.
   returned: success
   type: list
   elements: dict

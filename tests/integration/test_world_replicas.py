@@ -70,6 +70,21 @@ def test_a_secondary_that_was_written_too_keeps_its_replica(lab: Callable[..., l
     assert set(counters(one)) == {PRIMARY, SECONDARY}
 
 
+def test_a_secondary_whose_disk_has_failed_is_replaced_though_its_node_has_booted_since(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=3, instances=3)
+    node = one.lab.node(SECONDARY)
+    node.lose_disk(NAME, is_lost=True)
+    node.set_power(False)
+    node.set_power(True)
+
+    ended = replaced(one, OTHER)
+
+    assert ended["status"] == "success", ended
+    assert removed(one) == [SECONDARY]
+
+
 def test_a_healthy_pair_gets_a_new_replica_on_the_same_node_and_then_on_another(
     lab: Callable[..., labs.Running],
 ) -> None:

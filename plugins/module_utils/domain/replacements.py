@@ -9,15 +9,16 @@ from .drbd import Disk, Generation
 from .drbd_generations import Relation, relation
 
 FINE = frozenset({Relation.EQUAL, Relation.OURS_NEWER})
-_WORTHLESS = frozenset({"", Disk.INCONSISTENT.value, *(disk.value for disk in Disk if disk.is_gone)})
+_WORTHLESS = frozenset({Disk.INCONSISTENT.value, *(disk.value for disk in Disk if disk.is_gone)})
 
 
 @dataclass(frozen=True)
 class Replica:
     """One disk on one node in DRBD's words; `disk` is '' where its resource is down and does not come up.
 
-    `exists` is false where the node has no such replica, or only what a removal that was interrupted left of it.
-    `peer` is the node that its resource is written for, '' where that is not known.
+    Such a one may have writes of its own: only its generation says so, which its metadata keep. `exists` is false where
+    the node has no such replica, or only what a removal that was interrupted left of it. `peer` is the node that its
+    resource is written for, '' where that is not known.
     """
 
     text: str
@@ -104,12 +105,22 @@ def _of_pairs(instance: str, primary: Node, ours: Sequence[Replica], old: Node, 
             return (
                 f"the replica of {instance} on {old.name} ({other.text}) may have data that {primary.name} has not "
                 f"({mine.text}): it is kept. Connect them with `roundsman instance repair-disks {instance}`, then retry"
+                f"{_if_down(instance, old.name) if not other.disk else ''}"
             )
     return ""
 
 
+def _if_down(instance: str, node: str) -> str:
+    """What a person can do where a replica does not come up, so that nobody can connect it."""
+    return (
+        f". If it does not come up and nobody needs its data, run `roundsman node offline {node}`, replace it with a "
+        f"replica on another node, run `roundsman node online {node}`, and then `roundsman instance repair-disks "
+        f"{instance} --discard {node}`, which removes it"
+    )
+
+
 def _may_go(mine: Replica, other: Replica) -> bool:
-    if other.disk in _WORTHLESS:
+    if not other.exists or other.disk in _WORTHLESS:
         return True
     if mine.is_connected and other.is_connected:
         return other.peer_disk == Disk.UP_TO_DATE.value

@@ -222,10 +222,18 @@ class Template:
                 # Its file goes first when it is removed: what is left is no replica any more.
                 size = None
             path = f"/dev/drbd{one.disk.minor}" if one.disk.minor is not None else f"/dev/drbd/by-res/{one.resource}/0"
-            down = "is down on this node"
+            is_asked, down = self._disks.generations and size is not None, "is down on this node"
             return [
                 LocalDisk(
-                    path, size, is_synced=False, progress=0.0, text=down, trouble=down, node_id=node_id, peer=peer
+                    path,
+                    size,
+                    is_synced=False,
+                    progress=0.0,
+                    text=down,
+                    trouble=down,
+                    node_id=node_id,
+                    peer=peer,
+                    generation=self._node.stored_generation(one.resource) if is_asked else None,
                 )
             ]
         return [

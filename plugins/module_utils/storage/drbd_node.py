@@ -87,8 +87,12 @@ class DrbdNode:
 
     def generation(self, side: Side, volume: Volume) -> Optional[Generation]:
         """The generation identifiers of a volume; None if they cannot be read, as where the disk is gone."""
+        return self.stored_generation(side.resource, volume.number)
+
+    def stored_generation(self, resource: str, number: int = 0) -> Optional[Generation]:
+        """The same, also of a resource that is down: drbdadm then reads its metadata."""
         try:
-            return drbd_status.generation(self._runner.run("drbdadm", "get-gi", f"{side.resource}/{volume.number}"))
+            return drbd_status.generation(self._runner.run("drbdadm", "get-gi", f"{resource}/{number}"))
         except errors.RoundsmanError:
             return None
 

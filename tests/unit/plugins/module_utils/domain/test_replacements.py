@@ -33,7 +33,11 @@ def test_nothing_is_removed_while_the_primary_is_not_up_to_date(worth: str) -> N
 
 @pytest.mark.parametrize(
     "other",
-    [disk("UpToDate", "UpToDate"), *map(disk, ["Inconsistent", "Diskless", "Failed", ""])],
+    [
+        disk("UpToDate", "UpToDate"),
+        *map(disk, ["Inconsistent", "Diskless", "Failed"]),
+        Replica("is down on this node", "", exists=False),
+    ],
 )
 def test_a_replica_goes_that_the_primary_has_in_sync_or_that_is_none(other: Replica) -> None:
     mine = disk("UpToDate", other.disk if other.is_connected else "DUnknown")
@@ -41,7 +45,7 @@ def test_a_replica_goes_that_the_primary_has_in_sync_or_that_is_none(other: Repl
 
 
 @pytest.mark.parametrize(("generation", "goes"), [(BEFORE, True), (OURS, True), (THEIRS, False), (STRANGE, False)])
-@pytest.mark.parametrize("worth", ["UpToDate", "Outdated", "Consistent"])
+@pytest.mark.parametrize("worth", ["UpToDate", "Outdated", "Consistent", ""])
 def test_of_a_replica_that_is_not_connected_the_generation_says_whether_it_was_written_too(
     worth: str, generation: Generation, goes: bool
 ) -> None:
@@ -50,6 +54,13 @@ def test_of_a_replica_that_is_not_connected_the_generation_says_whether_it_was_w
     assert goes or "may have data that node1 has not" in text
     # The primary may have its next secondary already, in a second try.
     assert (refusal(disk("UpToDate", "UpToDate", generation=OURS), disk(worth, generation=generation)) == "") is goes
+
+
+def test_a_replica_that_is_down_and_whose_generations_are_not_known_is_kept_with_what_helps() -> None:
+    text = refusal(disk("UpToDate", generation=OURS), Replica("is down on this node", ""))
+    assert "the replica of web1 on node2 (is down on this node) may have data that node1 has not" in text
+    assert "`roundsman node offline node2`" in text
+    assert "`roundsman instance repair-disks web1 --discard node2`" in text
 
 
 def left_refusal(mine: Replica, *others: Replica) -> str:

@@ -26,9 +26,10 @@ def storage(
     alone: bool = False,
     last: bool = False,
     force: bool = False,
+    generations: bool = False,
 ) -> drbd.Template:
     named = Disks("web1", UUID, wanted, vg="vg", here=machine.end, peer=peer, secret=secret)
-    asked = dataclasses.replace(named, alone=alone, last=last, force=force)
+    asked = dataclasses.replace(named, alone=alone, last=last, force=force, generations=generations)
     name = machine.root.name
     return drbd.Template(asked, runner=machine, root=machine.root, node=machine.node, nodename=name)
 

@@ -287,6 +287,17 @@ def test_a_copy_that_is_down_is_brought_up_as_standby_if_its_disk_allows(pair: M
     assert [disk.trouble for disk in storage(pair).local_disks()] == ["is down on this node"]
 
 
+def test_a_replica_that_is_down_still_says_which_data_it_has(pair: Machine) -> None:
+    (known,) = storage(pair, generations=True).local_disks()
+    pair.drbdadm("down", NAME)
+    (down,) = storage(pair, generations=True).local_disks()
+    assert (down.disk, down.generation) == ("", known.generation)
+    assert down.generation is not None
+    assert storage(pair).local_disks()[0].generation is None
+    pair.broken["drbdadm get-gi"] = "No valid meta data found"
+    assert storage(pair, generations=True).local_disks()[0].generation is None
+
+
 def test_a_copy_goes_with_its_file_and_its_volumes(pair: Machine) -> None:
     assert become(pair, State.ABSENT) == [
         f"take {NAME} down",
