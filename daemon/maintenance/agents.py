@@ -145,7 +145,12 @@ class Agents:
         self._lives.ask(node.uuid, asked, gap=self._gap())
         try:
             status, body = await _get(node, port, collected.DIAGNOSE)
-        except (OSError, EOFError, UnicodeError) as error:
+        except http_reads.Unanswered as error:
+            # It may hang, and write on: it counts as a miss, and as a sign of life.
+            self._lives.live([node.uuid], asked)
+            await self._missed(node, before, str(error))
+            return False
+        except (OSError, UnicodeError) as error:
             # The last one is of a name that can be no host's.
             await self._missed(node, before, _worded(error))
             return False
@@ -177,7 +182,7 @@ class Agents:
             LOG.warning("the load that %s reports does not count: %s", node.name, error)
             text = f"its load does not count: {error}"
             self.seen[node.uuid] = replace(self.seen[node.uuid], load=None, text=text)
-        except (OSError, EOFError, errors.RoundsmanError) as error:
+        except (OSError, errors.RoundsmanError) as error:
             LOG.debug("%s does not say how busy it is: %s", node.name, error)
 
     async def _missed(self, node: clusters.Node, before: Seen, text: str) -> None:
@@ -248,5 +253,5 @@ async def _get(node: clusters.Node, port: int, subject: collected.Subject) -> tu
 
 def _worded(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return f"no answer within {ANSWER_SECONDS:g} s"
-    return "it hangs up without an answer" if isinstance(error, EOFError) else str(error) or type(error).__name__
+        return f"no connection within {CONNECT_SECONDS:g} s"
+    return str(error) or type(error).__name__

@@ -15,6 +15,10 @@ _PART = 64 * 1024
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?: [^\r\n]*)?\r\n")
 
 
+class Unanswered(OSError):
+    """Somebody has accepted the connection, and there was no answer; the message says how it ended."""
+
+
 async def get(
     host: str, port: int, path: str, *, limit: int, connect_seconds: float, seconds: float
 ) -> tuple[int, bytes]:
@@ -23,22 +27,40 @@ async def get(
     It asks in HTTP/1.0, in which an answer ends with its connection. `host` is an address or a name.
 
     Raises:
-        OSError, TimeoutError, EOFError: nobody answers, or not in time. Failed: the answer is none of HTTP.
+        Unanswered: a connection was accepted, and no answer came, or not in time. OSError, TimeoutError: not even that.
+        Failed: the answer is none of HTTP.
     """
-    async with asyncio.timeout(seconds):
-        async with asyncio.timeout(connect_seconds):
-            reader, writer = await asyncio.open_connection(host, port, limit=_HEAD_LIMIT)
-        try:
-            name = f"{addresses.bracketed(host)}:{port}"
-            writer.write(f"GET {path} HTTP/1.0\r\nHost: {name}\r\nAccept: application/json\r\n\r\n".encode())
-            status = _status(await _head(reader))
-            body = bytearray()
-            while len(body) <= limit and (part := await reader.read(_PART)):
-                body += part
-            return status, bytes(body[: limit + 1])
-        finally:
-            # All is read that is wanted; nobody waits for a peer that keeps its side open.
-            writer.transport.abort()
+    is_connected = False
+    try:
+        async with asyncio.timeout(seconds):
+            async with asyncio.timeout(connect_seconds):
+                reader, writer = await asyncio.open_connection(host, port, limit=_HEAD_LIMIT)
+            is_connected = True
+            try:
+                name = f"{addresses.bracketed(host)}:{port}"
+                writer.write(f"GET {path} HTTP/1.0\r\nHost: {name}\r\nAccept: application/json\r\n\r\n".encode())
+                return await _answer(reader, limit=limit)
+            finally:
+                # All is read that is wanted; nobody waits for a peer that keeps its side open.
+                writer.transport.abort()
+    except (OSError, EOFError) as error:
+        if is_connected:
+            raise Unanswered(_ended(error, seconds=seconds)) from error
+        raise
+
+
+def _ended(error: OSError | EOFError, *, seconds: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"it accepts connections, and gives no answer within {seconds:g} s"
+    return "it hangs up without an answer" if isinstance(error, EOFError) else str(error) or type(error).__name__
+
+
+async def _answer(reader: asyncio.StreamReader, *, limit: int) -> tuple[int, bytes]:
+    status = _status(await _head(reader))
+    body = bytearray()
+    while len(body) <= limit and (part := await reader.read(_PART)):
+        body += part
+    return status, bytes(body[: limit + 1])
 
 
 async def _head(reader: asyncio.StreamReader) -> bytes:

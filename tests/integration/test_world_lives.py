@@ -60,6 +60,39 @@ def test_a_silent_node_whose_bmc_read_on_after_its_secondary_lost_it_is_not_fail
 
 
 @pytest.mark.slow
+def test_a_node_that_hangs_and_is_never_asked_by_its_bmc_lives_while_its_agents_port_accepts_connections(
+    lab: Callable[..., labs.Running], tmp_path: Path
+) -> None:
+    one, port = up(lab, dead_node_policy="none", dead_after=0)
+
+    def misses() -> int:
+        return int(one.get("/1/explain/node2")["node"]["agent"]["misses"])
+
+    with agents(one, port, tmp_path):
+        one.until(everyone_answers, "all agents answer")
+        cluster = one.cluster()
+        held = cluster.primaries(cluster.node("node2").uuid)[0]
+        target = cluster.node_name(held.secondary_nodes[0])
+        node = one.lab.node("node2")
+        node.hang(is_hung=True)
+        one.until(lambda _: misses(), "its silence is seen")
+        node.cut_link(target, is_cut=True)
+        one.until(lambda _: is_apart(one, held.name, target), "its secondary has lost it, and it writes on")
+        before = misses()
+        one.until(lambda _: misses() > before + 1, "it was asked once more, and hangs")
+        node.lose_power()
+        assert one.put("/2/nodes/node2/power", {"command": "off", "force": True}).is_success
+        one.until(states.at_rest, "its power is on record")
+
+        failed = ended(one, one.put(f"/2/instances/{held.name}/failover"))
+
+    assert failed["status"] == "error", failed
+    assert "while node2 was alive" in failed["opcodes"][0]["text"]
+    assert runs(one, target) == [name.name for name in cluster.primaries(cluster.node(target).uuid)]
+    assert one.wrong() == []
+
+
+@pytest.mark.slow
 def test_a_node_that_was_set_offline_while_it_ran_has_lived_until_its_bmc_read_off(
     lab: Callable[..., labs.Running],
 ) -> None:

@@ -119,6 +119,26 @@ def test_silence_is_counted_and_is_no_health(running: service.Service) -> None:
     asyncio.run(scenario())
 
 
+def test_a_node_that_accepts_connections_and_gives_no_answer_is_silent_and_lives(running: service.Service) -> None:
+    async def scenario() -> None:
+        node = uuid(running, "node2")
+        async with node_agents.answering(running):
+            await running.poll.once()
+            hung = running.intake.life(node)
+            assert (running.agents.seen[node].misses, running.agents.seen[node].text) == (
+                1,
+                "it hangs up without an answer",
+            )
+            assert hung.asked is not None
+            assert hung.alive == hung.asked.last
+        await running.poll.once()
+        gone = running.intake.life(node)
+        assert running.agents.seen[node].misses == 2
+        assert gone.alive == hung.alive, "a connection that is refused shows nothing"
+
+    asyncio.run(scenario())
+
+
 def test_a_node_that_answered_with_errors_only_is_known_to_have_lived_once_it_is_off(running: service.Service) -> None:
     async def scenario() -> None:
         node = uuid(running, "node2")
