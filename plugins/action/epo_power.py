@@ -53,11 +53,13 @@ class ActionModule(module_answers.Action):
         for targets in filter(None, batches):
             if was_sent and options["delay"]:
                 time.sleep(options["delay"])
+            given = time.time()
             told = self._power(targets, options, variables)
             was_sent = any(one.sent for one in told)
             outcomes += told
             missed += [line for one in told if (line := power_record.shortfall(one))]
-            missed += [] if self._task.check_mode else commanding.recorded(targets, told, variables=variables)
+            if not self._task.check_mode:
+                missed += commanding.recorded(targets, told, given=given, variables=variables)
             Display().display(f"powered {_word(options)}: {len(outcomes)} of {sum(map(len, batches))} nodes")
         confirmed = [one.name for one in outcomes if one.confirmed]
         kept = {name: f"{name} keeps its power: {why}" for name, why in keep.items()}

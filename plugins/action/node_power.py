@@ -54,15 +54,16 @@ class ActionModule(module_answers.Action):
         outcomes = list(power_looks.ordered(left))
         troubles: list[str] = []
         if not self._task.check_mode:
-            troubles += commanding.recorded(options["targets"], outcomes, variables=variables)
+            troubles += commanding.recorded(options["targets"], outcomes, given=time.time(), variables=variables)
         is_whole = command is not power.Command.ON or not options["delay"]
         batches = _batches(targets, size=len(targets) or 1 if is_whole else options["batch"])
         for number, batch in enumerate(batches, start=1):
+            given = time.time()
             told = self._commanded(command, batch, options, variables)
             outcomes += told
             if not self._task.check_mode:
                 rule = power_record.read if options["record_read"] else power_record.recorded
-                troubles += commanding.recorded(batch, told, rule=rule, variables=variables)
+                troubles += commanding.recorded(batch, told, given=given, rule=rule, variables=variables)
             if number < len(batches) and any(one.sent for one in told):
                 time.sleep(options["delay"])
         summary = power_record.doubts(outcomes) if options["record_read"] else power_record.summary(outcomes)
@@ -76,7 +77,7 @@ class ActionModule(module_answers.Action):
         among = [one for one in options["targets"] if one["name"] in unreachable]
         read = self._commanded(power.Command.STATUS, among, options, variables)
         if not self._task.check_mode:
-            commanding.recorded(among, read, variables=variables)
+            commanding.recorded(among, read, given=time.time(), variables=variables)
         return power_looks.objections(options["looks"], read=read)
 
     def _commanded(

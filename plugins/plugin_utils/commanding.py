@@ -54,16 +54,22 @@ def recorded(
     targets: Sequence[Mapping[str, Any]],
     outcomes: Sequence[power.Outcome],
     *,
+    given: float,
     rule: Callable[[power.Outcome], bool | None] = power_record.recorded,
     variables: Mapping[str, Any],
 ) -> list[str]:
     """Record the power of targets (`name`, `uuid`) that became true by this rule, and which of them were alive before.
 
-    Returns what stands against it.
+    `given` is when the command was given (unix seconds): one that it powered off is known to have lived until then, and
+    not until the last of the others has confirmed. Returns what stands against it.
     """
     uuids = {one["name"]: one["uuid"] for one in targets}
     known = [(one.name, rule(one)) for one in outcomes]
-    stated: list[changes.Change] = [changes.NodeLived(uuids[one.name]) for one in outcomes if power_record.lived(one)]
+    stated: list[changes.Change] = [
+        changes.NodeLived(uuids[one.name], at=given if power_record.was_cut(one) else 0.0)
+        for one in outcomes
+        if power_record.lived(one)
+    ]
     stated += [changes.NodePowered(uuids[name], powered=value) for name, value in known if value is not None]
     if not stated:
         return []

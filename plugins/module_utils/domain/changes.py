@@ -76,9 +76,13 @@ class NodeOffConfirmed:
 
 @dataclass(frozen=True)
 class NodeLived:
-    """A node has shown that it lives, other than by a report: its BMC reads on, or it accepts connections."""
+    """A node has shown that it lives, other than by a report: its BMC reads on, or it accepts connections.
+
+    `at` is when it did (unix seconds), 0 for the time at which this is recorded.
+    """
 
     node: str
+    at: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -253,7 +257,8 @@ def _node_off_confirmed(cluster: clusters.Cluster, change: NodeOffConfirmed, now
 
 def _node_lived(cluster: clusters.Cluster, change: NodeLived, now: float) -> clusters.Cluster:
     node = _node(cluster, change.node)
-    return clusters.with_node(cluster, dataclasses.replace(node, alive_at=now)) if now > node.alive_at else cluster
+    at = min(change.at or now, now)
+    return clusters.with_node(cluster, dataclasses.replace(node, alive_at=at)) if at > node.alive_at else cluster
 
 
 def _incident_stands(cluster: clusters.Cluster, change: IncidentStands, now: float) -> clusters.Cluster:

@@ -36,6 +36,11 @@ def lived(outcome: power.Outcome) -> bool:
     return power.State.ON in {outcome.before, outcome.after} or outcome.reason == power.Reason.ANSWERS.value
 
 
+def was_cut(outcome: power.Outcome) -> bool:
+    """Whether the command itself took the node's power: it read on before, and off is confirmed."""
+    return outcome.confirmed and (outcome.before, outcome.after) == (power.State.ON, power.State.OFF)
+
+
 def difference(name: str, *, powered: bool, outcome: power.Outcome) -> str:
     """How a node's record differs from what its BMC says, or why that is not known; '' when they agree."""
     reads = read(outcome)

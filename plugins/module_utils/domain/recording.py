@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Mapping
 
 from . import changes, errors, locks, membership
@@ -55,7 +56,8 @@ def decode(value: Mapping[str, object]) -> changes.Change:
         if name not in expected:
             raise errors.InvalidInput(f"{value['change']}: there is no field {name!r}")
     for name, one in expected.items():
-        _check(str(value["change"]), name, fields.get(name), str(one.type))
+        if name in fields or one.default is dataclasses.MISSING:
+            _check(str(value["change"]), name, fields.get(name), str(one.type))
     fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
     change: changes.Change = kind(**fields)
     return change
@@ -63,7 +65,14 @@ def decode(value: Mapping[str, object]) -> changes.Change:
 
 def _check(change: str, name: str, value: object, wanted: str) -> None:
     strings = isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
-    fits = {"str": isinstance(value, str), "bool": isinstance(value, bool), "tuple[str, ...]": strings}[wanted]
+    # Neither a truth value nor what is no number is a time; a time of no clock would be the last sign of life for ever.
+    is_time = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
+    fits = {
+        "str": isinstance(value, str),
+        "bool": isinstance(value, bool),
+        "float": is_time,
+        "tuple[str, ...]": strings,
+    }[wanted]
     if not fits:
         raise errors.InvalidInput(f"{change}: {name} is {value!r}, which is not a {wanted}")
 

@@ -138,6 +138,16 @@ def test_a_node_is_off_since_it_was_first_known_to_be_and_anew_after_a_sign_of_l
     assert after((5.0, changes.NodeOffConfirmed("n2", 5.0)), (7.0, changes.NodeOffConfirmed("n2", 0.0)))[0] == 0.0
 
 
+def test_a_sign_of_life_is_dated_when_it_was_and_never_after_its_record() -> None:
+    def alive_at(*times: float) -> float:
+        cluster = CLUSTER
+        for at in times:
+            cluster = changes.apply(cluster, changes.NodeLived("n2", at=at), now=9.0)
+        return cluster.node("n2").alive_at
+
+    assert [alive_at(0.0), alive_at(5.0), alive_at(12.0), alive_at(6.0, 5.0)] == [9.0, 5.0, 9.0, 6.0]
+
+
 def test_a_person_who_corrects_the_record_of_a_nodes_power_states_it_now() -> None:
     off = dataclasses.replace(CLUSTER.node("n2"), offline=True, powered=False)
     known = changes.apply(CLUSTER, membership.NodeStands(off), now=5.0)

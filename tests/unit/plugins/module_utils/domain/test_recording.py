@@ -18,7 +18,7 @@ RECORDED: list[changes.Change] = [
     changes.InstanceState("i1", "down"),
     changes.NodeRole("n3", drained=True, offline=False, master_candidate=False),
     changes.NodePowered("n3", powered=False),
-    changes.NodeLived("n3"),
+    changes.NodeLived("n3", at=5.5),
     membership.InstanceMade("i1"),
     membership.InstanceGone("i1"),
 ]
@@ -33,6 +33,10 @@ OTHERS: list[changes.Change] = [
 @pytest.mark.parametrize("change", RECORDED, ids=str)
 def test_a_recorded_change_survives_its_line(change: changes.Change) -> None:
     assert recording.decode(json.loads(json.dumps(recording.encode(change)))) == change
+
+
+def test_a_sign_of_life_without_its_time_is_one_of_now() -> None:
+    assert recording.decode({"change": "node_lived", "node": "n3"}) == changes.NodeLived("n3")
 
 
 @pytest.mark.parametrize("change", OTHERS, ids=str)
@@ -68,6 +72,11 @@ def test_a_sign_of_life_may_be_recorded_by_whoever_shares_the_node() -> None:
         ({"change": "node_powered", "node": "n1", "powered": True, "why": "x"}, "why"),
         ({"change": "instance_nodes", "instance": "i1", "primary": "n1", "secondaries": "n2"}, "secondaries"),
         ({"change": "instance_nodes", "instance": "i1", "primary": "n1", "secondaries": [1]}, "secondaries"),
+        ({"change": "node_lived", "node": "n1", "at": float("inf")}, "at"),
+        ({"change": "node_lived", "node": "n1", "at": float("nan")}, "at"),
+        ({"change": "node_lived", "node": "n1", "at": -1}, "at"),
+        ({"change": "node_lived", "node": "n1", "at": True}, "at"),
+        ({"change": "node_lived", "node": "n1", "at": None}, "at"),
         ({"change": "tagged"}, "tagged"),
         ({}, "None"),
         ([], r"\[\]"),

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, power
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import commanding, holding
+
+from tests.unit import small_cluster
+
+if TYPE_CHECKING:
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+
+ON, OFF, UNKNOWN = power.State.ON, power.State.OFF, power.State.UNKNOWN
+NOW = 131.0
+GIVEN = 100.0
+
+
+@pytest.mark.parametrize(
+    ("command", "before", "seen", "alive_at"),
+    [
+        ("off", ON, [OFF], GIVEN),
+        ("fence", ON, [OFF, OFF], GIVEN),
+        ("fence", ON, [OFF, ON], NOW),
+        ("off", ON, [], NOW),
+        ("off", ON, [UNKNOWN], NOW),
+        ("cycle", ON, [OFF, ON], NOW),
+        ("off", OFF, [], 0.0),
+        ("on", OFF, [ON], NOW),
+    ],
+)
+def test_a_node_that_was_powered_off_lived_until_the_command_and_not_until_its_record(
+    monkeypatch: pytest.MonkeyPatch, command: str, before: power.State, seen: list[power.State], alive_at: float
+) -> None:
+    """The record comes 31 s after the command, by the BMC of another node that does not answer."""
+    cluster: clusters.Cluster = small_cluster.make()
+
+    def record(_play: object, *stated: changes.Change, now: float) -> None:
+        nonlocal cluster
+        del now
+        cluster = changes.apply_all(cluster, [*stated], now=NOW)
+
+    monkeypatch.setattr(holding, "current", lambda _variables: None)
+    monkeypatch.setattr(holding, "record", record)
+    targets: list[dict[str, Any]] = [{"name": "node3", "uuid": "n3"}]
+    found = power.judge(power.Command(command), name="node3", before=before, seen=seen, attempts=len(seen), seconds=1.0)
+    found = dataclasses.replace(found, after=before) if not seen else found
+
+    assert commanding.recorded(targets, [found], given=GIVEN, variables={}) == []
+
+    assert cluster.node("n3").alive_at == alive_at
