@@ -39,13 +39,18 @@ class ActionModule(module_answers.Action):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
+        escape = module_answers.shown
         times = {key: float(seconds) for key, seconds in options["times"].items()}
         name, source, target = str(options["instance"]["name"]), options["source"], options["target"]
         asked = failovers.Failover(
             instance=name,
             is_replicated=options["replicated"],
-            source=failovers.node(source["name"], name, disks=source["disks"]) if source.get("disks") else None,
-            target=failovers.node(target["name"], name, disks=target["disks"], guests=target["guests"]),
+            source=(
+                failovers.node(source["name"], name, disks=source["disks"], escape=escape)
+                if source.get("disks")
+                else None
+            ),
+            target=failovers.node(target["name"], name, disks=target["disks"], guests=target["guests"], escape=escape),
             is_judged=options["judged"],
             ignore_consistency=options["ignore_consistency"],
             is_stopped=options["stopped"],

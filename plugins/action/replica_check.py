@@ -50,7 +50,7 @@ def _node(given: Mapping[str, Any]) -> replacements.Node:
     answer = given.get("disks") or {}
     found = answer.get("disks")
     if answer.get("failed") or answer.get("unreachable") or not isinstance(found, list):
-        return replacements.Node(str(given["name"]), None, str(answer.get("msg") or "no answer"))
+        return replacements.Node(str(given["name"]), None, module_answers.shown(str(answer.get("msg") or "no answer")))
     try:
         return replacements.Node(str(given["name"]), tuple(_replica(disk) for disk in found))
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -59,7 +59,7 @@ def _node(given: Mapping[str, Any]) -> replacements.Node:
 
 def _replica(disk: Mapping[str, Any]) -> replacements.Replica:
     return replacements.Replica(
-        text=str(disk["text"]),
+        text=module_answers.shown(str(disk["text"])),
         disk=str(disk["disk"]),
         peer_disk=str(disk["peer_disk"]),
         is_connected=disk["connected"] is True,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Dict, Mapping, Optional, Tuple
+from typing import Callable, Dict, Mapping, Optional, Tuple
 
 from .evidence import INTERVALS
 
@@ -236,28 +236,36 @@ def _remedy(name: str) -> str:
 
 
 def node(
-    name: str, instance: str, *, disks: Mapping[str, object], guests: Optional[Mapping[str, object]] = None
+    name: str,
+    instance: str,
+    *,
+    disks: Mapping[str, object],
+    guests: Optional[Mapping[str, object]] = None,
+    escape: Callable[[str], str] = str,
 ) -> Node:
-    """What a node answered, from the results of `instance_disks` and, if it was run, of `instance_info`."""
+    """What a node answered, from the results of `instance_disks` and, if it was run, of `instance_info`.
+
+    `escape` makes its texts printable.
+    """
     results = [result for result in (guests, disks) if result is not None]
     silent = next((result for result in results if result.get("unreachable")), None)
     if silent is not None:
-        return Node(name, answers=False, why=_text(silent), replicas=None)
+        return Node(name, answers=False, why=escape(_text(silent)), replicas=None)
     states = guests.get("states") if guests is not None else {}
     if not isinstance(states, dict):
-        return Node(name, why=f"its hypervisor does not answer ({_text(guests or {})})", replicas=None)
-    guest = str(states.get(instance, ""))
+        return Node(name, why=f"its hypervisor does not answer ({escape(_text(guests or {}))})", replicas=None)
+    guest = escape(str(states.get(instance, "")))
     found = disks.get("disks")
     if disks.get("skipped"):
         return Node(name, guest=guest)
     if disks.get("failed") or not isinstance(found, list) or not all(isinstance(disk, dict) for disk in found):
-        return Node(name, why=_text(disks), replicas=None, guest=guest)
-    return Node(name, replicas=tuple(_replica(disk) for disk in found), guest=guest)
+        return Node(name, why=escape(_text(disks)), replicas=None, guest=guest)
+    return Node(name, replicas=tuple(_replica(disk, escape=escape) for disk in found), guest=guest)
 
 
-def _replica(disk: Mapping[str, object]) -> Replica:
+def _replica(disk: Mapping[str, object], *, escape: Callable[[str], str]) -> Replica:
     return Replica(
-        text=str(disk.get("text", "")),
+        text=escape(str(disk.get("text", ""))),
         is_synced=disk.get("synced") is True,
         disk=str(disk.get("disk", "")),
         is_connected=disk.get("connected") is True,

@@ -246,3 +246,18 @@ DISK = {"text": "Primary, Connected", "synced": True, "disk": "UpToDate", "conne
 )
 def test_what_modules_answer_is_read(guests: dict[str, Any] | None, disks: dict[str, Any], node: Node) -> None:
     assert failovers.node("n", "web1", guests=guests, disks=disks) == node
+
+
+@pytest.mark.parametrize(
+    ("guests", "disks"),
+    [
+        ({"states": {"web1": "\x1b[2J"}}, {"disks": []}),
+        ({"states": {}}, {"disks": [{**DISK, "text": "\x1b[2J", "disk": "Outdated"}]}),
+        ({"states": {}}, {"failed": True, "msg": "\x1b[2J"}),
+        ({"msg": "\x1b[2J"}, {"disks": []}),
+        ({"unreachable": True, "msg": "\x1b[2J"}, {"disks": []}),
+    ],
+)
+def test_no_text_of_a_node_comes_into_an_objection_as_it_is(guests: dict[str, Any], disks: dict[str, Any]) -> None:
+    target = failovers.node("node2", "web1", guests=guests, disks=disks, escape=lambda text: ascii(text)[1:-1])
+    assert "\\x1b[2J" in failovers.objection(dataclasses.replace(ASKED, target=target, source=None))
