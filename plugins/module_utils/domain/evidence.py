@@ -56,8 +56,12 @@ class Asked:
     last: Moment
 
     def again(self, at: Moment, *, gap: float) -> Asked:
-        """The same after one more question; after more than `gap` seconds without any it begins anew."""
-        return Asked(at if at.after(self.last) > gap else self.since, at)
+        """The same after one more question; after more than `gap` seconds without any, by either clock, it begins anew.
+
+        So it does after a step of the wall clock, in either direction.
+        """
+        passed = max(at.after(self.last), abs(at.wall - self.last.wall))
+        return Asked(at if passed > gap else self.since, at)
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ class Life:
             return end
         has_answered = self.alive is not None and self.alive.after(self.asked.last) >= 0
         is_left_alone = has_answered and not self.is_asked
-        if is_left_alone or end.after(self.asked.last) > gap:
+        if is_left_alone or end.longest_after(self.asked.last) > gap:
             return end
         return self.asked.since if end.after(self.asked.since) > 0 else end
 
@@ -206,7 +210,7 @@ def _too_old(asked: Question, last: Moment) -> str:
     alive, unheard = asked.life.alive, asked.life.unheard(asked.gap)
     is_heard = alive is not None and alive.after(unheard) >= 0
     end = alive if alive is not None and is_heard else unheard
-    age = end.after(last)
+    age = end.longest_after(last)
     if age <= asked.gap:
         return ""
     what = "the last sign of life of" if is_heard else f"{clock(end.wall)}, until when nobody knows of a silence of"

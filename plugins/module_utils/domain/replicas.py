@@ -164,6 +164,10 @@ class Moment:
             return self.monotonic - other.monotonic
         return self.wall - other.wall
 
+    def longest_after(self, other: Moment) -> float:
+        """The same by the clock that counts more: the monotonic one may stand still while the machine is paused."""
+        return max(self.after(other), self.wall - other.wall)
+
     def earlier(self, seconds: float) -> Moment:
         """The moment so many seconds before."""
         return Moment(self.wall - seconds, None if self.monotonic is None else self.monotonic - seconds)

@@ -179,6 +179,31 @@ def test_a_gap_between_two_questions_begins_the_asking_anew() -> None:
     assert asked.again(Moment(141.0), gap=20.0) == polled(141, 141)
 
 
+@pytest.mark.parametrize("later", [Moment(7320.0, 110.0), Moment(110.0, 7320.0), Moment(-7000.0, 110.0)])
+def test_a_pause_that_only_one_clock_counts_and_a_step_begin_the_asking_anew(later: Moment) -> None:
+    asked = evidence.Asked(Moment(0.0, 0.0), Moment(100.0, 100.0))
+    assert asked.again(later, gap=20.0) == evidence.Asked(later, later)
+    assert asked.again(Moment(112.0, 110.0), gap=20.0).since == asked.since
+
+
+@pytest.mark.parametrize("polls", [0, 1, 2])
+def test_a_pause_of_the_controller_that_its_monotonic_clock_does_not_count_is_no_silence_of_the_source(
+    polls: int,
+) -> None:
+    """The controller is suspended for two hours, and the source writes on; its secondary loses it then."""
+    last = Moment(95.0, 95.0)
+    asked = evidence.Asked(Moment(0.0, 0.0), Moment(100.0, 100.0))
+    for number in range(polls):
+        asked = asked.again(Moment(7310.0 + 5 * number, 110.0 + 5 * number), gap=ASKED.gap)
+    source = replicas.followed(None, replicas.NodeFacts("", (IN_SYNC,)), at=last)
+    target = replicas.followed(None, replicas.NodeFacts("", (APART,)), at=Moment(7312.0, 112.0))
+    life = evidence.Life(Moment(7318.0, 118.0), Moment(100.0, 100.0), asked)
+    for off in (None, Moment(7317.0)):
+        stopped = dataclasses.replace(life, is_asked=off is None, off=off)
+        found = judged(source, target, dataclasses.replace(ASKED, life=stopped))
+        assert "until when nobody knows of a silence of node1" in found.reason
+
+
 def test_a_refusal_that_only_the_clock_of_the_target_causes_names_that_clock() -> None:
     """Its clock is 45 s behind: it lost its peer at 105, after the source's last sign of life, and says 60."""
     target = node((50, IN_SYNC), (60, APART))
