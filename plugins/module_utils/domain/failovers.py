@@ -144,10 +144,25 @@ def _of_replicas(asked: Failover, found: Tuple[Replica, ...]) -> str:
         may_try = not replica.disk and asked.ignore_consistency and not asked.source_answers
         if replica.disk != UP_TO_DATE and not may_try:
             return (
-                f"the replica of {name} on {target.name} cannot be started ({replica.text}): repair it with "
-                f"`roundsman instance repair-disks {name}`, then retry{_last_resort(asked, replica)}"
+                f"the replica of {name} on {target.name} cannot be started ({replica.text}): {_link(asked, found)}"
+                f"repair it with `roundsman instance repair-disks {name}`, then retry{_last_resort(asked, replica)}"
             )
     return ""
+
+
+def _link(asked: Failover, found: Tuple[Replica, ...]) -> str:
+    """The remedy that comes first where both nodes answer and their replicas are up and not connected."""
+    source = asked.source
+    if source is None or not source.answers or not source.replicas:
+        return ""
+    replicas = (*source.replicas, *found)
+    is_parted = any(replica.disk and not replica.is_connected for replica in replicas)
+    if not is_parted or not all(replica.disk for replica in replicas):
+        return ""
+    return (
+        f"restore the replication link between {source.name} and {asked.target.name} and wait for the resync; "
+        "if the link works, "
+    )
 
 
 def _last_resort(asked: Failover, replica: Replica) -> str:
@@ -176,7 +191,8 @@ def _of_pair(asked: Failover) -> str:
     if is_in_sync(asked):
         return ""
     states = "; ".join(f"{node.name} has {_texts(node)}" for node in pair)
-    return f"the replicas of {name} are not in sync: {states}{_remedy(name)}"
+    link = _link(asked, asked.target.replicas or ())
+    return f"the replicas of {name} are not in sync: {states}{_remedy(name, first=link)}"
 
 
 def _of_silent(asked: Failover) -> str:
@@ -228,9 +244,10 @@ def _unjudged(asked: Failover) -> str:
     )
 
 
-def _remedy(name: str) -> str:
+def _remedy(name: str, *, first: str = "") -> str:
+    first = first or "wait for the resync, or "
     return (
-        f": wait for the resync, or repair them with `roundsman instance repair-disks {name}`. A failover with "
+        f": {first}repair them with `roundsman instance repair-disks {name}`. A failover with "
         "--ignore-consistency loses what the target does not have"
     )
 

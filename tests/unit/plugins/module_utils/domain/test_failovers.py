@@ -261,3 +261,14 @@ def test_what_modules_answer_is_read(guests: dict[str, Any] | None, disks: dict[
 def test_no_text_of_a_node_comes_into_an_objection_as_it_is(guests: dict[str, Any], disks: dict[str, Any]) -> None:
     target = failovers.node("node2", "web1", guests=guests, disks=disks, escape=lambda text: ascii(text)[1:-1])
     assert "\\x1b[2J" in failovers.objection(dataclasses.replace(ASKED, target=target, source=None))
+
+
+def test_where_both_nodes_answer_and_are_not_connected_the_link_is_the_first_remedy() -> None:
+    link, repair = "restore the replication link between node1 and node2", "`roundsman instance repair-disks web1`"
+    source = dataclasses.replace(SOURCE, replicas=(ALONE, ALONE))
+    outdated = dataclasses.replace(worth("Outdated"), is_connected=False)
+    for replica in (ALONE, outdated):
+        text = refusal(source=source, target=dataclasses.replace(TARGET, replicas=(replica, replica)))
+        assert text.index(link) < text.index(repair)
+    for pair in ((source, (DOWN, DOWN)), (SOURCE, (worth("Inconsistent"), GOOD)), (SILENT, (outdated, outdated))):
+        assert link not in refusal(source=pair[0], target=dataclasses.replace(TARGET, replicas=pair[1]), is_judged=True)
