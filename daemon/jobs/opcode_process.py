@@ -15,12 +15,15 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import tree
-from ...plugins.plugin_utils import connection_tries, durable_files, run_group, run_records, unsafe_json
+from ...plugins.plugin_utils import connection_tries, durable_files, loop_results, run_group, run_records, unsafe_json
 from .. import faults
 from . import ssh_sockets, task_log, unheard
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FAILURES = {"runner_on_failed", "runner_on_unreachable", "runner_item_on_failed"}
 TEXT_LIMIT = 2000
@@ -168,7 +171,11 @@ def _summary(failures: list[str], runner: Any, run: Path) -> str:
 
 
 def _failure(data: dict[str, Any], *, is_unreachable: bool) -> str:
-    result = data.get("res", {})
+    items = loop_results.failed_items(data.get("res", {}))
+    return "; ".join(dict.fromkeys(_item_failure(data, item, is_unreachable=is_unreachable) for item in items))
+
+
+def _item_failure(data: dict[str, Any], result: Mapping[str, Any], *, is_unreachable: bool) -> str:
     text = next((result[key] for key in ("msg", "reason", "stderr", "exception") if result.get(key)), "no message")
     if data.get("task_action") == "ansible.builtin.fail":
         return str(text)

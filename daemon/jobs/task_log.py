@@ -11,6 +11,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from ...plugins.plugin_utils import loop_results
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -144,4 +146,7 @@ def _host(data: dict[str, Any]) -> str:
 
 def _message(data: dict[str, Any]) -> str:
     result = data.get("res", {})
-    return "" if "censored" in result else str(result.get("msg") or result.get("reason") or "")
+    if "censored" in result:
+        return ""
+    texts = (one.get("msg") or one.get("reason") for one in loop_results.failed_items(result) if "censored" not in one)
+    return "; ".join(dict.fromkeys(str(text) for text in texts if text))

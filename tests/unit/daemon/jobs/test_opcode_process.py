@@ -103,6 +103,19 @@ def test_a_play_that_fails_says_where_and_why(tmp_path: Path) -> None:
     assert [entry[2] for entry in task_log.entries(run, first=1)] == ["started", "failed"]
 
 
+def test_a_loop_that_fails_says_why_its_items_did(tmp_path: Path) -> None:
+    fail = {"name": "Check", "ansible.builtin.command": "{{ item }}", "loop": ["true", "false"], "ignore_errors": True}
+    reach = {"name": "Reach", "ansible.builtin.ping": {}, "delegate_to": "{{ item }}", "loop": ["nowhere.invalid"]}
+    run = ran(tmp_path, [fail, {**reach, "vars": {"ansible_connection": "ssh"}}])
+    text = asyncio.run(settling.settle(run)).text
+    assert text.startswith("Reach: ")
+    assert "nowhere.invalid" in text
+    assert "items" not in text.lower()
+    told = [entry[3] for entry in task_log.entries(run, first=1)]
+    assert any("Check: ignored" in line and "non-zero return code" in line for line in told)
+    assert not any("tems" in line for line in told)
+
+
 FULL = """
 import os, pathlib, resource
 pid = os.getpid()
