@@ -9,7 +9,7 @@ from ..module_utils.domain import cluster as clusters
 from ..module_utils.storage import drbd_resource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from ..module_utils.domain import tree
 
@@ -160,13 +160,43 @@ def parted(
 def returned(
     cluster: clusters.Cluster, tracks: Mapping[str, replicas.NodeTrack], nodes: Iterable[str]
 ) -> list[changes.NodeLived]:
-    """Which of these nodes (UUIDs) have reported though they were known to be off, and this is not on record yet."""
-    return [
-        changes.NodeLived(uuid)
-        for uuid in nodes
-        if uuid in cluster.nodes
-        and cluster.nodes[uuid].alive_at < dead_nodes.seen_off(cluster.nodes[uuid]) < tracks[uuid].at.wall
+    """Which nodes live though they were known to be off, by new reports of these (UUIDs), and it is not on record yet.
+
+    A node's own report says so, and one of a peer that was still connected to it.
+    """
+    heard = frozenset(nodes)
+    off = {uuid: since for uuid, one in cluster.nodes.items() if (since := dead_nodes.seen_off(one)) > one.alive_at}
+    own = [uuid for uuid, since in off.items() if uuid in heard and tracks[uuid].at.wall > since]
+    interval = report_ages.cycle(cluster.maintenance.settings, nodes=len(cluster.nodes))
+    peers = [
+        changes.NodeLived(uuid, at=seen.wall)
+        for uuid, seen in (_connected(cluster, tracks, off.keys() - own, heard=heard) if off else {}).items()
+        if evidence.is_contradicted(replicas.Moment(off[uuid]), seen, interval=interval)
     ]
+    return [*(changes.NodeLived(uuid) for uuid in own), *peers]
+
+
+def _connected(
+    cluster: clusters.Cluster,
+    tracks: Mapping[str, replicas.NodeTrack],
+    nodes: Collection[str],
+    *,
+    heard: Collection[str],
+) -> dict[str, replicas.Moment]:
+    """When each of these nodes was last connected, by the word of its peers that were heard."""
+    found: dict[str, replicas.Moment] = {}
+    for one in cluster.instances.values():
+        for node in one.nodes:
+            if node not in nodes:
+                continue
+            peers = [tracks[peer] for peer in one.nodes if peer != node and peer in heard]
+            told = [
+                track.in_sync for peer in peers for name in resources(one) for track in peer.of_resource(name).values()
+            ]
+            seen = replicas.latest(found.get(node), *told)
+            if seen is not None:
+                found[node] = seen
+    return found
 
 
 def joined(cluster: clusters.Cluster, tracks: Mapping[str, replicas.NodeTrack]) -> list[changes.InstanceParted]:

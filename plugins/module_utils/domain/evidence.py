@@ -28,6 +28,8 @@ from .drbd import Disk
 from .replicas import Moment, NodeTrack, Parted, Track, latest
 
 INTERVALS = 2
+NOTICED = 20.0
+"""Seconds after a node's loss of power in which DRBD notices it at the latest: its peer still says Connected."""
 
 
 @dataclass(frozen=True)
@@ -129,10 +131,11 @@ def judge(asked: Question, known: Mapping[str, NodeTrack]) -> Evidence:
     source, target = known.get(asked.source), known.get(asked.target)
     last = [_last_in_sync(asked, resource, source, target) for resource in asked.resources]
     when = min((moment.wall for moment in last if moment is not None), default=0.0) if None not in last else 0.0
+    lived_on = _lived_on(asked, target)
     reasons = (_objection(asked, resource, source, target) for resource in asked.resources)
-    reason = next((text for text in reasons if text), "") if asked.resources else "no disk of it is known"
+    reason = lived_on or next((text for text in reasons if text), "" if asked.resources else "no disk of it is known")
     off = asked.life.seen_off
-    seen_off = off.wall if off is not None else 0.0
+    seen_off = off.wall if off is not None and not lived_on else 0.0
     if not reason:
         return Evidence(last_in_sync=when, seen_off=seen_off)
     reason = f"the replica of {asked.instance} on {asked.target_name} is not known to be in sync: {reason}"
@@ -141,6 +144,28 @@ def judge(asked: Question, known: Mapping[str, NodeTrack]) -> Evidence:
         "which loses what was written since"
     )
     return Evidence(reason, cure, when, seen_off)
+
+
+def is_contradicted(off: Moment, connected: Moment, *, interval: float) -> bool:
+    """Whether a node that was known to be off lived on, because its peer was connected to it later.
+
+    A clock that is ahead dates a fact as late as its acceptance, an interval after it.
+    """
+    return connected.after(off) > interval + NOTICED
+
+
+def _lived_on(asked: Question, target: Optional[NodeTrack]) -> str:
+    """Why the source was not off when it was known to be, or ''."""
+    tracks = [one for resource in asked.resources for one in _volumes(target, resource).values()]
+    off, connected = asked.life.seen_off, latest(*(one.in_sync for one in tracks))
+    if off is None or connected is None or not is_contradicted(off, connected, interval=asked.interval):
+        return ""
+    source = asked.source_name
+    return (
+        f"{asked.target_name} reported at {clock(connected.wall)} that it was connected to {source}, known to be off "
+        f"since {clock(off.wall)}: check on site whether {source} is off, then run `roundsman node power off {source} "
+        "--force`"
+    )
 
 
 def _last_in_sync(

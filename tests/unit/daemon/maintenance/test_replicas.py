@@ -283,6 +283,30 @@ def test_a_report_of_a_node_that_was_known_to_be_off_is_a_sign_of_life_that_outl
     asyncio.run(scenario())
 
 
+def test_a_peer_that_is_connected_to_a_node_long_after_that_was_known_to_be_off_shows_that_it_lives(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        pair = Pair(lab, monkeypatch)
+        source = pair.uuid("node2")
+        await pair.service.configuration.commit(lambda _: [changes.NodePowered(source, powered=False)])
+        await pair.hear("node3")
+        known = pair.service.configuration.current.node("node2")
+        assert known.alive_at == 0.0, "DRBD may not have noticed yet"
+        earlier = membership.NodeStands(dataclasses.replace(known, off_since=known.off_since - 1000))
+        await pair.service.configuration.commit(lambda _: [earlier])
+        await pair.hear("node4")
+        await pair.hear("node3")
+        known = pair.service.configuration.current.node("node2")
+        assert known.alive_at > known.off_since > 0
+        assert pair.service.intake.life(source).seen_off is None
+        before = pair.service.configuration.current.serial_no
+        await pair.hear("node3")
+        assert pair.service.configuration.current.serial_no == before, "once is enough"
+
+    asyncio.run(scenario())
+
+
 async def _evidence(pair: Pair, running: service.Service) -> Any:
     return running.intake.evidence(pair.instance.uuid, source=pair.uuid("node2"), target=pair.uuid("node3"))
 

@@ -186,6 +186,18 @@ def test_a_pause_that_only_one_clock_counts_and_a_step_begin_the_asking_anew(lat
     assert asked.again(Moment(112.0, 110.0), gap=20.0).since == asked.since
 
 
+def test_a_target_that_was_connected_long_after_the_source_was_known_to_be_off_proves_that_it_was_not() -> None:
+    """DRBD takes seconds to notice, and a clock that is ahead up to an interval: that much proves nothing."""
+    life = living(alive=Moment(100.0), off=Moment(101.0), is_asked=False)
+    within = 101.0 + INTERVAL + evidence.NOTICED
+    assert judged(node((95, IN_SYNC)), node((within, IN_SYNC), (within + 10, APART)), life).counts_as_in_sync
+    found = judged(node((95, IN_SYNC)), node((within + 1, IN_SYNC), (within + 10, APART)), life)
+    assert "node2 reported at 1970-01-01 00:02:12 UTC that it was connected to node1, known to be off" in found.reason
+    assert evidence.loss(found, now=500.0) == pytest.approx(500.0 - 132.0), "it may write still"
+    again = living(alive=Moment(132.0), off=Moment(140.0), is_asked=False)
+    assert judged(node((95, IN_SYNC)), node((within + 1, IN_SYNC), (within + 10, APART)), again).counts_as_in_sync
+
+
 @pytest.mark.parametrize("polls", [0, 1, 2])
 def test_a_pause_of_the_controller_that_its_monotonic_clock_does_not_count_is_no_silence_of_the_source(
     polls: int,
