@@ -61,7 +61,7 @@ def _started(event: Event, one: _Writes, orders: Orders, seen: Sightings) -> lis
     if counter >= before:
         return []
     lost = before - counter
-    is_ignored = orders.ignores_consistency(event)
+    is_ignored = orders.ignores_consistency(event, ended=one.ended)
     knew = "" if is_ignored else _known(event, lost, one, orders, seen)
     if is_ignored or (orders.states_loss(event, lost) and not knew):
         one.given_up = max(one.given_up, before)

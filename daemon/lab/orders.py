@@ -161,12 +161,23 @@ class Orders:
         found = self.opcodes.get(event.get("opcode", ""))
         return (found.started if found is not None else max(plays, default=0.0)) or self.at(event)
 
-    def ignores_consistency(self, event: Event) -> bool:
-        """Whether a person gave up the writes that a start does not find."""
+    def ignores_consistency(self, event: Event, *, ended: float) -> bool:
+        """Whether a person gave up the writes that a start does not find, of an instance that `ended` then (ns)."""
         if event.get("opcode") == BY_HAND:
             return any(one.is_ignored for one in self.by_hand if one.is_of(event, at=self.at(event)))
         found = self.opcodes.get(event.get("opcode", ""))
+        if found is not None and found.kind == "startup":
+            found = self._moved_while_down(event, ended=ended)
         return found is not None and bool(found.params.get("ignore_consistency") or found.params.get("discard"))
+
+    def _moved_while_down(self, event: Event, *, ended: float) -> values.Opcode | None:
+        """The last failover to this node since the instance ended (ns): the next start loses what it gave up."""
+        since, until = ended / 1e9 + self.clock_offset, self.at(event)
+        moves = [one for _, one in self.of("instance", event["instance"]) if one.kind in {"failover", "migrate"}]
+        done = [one for one in moves if has_succeeded(one) and since < one.started < one.ended < until]
+        last = max(done, key=lambda one: one.started, default=None)
+        is_here = last is not None and self.names.get(str(last.params.get("target"))) == event["node"]
+        return last if is_here else None
 
     def states_loss(self, event: Event, lost: int) -> bool:
         """Whether it was said that a start may find so many writes fewer."""

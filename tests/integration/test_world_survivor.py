@@ -64,6 +64,28 @@ def test_an_outdated_replica_whose_primary_is_lost_for_good_is_started_when_a_pe
 
 
 @pytest.mark.slow
+def test_an_outdated_replica_of_an_instance_that_is_down_is_promoted_by_force_and_starts_afterwards(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=3, pairs=PAIR)
+    outdated(one)
+    assert states.command(one, "instance", "stop", "instance1", "--yes").returncode == 0
+    one.lab.node("node2").lose_power()
+    assert one.put("/2/nodes/node2/power", {"command": "off", "force": True}).is_success
+    one.until(states.at_rest, "its power is on record")
+
+    done = states.command(one, "instance", "failover", "instance1", "--ignore-consistency", "--yes")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "is promoted by force" in one.where.audit_log.read_text()
+    assert (runs(one, "node3"), disk(one, "node3")) == ([], Disk.UP_TO_DATE)
+    started = states.command(one, "instance", "start", "instance1")
+    assert started.returncode == 0, started.stdout + started.stderr
+    assert runs(one, "node3") == ["instance1"]
+    assert one.wrong() == []
+
+
+@pytest.mark.slow
 def test_no_round_starts_an_outdated_replica(lab: Callable[..., labs.Running]) -> None:
     one = lab(nodes=3, pairs=PAIR)
     outdated(one)

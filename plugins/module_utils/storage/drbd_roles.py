@@ -84,7 +84,12 @@ class Roles:
         # Both sides are new: any of them may be the first, and the other one is made equal to it.
         is_first = side is not None and _is_new_pair(side) and self.is_fresh(side)
         is_forced = is_first or (force and side is not None and _why_forced(side) != "")
-        insist(self._runner, "drbdadm", "primary", *(["--force"] if is_forced else []), resource)
+        try:
+            insist(self._runner, "drbdadm", "primary", *(["--force"] if is_forced else []), resource)
+        except errors.Failed as error:
+            if is_forced or side is None or not _why_forced(side):
+                raise
+            raise errors.Failed(f"{error}. {_last_resort(resource)}") from error
 
     def _known(self, resource: str, *, alone: bool, force: bool) -> Optional[Side]:
         """The side, once it is known what its data are worth: once it has its peer, or is to be good `alone`."""
@@ -125,6 +130,15 @@ def _why_forced(side: Side) -> str:
     if is_together(side) or not old or not is_whole:
         return ""
     return f" by force, because it is {old[0]} and its peer is gone"
+
+
+def _last_resort(resource: str) -> str:
+    """What a person can do who has lost the peer of an old replica for good, on the primary of record itself."""
+    return (
+        "Its replica on this node may be older than the one on the other node, which is not connected: restore that "
+        "node, then retry. If that node is lost for good, keep it off, and on this node run `drbdadm primary --force "
+        f"{resource}`, then `drbdadm secondary {resource}`, then retry: what only the other node has is lost"
+    )
 
 
 def _is_in_sync(side: Side) -> bool:

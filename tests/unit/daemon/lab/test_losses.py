@@ -69,6 +69,18 @@ def test_writes_of_a_primary_that_had_reported_that_it_is_alone_are_not_lost_una
     assert found(journal, started=282) == [], "it had begun before that was reported"
 
 
+@pytest.mark.parametrize(("ignores", "stopped", "count"), [(True, 90, 0), (False, 90, 1), (True, 110, 1)])
+def test_the_first_start_after_a_failover_while_it_was_down_loses_what_that_gave_up(
+    ignores: bool, stopped: float, count: int
+) -> None:
+    journal = written.Journal()
+    journal.web1(stopped, "node2", "stopped", "9/0", counter=5000)
+    journal.web1(130, "node3", "started", "2/0", counter=4000)
+    failed_over = written.opcode("failover", started=100, ended=105, ignore_consistency=ignores, **FAILOVER)
+    start = written.opcode("startup", started=125, ended=131, instance="web1")
+    assert len(losses.writes(journal.events, written.ordered(failed_over, start), journal.seen)) == count
+
+
 @pytest.mark.parametrize("disturbance", ["silent", "garbage", "frozen", "short", "together again"])
 def test_reports_that_nobody_may_have_heard_prove_nothing(disturbance: str) -> None:
     journal = written.Journal()

@@ -137,8 +137,9 @@ def test_a_replica_without_its_peer_is_promoted_only_by_who_knows_that_it_is_the
 def test_an_outdated_replica_without_its_peer_is_promoted_only_by_force_and_check_mode_says_so(pair: Machine) -> None:
     pair.set_link(is_cut=True)
     pair.drbdadm("outdate", NAME)
-    with pytest.raises(errors.Failed, match="Need access to UpToDate data"):
+    with pytest.raises(errors.Failed, match="Need access to UpToDate data") as refused:
         templates.done(storage(pair, alone=True).steps(State.ACTIVE))
+    assert f"run `drbdadm primary --force {NAME}`, then `drbdadm secondary {NAME}`, then retry" in str(refused.value)
     assert become(pair, State.ACTIVE, alone=True, force=True) == [
         f"make {NAME} primary by force, because it is Outdated and its peer is gone"
     ]
