@@ -109,8 +109,7 @@ def record(one: Play, *stated: changes.Change, now: float) -> None:
     for change in stated:
         recording.refuse_unheld(held, change)
     if one.run is not None:
-        for line in encoded:
-            run_records.append(one.run, line)
+        run_records.append(one.run, *encoded)
     elif known["alone"]:
         from .config import store  # noqa: PLC0415 - reading the document's types costs a run a fifth of a second
 

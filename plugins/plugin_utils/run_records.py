@@ -24,13 +24,14 @@ class Recorded:
     unreadable: list[str]
 
 
-def append(run: Path, encoded: Mapping[str, Any]) -> None:
-    """Record one encoded change.
+def append(run: Path, *encoded: Mapping[str, Any]) -> None:
+    """Record encoded changes, a line each, in one write: a run that is killed has recorded all of them or none.
 
     Raises:
-        StoreFailed: it could not be made durable.
+        StoreFailed: they could not be made durable; none is recorded.
     """
-    durable_files.append_line(run / CHANGES, sealed_json.seal(json.dumps(encoded).encode()).decode())
+    lines = [sealed_json.seal(json.dumps(change).encode()).decode() for change in encoded]
+    durable_files.append_line(run / CHANGES, "\n".join(lines))
 
 
 def conclude(run: Path, result: Mapping[str, Any]) -> None:

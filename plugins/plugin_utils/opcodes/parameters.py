@@ -136,6 +136,17 @@ class NodeRemove(_Modification):
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return {f"node/{self.node}": contract.EXCLUSIVE}
 
+    def told(self, before: clusters.Cluster, stated: list[changes.Change]) -> list[str]:
+        left = sorted(entry.instance.name for entry in before.maintenance.left_behind if entry.node == self.node)
+        name = before.node_name(self.node)
+        return [
+            *super().told(before, stated),
+            *(
+                f"the replica of {one} that was left on {name} is on no record any more: remove it by hand"
+                for one in left
+            ),
+        ]
+
     def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[changes.Change]:  # noqa: ARG002 - the port's signature
         return joining.remove(cluster, self.node)
 

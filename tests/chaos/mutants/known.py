@@ -121,8 +121,8 @@ MUTANTS = (
         (
             Edit(
                 REPLACE,
-                "    present: true\n  when: instance_old.uuid != instance_new.uuid\n",
-                "    present: true\n  when: false\n",
+                "[moved] if instance_old.uuid == instance_new.uuid else [moved, left]",
+                "[moved]",
             ),
         ),
     ),

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, recording
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, run_records
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +44,17 @@ def test_no_damaged_list_of_changes_is_taken_for_a_whole_one(run: Path) -> None:
         assert all(one in RECORDED for one in found.changes)
         assert found.changes == RECORDED or found.unreadable, data
         assert all(str(path) in text for text in found.unreadable)
+
+
+def test_changes_that_are_recorded_together_are_durable_by_one_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(durable_files, "append_line", lambda _path, line: written.append(line))
+    run_records.append(tmp_path, *map(recording.encode, RECORDED))
+    (lines,) = written
+    (tmp_path / run_records.CHANGES).write_text(f"{lines}\n")
+    assert run_records.recorded(tmp_path, expected=3) == run_records.Recorded(RECORDED, [])
 
 
 def test_changes_before_and_after_a_damaged_line_count(run: Path) -> None:

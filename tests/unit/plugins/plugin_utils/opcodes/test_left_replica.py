@@ -6,7 +6,7 @@ import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, membership, recording
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, left_replica
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, left_replica, parameters
 
 from tests.unit import small_cluster
 
@@ -22,6 +22,14 @@ def moved(known: clusters.Cluster | None = None) -> clusters.Cluster:
 
 def left(cluster: clusters.Cluster) -> list[tuple[str, str, float]]:
     return [(one.instance.name, one.node, one.since) for one in cluster.maintenance.left_behind]
+
+
+def test_the_removal_of_its_node_names_what_is_on_no_record_any_more() -> None:
+    gone: list[changes.Change] = [membership.NodeGone("n3")]
+    assert parameters.NodeRemove("n3").told(moved(), gone) == [
+        "the replica of inst1 that was left on node3 is on no record any more: remove it by hand"
+    ]
+    assert parameters.NodeRemove("n3").told(small_cluster.make(), []) == ["nothing to change"]
 
 
 def test_it_is_remembered_once_and_in_the_document() -> None:
