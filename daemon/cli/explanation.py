@@ -17,7 +17,7 @@ def sentences(told: dict[str, Any], *, now: float) -> list[str]:
     return [
         *failing(told["failing"], now=now),
         *_state(told["node"], epo=told["epo"], now=now),
-        *(f"{text}." for text in (*told["second_copies"], *told["degraded"], *told["kept"])),
+        *(f"{text}." for text in (*told["second_copies"], *told["degraded"], *told["kept"], *told["clock"])),
         *_silent(told["silent"]),
         *(_failover(one) for one in told["failovers"]),
         *(line for one in told["incidents"] for line in _incident(one, told, now=now)),

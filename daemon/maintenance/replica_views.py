@@ -17,6 +17,22 @@ if TYPE_CHECKING:
     from .reports import Intake
 
 
+AHEAD = 5.0
+"""Seconds after its acceptance by which a report may be dated until its node's clock is told to be wrong."""
+
+
+def clock(node: clusters.Node, intake: Intake) -> list[str]:
+    """A sentence where a node's clock is ahead, so that it may date the loss of its peer too late."""
+    seconds = intake.ahead(node.uuid)
+    if seconds <= AHEAD:
+        return []
+    text = (
+        f"The clock of {node.name} is ahead of the controller's: its last report is dated {seconds:.0f} s after it "
+        "came, so that a replica there may count as in sync for too long. Set both clocks right (NTP)"
+    )
+    return [text]
+
+
 def parted(cluster: clusters.Cluster, one: clusters.Instance) -> dict[str, Any] | None:
     """Since when a running primary has lost its secondary, and what was known then; None while it has not.
 

@@ -139,6 +139,11 @@ class Intake:
         last = self._last(node)
         return None if last is None else self._clock() - last.accepted
 
+    def ahead(self, node: str) -> float:
+        """By how many seconds the last report of a node (UUID) is dated after its acceptance; 0 where it is not."""
+        last = self._last(node)
+        return 0.0 if last is None else max(0.0, last.report.timestamp / 1e9 - last.accepted)
+
     def is_current(self, node: str) -> bool:
         """Whether the last report of a node (UUID) is recent enough to count as what is known of it."""
         last = self._last(node)

@@ -340,6 +340,7 @@ def explain(
             if entry.parted is not None
         ],
         "kept": _kept(cluster, one, queue),
+        "clock": replica_views.clock(one, intake),
         "second_copies": whereabouts.reported(cluster, one.uuid, intake.tracks.get(one.uuid)),
         "epo": _epo(cluster, one),
         "silent": dataclasses.asdict(verdict) if verdict is not None and verdict.reason else None,

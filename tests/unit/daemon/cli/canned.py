@@ -165,6 +165,7 @@ def _intake(cluster: clusters.Cluster) -> Any:
         rejections={"replayed": 2, "unsigned": 1},
         refused={},
         diagnosed_by=lambda _uuid: None,
+        ahead=lambda _uuid: 0.0,
     )
 
 

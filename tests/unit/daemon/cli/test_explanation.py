@@ -37,6 +37,10 @@ def test_silence_is_never_called_health() -> None:
     assert "It did not answer 2 min ago: connection refused." in text(told("node6"))
 
 
+def test_a_clock_that_is_ahead_is_told() -> None:
+    assert "The clock of node1 is ahead." in text({**told("node1"), "clock": ["The clock of node1 is ahead"]})
+
+
 def test_a_silent_node_is_powered_off_before_it_is_set_offline() -> None:
     value, advice = told("node1"), "If it is dead, power it off before you set it offline: "
     value["node"].update(silent=True, offline=False, powered=True, off_confirmed=None)

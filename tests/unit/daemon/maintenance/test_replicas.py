@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.maintenance import agents
+from ansible_collections.roundsman.cluster.daemon.maintenance import agents, replica_views
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, dead_nodes, membership, replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, replica_evidence
@@ -379,5 +379,22 @@ def test_a_report_answers_the_question_before_it_whatever_the_nodes_clock_says(
         life = intake.life(node)
         assert life.asked is not None
         assert life.alive == life.asked.last
+
+    asyncio.run(scenario())
+
+
+def test_a_clock_that_is_ahead_is_told_because_it_dates_a_lost_peer_too_late(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        pair = Pair(lab, monkeypatch)
+        intake, node = pair.service.intake, pair.service.configuration.current.node("node3")
+        twins.report(lab, pair.service, "node3", OK)
+        await intake.take_all()
+        assert replica_views.clock(node, intake) == []
+        twins.report(lab, pair.service, "node3", OK, age=-45.0)
+        await intake.take_all()
+        (text,) = replica_views.clock(node, intake)
+        assert text.startswith("The clock of node3 is ahead of the controller's: its last report is dated 4")
 
     asyncio.run(scenario())
