@@ -110,6 +110,7 @@ class Sightings:
 
         Those of two cycles before the last report that must have been heard, and of the time since.
         """
+        # The judge has its own 2, and not that of `evidence`: a window that grows there by mistake is seen here.
         return (until - self.last_heard(node, until)) / SECOND + 2 * self.cycle + MARGIN
 
     def seems_alive(self, node: str, since: float, until: float) -> bool:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import collected, dead_nodes, errors, evidence, report_ages, reports, signing
+from ...plugins.module_utils.domain import collected, dead_nodes, errors, reports, signing
+from ...plugins.plugin_utils import replica_evidence
 from . import http_reads
 from .lives import Lives
 
@@ -142,7 +143,7 @@ class Agents:
     async def _diagnosed(self, node: clusters.Node, port: int) -> bool:
         before = self.seen.get(node.uuid, Seen())
         asked = self._lives.now()
-        self._lives.ask(node.uuid, asked, gap=self._gap())
+        self._lives.ask(node.uuid, asked, gap=replica_evidence.window(self._configuration.current))
         try:
             status, body = await _get(node, port, collected.DIAGNOSE)
         except http_reads.Unanswered as error:
@@ -165,10 +166,6 @@ class Agents:
         if not text and (body != self._last.get(node.uuid) or self._is_stale(body)):
             await self._put(f"{node.name}-{time.time_ns()}.json", body, said_by=node.uuid)
         return True
-
-    def _gap(self) -> float:
-        cluster = self._configuration.current
-        return evidence.INTERVALS * report_ages.cycle(cluster.maintenance.settings, nodes=len(cluster.nodes))
 
     async def _loaded(self, node: clusters.Node, port: int, *, key: bytes) -> None:
         try:

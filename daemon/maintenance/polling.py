@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import errors, evidence, report_ages
-from ...plugins.plugin_utils import ansible_runs
+from ...plugins.module_utils.domain import errors
+from ...plugins.plugin_utils import ansible_runs, replica_evidence
 from ...plugins.plugin_utils.config import host_vars, hosts
 from ..failures import Failures
 from ..jobs import process, settling
@@ -90,7 +90,7 @@ class Poll:
         await self._processes.ended(run)
         ended = await settling.settle(run)
         if ended.succeeded:
-            gap = evidence.INTERVALS * report_ages.cycle(cluster.maintenance.settings, nodes=len(cluster.nodes))
+            gap = replica_evidence.window(cluster)
             for uuid in nodes:
                 self._lives.ask(uuid, asked, gap=gap)
         self._failed("; ".join([*refused, *([] if ended.succeeded else [ended.text])]))

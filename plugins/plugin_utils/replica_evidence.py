@@ -38,6 +38,16 @@ def resources(instance: clusters.Instance) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))
 
 
+def interval(cluster: clusters.Cluster) -> float:
+    """Seconds between two reports of a node of this cluster."""
+    return report_ages.cycle(cluster.maintenance.settings, nodes=len(cluster.nodes))
+
+
+def window(cluster: clusters.Cluster) -> float:
+    """Seconds for which a fact counts in this cluster, and a node may go without a question (`evidence.window`)."""
+    return evidence.window(interval(cluster))
+
+
 def judge(
     cluster: clusters.Cluster, instance: clusters.Instance, known: Known, *, source: str, target: str
 ) -> evidence.Evidence:
@@ -50,7 +60,7 @@ def judge(
         source_name=cluster.node_name(source),
         target_name=cluster.node_name(target),
         life=known.life(source),
-        interval=report_ages.cycle(cluster.maintenance.settings, nodes=len(cluster.nodes)),
+        interval=interval(cluster),
         parted=instance.parted,
     )
     return evidence.judge(asked, known.tracks)

@@ -27,9 +27,14 @@ from typing import Mapping, Optional, Tuple
 from .drbd import Disk
 from .replicas import Moment, NodeTrack, Parted, Track, latest
 
-INTERVALS = 2
+WINDOW_INTERVALS = 2
 NOTICED = 20.0
 """Seconds after a node's loss of power in which DRBD notices it at the latest: its peer still says Connected."""
+
+
+def window(interval: float) -> float:
+    """Seconds for which a fact counts, and a node may go without a question, by those between two reports."""
+    return WINDOW_INTERVALS * interval
 
 
 @dataclass(frozen=True)
@@ -123,7 +128,7 @@ class Question:
     @property
     def gap(self) -> float:
         """How many seconds older than the source's life a fact may be, and how long a silence is not asked for."""
-        return INTERVALS * self.interval
+        return window(self.interval)
 
 
 def judge(asked: Question, known: Mapping[str, NodeTrack]) -> Evidence:

@@ -14,7 +14,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Callable, Dict, Mapping, Optional, Tuple
 
-from .evidence import INTERVALS
+from . import evidence
 
 UP_TO_DATE = "UpToDate"
 OLD = frozenset({"Outdated", "Consistent"})
@@ -206,10 +206,10 @@ def _of_silent(asked: Failover) -> str:
         reason = "it was not known before that the replicas are in sync"
     elif last.is_parted:
         reason = "it is on record that the replicas are not in sync"
-    elif not 0 <= last.age <= INTERVALS * last.interval:
+    elif not 0 <= last.age <= evidence.window(last.interval):
         reason = (
             f"the replicas were last seen in sync {last.age:.0f} s before that "
-            f"(at most {INTERVALS * last.interval:.0f} s count)"
+            f"(at most {evidence.window(last.interval):.0f} s count)"
         )
     if not reason:
         return ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .maintenance_settings import Settings
 
-INTERVALS = 3
+COUNTED_CYCLES = 3
 """A report may be this many polls old: two may fail."""
 AGENT_INTERVAL = 60.0
 """Seconds between two diagnoses of an agent, by default; its report does not change in between."""
@@ -23,7 +23,7 @@ def limit(settings: Settings, *, nodes: int) -> float:
     """Seconds after its acceptance for which a report counts, in a cluster of so many nodes."""
     if not settings.diagnose_interval:
         return UNPOLLED
-    return INTERVALS * cycle(settings, nodes=nodes) + MARGIN
+    return COUNTED_CYCLES * cycle(settings, nodes=nodes) + MARGIN
 
 
 def cycle(settings: Settings, *, nodes: int) -> float:

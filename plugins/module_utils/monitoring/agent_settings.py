@@ -14,7 +14,7 @@ from ..domain import collected, errors, json_values
 if TYPE_CHECKING:
     import pathlib
 
-INTERVALS: Mapping[str, float] = {
+DEFAULT_SECONDS: Mapping[str, float] = {
     collected.DIAGNOSE.name: 60.0,
     collected.CPU_LOAD.name: 5.0,
     collected.DISKSTATS.name: 60.0,
@@ -40,7 +40,7 @@ class Settings:
     controllers: Tuple[str, ...] = ()
     diagnose_command: str = ""
     hypervisor: str = "kvm"
-    intervals: Mapping[str, float] = dataclasses.field(default_factory=lambda: dict(INTERVALS))
+    intervals: Mapping[str, float] = dataclasses.field(default_factory=lambda: dict(DEFAULT_SECONDS))
 
     @property
     def place(self) -> Tuple[Tuple[str, ...], int, Tuple[str, ...]]:
@@ -151,9 +151,11 @@ def _intervals(value: Any) -> Dict[str, float]:
     if not isinstance(value, dict):
         raise errors.InvalidInput("collectors: not an object of intervals")
     for name, interval in value.items():
-        if name not in INTERVALS:
-            raise errors.InvalidInput("collectors: there is no {}: use {}".format(ascii(name), ", ".join(INTERVALS)))
+        if name not in DEFAULT_SECONDS:
+            raise errors.InvalidInput(
+                "collectors: there is no {}: use {}".format(ascii(name), ", ".join(DEFAULT_SECONDS))
+            )
         seconds = float(interval.token) if isinstance(interval, json_values.Number) else math.nan
         if not (seconds == 0 or 1 <= seconds <= _LONGEST):
             raise errors.InvalidInput("collectors: {} has no interval of 1 s to a day, or 0 for off".format(name))
-    return {name: float(value[name].token) if name in value else seconds for name, seconds in INTERVALS.items()}
+    return {name: float(value[name].token) if name in value else seconds for name, seconds in DEFAULT_SECONDS.items()}

@@ -1,6 +1,6 @@
 """The collectors: to add one, write its file in `collectors/`, its subject in `domain/collected.py`, and name it here.
 
-Its interval is one of `agent_settings.INTERVALS`.
+Its interval is one of `agent_settings.DEFAULT_SECONDS`.
 """
 
 from __future__ import annotations

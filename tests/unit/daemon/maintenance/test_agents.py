@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.maintenance import agents, views
+from ansible_collections.roundsman.cluster.daemon.maintenance import agents, lives, views
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
     collected,
     errors,
     evidence,
     membership,
+    replicas,
     reports,
     roles,
 )
@@ -156,6 +157,26 @@ def test_a_node_that_answered_with_errors_only_is_known_to_have_lived_once_it_is
             cluster = running.configuration.current
             assert views.node(cluster, cluster.node("node2"), running.intake)["agent"] is None
             assert node not in running.agents.silences()[0]
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_no_agent_was_asked_for_longer_than_the_window_is_asked_anew(
+    running: service.Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        interval = max(running.configuration.current.maintenance.settings.diagnose_interval, 60.0)
+        begin = time.time()
+        first, second, late = (replicas.Moment(begin + at, at) for at in (0.0, 2 * interval, 4 * interval + 1))
+        node = uuid(running, "node2")
+        async with node_agents.answering(running):
+            found = [await asked_at(moment, node) for moment in (first, second, late)]
+        assert found == [evidence.Asked(first, first), evidence.Asked(first, second), evidence.Asked(late, late)]
+
+    async def asked_at(moment: replicas.Moment, node: str) -> evidence.Asked | None:
+        monkeypatch.setattr(lives.Lives, "now", lambda _: moment)
+        await running.poll.once()
+        return running.intake.life(node).asked
 
     asyncio.run(scenario())
 

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import TYPE_CHECKING
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, roles
+from ansible_collections.roundsman.cluster.daemon.maintenance import lives
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, evidence, replicas, roles
 
 from tests.unit.daemon import twins
 
@@ -92,5 +94,23 @@ def test_a_node_whose_host_variables_others_could_write_is_not_polled_and_the_re
         (spec,) = twin.specs.values()
         assert set(json.loads(spec.inventory)["all"]["hosts"]) == {"localhost", "node1", "node3", "node4"}
         assert running.poll.problem.startswith(f"{file} has the mode 0666, so others than its owner can write it")
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_was_not_polled_for_longer_than_the_window_is_asked_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, _ = twins.assemble(twins.lab(tmp_path, diagnose_interval=30.0), monkeypatch)
+        window = 2 * (30.0 + 4 * 0.5)
+        begin = time.time()
+        first, second, late = (replicas.Moment(begin + at, at) for at in (0.0, window, 2 * window + 1))
+        node, found = running.configuration.current.node("node2").uuid, []
+        for moment in (first, second, late):
+            monkeypatch.setattr(lives.Lives, "now", lambda _, at=moment: at)
+            await running.poll.once()
+            found.append(running.intake.life(node).asked)
+        assert found == [evidence.Asked(first, first), evidence.Asked(first, second), evidence.Asked(late, late)]
 
     asyncio.run(scenario())

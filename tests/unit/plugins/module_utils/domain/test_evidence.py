@@ -305,7 +305,7 @@ def _is_fine(
 def test_the_age_counts_from_the_last_sign_of_life_and_not_from_now(synced: float, life: float) -> None:
     asked = living(alive=Moment(life))
     target = node((synced, IN_SYNC), (10**6, APART))
-    assert judged(None, target, asked).counts_as_in_sync == (life - synced <= evidence.INTERVALS * INTERVAL)
+    assert judged(None, target, asked).counts_as_in_sync == (life - synced <= evidence.window(INTERVAL))
 
 
 @pytest.mark.parametrize(

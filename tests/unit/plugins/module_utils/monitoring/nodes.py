@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CHECKOUT = Path(__file__).resolve().parents[5]
 UUID = "5c8f1c4e-6d54-4bd5-a25b-0f0c0f6f8a11"
 KEY = signing.node_key(b"0123456789abcdef0123456789abcdef01234567\n", UUID)
-OFF = dict.fromkeys(agent_settings.INTERVALS, 0)
+OFF = dict.fromkeys(agent_settings.DEFAULT_SECONDS, 0)
 MODULE = "ansible_collections.roundsman.cluster.plugins.module_utils.monitoring.agent"
 LIMIT = 60.0
 

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 def test_what_is_left_out_has_its_default_and_listens_on_loopback_only() -> None:
     found = agent_settings.parse("{}")
     assert found.place == (("127.0.0.1",), 1815, ())
-    assert found.intervals == agent_settings.INTERVALS
+    assert found.intervals == agent_settings.DEFAULT_SECONDS
 
 
 def test_collectors_that_are_not_named_keep_their_intervals() -> None:
     found = agent_settings.parse('{"collectors": {"lv": 0, "diagnose": 15.5}}')
     assert found.intervals["lv"] == 0
     assert found.intervals["diagnose"] == 15.5
-    assert found.intervals["drbd"] == agent_settings.INTERVALS["drbd"]
+    assert found.intervals["drbd"] == agent_settings.DEFAULT_SECONDS["drbd"]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def node(tmp_path: Path) -> nodes.Node:
 
 def test_every_subject_has_a_collector_and_an_interval() -> None:
     assert set(registry.COLLECTORS) == set(collected.ALL)
-    assert set(agent_settings.INTERVALS) == {one.name for one in collected.ALL}
+    assert set(agent_settings.DEFAULT_SECONDS) == {one.name for one in collected.ALL}
 
 
 def test_the_load_is_the_number_of_busy_cpus_of_the_last_ten_minutes(node: nodes.Node) -> None:
