@@ -25,8 +25,8 @@ MUTANTS = (
         (
             Edit(
                 EVIDENCE,
-                '    reason = next((text for text in reasons if text), "") if asked.resources',
-                '    reason = next((text for text in reasons if not text), "") if asked.resources',
+                "    reason = lived_on or next((text for text in reasons if text), ",
+                "    reason = lived_on or next((text for text in reasons if not text), ",
             ),
         ),
     ),
