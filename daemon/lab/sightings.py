@@ -49,7 +49,7 @@ class State:
 
     @property
     def is_alone(self) -> bool:
-        """Whether a primary with all data lacks its peer."""
+        """Whether a primary with all data lacks its peer; one whose peer lost only its disk has nothing to outdate."""
         return self.role == "Primary" and self.disk == "UpToDate" and not self.is_connected
 
     @property

@@ -52,9 +52,10 @@ Act = Callable[[Store, List[str], Tuple[str, ...]], str]
 
 
 def is_alone(device: Optional[Device]) -> bool:
-    """Whether a primary with all data writes without its peer."""
-    has_data = device is not None and device.role == PRIMARY and device.disk == UP_TO_DATE
-    return has_data and device is not None and not device.is_together
+    """Whether a primary with all data writes to no other replica, as `replicas.ReplicaFact.is_alone` has it."""
+    if device is None or device.role != PRIMARY or device.disk != UP_TO_DATE:
+        return False
+    return not device.is_together or device.peer_disk == DISKLESS
 
 
 class Configured(NamedTuple):

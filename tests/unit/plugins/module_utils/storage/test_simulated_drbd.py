@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,9 +10,11 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_repa
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     drbd_node,
     drbd_repairing,
+    simulated_programs,
     simulated_store,
     templates,
 )
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage.simulated_drbd import Device
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage.simulated_programs import SimulatedPrograms
 
 from tests.drbd_sequences import playing, sequences, simulated
@@ -49,3 +52,15 @@ def test_a_split_brain_is_repaired_on_simulated_disks_and_a_snapshot_keeps_what_
 def _plain(step: dict[str, Any]) -> dict[str, Any]:
     writes = {node: None if found is None else list(found) for node, found in step["writes"].items()}
     return {**step, "writes": writes}
+
+
+@pytest.mark.parametrize(
+    ("connection", "peer_disk", "is_alone"),
+    [("Connected", "UpToDate", False), ("Connected", "Diskless", True), ("Connecting", "DUnknown", True)],
+)
+def test_a_primary_writes_alone_without_its_peer_or_without_the_disk_of_its_peer(
+    connection: str, peer_disk: str, is_alone: bool
+) -> None:
+    device = Device(0, "node2", connection=connection, role="Primary", disk="UpToDate", peer_disk=peer_disk)
+    assert simulated_programs.is_alone(device) is is_alone
+    assert not simulated_programs.is_alone(dataclasses.replace(device, role="Secondary"))
