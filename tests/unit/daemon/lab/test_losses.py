@@ -125,6 +125,8 @@ def test_a_failover_that_was_killed_after_the_start_has_no_result_and_was_announ
     [
         (written.opcode("repair_disks", started=90, ended=110, instance="web1"), False),
         (written.opcode("repair_disks", started=90, ended=110, instance="web1", discard="node3"), True),
+        (written.opcode("repair_disks", started=-530, ended=-500, instance="web1", discard="node3"), True),
+        (written.opcode("repair_disks", started=-530, ended=-501, instance="web1", discard="node3"), False),
         (written.opcode("repair_disks", started=90, ended=110, instance="web1", discard="node2"), False),
         (written.opcode("repair_disks", started=110, ended=111, instance="web1", discard="node3"), False),
         (written.opcode("instance_create", started=10, ended=20, instance="web1"), False),
@@ -146,3 +148,10 @@ def test_the_secondary_of_a_primary_without_a_disk_is_not_removed() -> None:
     order = written.opcode("replace_disks", started=90, ended=110, instance="web1", old="node3", new="node3")
     (wrong,) = losses.writes(journal.events, written.ordered(order), journal.seen)
     assert wrong.startswith("the newest replica of web1 was removed on node3")
+
+
+@pytest.mark.parametrize(("seconds", "is_about"), [(600.0, True), (601.0, False)])
+def test_a_play_by_hand_may_have_done_what_happens_up_to_ten_minutes_after_it_announced_it(
+    seconds: float, is_about: bool
+) -> None:
+    assert orders.Stated(100.0, "web1", "node2", "node3", 0.0).is_about(100.0 + seconds) is is_about
