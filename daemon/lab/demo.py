@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import socket
 import sys
 import time
@@ -165,6 +166,8 @@ def main() -> int:
     settings = clusters.Settings(diagnose_command="lab-diagnose", diagnose_interval=5, power_off_evacuated=True)
     lab = building.build(folder, nodes=NODES, instances=INSTANCES, ports=ports, settings=settings, migration_seconds=1)
     console.print(f"A lab of {NODES} simulated nodes and {INSTANCES} instances starts in {folder}.", highlight=False)
+    # As Ctrl-C: the lab's processes are of their own sessions, and outlive one that is just ended.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         processes.start_bmcs(lab)
         processes.start_daemon(lab)

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.lab import demo
+from ansible_collections.roundsman.cluster.daemon.lab import building, demo, processes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from rich.console import Console
 
@@ -77,3 +80,24 @@ def test_an_incident_that_fails_ends_the_demonstration(watched: Watched) -> None
     watched.incidents = [incident("node3", "failed")]
     with pytest.raises(errors.Failed, match="the incident of node3 failed: no room"):
         watched.both_ended()
+
+
+def test_a_demonstration_that_is_terminated_brings_its_lab_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[object] = []
+    monkeypatch.setattr(sys, "argv", ["demo", "--dir", str(tmp_path / "demo")])
+    lab = twins.lab(tmp_path / "lab", nodes=1, instances=0)
+    monkeypatch.setattr(building, "build", lambda *_, **__: lab)
+    for name in ("start_bmcs", "start_daemon"):
+        monkeypatch.setattr(processes, name, lambda _: None)
+    monkeypatch.setattr(processes, "down", ended.append)
+    monkeypatch.setattr(demo.Demo, "run", lambda _: os.kill(os.getpid(), signal.SIGTERM))
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        # Without a handler of its own the demonstration would end the test run.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        assert demo.main() == 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert ended == [lab]
