@@ -12,8 +12,16 @@ from . import client, completion, explanation, incident, jobs, output, plans, wo
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Name = Annotated[str, typer.Argument(metavar="NODE", help="The node's name.", autocompletion=completion.nodes)]
+Explained = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="The name of a node or of an instance.", autocompletion=completion.nodes),
+]
 Reason = Annotated[str, typer.Argument(metavar="REASON", help="Why; everybody sees it.")]
+EXPLAIN_EXAMPLES = """Examples:
+
+roundsman explain node3
+
+roundsman explain instance3"""
 OPEN = frozenset({"noted", "pending"})
 
 
@@ -22,7 +30,7 @@ def install(app: typer.Typer) -> None:
     app.command(epilog="Example: roundsman status")(status)
     plans.app.callback()(plan)
     app.add_typer(plans.app, name="plan", epilog="Example: roundsman plan -o json")
-    app.command(epilog="Example: roundsman explain node3")(explain)
+    app.command(epilog=EXPLAIN_EXAMPLES)(explain)
     app.command(epilog="Example: roundsman pause 'the switch is being replaced'")(pause)
     app.command(epilog="Example: roundsman resume")(resume)
 
@@ -83,8 +91,8 @@ def plan(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> No
         output.line(f"Note: {note}")
 
 
-def explain(ctx: typer.Context, name: Name, *, form: output.Option = output.Format.TABLE) -> None:
-    """Say why a node is as it is, what happens to it, and what to do next; or how an instance's replicas are."""
+def explain(ctx: typer.Context, name: Explained, *, form: output.Option = output.Format.TABLE) -> None:
+    """Explain a node: why it is as it is, what happens to it, what to do next. Of an instance: how its replicas are."""
     with client.of(ctx) as daemon:
         if form is output.Format.JSON:
             output.as_json(daemon.text("1", "explain", name))

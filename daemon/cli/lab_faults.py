@@ -38,7 +38,7 @@ roundsman lab fix node3 --link node4"""
 
 Peers = Annotated[
     list[str] | None,
-    typer.Option("--link", metavar="NODE2", help="The replication link to this node; repeatable."),
+    typer.Option("--link", metavar="NODE2", help="Cut the replication link to this node, or end that cut; repeatable."),
 ]
 Disks = Annotated[
     list[str] | None,

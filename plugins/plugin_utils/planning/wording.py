@@ -25,6 +25,7 @@ PATTERNS = {
     "repair_command": "run {command} on {node}",
     "diagnose": "diagnose {node}",
     "second_copies": "look for second copies on {node}",
+    "outdate_replica": "outdate the replica of {instance} on {node}",
     "remove_replica": "remove the replica that {instance} left on {node}",
     "node_evacuate": "evacuate {node} ({mode})",
     "run_plan": "run the plan of `{command}`",
