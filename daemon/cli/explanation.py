@@ -270,8 +270,9 @@ def _for_node(told: dict[str, Any]) -> Iterator[str]:
     is_open = any(one["repair-status"] in {"noted", "pending"} for one in told["incidents"])
     is_failed = any(one["repair-status"] == "failed" for one in told["incidents"])
     # Where silent nodes are judged, the verdict has the next step.
-    if told["by_hand"] is not None and told["silent"] is None:
-        yield told["by_hand"]
+    step = told["by_hand"] if told["silent"] is None else None
+    if step is not None:
+        yield step
     if is_open:
         return
     if node["health"] == "unknown" and not node["offline"] and told["by_hand"] is None:
@@ -281,7 +282,8 @@ def _for_node(told: dict[str, Any]) -> Iterator[str]:
         )
     elif node["problem"] is not None:
         yield "Fix the node's diagnose command; until then its health is unknown."
-    if node["silent"] and not (node["offline"] or node["powered"] is False or node["off_confirmed"]):
+    is_known_off = node["powered"] is False or node["off_confirmed"]
+    if node["silent"] and step is None and not (node["offline"] or is_known_off):
         off = f"power off {node['name']} --force" if node["powered"] else f"confirm-off {node['name']}"
         yield f"If it is dead, power it off before you set it offline: `roundsman node {off}`"
     if node["offline"] and node["powered"] is False:
