@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Mapping, Optional
 
 from .domain import errors, hvparams
+from .domain import starts as start_rules
 from .hypervisor import drivers, stepping
 from .storage import disks, templates
 
@@ -38,7 +39,7 @@ def make(
 ) -> stepping.Made:
     """Start an instance on disks that are opened for it, or stop it and close them, unless this only looks.
 
-    `connects` says that its replica on the other node is up: one here that may be older is not started.
+    `connects` says that the node of its other replica answers: one here that may be older is not started.
 
     Raises:
         InvalidInput, Refused, Failed, Unconfirmed: as the hypervisor and the disk template do.
@@ -93,11 +94,11 @@ def _refuse_older(storage: Storage, name: str) -> None:
     """
     templates.done(storage.steps(disks.State.UP))
     for one in templates.until_connected(storage, time_limit=CONNECTING):
-        is_apart = one.role and not one.is_connected and not one.trouble
-        if is_apart and not (one.generation is not None and one.generation.bitmap):
+        # One that stands alone, too: DRBD may have refused a peer that has newer data, or none in common.
+        if one.role and not start_rules.is_known_newest(is_connected=one.is_connected, generation=one.generation):
             raise errors.Refused(
-                f"{one.path} ({one.text}) may be older than the other one, which is up and did not connect: restore "
-                f"their link, or compare them with `roundsman instance start {name}`"
+                f"{one.path} ({one.text}) may be older than the other one, whose node is back, and they did not "
+                f"connect: restore their link, or compare them with `roundsman instance start {name}`"
             )
 
 

@@ -110,8 +110,9 @@ options:
     type: float
   connecting:
     description: >-
-      The names of those instances whose DRBD replica on the other node is up. Before such a one is started its replica
-      gets ten seconds to connect. One that does not, and was not written since, may be older and is not started.
+      The names of those instances whose other node answers and should have their other DRBD replica up. Before such a
+      one is started its replica gets ten seconds to connect. One that does not, or stands alone, and was not written
+      since, may be older and is not started.
     type: list
     elements: str
     default: []

@@ -13,6 +13,7 @@ from .drbd import Disk, Role
 from .drbd_generations import Relation, relation
 
 if TYPE_CHECKING:
+    from .drbd import Generation
     from .replacements import Node, Replica
 
 _WHOLE = frozenset({Disk.UP_TO_DATE.value, Disk.CONSISTENT.value, Disk.OUTDATED.value})
@@ -31,22 +32,37 @@ def objection(instance: str, primary: Node, peer: Optional[Node]) -> str:
         return ""
     for replica in peer.replicas:
         if replica.role == Role.PRIMARY.value:
+            # Connected, the pair has the data of the peer: a failover that checks this is the safe one.
+            option = "" if replica.is_connected else " --ignore-consistency"
             return (
                 f"{peer.name} has the disks of {instance} open for writing ({replica.text}), so it may run there: "
                 f"{instance} is not started on {primary.name}. See what runs with `roundsman cluster verify`. If it "
-                f"runs nowhere and its data are on {peer.name}, run `roundsman instance failover {instance} "
-                "--ignore-consistency`, then retry"
+                f"runs nowhere and its data are on {peer.name}, run `roundsman instance failover {instance}{option}`, "
+                "then retry"
             )
     for mine, other in _pairs(primary.replicas or (), peer.replicas):
         found = _relation(mine, other)
         if found in _WHY:
             return (
                 f"the replica of {instance} on {primary.name} ({mine.text}) {_WHY[found]} the one on {peer.name} "
-                f"({other.text}): it is not started there. Connect them with `roundsman instance repair-disks "
-                f"{instance}`, then retry; or start it from the data of {peer.name} with `roundsman instance failover "
-                f"{instance} --ignore-consistency`"
+                f"({other.text}): it is not started there. {_connecting(instance, found)}To start it from the data of "
+                f"{peer.name}, run `roundsman instance failover {instance} --ignore-consistency`. To start it from the "
+                f"data on {primary.name} on purpose, set the other node offline first with `roundsman node offline "
+                f"{peer.name}`, then retry"
             )
     return ""
+
+
+def is_known_newest(*, is_connected: bool, generation: Optional[Generation]) -> bool:
+    """Whether a replica needs no comparison with its peer: it has it, or was written since it lost it."""
+    return is_connected or (generation is not None and generation.bitmap != 0)
+
+
+def _connecting(instance: str, found: Relation) -> str:
+    """How the older replica gets the newer data; DRBD connects no two that have no data in common."""
+    if found is not Relation.THEIRS_NEWER:
+        return ""
+    return f"Connect them with `roundsman instance repair-disks {instance}`, then retry. "
 
 
 def _relation(mine: Replica, other: Replica) -> Optional[Relation]:

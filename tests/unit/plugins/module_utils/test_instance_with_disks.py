@@ -95,7 +95,7 @@ ALONE, WROTE_ALONE = drbd.Generation(0x10), drbd.Generation(0x20, bitmap=0x10)
         ({**APART, "is_connected": True, "generation": ALONE}, ""),
         ({**APART, "generation": WROTE_ALONE}, ""),
         # DRBD has refused the connection itself: both were written, and neither is the older one.
-        ({**APART, "generation": ALONE}, "stands alone"),
+        ({**APART, "generation": WROTE_ALONE}, "stands alone"),
     ],
 )
 def test_where_the_other_replica_is_up_one_starts_that_has_it_or_was_written_since(
@@ -106,11 +106,13 @@ def test_where_the_other_replica_is_up_one_starts_that_has_it_or_was_written_sin
     assert world.happened == ["up", "active", "start /dev/drbd3"]
 
 
+@pytest.mark.parametrize("trouble", ["", "stands alone"])
 @pytest.mark.parametrize("generation", [ALONE, None])
 def test_where_the_other_replica_is_up_one_that_may_be_older_is_not_started(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, generation: drbd.Generation | None
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, generation: drbd.Generation | None, trouble: str
 ) -> None:
     monkeypatch.setattr(instance_with_disks, "CONNECTING", 0.0)
+    world.trouble = trouble
     world.replica = {**APART, "generation": generation}
     with pytest.raises(errors.Refused, match=r"may be older than the other one, .*`roundsman instance start web1`"):
         make(tmp_path, starts=True, connects=True)

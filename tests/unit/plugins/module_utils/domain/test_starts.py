@@ -34,13 +34,26 @@ def test_the_older_replica_is_not_started_and_the_text_says_what_helps(disk: str
 
 
 def test_replicas_without_data_in_common_are_for_a_person() -> None:
-    assert "has no data in common with the one on node2" in refusal(ALONE, replica(Generation(0x40)))
+    text = refusal(ALONE, replica(Generation(0x40)))
+    assert "has no data in common with the one on node2" in text
+    assert "repair-disks" not in text, "DRBD refuses to connect them"
+
+
+@pytest.mark.parametrize("theirs", [THEIRS, Generation(0x40)])
+def test_who_knows_that_the_primary_is_right_is_told_how_to_start_it(theirs: Generation) -> None:
+    text = refusal(ALONE, replica(theirs))
+    assert (
+        "on node1 on purpose, set the other node offline first with `roundsman node offline node2`, then retry" in text
+    )
+    assert "run `roundsman instance failover web1 --ignore-consistency`" in text
 
 
 @pytest.mark.parametrize("connected", [False, True])
 def test_what_may_run_on_the_other_node_is_not_started_here(connected: bool) -> None:
     peer = dataclasses.replace(TOGETHER if connected else ALONE, role="Primary", text="Primary, ...")
     assert "node2 has the disks of web1 open for writing (Primary, ...), so it may run there" in refusal(ALONE, peer)
+    plain = "run `roundsman instance failover web1`, then retry"
+    assert (plain in refusal(ALONE, peer)) is connected
 
 
 @pytest.mark.parametrize(
