@@ -11,7 +11,7 @@ from ..lab import breaking, building, chassis, world
 from . import lab
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ..lab import standing_faults
 
@@ -260,15 +260,26 @@ def _check(where: world.Lab, nodes: Iterable[world.LabNode], wanted: Iterable[tu
     for option, about in wanted:
         if (option, about) in active or (option, about) == ("bmc", chassis.LATE):
             continue
-        if option == "link":
-            where.find_node(about)
-        elif option == "bmc":
-            try:
-                chassis.check_fault(about)
-            except errors.InvalidInput as error:
-                raise _usage(error) from error
-        else:
-            breaking.check_instances(where, [about])
+        CHECKS[option](where, about)
+
+
+def _check_bmc(_: world.Lab, about: str) -> None:
+    try:
+        chassis.check_fault(about)
+    except errors.InvalidInput as error:
+        raise _usage(error) from error
+
+
+def _check_instance(where: world.Lab, about: str) -> None:
+    breaking.check_instances(where, [about])
+
+
+CHECKS: Mapping[str, Callable[[world.Lab, str], object]] = {
+    "link": lambda where, about: where.find_node(about),
+    "bmc": _check_bmc,
+    **dict.fromkeys(("disk", "slow-stop", "ignore-stop", "autostart"), _check_instance),
+}
+"""How it is checked what a fault is about, by each repeatable option of `fix`."""
 
 
 def _fixed(node: world.LabNode, ended: list[standing_faults.Standing], *, reports: bool) -> str:
