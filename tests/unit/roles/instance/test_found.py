@@ -15,22 +15,32 @@ NODES = [{"uuid": f"u-{name}", "name": name} for name in ("node1", "node2", "nod
 ON_RECORD = ["u-node1", "u-node2"]
 
 
-def concluded(name: str, *, running: list[str], silent: tuple[str, ...] = (), template: str = "drbd") -> Any:
-    """A variable of the role, where these nodes say that the instance runs there and those did not answer."""
+def concluded(
+    name: str,
+    *,
+    running: list[str],
+    silent: tuple[str, ...] = (),
+    paused: tuple[str, ...] = (),
+    template: str = "drbd",
+) -> Any:
+    """A variable of the role, where these nodes say that the instance runs or is paused there, and those are silent."""
     answers = [
         {"item": node, "unreachable": True}
         if node["name"] in silent
         else {
             "item": node,
             "running": ["web1"] if node["name"] in running else [],
-            "states": {"web1": "running"} if node["name"] in running else {},
+            "states": {
+                **({"web1": "running"} if node["name"] in running else {}),
+                **({"web1": "paused"} if node["name"] in paused else {}),
+            },
             "replicas": [],
         }
         for node in NODES
     ]
     known = {key: trust_as_template(text) if isinstance(text, str) else text for key, text in _vars().items()}
     told = {
-        "instance": {"name": "web1", "disk_template": template},
+        "instance": {"name": "web1", "disk_template": template, "admin_state": "up"},
         "instance_known": ON_RECORD,
         "instance_known_off": [],
         "instance_unasked": [],
@@ -71,3 +81,19 @@ def test_a_primary_on_record_that_is_not_changed_has_the_reason_in_the_text() ->
     assert "did not answer" in concluded("instance_undecided_text", running=["node2"], silent=("node1",))
     assert concluded("instance_stranger_text", running=["node2"], silent=("node1",)) == ""
     assert concluded("instance_stranger_text", running=["node3"], template="sharedfile") == ""
+
+
+@pytest.mark.parametrize(
+    ("paused", "remedy"),
+    [
+        ((), "start it with `roundsman instance start web1`"),
+        (
+            ("node1",),
+            "stop what is left of it with `roundsman instance stop web1`, then start it with "
+            "`roundsman instance start web1`",
+        ),
+    ],
+)
+def test_what_is_paused_somewhere_is_stopped_before_it_is_started(paused: tuple[str, ...], remedy: str) -> None:
+    told = concluded("instance_down_text", running=[], paused=paused)
+    assert told == f"; it is down, although it should run: {remedy}"
