@@ -84,16 +84,8 @@ def test_a_primary_on_record_that_is_not_changed_has_the_reason_in_the_text() ->
 
 
 @pytest.mark.parametrize(
-    ("paused", "remedy"),
-    [
-        ((), "start it with `roundsman instance start web1`"),
-        (
-            ("node1",),
-            "stop what is left of it with `roundsman instance stop web1`, then start it with "
-            "`roundsman instance start web1`",
-        ),
-    ],
+    ("paused", "before"), [((), ""), (("node1",), "stop what is left of it with `roundsman instance stop web1`, then ")]
 )
-def test_what_is_paused_somewhere_is_stopped_before_it_is_started(paused: tuple[str, ...], remedy: str) -> None:
+def test_what_is_paused_somewhere_is_stopped_before_it_is_started(paused: tuple[str, ...], before: str) -> None:
     told = concluded("instance_down_text", running=[], paused=paused)
-    assert told == f"; it is down, although it should run: {remedy}"
+    assert told == f"; it is down, although it should run: {before}start it with `roundsman instance start web1`"
