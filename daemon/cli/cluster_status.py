@@ -17,11 +17,6 @@ Explained = Annotated[
     typer.Argument(metavar="NAME", help="The name of a node or of an instance.", autocompletion=completion.nodes),
 ]
 Reason = Annotated[str, typer.Argument(metavar="REASON", help="Why; everybody sees it.")]
-EXPLAIN_EXAMPLES = """Examples:
-
-roundsman explain node3
-
-roundsman explain instance3"""
 OPEN = frozenset({"noted", "pending"})
 
 
@@ -30,7 +25,7 @@ def install(app: typer.Typer) -> None:
     app.command(epilog="Example: roundsman status")(status)
     plans.app.callback()(plan)
     app.add_typer(plans.app, name="plan", epilog="Example: roundsman plan -o json")
-    app.command(epilog=EXPLAIN_EXAMPLES)(explain)
+    app.command(epilog="Example: roundsman explain node3; of an instance: roundsman explain instance3")(explain)
     app.command(epilog="Example: roundsman pause 'the switch is being replaced'")(pause)
     app.command(epilog="Example: roundsman resume")(resume)
 

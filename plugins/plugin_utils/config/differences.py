@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 OBJECTS = ("nodegroups", "nodes", "instances", "filters")
-OWN = frozenset({"serial_no", "ctime", "mtime"})
-"""What differs whenever anything does."""
+OWN = frozenset({"serial_no", "ctime", "mtime", "off_since", "alive_at"})
+"""What differs whenever anything does, and when a node was seen on or off, which nobody sets."""
 LONGEST = 40
 """A text of more characters is not told, only that it differs."""
 
