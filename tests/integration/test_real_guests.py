@@ -258,6 +258,8 @@ def test_the_only_good_replica_is_not_replaced_on_its_own_node(story: Story) -> 
 
 
 def test_it_goes_on_elsewhere_once_its_node_has_no_power_and_the_node_that_returns_follows(story: Story) -> None:
+    in_sync = f"node2: {RESOURCE}: Primary, Connected, UpToDate/UpToDate, reported"
+    story.until(lambda: in_sync in story.command("explain", NAME), "the primary has reported that its disk is back")
     known = story.disk("node2")
     refused = states.command(story.daemon, "node", "power", "off", "node2", "--yes")
     assert refused.returncode != 0
