@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import logging
 import time
@@ -10,10 +9,11 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import changes, dead_nodes, errors, incidents, power
+from ...plugins.module_utils.domain import changes, dead_nodes, incidents, power
 from ...plugins.module_utils.domain import cluster as clusters
 from ..failures import Failures
 from ..jobs import planned, settling, values
+from . import parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,7 +26,6 @@ LOG = logging.getLogger(__name__)
 ASKED_AGAIN = 300.0
 """Seconds after which a BMC that did not say off is asked again."""
 PRIORITY = -10
-PART = "silent nodes"
 
 
 @dataclass(frozen=True)
@@ -38,11 +37,14 @@ class Read:
     silent_since: float
 
 
-class DeadNodes:
+class DeadNodes(parts.Part):
     """What is known of silent nodes, and the jobs about them; `step` is called after every poll and every job's end.
 
     `silences` gives the nodes (UUIDs) whose agents do not answer, and how many nodes answered the last poll.
     """
+
+    name = "silent nodes"
+    retried = "after the next poll or job"
 
     def __init__(
         self,
@@ -55,7 +57,7 @@ class DeadNodes:
         monotonic: Callable[[], float] = time.monotonic,
         failures: Failures | None = None,
     ) -> None:
-        self._failures = failures or Failures()
+        super().__init__(failures or Failures())
         self._configuration = configuration
         self._queue = queue
         self._silences = silences
@@ -69,23 +71,7 @@ class DeadNodes:
         self._fenced: dict[str, float] = {}
         self._incidents: dict[str, str] = {}
         self._power_jobs: dict[str, list[int]] = {}
-        self._awake = asyncio.Event()
         self.verdicts: dict[str, dead_nodes.Verdict] = {}
-
-    def wake(self) -> None:
-        """A poll or a job has ended: look again."""
-        self._awake.set()
-
-    async def run(self) -> None:
-        """Work for ever; a step that fails is logged and tried again at the next event."""
-        while True:
-            self._awake.clear()
-            try:
-                await self.step()
-                self._failures.recovered(PART)
-            except (errors.RoundsmanError, OSError) as error:
-                self._failures.failed(PART, error, remedy="fix the cause; it is retried after the next poll or job")
-            await self._awake.wait()
 
     async def step(self) -> None:
         """Judge every silent node, and do the next thing about each."""

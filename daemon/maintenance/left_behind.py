@@ -5,16 +5,17 @@ One that a rule keeps is asked for again only when a report or the configuration
 
 from __future__ import annotations
 
-import asyncio
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import changes, errors
+from ...plugins.module_utils.domain import changes
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils import replica_evidence
 from ...plugins.plugin_utils.opcodes import left_replica
 from ..failures import Failures
 from ..jobs import planned, values
+from . import parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -27,11 +28,22 @@ if TYPE_CHECKING:
 RETRY = 300.0
 """Seconds after which a removal that failed is tried again."""
 PRIORITY = 10
-PART = "left-behind replicas"
 
 
-class LeftBehind:
+@dataclass(frozen=True)
+class Tried:
+    """The last job about a replica, its time by the monotonic clock, and what was known of the replica then."""
+
+    job: int
+    at: float
+    known: tuple[Any, ...]
+
+
+class LeftBehind(parts.Part):
     """Submits the jobs; `step` is called after each poll, report, job and change of the configuration."""
+
+    name = "left-behind replicas"
+    retried = "after the next poll or job"
 
     def __init__(
         self,
@@ -44,31 +56,14 @@ class LeftBehind:
         monotonic: Callable[[], float] = time.monotonic,
         failures: Failures | None = None,
     ) -> None:
+        super().__init__(failures or Failures())
         self._configuration = configuration
         self._queue = queue
         self._intake = intake
         self._alive = alive
         self._clock = clock
         self._monotonic = monotonic
-        self._failures = failures or Failures()
-        self._tried: dict[tuple[str, str], tuple[int, float]] = {}
-        self._news: dict[tuple[str, str], tuple[Any, ...]] = {}
-        self._awake = asyncio.Event()
-
-    def wake(self) -> None:
-        """Something has happened: look again."""
-        self._awake.set()
-
-    async def run(self) -> None:
-        """Work for ever; a step that fails is reported, and retried at the next event."""
-        while True:
-            self._awake.clear()
-            try:
-                await self.step()
-                self._failures.recovered(PART)
-            except (errors.RoundsmanError, OSError) as error:
-                self._failures.failed(PART, error, remedy="fix the cause; it is retried after the next poll or job")
-            await self._awake.wait()
+        self._tried: dict[tuple[str, str], Tried] = {}
 
     async def step(self) -> None:
         """Submit a job for each replica whose node is back; drop what is no longer left behind."""
@@ -77,7 +72,6 @@ class LeftBehind:
         cluster = self._configuration.current
         known = {(left.instance.uuid, left.node) for left in cluster.maintenance.left_behind}
         self._tried = {key: tried for key, tried in self._tried.items() if key in known}
-        self._news = {key: news for key, news in self._news.items() if key in known}
         for left in cluster.maintenance.left_behind:
             maintenance = self._configuration.current.maintenance
             if maintenance.epo is not None or maintenance.settings.paused or self._queue.drained:
@@ -98,12 +92,12 @@ class LeftBehind:
         tried = self._tried.get((left.instance.uuid, left.node))
         if tried is None:
             return not any(_is_about(job, left) for job in self._queue.jobs.values() if not job.is_final)
-        if self._queue.unfinished([tried[0]]) or self._monotonic() - tried[1] < RETRY:
+        if self._queue.unfinished([tried.job]) or self._monotonic() - tried.at < RETRY:
             return False
-        job = self._queue.jobs.get(tried[0])
+        job = self._queue.jobs.get(tried.job)
         if job is None or job.opcodes[0].result != left_replica.KEPT:
             return True
-        return self._news.get((left.instance.uuid, left.node)) != self._known(cluster, left)
+        return tried.known != self._known(cluster, left)
 
     def _known(self, cluster: clusters.Cluster, left: clusters.LeftBehind) -> tuple[Any, ...]:
         """What the configuration and the newest reports say of the replica and of those that are in use."""
@@ -131,8 +125,8 @@ class LeftBehind:
             names={left.instance.uuid: name, left.node: node},
         )
         (submitted,) = await self._queue.submit([job])
-        self._tried[left.instance.uuid, left.node] = (submitted.id, self._monotonic())
-        self._news[left.instance.uuid, left.node] = self._known(cluster, left)
+        known = self._known(cluster, left)
+        self._tried[left.instance.uuid, left.node] = Tried(submitted.id, self._monotonic(), known)
 
 
 def _in_use(cluster: clusters.Cluster) -> list[changes.Change]:

@@ -33,6 +33,18 @@ def clock(node: clusters.Node, intake: Intake) -> list[str]:
     return [text]
 
 
+def placed(cluster: clusters.Cluster, one: clusters.Instance) -> dict[str, Any]:
+    """An instance, its state on record, and the nodes that it is on, by their names."""
+    return {
+        "uuid": one.uuid,
+        "name": one.name,
+        "primary": cluster.node_name(one.primary_node),
+        "secondaries": [cluster.node_name(uuid) for uuid in one.secondary_nodes],
+        "admin_state": one.admin_state,
+        "disk_template": one.disk_template,
+    }
+
+
 def parted(cluster: clusters.Cluster, one: clusters.Instance) -> dict[str, Any] | None:
     """Since when a running primary has lost its secondary, and what was known then; None while it has not.
 
@@ -62,14 +74,7 @@ def explain(
     one = cluster.instance(name)
     return {
         "failing": list(failing),
-        "instance": {
-            "uuid": one.uuid,
-            "name": one.name,
-            "primary": cluster.node_name(one.primary_node),
-            "secondaries": [cluster.node_name(uuid) for uuid in one.secondary_nodes],
-            "admin_state": one.admin_state,
-            "disk_template": one.disk_template,
-        },
+        "instance": placed(cluster, one),
         "parted": parted(cluster, one),
         "replicas": [fact for uuid in one.nodes for fact in _facts(cluster, one, uuid, intake)],
         "failover": _failover(cluster, one, intake),

@@ -6,16 +6,16 @@ itself up to date for ever, and could be promoted with old data.
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import changes, errors, evidence, replicas
+from ...plugins.module_utils.domain import changes, evidence, replicas
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils import replica_evidence
 from ..failures import Failures
 from ..jobs import planned, values
+from . import parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ..jobs.queue import Queue
     from .reports import Intake
 
-PART = "replicas"
 PRIORITY = -10
 MOST_JOBS = 10
 """How many secondaries are outdated at the same time; each costs about a second of CPU here."""
@@ -34,8 +33,11 @@ RETRY = 60.0
 """Seconds after the end of a job that did not outdate its secondary until the next one."""
 
 
-class Replicas:
+class Replicas(parts.Part):
     """Commits which pairs have parted, and has their secondaries outdated; `wake` after each report and each job."""
+
+    name = "replicas"
+    retried = "after the next report"
 
     def __init__(
         self,
@@ -47,31 +49,15 @@ class Replicas:
         failures: Failures | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(failures or Failures())
         self._configuration = configuration
         self._queue = queue
         self._intake = intake
         self._clock = clock
         self._monotonic = monotonic
-        self._failures = failures or Failures()
-        self._awake = asyncio.Event()
         self._judged: dict[str, replicas.NodeTrack] = {}
         self._jobs: dict[str, int] = {}
         self._tried: dict[str, float] = {}
-
-    def wake(self) -> None:
-        """A report was accepted, or a job has ended: look again."""
-        self._awake.set()
-
-    async def run(self) -> None:
-        """Work for ever; a step that fails is reported, and retried after the next report or job."""
-        while True:
-            self._awake.clear()
-            try:
-                await self.step()
-                self._failures.recovered(PART)
-            except (errors.RoundsmanError, OSError) as error:
-                self._failures.failed(PART, error, remedy="fix the cause; it is retried after the next report")
-            await self._awake.wait()
 
     async def step(self) -> None:
         """Commit what the newest reports say of pairs, in one write if anything is new, and outdate what is stale."""

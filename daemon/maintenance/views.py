@@ -161,12 +161,7 @@ def instances(cluster: clusters.Cluster) -> list[dict[str, Any]]:
     """All instances by name."""
     return [
         {
-            "uuid": one.uuid,
-            "name": one.name,
-            "primary": cluster.node_name(one.primary_node),
-            "secondaries": [cluster.node_name(uuid) for uuid in one.secondary_nodes],
-            "admin_state": one.admin_state,
-            "disk_template": one.disk_template,
+            **replica_views.placed(cluster, one),
             "hypervisor": one.hypervisor,
             "memory": one.memory,
             "disk": one.disk_size,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_generations import relation
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_generations import bare, relation
 
 from . import sequences
 
@@ -125,7 +125,8 @@ class Story:
     def _look(self, step: str, outcome: str) -> dict[str, Any]:
         found = self.pair.settled()
         read = {node: one.generation for node, one in found.items() if one.generation is not None}
-        new = [node for node, one in read.items() if node in self.known and _bare(one) != _bare(self.known[node])]
+        old = {node: bare(one.current) for node, one in self.known.items()}
+        new = [node for node, one in read.items() if bare(one.current) != old.get(node, bare(one.current))]
         self.known.update(read)
         seen: dict[str, Any] = {"step": step, "outcome": outcome}
         seen.update({node: found[node].text for node in NODES})
@@ -134,10 +135,6 @@ class Story:
         seen["crashed"] = [node for node, one in read.items() if one.crashed_primary]
         seen["writes"] = {node: found[node].writes for node in NODES}
         return seen
-
-
-def _bare(one: Generation) -> int:
-    return one.current & ~1
 
 
 def recorded() -> dict[str, list[dict[str, Any]]]:

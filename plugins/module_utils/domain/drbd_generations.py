@@ -24,7 +24,7 @@ class Relation(Enum):
 
 def relation(ours: Generation, theirs: Generation) -> Relation:
     """The relation of two replicas; a replica without data is older than any other."""
-    mine, other = _bare(ours.current), _bare(theirs.current)
+    mine, other = bare(ours.current), bare(theirs.current)
     if mine == other:
         return Relation.EQUAL
     if other in {0, FRESH}:
@@ -39,8 +39,9 @@ def relation(ours: Generation, theirs: Generation) -> Relation:
 
 
 def _past(one: Generation) -> "set[int]":
-    return {_bare(each) for each in (one.bitmap, *one.history)} - {0}
+    return {bare(each) for each in (one.bitmap, *one.history)} - {0}
 
 
-def _bare(identifier: int) -> int:
+def bare(identifier: int) -> int:
+    """A generation identifier without its lowest bit, which is the role's."""
     return identifier & ~1

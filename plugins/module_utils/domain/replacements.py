@@ -92,9 +92,7 @@ def _is_ancestor(mine: Replica, other: Replica) -> bool:
     """Whether ours has all data of a replica: it does not exist, was never complete, or is not newer."""
     if not other.exists or other.disk == Disk.INCONSISTENT.value:
         return True
-    if mine.generation is None or other.generation is None:
-        return False
-    return relation(mine.generation, other.generation) in FINE
+    return _is_not_newer(mine, other)
 
 
 def _of_pairs(instance: str, primary: Node, ours: Sequence[Replica], old: Node, theirs: Sequence[Replica]) -> str:
@@ -125,6 +123,11 @@ def _may_go(mine: Replica, other: Replica) -> bool:
     if mine.is_connected and other.is_connected:
         return other.peer_disk == Disk.UP_TO_DATE.value
     # DRBD leaves both up to date when they part: only the generations say whether the other one was written, too.
+    return _is_not_newer(mine, other)
+
+
+def _is_not_newer(mine: Replica, other: Replica) -> bool:
+    """Whether the generations of both are known and say that ours has all data of the other."""
     if mine.generation is None or other.generation is None:
         return False
     return relation(mine.generation, other.generation) in FINE

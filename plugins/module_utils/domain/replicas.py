@@ -9,6 +9,7 @@ from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from . import json_values
 from .drbd import Connection, Disk, Role
+from .drbd_generations import bare
 
 MOST = 1000
 """Replicas of one report; of a node with more none is known."""
@@ -88,11 +89,6 @@ def encode(facts: NodeFacts) -> Dict[str, object]:
 def is_boot_id(text: str) -> bool:
     """Whether a text is a boot id of Linux."""
     return bool(_BOOT_ID.fullmatch(text))
-
-
-def bare(identifier: int) -> int:
-    """A generation identifier without its lowest bit, which is the role's."""
-    return identifier & ~1
 
 
 def _encoded(fact: ReplicaFact) -> Dict[str, object]:
@@ -176,7 +172,7 @@ class Moment:
 def made_at(timestamp_ns: int, accepted: Moment) -> Moment:
     """When a report was made, by its node's clock, and never after its acceptance.
 
-    A node whose clock is behind makes its facts look older, which only refuses more.
+    A node whose clock is behind makes its facts look older (docs/decisions/replica-evidence.md, "Clocks").
     """
     return accepted.earlier(max(0.0, accepted.wall - timestamp_ns / 1e9))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, List, Optional
 
 from ..domain import errors, replicas
 from ..domain.drbd import Disk, Replication, Role, Side
-from ..domain.drbd_generations import FRESH
+from ..domain.drbd_generations import FRESH, bare
 from .disks import State, Step
 from .drbd_node import insist, is_together
 
@@ -64,7 +64,7 @@ class Roles:
         """Whether this replica never had data."""
         read = self._node.with_generations(side)
         return all(
-            one.disk is Disk.INCONSISTENT and one.generation is not None and one.generation.current & ~1 == FRESH
+            one.disk is Disk.INCONSISTENT and one.generation is not None and bare(one.generation.current) == FRESH
             for one in read.volumes
         )
 

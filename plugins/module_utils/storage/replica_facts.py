@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, List, Optional, Tuple
 
 from ..domain import errors, replicas
+from ..domain.drbd_generations import bare
 from . import programs
 from .drbd_node import PROC, REPORT, DrbdNode
 
@@ -71,6 +72,6 @@ def _fact(node: DrbdNode, side: Side, volume: Volume) -> replicas.ReplicaFact:
         connection=side.connection,
         disk=volume.disk,
         peer_disk=volume.peer_disk,
-        current=None if generation is None else replicas.bare(generation.current),
-        bitmap=None if generation is None else replicas.bare(generation.bitmap),
+        current=None if generation is None else bare(generation.current),
+        bitmap=None if generation is None else bare(generation.bitmap),
     )

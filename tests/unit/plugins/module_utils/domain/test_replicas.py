@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import json_values, replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_generations import bare
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +24,7 @@ ENTRY: dict[str, Any] = {
     "bitmap": "0000000000000000",
 }
 
-identifiers = st.none() | st.integers(0, 2**64 - 1).map(replicas.bare)
+identifiers = st.none() | st.integers(0, 2**64 - 1).map(bare)
 facts = st.builds(
     replicas.ReplicaFact,
     resource=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,20}", fullmatch=True),
