@@ -306,7 +306,8 @@ def test_after_a_split_brain_nothing_is_discarded_until_a_person_names_the_node(
         refused = states.command(story.daemon, "instance", "repair-disks", NAME, *options)
         assert refused.returncode != 0
         assert "split brain" in refused.stdout + refused.stderr
-        assert story.pair(primary).startswith("cs:StandAlone")
+        assert story.pair(primary).endswith("ro:Primary/Unknown ds:UpToDate/DUnknown")
+        assert "ro:Secondary/Unknown" in story.pair(secondary)
     told = story.command("instance", "repair-disks", NAME, "--discard", secondary, "--yes")
     (snapshot,) = re.findall(r"lvremove (\S+\.disk0\.discarded1)", " ".join(told.split()))
     story.assert_healthy(primary)
