@@ -50,7 +50,7 @@ class ActionModule(module_answers.Action):
             go = not self._task.check_mode and (options["force"] or bool(options["confirm"]))
             if go:
                 _check_confirmed(preview, options)
-                cluster, preview = _held(play, cluster, preview, options)
+                cluster, preview = _held(play, preview, options)
         except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}
         timeouts = _timeouts(cluster, preview, most=options["shutdown_timeout"])
@@ -71,27 +71,34 @@ def _check_confirmed(preview: epo.Preview, options: dict[str, Any]) -> None:
         )
 
 
-def _held(
-    play: holding.Play, cluster: clusters.Cluster, preview: epo.Preview, options: dict[str, Any]
-) -> tuple[clusters.Cluster, epo.Preview]:
+def _held(play: holding.Play, preview: epo.Preview, options: dict[str, Any]) -> tuple[clusters.Cluster, epo.Preview]:
     """Make the hold of all maintenance durable, then wait for whatever is at work on these nodes.
 
-    What returns is recorded once more when that has ended: jobs may have started and stopped instances meanwhile.
+    What stands is read once nobody else can change it: another emergency power off may have ended meanwhile. What
+    returns is recorded once more when what was at work has ended: jobs may have started and stopped instances.
     """
-    stood = cluster.maintenance.epo
     holding.hold(play, {recording.WHOLE: Mode.EXCLUSIVE}, time_limit=options["time_limit"])
-    holding.record(play, _standing(cluster, preview, stood), now=time.time())
-    holding.hold(play, _wants(cluster, preview), time_limit=options["time_limit"])
     cluster = store.read(play.where.config)
-    again = _preview(cluster, options)
-    if again.code != preview.code and not options["force"]:
-        raise errors.Refused(
-            f"the cluster changed while the locks were waited for; maintenance is held: look again, code {again.code}"
-        )
-    if again.code != preview.code:
+    stood = cluster.maintenance.epo
+    now = _agreed(cluster, preview, options, held="nothing is done yet")
+    holding.record(play, _standing(cluster, now, stood), now=time.time())
+    holding.hold(play, _wants(cluster, now), time_limit=options["time_limit"])
+    cluster = store.read(play.where.config)
+    again = _agreed(cluster, now, options, held="maintenance is held")
+    if again.code != now.code:
         holding.record(play, _standing(cluster, again, stood), now=time.time())
         cluster = store.read(play.where.config)
     return cluster, again
+
+
+def _agreed(cluster: clusters.Cluster, known: epo.Preview, options: dict[str, Any], *, held: str) -> epo.Preview:
+    """The preview as the cluster is now; without force it has to be the one that is known."""
+    now = _preview(cluster, options)
+    if now.code != known.code and not options["force"]:
+        raise errors.Refused(
+            f"the cluster changed while the locks were waited for; {held}: look again, code {now.code}"
+        )
+    return now
 
 
 def _standing(cluster: clusters.Cluster, preview: epo.Preview, known: emergency.Epo | None) -> changes.EpoStands:

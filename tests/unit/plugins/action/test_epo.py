@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.action import epo
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import holding
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+
+from tests.unit import small_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+
+PLAY: Any = SimpleNamespace(where=SimpleNamespace(config=None))
+
+
+class World:
+    """A configuration that plays read and record in; `meanwhile` happens while a play waits for its first lock."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cluster = small_cluster.make()
+        self.meanwhile: list[Callable[[], object]] = []
+        monkeypatch.setattr(store, "read", lambda _: self.cluster)
+        monkeypatch.setattr(holding, "record", self._record)
+        monkeypatch.setattr(holding, "hold", self._hold)
+
+    def racks(self) -> tuple[clusters.Node, clusters.Node]:
+        """Two nodes that are not the master."""
+        master = self.cluster.cluster.master_node
+        one, other = [node for node in self.cluster.nodes.values() if node.uuid != master][:2]
+        return one, other
+
+    def off(self, node: clusters.Node, *, force: bool) -> Callable[[], object]:
+        """An emergency power off of one node that has read its preview now, and waits for its locks when called."""
+        options = {"on": False, "names": [node.name], "groups": False, "all": False, "force": force, "time_limit": 1.0}
+        preview = epo._preview(self.cluster, options)
+        return lambda: epo._held(PLAY, preview, options)
+
+    def _record(self, _: object, *stated: changes.Change, now: float) -> None:
+        self.cluster = changes.apply_all(self.cluster, list(stated), now=now)
+
+    def _hold(self, *_: object, **__: object) -> None:
+        if self.meanwhile:
+            self.meanwhile.pop()()
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_who_waits_for_another_emergency_power_off_adds_to_what_stands(
+    monkeypatch: pytest.MonkeyPatch, *, force: bool
+) -> None:
+    world = World(monkeypatch)
+    one, other = world.racks()
+    first, second = world.off(one, force=force), world.off(other, force=force)
+    world.meanwhile = [first]
+    second()
+    stands = world.cluster.maintenance.epo
+    assert stands is not None
+    assert {one.uuid, other.uuid} <= set(stands.nodes)
+
+
+def test_nothing_stands_where_the_cluster_changed_before_the_first_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    one, _ = world.racks()
+    waiting = world.off(one, force=False)
+    mine = world.cluster.primaries(one.uuid)[0]
+
+    def stopped() -> None:
+        world.cluster = changes.apply(world.cluster, changes.InstanceState(mine.uuid, "down"), now=1.0)
+
+    world.meanwhile = [stopped]
+    with pytest.raises(errors.Refused, match="nothing is done yet: look again, code"):
+        waiting()
+    assert world.cluster.maintenance.epo is None
