@@ -32,21 +32,26 @@ def is_apart(one: labs.Running, instance: str, node: str) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("asked", ["by a command", "by a failover"])
 def test_a_silent_node_whose_bmc_read_on_after_its_secondary_lost_it_is_not_failed_over(
-    lab: Callable[..., labs.Running], tmp_path: Path
+    asked: str, lab: Callable[..., labs.Running], tmp_path: Path
 ) -> None:
-    one, port = up(lab, dead_node_policy="none")
+    one, port = up(lab, dead_node_policy="none", dead_after=0)
     with agents(one, port, tmp_path) as running:
         one.until(everyone_answers, "all agents answer")
         cluster = one.cluster()
         held = cluster.primaries(cluster.node("node2").uuid)[0]
         target = cluster.node_name(held.secondary_nodes[0])
         running["node2"].kill()
-        one.until(lambda _: one.get("/1/explain/node2")["silent"], "its silence is seen")
-        one.lab.node("node2").cut_link(target, is_cut=True)
+        one.until(lambda _: one.get("/1/explain/node2")["node"]["agent"]["misses"], "its silence is seen")
+        one.lab.node("node2").cut(is_cut=True)
         one.until(lambda _: is_apart(one, held.name, target), "its secondary has lost it, and it writes on")
-        assert one.put("/2/nodes/node2/power", {"command": "status"}).is_success
-        one.until(states.at_rest, "its BMC reads on")
+        if asked == "by a command":
+            assert one.put("/2/nodes/node2/power", {"command": "status"}).is_success
+            one.until(states.at_rest, "its BMC reads on")
+        else:
+            refused = ended(one, one.put(f"/2/instances/{held.name}/failover"))
+            assert "reads on" in refused["opcodes"][0]["text"], refused
         one.lab.node("node2").lose_power()
         assert one.put("/2/nodes/node2/power", {"command": "off", "force": True}).is_success
         one.until(states.at_rest, "its power is on record")
