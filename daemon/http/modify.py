@@ -75,8 +75,7 @@ def _groups(routes: APIRouter, service: Service) -> None:
 def _nodes(routes: APIRouter, service: Service) -> None:
     @routes.post("/nodes", response_model=int)
     async def add_node(body: Fields, asked: asking.Parameters) -> Response:
-        fields = flat(body)
-        return await _submitted(service, asked, "node add", _node_add(service.configuration.current, fields))
+        return await _submitted(service, asked, "node add", *_node_add(service.configuration.current, flat(body)))
 
     @routes.post("/nodes/{name}/modify", response_model=int)
     async def modify(name: str, body: Fields, asked: asking.Parameters) -> Response:
@@ -91,15 +90,16 @@ def _nodes(routes: APIRouter, service: Service) -> None:
         return await _submitted(service, asked, "node remove", one)
 
 
-def _node_add(cluster: clusters.Cluster, fields: dict[str, Any]) -> values.Opcode:
-    readd = parameter_rules.flag("readd", fields.pop("readd", False))
-    if readd:
-        one = cluster.node(str(fields.get("name", ""))).uuid
-        joining.again(cluster, one, fields)
-    else:
-        one = str(uuid.uuid4())
-        joining.add(cluster, one, fields)
-    return values.Opcode("node_add", {"uuid": one, "fields": fields, **({"readd": True} if readd else {})})
+def _node_add(cluster: clusters.Cluster, fields: dict[str, Any]) -> list[values.Opcode]:
+    """A node that is added again is looked at before it is in service: it may still run what runs elsewhere now."""
+    if not parameter_rules.flag("readd", fields.pop("readd", False)):
+        new = str(uuid.uuid4())
+        joining.add(cluster, new, fields)
+        return [values.Opcode("node_add", {"uuid": new, "fields": fields})]
+    node = cluster.node(str(fields.get("name", "")))
+    joining.again(cluster, node.uuid, fields)
+    added = values.Opcode("node_add", {"uuid": node.uuid, "fields": fields, "readd": True})
+    return [added, *submissions.role(cluster, node.name, "online", force=True)]
 
 
 def node_opcodes(service: Service, name: str, fields: dict[str, Any], *, force: bool) -> list[values.Opcode]:

@@ -29,7 +29,8 @@ def add(cluster: clusters.Cluster, uuid: str, fields: Fields) -> list[changes.Ch
 def again(cluster: clusters.Cluster, name: str, fields: Fields) -> list[changes.Change]:
     """The changes that let a node join again that was mended or installed anew: it keeps its UUID and its instances.
 
-    It is not drained or offline any more and counts as powered; its secondary address and its group stay.
+    It counts as powered and is not drained any more; its secondary address and its group stay. One that was not in
+    service stays offline until somebody has seen that it runs nothing that runs elsewhere now.
 
     Raises:
         NotFound: there is no such node. Refused: it is the master. InvalidInput: as `add`, or a group is given, or
@@ -50,7 +51,9 @@ def again(cluster: clusters.Cluster, name: str, fields: Fields) -> list[changes.
     stands = parameters.changed(node, checked)
     addresses.check(cluster, stands)
     parameters.refuse_without_instances(cluster, stands)
-    back = dataclasses.replace(stands, offline=False, drained=False, powered=True, master_candidate=False)
+    back = dataclasses.replace(stands, drained=False, powered=True, off_confirmed=0.0, off_since=0.0)
+    if not clusters.reachable(cluster, node):
+        return [membership.NodeStands(dataclasses.replace(back, offline=True, master_candidate=False))]
     without = dataclasses.replace(node, master_candidate=False)
     short = roles.is_short_of_candidates(clusters.with_node(cluster, without))
     return [membership.NodeStands(dataclasses.replace(back, master_candidate=back.master_capable and short))]

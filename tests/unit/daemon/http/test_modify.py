@@ -95,6 +95,15 @@ def test_power_on_record_is_set_alone_and_together_with_the_role(local: Callable
     local(act)
 
 
+def test_a_node_that_is_added_again_is_looked_at_before_it_is_in_service(local: Callable[[Act], None]) -> None:
+    async def act(one: reached.Reached) -> None:
+        job = (await one.ask("POST", "/2/nodes", {"name": "node2", "readd": True})).json()
+        kinds = [opcode.kind for opcode in one.running.queue.jobs[job].opcodes]
+        assert kinds == ["node_add", "second_copies", "node_role"]
+
+    local(act)
+
+
 def test_half_of_a_character_is_refused_and_those_who_ask_after_it_are_answered(local: Callable[[Act], None]) -> None:
     async def act(one: reached.Reached) -> None:
         body = b'{"paused": "\\ud800"}'

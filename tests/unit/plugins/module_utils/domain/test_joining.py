@@ -76,15 +76,24 @@ def test_only_ipv6_addresses_are_in_brackets_in_a_url() -> None:
     ]
 
 
-def test_a_node_that_joins_again_keeps_its_uuid_and_instances_and_is_in_service() -> None:
-    gone = dataclasses.replace(CLUSTER.nodes["n3"], offline=True, powered=False, primary_ip="192.0.2.3")
+@pytest.mark.parametrize("offline", [True, False])
+def test_a_node_that_joins_again_keeps_its_uuid_and_instances_and_is_offline_until_it_was_looked_at(
+    *, offline: bool
+) -> None:
+    gone = dataclasses.replace(
+        CLUSTER.nodes["n3"], offline=offline, powered=False, off_confirmed=5.0, off_since=5.0, primary_ip="192.0.2.3"
+    )
     cluster = clusters.with_node(CLUSTER, gone)
     found = after(joining.again(cluster, "node3", {"name": "node3", "primary_ip": "192.0.2.33"}), cluster)
     node = found.node("node3")
-    assert (node.uuid, node.offline, node.drained, node.powered) == ("n3", False, False, True)
+    assert (node.uuid, node.offline, node.drained, node.powered) == ("n3", True, False, True)
+    assert (node.off_confirmed, node.off_since) == (0.0, 0.0)
     assert (node.primary_ip, node.group, node.ndparams) == ("192.0.2.33", "g1", {"oob_program": "/bin/oob"})
     assert found.instances == CLUSTER.instances
     assert not node.master_candidate
+
+
+def test_a_node_in_service_that_joins_again_becomes_a_candidate_while_the_pool_is_short() -> None:
     short = small_cluster.make(pool=3)
     assert after(joining.again(short, "node3", {}), short).node("node3").master_candidate
 
