@@ -1,10 +1,13 @@
 """Replicas that were left behind on silent nodes: a job removes each once its node answers again.
 
-One that a rule keeps is asked for again only when a report or the configuration says something new of it.
+One that a rule keeps is asked for again only when a report or the configuration says something new of it. A node that
+answers may hang all the same, so few are removed at a time.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,25 +21,39 @@ from ..jobs import planned, values
 from . import parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
     from typing import Any
 
     from ..configuration import Configuration
     from ..jobs.queue import Queue
     from .reports import Intake
 
-RETRY = 300.0
-"""Seconds after which a removal that failed is tried again."""
+RETRY, LONGEST_RETRY = 300.0, 3600.0
+"""Seconds after which a removal is tried again on a node where one failed: doubled with each failure, up to an hour."""
+MOST_JOBS = 2
+"""How many replicas are removed at the same time, and one on each node: a node that hangs holds one slot."""
 PRIORITY = 10
+
+Key = tuple[str, str]
+"""The UUIDs of the instance and of the node."""
 
 
 @dataclass(frozen=True)
 class Tried:
-    """The last job about a replica, its time by the monotonic clock, and what was known of the replica then."""
+    """The last job about a replica, when its end was seen by the monotonic clock, and what was known when it began."""
 
     job: int
-    at: float
     known: tuple[Any, ...]
+    ended: float = math.inf
+    is_kept: bool = False
+
+
+@dataclass(frozen=True)
+class Failed:
+    """How many removals on a node have failed in a row, and when the last one did, by the monotonic clock."""
+
+    times: int
+    at: float
 
 
 class LeftBehind(parts.Part):
@@ -63,41 +80,61 @@ class LeftBehind(parts.Part):
         self._alive = alive
         self._clock = clock
         self._monotonic = monotonic
-        self._tried: dict[tuple[str, str], Tried] = {}
+        self._tried: dict[Key, Tried] = {}
+        self._failed: dict[str, Failed] = {}
 
     async def step(self) -> None:
-        """Submit a job for each replica whose node is back; drop what is no longer left behind."""
+        """Submit a job for replicas whose node is back; drop what is no longer left behind."""
         if _in_use(self._configuration.current):
             await self._configuration.commit(_in_use)
+        self._take_ends()
         cluster = self._configuration.current
-        known = {(left.instance.uuid, left.node) for left in cluster.maintenance.left_behind}
-        self._tried = {key: tried for key, tried in self._tried.items() if key in known}
-        for left in cluster.maintenance.left_behind:
+        known = {_key(left): left for left in cluster.maintenance.left_behind}
+        self._tried = {key: one for key, one in self._tried.items() if key in known or one.ended == math.inf}
+        # Whoever took a node out of service may have repaired it.
+        self._failed = {uuid: one for uuid, one in self._failed.items() if _is_in_service(cluster, uuid)}
+        at_work = [one for job in self._queue.jobs.values() if not job.is_final for one in job.opcodes]
+        # The least recently tried is next, so that those of a node do not wait for the retries of one.
+        for left in sorted(known.values(), key=self._last):
             maintenance = self._configuration.current.maintenance
             if maintenance.epo is not None or maintenance.settings.paused or self._queue.drained:
                 return
-            if self._is_back(cluster, left) and self._is_due(cluster, left):
-                await self._submit(cluster, left)
+            if _has_room(left, at_work) and self._is_back(cluster, left) and self._is_due(cluster, left):
+                at_work.append(await self._submit(cluster, left))
+
+    def _take_ends(self) -> None:
+        """Note how the jobs ended: a node counts its failures until a removal there succeeds or is kept by a rule."""
+        now = self._monotonic()
+        for key, tried in self._tried.items():
+            if tried.ended < math.inf or self._queue.unfinished([tried.job]):
+                continue
+            job = self._queue.jobs.get(tried.job)
+            is_kept = job is not None and job.opcodes[0].result == left_replica.KEPT
+            self._tried[key] = dataclasses.replace(tried, ended=now, is_kept=is_kept)
+            failed = self._failed.pop(key[1], Failed(0, now))
+            if job is not None and job.status is not values.Status.SUCCESS and not is_kept:
+                self._failed[key[1]] = Failed(failed.times + 1, now)
+
+    def _last(self, left: clusters.LeftBehind) -> float:
+        tried = self._tried.get(_key(left))
+        return -math.inf if tried is None else tried.ended
 
     def _is_back(self, cluster: clusters.Cluster, left: clusters.LeftBehind) -> bool:
         """Whether the node is in service and has answered since the replica was left there."""
-        node = cluster.nodes.get(left.node)
-        if node is None or not clusters.reachable(cluster, node):
-            return False
         heard = self._intake.diagnosed.get(left.node)
-        return left.node in self._alive() or (heard is not None and heard.accepted > left.since)
+        has_answered = left.node in self._alive() or (heard is not None and heard.accepted > left.since)
+        return has_answered and _is_in_service(cluster, left.node)
 
     def _is_due(self, cluster: clusters.Cluster, left: clusters.LeftBehind) -> bool:
-        """Whether no job is at work on it, and the last one did not just fail, or was kept and nothing is new."""
-        tried = self._tried.get((left.instance.uuid, left.node))
-        if tried is None:
-            return not any(_is_about(job, left) for job in self._queue.jobs.values() if not job.is_final)
-        if self._queue.unfinished([tried.job]) or self._monotonic() - tried.at < RETRY:
+        """Whether none just failed on the node, and it is not kept by a rule while nothing is new."""
+        now, failed, tried = self._monotonic(), self._failed.get(left.node), self._tried.get(_key(left))
+        if failed is not None and now - failed.at < parts.pause(RETRY, times=failed.times, most=LONGEST_RETRY):
             return False
-        job = self._queue.jobs.get(tried.job)
-        if job is None or job.opcodes[0].result != left_replica.KEPT:
+        if tried is None:
             return True
-        return tried.known != self._known(cluster, left)
+        if now - tried.ended < RETRY:
+            return False
+        return not tried.is_kept or tried.known != self._known(cluster, left)
 
     def _known(self, cluster: clusters.Cluster, left: clusters.LeftBehind) -> tuple[Any, ...]:
         """What the configuration and the newest reports say of the replica and of those that are in use."""
@@ -112,7 +149,7 @@ class LeftBehind(parts.Part):
         ]
         return nodes, instance is not None and instance.parted, facts
 
-    async def _submit(self, cluster: clusters.Cluster, left: clusters.LeftBehind) -> None:
+    async def _submit(self, cluster: clusters.Cluster, left: clusters.LeftBehind) -> values.Opcode:
         name, node = left.instance.name, cluster.node_name(left.node)
         opcode = values.Opcode("remove_replica", {"instance": left.instance.uuid, "node": left.node}, PRIORITY)
         now = self._clock()
@@ -125,8 +162,8 @@ class LeftBehind(parts.Part):
             names={left.instance.uuid: name, left.node: node},
         )
         (submitted,) = await self._queue.submit([job])
-        known = self._known(cluster, left)
-        self._tried[left.instance.uuid, left.node] = Tried(submitted.id, self._monotonic(), known)
+        self._tried[_key(left)] = Tried(submitted.id, self._known(cluster, left))
+        return opcode
 
 
 def _in_use(cluster: clusters.Cluster) -> list[changes.Change]:
@@ -139,8 +176,20 @@ def _in_use(cluster: clusters.Cluster) -> list[changes.Change]:
     return found
 
 
-def _is_about(job: values.Job, left: clusters.LeftBehind) -> bool:
-    return any(
-        one.kind == "remove_replica" and one.params == {"instance": left.instance.uuid, "node": left.node}
-        for one in job.opcodes
+def _has_room(left: clusters.LeftBehind, at_work: Iterable[values.Opcode]) -> bool:
+    """Whether few removals are at work, none on the node, and no opcode that the removal would only wait for."""
+    removals = [one for one in at_work if one.kind == "remove_replica"]
+    return (
+        len(removals) < MOST_JOBS
+        and all(one.params.get("node") != left.node for one in removals)
+        and all(one.params.get("instance") != left.instance.uuid for one in at_work)
     )
+
+
+def _key(left: clusters.LeftBehind) -> Key:
+    return left.instance.uuid, left.node
+
+
+def _is_in_service(cluster: clusters.Cluster, uuid: str) -> bool:
+    node = cluster.nodes.get(uuid)
+    return node is not None and clusters.reachable(cluster, node)

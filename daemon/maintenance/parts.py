@@ -41,3 +41,8 @@ class Part(ABC):
     @abstractmethod
     async def step(self) -> None:
         """Look at what there is, and do what is to be done now."""
+
+
+def pause(first: float, *, times: int, most: float) -> float:
+    """The seconds between tries after so many in a row that were of no use: doubled with each, up to `most`."""
+    return float(min(most, first * 2 ** min(times - 1, 30)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -58,6 +59,8 @@ class RemoveReplica:
             "instance": instance_variables(cluster, left.instance),
             "instance_left_at": contract.node_variables(cluster, self.node),
             "instance_discard": self.discard,
+            "instance_look_seconds": math.ceil(time_limits.look()),
+            "instance_left_seconds": time_limits.at_disks(left.instance),
             "instance_now": {} if known is None else instance_variables(cluster, known),
             "instance_now_nodes": [] if known is None else [contract.node_variables(cluster, known.primary_node)],
         }

@@ -125,6 +125,11 @@ def disks(instance: clusters.Instance, *, steps: int) -> float:
     return steps * (TASK + handling_disks(instance))
 
 
+def at_disks(instance: clusters.Instance) -> int:
+    """The `timeout` of one task at all disks of an instance."""
+    return math.ceil(disks(instance, steps=1))
+
+
 def sync(instance: clusters.Instance) -> float:
     """Waiting until all replicas of an instance are in sync."""
     return sync_looks(instance) * (TASK + SYNC_LOOK + TOOLS)

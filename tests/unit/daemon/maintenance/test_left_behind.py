@@ -7,7 +7,8 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, replicas
+from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, membership, replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import replica_evidence
 
@@ -27,29 +28,35 @@ def fixture_lab(tmp_path: Path) -> world.Lab:
 
 
 class Left:
-    """A service whose instance1 left a replica on node4, which reports."""
+    """A service whose instances left replicas on nodes, which report."""
 
-    def __init__(self, lab: world.Lab, monkeypatch: pytest.MonkeyPatch, value: Any) -> None:
-        self.service, self._twin = twins.assemble(lab, monkeypatch, outcomes={"remove_replica": "error"})
-        self._twin.values["remove_replica"] = value
+    def __init__(
+        self, lab: world.Lab, monkeypatch: pytest.MonkeyPatch, value: Any = None, outcome: str = "error"
+    ) -> None:
+        self.service, self.twin = twins.assemble(lab, monkeypatch, outcomes={"remove_replica": outcome})
+        self.twin.values["remove_replica"] = value
         self._lab, self.now = lab, 1000.0
         monkeypatch.setattr(self.service.left_behind, "_monotonic", lambda: self.now)
         self.instance = self.service.configuration.current.instance("instance1")
 
-    async def leave(self, node: str = "node4") -> None:
-        where = self.service.configuration.current.node(node).uuid
-        await self.service.configuration.commit(
-            lambda _: [changes.ReplicaLeft(self.instance.uuid, where, present=True)]
-        )
+    async def leave(self, node: str = "node4", name: str = "instance1") -> None:
+        cluster = self.service.configuration.current
+        left = changes.ReplicaLeft(cluster.instance(name).uuid, cluster.node(node).uuid, present=True)
+        await self.service.configuration.commit(lambda _: [left])
 
-    async def hear(self, *, current: int = 16) -> None:
-        """Take a report of node4 in."""
+    async def hear(self, node: str = "node4", *, current: int = 16) -> None:
+        """Take a report of a node in."""
         (name,) = replica_evidence.resources(self.instance)
         fact = replicas.ReplicaFact(
             name, 0, Role.SECONDARY, Connection.CONNECTING, Disk.UP_TO_DATE, Disk.UNKNOWN, current, 0
         )
-        twins.report(self._lab, self.service, "node4", OK, facts=replicas.NodeFacts("", (fact,)))
+        twins.report(self._lab, self.service, node, OK, facts=replicas.NodeFacts("", (fact,)))
         await self.service.intake.take_all()
+
+    async def serve(self, *, offline: bool) -> None:
+        """Take node4 out of service, or into it."""
+        node = dataclasses.replace(self.service.configuration.current.node("node4"), offline=offline)
+        await self.service.configuration.commit(lambda _: [membership.NodeStands(node)])
 
     async def step(self, *, later: float = 0.0) -> int:
         """Look again so many seconds later; how many jobs there were by now."""
@@ -58,6 +65,13 @@ class Left:
         await twins.jobs_end(self.service)
         await self.service.left_behind.step()
         return len(self.service.queue.jobs)
+
+    @property
+    def asked(self) -> list[str]:
+        """The nodes of the removals, in their order."""
+        cluster = self.service.configuration.current
+        asked = [one for job in self.service.queue.jobs.values() for one in job.opcodes if one.kind == "remove_replica"]
+        return [cluster.node_name(one.params["node"]) for one in asked]
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
@@ -75,7 +89,7 @@ def test_a_replica_that_is_kept_is_asked_for_again_only_when_something_changed(
         count = await left.step(later=3000)
         assert count == (1 if is_kept else 3), "the same report is no news"
         await left.hear(current=32)
-        assert await left.step(later=301) == count + 1
+        assert await left.step(later=1201) == count + 1
         if is_kept:
             uuid = left.service.configuration.current.instance("instance1").uuid
             parted = replicas.Parted(5.0, 4.0, left.instance.primary_node)
@@ -100,5 +114,86 @@ def test_an_entry_whose_node_has_a_replica_of_the_instance_again_is_dropped(
         assert await left.step() == 0
         remaining = left.service.configuration.current.maintenance.left_behind
         assert [left.service.configuration.current.node_name(one.node) for one in remaining] == ["node4"]
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_hangs_holds_one_removal_and_all_of_them_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        lab = twins.lab(tmp_path, nodes=6, instances=7, pairs=[("node2", "node3")] * 7)
+        left = Left(lab, monkeypatch, outcome="held")
+        for number, node in enumerate(["node4"] * 3 + ["node5"] * 2 + ["node6"] * 2, start=1):
+            await left.leave(node, f"instance{number}")
+        for node in ("node4", "node5", "node6"):
+            await left.hear(node)
+        for _ in range(3):
+            await left.service.left_behind.step()
+        assert left.asked == ["node4", "node5"]
+        _, other = await twins.until_held(left.twin, 2)
+        left.twin.finish(other, "success")
+        await left.service.queue.wait(2, seconds=twins.LIMIT)
+        await left.service.left_behind.step()
+        assert left.asked == ["node4", "node5", "node5"], "the one before it there succeeded"
+        _, other = await twins.until_held(left.twin, 2)
+        left.twin.finish(other, "error")
+        await left.service.queue.wait(3, seconds=twins.LIMIT)
+        await left.service.left_behind.step()
+        assert left.asked == ["node4", "node5", "node5", "node6"]
+        await left.service.queue.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_node_where_removals_fail_is_asked_less_and_less_and_the_least_recently_tried_is_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        lab = twins.lab(tmp_path, instances=2, pairs=[("node2", "node3")] * 2)
+        left = Left(lab, monkeypatch)
+        await left.leave(name="instance1")
+        await left.leave(name="instance2")
+        await left.hear()
+        assert await left.step() == 1
+        for count, pause in enumerate([300, 600, 1200, 2400, 3600, 3600], start=1):
+            assert await left.step(later=pause - 1) == count, pause
+            assert await left.step(later=2) == count + 1, pause
+        tried = [job.opcodes[0].params["instance"] for job in left.service.queue.jobs.values()]
+        assert len(set(tried[0::2])) == len(set(tried[1::2])) == 1
+        assert tried[0] != tried[1]
+        await left.serve(offline=True)
+        assert await left.step() == 7
+        await left.serve(offline=False)
+        assert await left.step() == 8, "who took it out of service may have repaired it"
+
+    asyncio.run(scenario())
+
+
+def test_what_another_job_works_on_is_not_asked_for_and_what_a_person_discards_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        lab = twins.lab(tmp_path, nodes=5, instances=3, pairs=[("node2", "node3")] * 3)
+        left = Left(lab, monkeypatch, outcome="held")
+        left.twin.outcomes["shutdown"] = "held"
+        cluster = left.service.configuration.current
+        discarded = {"instance": cluster.instance("instance2").uuid, "node": cluster.node("node4").uuid}
+        for number, node in enumerate(("node5", "node4", "node4"), start=1):
+            await left.leave(node, f"instance{number}")
+            await left.hear(node)
+        for opcode in (
+            values.Opcode("shutdown", {"instance": cluster.instance("instance1").uuid}),
+            values.Opcode("remove_replica", {**discarded, "discard": True}),
+        ):
+            await left.service.queue.submit([twins.job(0, opcode)])
+        await left.service.left_behind.step()
+        assert len(left.service.queue.jobs) == 2
+        shutdown = (await twins.until_held(left.twin, 2))[0]
+        left.twin.finish(shutdown)
+        await left.service.queue.wait(1, seconds=twins.LIMIT)
+        await left.service.left_behind.step()
+        assert left.asked == ["node4", "node5"]
+        await left.service.queue.stop()
 
     asyncio.run(scenario())

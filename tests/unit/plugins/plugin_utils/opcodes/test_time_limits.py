@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -90,12 +91,12 @@ class Costs:
     nodes: int
 
     def tasks(self, path: Path, depth: int = 0) -> float:
-        return sum(self._task(task, path, depth) for task in yaml.safe_load(path.read_text()))
+        return sum(self.task(task, path, depth) for task in yaml.safe_load(path.read_text()))
 
-    def _task(self, task: dict[str, Any], path: Path, depth: int) -> float:
+    def task(self, task: dict[str, Any], path: Path, depth: int = 0) -> float:
         if "block" in task:
             parts = [*task["block"], *task.get("rescue", []), *task.get("always", [])]
-            return sum(self._task(one, path, depth) for one in parts)
+            return sum(self.task(one, path, depth) for one in parts)
         action = next(key for key in task if "." in key)
         times = self._times(task.get("loop"))
         if action in {"ansible.builtin.import_tasks", "ansible.builtin.include_tasks"}:
@@ -191,6 +192,25 @@ def test_the_limit_of_a_run_is_more_than_its_tasks_may_take(
     known = cluster(given, disks, size)
     nodes = 4 if made.kind == "find_instance" else 2
     assert made.time_limit(known) > play_seconds(made.kind, Costs(known.instance("i1"), nodes))
+
+
+@pytest.mark.parametrize(("given", "disks", "size"), SETTINGS)
+def test_a_node_that_hangs_ends_the_removal_of_a_replica_at_a_step_that_could_not_take_longer(
+    given: dict[str, str], disks: int, size: int
+) -> None:
+    known = cluster(given, disks, size)
+    made, costs = left_replica.RemoveReplica("i1", "n10"), Costs(known.instance("i1"), 1)
+    variables, timeouts = made.variables(known), []
+    path = ROLES / "instance/tasks/remove_replica.yml"
+    for task in yaml.safe_load(path.read_text()):
+        if cost := costs.task(task, path):
+            timeout = str(task.get("timeout") or task["vars"]["instance_disks_timeout"])
+            (name,) = re.findall(r"instance_\w+_seconds", timeout)
+            timeouts.append(variables[name])
+            assert timeouts[-1] > cost
+    assert len(timeouts) == 4
+    assert "instance_disks_timeout" in path.with_name("disks_of_member.yml").read_text()
+    assert sum(timeouts) < made.time_limit(known)
 
 
 def test_every_opcode_with_a_play_is_among_them() -> None:
