@@ -82,7 +82,13 @@ def _held(play: holding.Play, preview: epo.Preview, options: dict[str, Any]) -> 
     stood = cluster.maintenance.epo
     now = _agreed(cluster, preview, options, held="nothing is done yet")
     holding.record(play, _standing(cluster, now, stood), now=time.time())
-    holding.hold(play, _wants(cluster, now), time_limit=options["time_limit"])
+    try:
+        holding.hold(play, _wants(cluster, now), time_limit=options["time_limit"])
+    except errors.LockRefused as error:
+        raise errors.LockRefused(
+            f"{error}; nothing is done yet, and maintenance is held: wait for those jobs, or end them with "
+            "`roundsman jobs cancel NUMBER`, then run the same command again"
+        ) from error
     cluster = store.read(play.where.config)
     again = _agreed(cluster, now, options, held="maintenance is held")
     if again.code != now.code:

@@ -76,3 +76,17 @@ def test_nothing_stands_where_the_cluster_changed_before_the_first_lock(monkeypa
     with pytest.raises(errors.Refused, match="nothing is done yet: look again, code"):
         waiting()
     assert world.cluster.maintenance.epo is None
+
+
+def test_locks_that_are_not_granted_say_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    waiting = world.off(world.racks()[0], force=False)
+
+    def refused(_: object, wants: dict[str, object], **__: object) -> None:
+        if "cluster/BGL" not in wants:
+            raise errors.LockRefused("locks not granted within 1 s: they are held or awaited by job 17")
+
+    monkeypatch.setattr(holding, "hold", refused)
+    with pytest.raises(errors.LockRefused, match=r"by job 17; nothing is done yet, .*`roundsman jobs cancel NUMBER`"):
+        waiting()
+    assert world.cluster.maintenance.epo is not None
