@@ -6,6 +6,7 @@ itself up to date for ever, and could be promoted with old data.
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from typing import TYPE_CHECKING
@@ -18,12 +19,13 @@ from ..jobs import planned, values
 from . import parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Mapping
 
     from ..configuration import Configuration
     from ..jobs.queue import Queue
     from .reports import Intake
 
+LOG = logging.getLogger(__name__)
 PRIORITY = -10
 MOST_JOBS = 10
 """How many secondaries are outdated at the same time; each costs about a second of CPU here."""
@@ -72,9 +74,22 @@ class Replicas(parts.Part):
             ]
 
         if new:
+            self._tell_witnesses(tracks, new)
             await self._configuration.commit(stated)
             self._judged = tracks
         await self._outdate()
+
+    def _tell_witnesses(self, tracks: Mapping[str, replicas.NodeTrack], new: Collection[str]) -> None:
+        """Log whose word makes a node alive that was known to be off: it ends the failovers from there."""
+        cluster = self._configuration.current
+        for lived in replica_evidence.returned(cluster, tracks, new):
+            if lived.witness:
+                LOG.warning(
+                    "%s was known to be off, and %s reports at %s that it was connected to it: check both on site",
+                    cluster.node_name(lived.node),
+                    cluster.node_name(lived.witness),
+                    evidence.clock(lived.at),
+                )
 
     async def _outdate(self) -> None:
         """Have each secondary outdated that its running primary has lost, and that answers.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Protocol
 
 from ..module_utils.domain import changes, dead_nodes, errors, evidence, replicas, report_ages, reports
@@ -179,8 +180,8 @@ def returned(
     own = [uuid for uuid, since in off.items() if uuid in heard and tracks[uuid].at.wall > since]
     interval = report_ages.cycle(cluster.maintenance.settings, nodes=len(cluster.nodes))
     peers = [
-        changes.NodeLived(uuid, at=seen.wall)
-        for uuid, seen in (_connected(cluster, tracks, off.keys() - own, heard=heard) if off else {}).items()
+        changes.NodeLived(uuid, at=seen.wall, witness=peer)
+        for uuid, (seen, peer) in (_connected(cluster, tracks, off.keys() - own, heard=heard) if off else {}).items()
         if evidence.is_contradicted(replicas.Moment(off[uuid]), seen, interval=interval)
     ]
     return [*(changes.NodeLived(uuid) for uuid in own), *peers]
@@ -192,20 +193,17 @@ def _connected(
     nodes: Collection[str],
     *,
     heard: Collection[str],
-) -> dict[str, replicas.Moment]:
-    """When each of these nodes was last connected, by the word of its peers that were heard."""
-    found: dict[str, replicas.Moment] = {}
+) -> dict[str, tuple[replicas.Moment, str]]:
+    """When each of these nodes was last connected, by the word of its peers that were heard, and which peer says so."""
+    found: dict[str, tuple[replicas.Moment, str]] = {}
     for one in cluster.instances.values():
-        for node in one.nodes:
-            if node not in nodes:
+        for node, peer in itertools.permutations(one.nodes, 2):
+            if node not in nodes or peer not in heard:
                 continue
-            peers = [tracks[peer] for peer in one.nodes if peer != node and peer in heard]
-            told = [
-                track.in_sync for peer in peers for name in resources(one) for track in peer.of_resource(name).values()
-            ]
-            seen = replicas.latest(found.get(node), *told)
-            if seen is not None:
-                found[node] = seen
+            volumes = [track for name in resources(one) for track in tracks[peer].of_resource(name).values()]
+            seen = replicas.latest(*(track.in_sync for track in volumes))
+            if seen is not None and (node not in found or seen.after(found[node][0]) > 0):
+                found[node] = (seen, peer)
     return found
 
 

@@ -78,11 +78,13 @@ class NodeOffConfirmed:
 class NodeLived:
     """A node has shown that it lives, other than by a report: its BMC reads on, or it accepts connections.
 
-    `at` is when it did (unix seconds), 0 for the time at which this is recorded.
+    `at` is when it did (unix seconds), 0 for the time at which this is recorded. `witness` is the other node (UUID)
+    whose report says so, if one does.
     """
 
     node: str
     at: float = 0.0
+    witness: str = ""
 
 
 @dataclass(frozen=True)

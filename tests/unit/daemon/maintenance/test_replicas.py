@@ -284,7 +284,7 @@ def test_a_report_of_a_node_that_was_known_to_be_off_is_a_sign_of_life_that_outl
 
 
 def test_a_peer_that_is_connected_to_a_node_long_after_that_was_known_to_be_off_shows_that_it_lives(
-    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
         pair = Pair(lab, monkeypatch)
@@ -299,6 +299,7 @@ def test_a_peer_that_is_connected_to_a_node_long_after_that_was_known_to_be_off_
         await pair.hear("node3")
         known = pair.service.configuration.current.node("node2")
         assert known.alive_at > known.off_since > 0
+        assert "node2 was known to be off, and node3 reports at" in caplog.text
         assert pair.service.intake.life(source).seen_off is None
         before = pair.service.configuration.current.serial_no
         await pair.hear("node3")
