@@ -166,8 +166,8 @@ def _link(asked: Failover, found: Tuple[Replica, ...]) -> str:
 
 
 def _last_resort(asked: Failover, replica: Replica) -> str:
-    """What a person can do if the source is lost for good and the target's replica is old, but complete."""
-    if replica.disk not in OLD or replica.is_connected:
+    """What a person can do if a source that does not answer is lost and the target's replica is old, but complete."""
+    if asked.source_answers or replica.disk not in OLD or replica.is_connected:
         return ""
     off = f"power it off with `roundsman node power off {asked.source.name} --force`" if asked.source else "keep it off"
     what = asked.source.name if asked.source else "its primary"

@@ -134,10 +134,28 @@ def test_nothing_else_is_promoted_by_force(changed: dict[str, Any]) -> None:
     assert "the replica of web1 on node2 cannot be started" in failovers.objection(asked)
 
 
-def test_an_outdated_replica_whose_source_answers_is_refused_with_what_to_do_if_that_is_lost_for_good() -> None:
-    text = refusal(target=Node("node2", replicas=(OUTDATED,)), ignore_consistency=True)
-    assert "If node1 is lost for good, power it off with `roundsman node power off node1 --force`" in text
-    assert "--ignore-consistency" in text
+@pytest.mark.parametrize("ignore", [False, True])
+@pytest.mark.parametrize("source", [SOURCE, Node("node1", why="lvs hangs", replicas=None)])
+def test_an_outdated_replica_whose_source_answers_is_refused_and_nobody_is_told_to_power_that_off(
+    source: Node, ignore: bool
+) -> None:
+    text = refusal(source=source, target=Node("node2", replicas=(OUTDATED,)), ignore_consistency=ignore)
+    assert "repair it with `roundsman instance repair-disks web1`, then retry" in text
+    assert not [word for word in ("lost for good", "power off", "--ignore-consistency") if word in text]
+
+
+@pytest.mark.parametrize(
+    ("source", "step"),
+    [
+        (SILENT, "If node1 is lost for good, power it off with `roundsman node power off node1 --force`"),
+        (None, "If its primary is lost for good, keep it off"),
+    ],
+)
+def test_an_outdated_replica_whose_source_is_gone_is_refused_with_what_to_do_if_that_is_lost_for_good(
+    source: Node | None, step: str
+) -> None:
+    text = refusal(source=source, target=Node("node2", replicas=(OUTDATED,)), is_judged=True)
+    assert f"{step}, then retry with --ignore-consistency" in text
 
 
 def test_a_replica_that_drbd_promotes_by_itself_and_one_that_is_down_are_not_forced() -> None:
