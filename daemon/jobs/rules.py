@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import job_filters
-from . import accepting, planned
+from . import accepting, op_ids, planned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,10 +17,16 @@ EMERGENCY = job_filters.Filter(
     "emergency",
     watermark=0,
     priority=-1,
-    predicates=(("reason", ("=", "source", planned.ROUNDS)),),
+    predicates=(
+        ("reason", ("=", "source", planned.ROUNDS)),
+        ("opcode", ("!", ("=", "OP_ID", op_ids.op_id("outdate_replica")))),
+    ),
     action=job_filters.Action.PAUSE,
 )
-"""While an emergency power off stands, no job of a round begins, nor its next opcode; what people submit does."""
+"""While an emergency power off stands, no job of a round begins, nor its next opcode; what people submit does.
+
+Outdating does: it writes metadata only, and keeps old data from being started when the instances return.
+"""
 
 
 class Rules:

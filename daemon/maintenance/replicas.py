@@ -94,7 +94,8 @@ class Replicas(parts.Part):
     async def _outdate(self) -> None:
         """Have each secondary outdated that its running primary has lost, and that answers.
 
-        Neither a pause nor an emergency power off holds it: it writes metadata only, and keeps old data from starting.
+        Neither a pause nor an emergency power off holds it (`jobs/rules.py`): it writes metadata only, and keeps old
+        data from starting.
         """
         for uuid, number in list(self._jobs.items()):
             job = self._queue.jobs.get(number)

@@ -216,14 +216,12 @@ def test_neither_a_pause_nor_an_emergency_power_off_holds_it(lab: world.Lab, mon
     async def scenario() -> None:
         pair = Pair(lab, monkeypatch)
         settings = dataclasses.replace(pair.service.configuration.current.maintenance.settings, paused="for a test")
-        stands: list[changes.Change] = [
-            changes.SettingsStand(settings),
-            changes.EpoStands((), (), "me", returning=False),
-        ]
-        await pair.service.configuration.commit(lambda _: stands)
+        epo = changes.EpoStands((), (), "me", returning=False)
+        await pair.service.configuration.commit(lambda _: [changes.SettingsStand(settings), epo])
         await pair.hear("node2", lost=True)
         await pair.hear("node3", lost=True)
-        assert pair.outdated == ["node3"]
+        await pair.end()
+        assert pair.twin.ran == ["outdate_replica 1/0"]
 
     asyncio.run(scenario())
 
