@@ -36,7 +36,7 @@ def check(jobs: Iterable[values.Job]) -> None:
 
 
 def lane(job: values.Job) -> scheduling.Lane:
-    """Whether the next opcode of a job needs a slot; one that cannot be made any more fails in the daemon."""
+    """Which slot the next opcode of a job needs, if any; one that cannot be made any more fails in the daemon."""
     index = job.next_opcode
     if index is None:
         return scheduling.Lane.DAEMON
@@ -45,6 +45,8 @@ def lane(job: values.Job) -> scheduling.Lane:
         made = registry.make(opcode.kind, opcode.params)
     except errors.InvalidInput:
         return scheduling.Lane.DAEMON
+    if isinstance(made, contract.UrgentKind) and made.is_urgent():
+        return scheduling.Lane.URGENT
     # A delay stands for the work of a process, and takes the place of one.
     needs = isinstance(made, contract.DelayKind) or _needs_process(made)
     return scheduling.Lane.SLOT if needs else scheduling.Lane.DAEMON

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...plugins.module_utils.domain import errors, locks
 from ...plugins.plugin_utils.opcodes import contract, registry
 from ..locks import holders
-from . import ageing, inside, mending, process, running, values
+from . import accepting, ageing, inside, mending, process, running, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .book import Book
     from .inside import Submit
     from .ports import Ports
-    from .scheduling import Schedule
+    from .scheduling import Lane, Schedule
     from .slots import Slots
 
 LOG = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class Driver:
         book: Book,
         *,
         schedule: Schedule,
-        slots: Slots,
+        slots: Mapping[Lane, Slots],
         submit: Submit,
         on_room: Callable[[], None],
     ) -> None:
@@ -158,18 +158,13 @@ class Driver:
         elif isinstance(made, contract.SubmitKind):
             await self._inside.submit(job, index, made)
         else:
-            start = None
-            if isinstance(made, contract.CheckedKind) and running.is_to_begin(
-                self._ports, self._book, job=job, index=index
-            ):
-                start = made.check_facts(self._ports.configuration.current, self._ports.facts)
-            await self._slots.take(job)
+            await self._slots[accepting.lane(self._book.jobs[job])].take(job)
             self._schedule.leaves(job)
             self._on_room()
             if isinstance(made, contract.DelayKind):
                 await self._inside.delay(job, index, made)
             else:
-                await running.run(self._ports, self._book, made, job=job, index=index, owner=owner(job), start=start)
+                await running.run(self._ports, self._book, made, job=job, index=index, owner=owner(job))
 
 
 def owner(job: int) -> holders.Owner:

@@ -218,7 +218,10 @@ class Queue:
         self._turns.look()
 
     def summary(self) -> dict[str, Any]:
-        """How the queue stands, as a JSON value; `slots` are those taken, the limit, and how many jobs wait for one."""
+        """How the queue stands, as a JSON value.
+
+        `slots` are the common ones taken and their limit, and how many jobs wait for any.
+        """
         statuses = collections.Counter(job.status.value for job in self.jobs.values())
         return {
             "drained": self.drained,

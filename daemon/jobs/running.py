@@ -24,19 +24,22 @@ async def run(
     job: int,
     index: int,
     owner: holders.Owner,
-    start: contract.Start | None = None,
 ) -> None:
     """Run an opcode's play under the locks of its owner, or go on with a run of the daemon before this one.
 
-    `start` is the evidence on which it starts, if there is any: it is kept with the run.
+    The facts are checked at the moment when it starts, and the evidence on which it starts is kept with the run: what
+    was known before it waited for its slot may not be true any more.
 
     Raises:
-        Refused: the opcode does not fit the cluster as it is now; nothing was run.
+        Refused: the opcode does not fit the cluster as it is now, or a fact is against it; nothing was run.
         StoreFailed: some state could not be written; to call this again goes on where it stopped.
     """
     folder = ports.store.run_folder(job, index)
 
     def begin() -> None:
+        start = None
+        if isinstance(made, contract.CheckedKind):
+            start = made.check_facts(ports.configuration.current, ports.facts)
         granted = ports.desk.table.locks_of(owner)
         spec = run_spec(ports.configuration.current, made, granted=granted, environment=ports.environment)
         if start is not None:

@@ -27,8 +27,9 @@ Place = tuple[int, int]
 
 
 class Lane(Enum):
-    """Whether the next opcode of a job needs a slot."""
+    """Whether the next opcode of a job needs a slot, and of which kind."""
 
+    URGENT = "urgent"
     SLOT = "slot"
     DAEMON = "daemon"
 

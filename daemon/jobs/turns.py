@@ -22,12 +22,18 @@ if TYPE_CHECKING:
     from .ports import Ports
 
 LOG = logging.getLogger(__name__)
+RESERVED = 16
+"""How many short and urgent opcodes are at work beside those that have the common slots."""
 INSIDE = 16
 """How many opcodes inside the daemon, which need no slot, are at work before others of a worse place begin."""
 
 
 class Turns:
-    """Lets jobs begin; `limit` is how many opcodes have a slot, and is asked at every decision."""
+    """Lets jobs begin; `limit` is how many opcodes have a common slot, and is asked at every decision.
+
+    Short and urgent opcodes have reserved slots: a resync may keep a common one for a day, and a fence must not wait so
+    long.
+    """
 
     def __init__(
         self,
@@ -43,7 +49,10 @@ class Turns:
         self._limit = limit
         self._on_end = on_end
         self._schedule = scheduling.Schedule()
-        self._slots = slots.Slots(limit, urgency=self._urgency, on_change=self.look)
+        self._slots = {
+            scheduling.Lane.URGENT: slots.Slots(lambda: RESERVED, urgency=self._urgency, on_change=self.look),
+            scheduling.Lane.SLOT: slots.Slots(limit, urgency=self._urgency, on_change=self.look),
+        }
         self._driver = driving.Driver(
             ports, book, schedule=self._schedule, slots=self._slots, submit=submit, on_room=self.look
         )
@@ -64,13 +73,13 @@ class Turns:
 
     @property
     def at_work(self) -> int:
-        """How many slots are taken."""
-        return len(self._slots.taken)
+        """How many common slots are taken."""
+        return len(self._slots[scheduling.Lane.SLOT].taken)
 
     @property
     def waiting(self) -> list[int]:
         """The jobs that have their locks and wait for a slot."""
-        return self._slots.waiting
+        return [job for one in self._slots.values() for job in one.waiting]
 
     def line_up(self, job_id: int) -> None:
         """An unfinished job that is not at work waits for its turn."""
@@ -80,8 +89,9 @@ class Turns:
     def adopt(self, job: values.Job) -> None:
         """A job whose opcode was at work when the daemon ended still is, whatever the rules say now."""
         self._schedule.reserve(job.id, self._rules.judge(job).buckets)
-        if accepting.lane(job) is scheduling.Lane.SLOT:
-            self._slots.adopt(job.id)
+        lane = accepting.lane(job)
+        if lane in self._slots:
+            self._slots[lane].adopt(job.id)
         self._start(job.id)
 
     def look(self) -> None:
@@ -138,8 +148,13 @@ class Turns:
             self._apply_filters()
         while self._due:
             self._place(self._due.popleft())
-        self._slots.hand_out()
-        widths = {scheduling.Lane.SLOT: self._limit(), scheduling.Lane.DAEMON: INSIDE}
+        for one in self._slots.values():
+            one.hand_out()
+        widths = {
+            scheduling.Lane.URGENT: RESERVED,
+            scheduling.Lane.SLOT: self._limit(),
+            scheduling.Lane.DAEMON: INSIDE,
+        }
         while (job := self._schedule.take(widths)) is not None:
             self._start(job)
 
@@ -246,7 +261,8 @@ class Turns:
         del self._drives[job_id]
         self._still.discard(job_id)
         self._schedule.leaves(job_id)
-        self._slots.give_back(job_id)
+        for one in self._slots.values():
+            one.give_back(job_id)
         job = self._book.jobs.get(job_id)
         if job is None or job.is_final:
             self._ended(job_id)

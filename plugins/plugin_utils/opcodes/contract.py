@@ -116,11 +116,19 @@ class Start:
 
 
 @runtime_checkable
+class UrgentKind(PlayKind, Protocol):
+    """An opcode that may be short and urgent: it is at work beside those that take hours, as a resync does."""
+
+    def is_urgent(self) -> bool:
+        """Whether it gets one of the reserved slots, which are for such opcodes only."""
+
+
+@runtime_checkable
 class CheckedKind(PlayKind, Protocol):
     """An opcode whose start depends on facts that are not in the configuration."""
 
     def check_facts(self, cluster: clusters.Cluster, facts: Facts) -> Start | None:
-        """Check the facts when the locks are granted, before anything runs; None where there is nothing to keep.
+        """Check the facts right before the run, with locks and slot; None where there is nothing to keep.
 
         Raises:
             Refused: a rule is against it.

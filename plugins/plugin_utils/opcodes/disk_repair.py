@@ -77,6 +77,10 @@ class OutdateReplica:
     def time_limit(self, cluster: clusters.Cluster) -> int:
         return time_limits.limit(time_limits.outdate(cluster.instance(self.instance)))
 
+    def is_urgent(self) -> bool:
+        """Old data can be started until it has run."""
+        return True
+
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return contract.instance_at(self.instance, (self.node,))
 

@@ -104,6 +104,10 @@ class Power(_AtBmcs):
             return time_limits.limit(times * (time_limits.bmcs(BATCH) + self.delay))
         return time_limits.limit(looked_at * time_limits.look(), time_limits.bmcs(count))
 
+    def is_urgent(self) -> bool:
+        """A silent node's power is read and cut while resyncs have all slots; only a delay makes it long."""
+        return not self.delay
+
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         mode = contract.SHARED if self.command == "status" else contract.EXCLUSIVE
         return {f"node/{uuid}": mode for uuid in self.all_nodes}

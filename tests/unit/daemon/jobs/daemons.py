@@ -65,8 +65,13 @@ def move(running: service.Service, number: int = 1) -> values.Opcode:
     return values.Opcode("migrate", params)
 
 
-def power(running: service.Service, command: str = "status") -> values.Opcode:
-    return values.Opcode("power", {"node": running.configuration.current.node("node2").uuid, "command": command})
+def power(running: service.Service, command: str = "status", *, node: str = "node2") -> values.Opcode:
+    return values.Opcode("power", {"node": running.configuration.current.node(node).uuid, "command": command})
+
+
+def health(running: service.Service) -> values.Opcode:
+    """One that takes a common slot, at no other node than `power`."""
+    return values.Opcode("health", {"node": running.configuration.current.node("node2").uuid})
 
 
 def drain(running: service.Service, name: str = "node4") -> values.Opcode:

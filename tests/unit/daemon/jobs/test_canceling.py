@@ -145,7 +145,7 @@ def test_a_job_that_a_defect_stopped_while_it_ran_ends_when_it_is_canceled(
     async def act(running: service.Service, twin: twins.Processes) -> None:
         still = told_of_defects(daemon)
         daemon.monkeypatch.setattr(settling, "settle", defect)
-        running.queue.add([twins.job(1, daemons.move(running)), twins.job(2, daemons.power(running))])
+        running.queue.add([twins.job(1, daemons.move(running)), twins.job(2, daemons.health(running))])
         await asyncio.wait_for(still.wait(), twins.LIMIT)
         assert twins.statuses(running)[1] == "running"
         canceled = await daemons.cancel(running, 1)

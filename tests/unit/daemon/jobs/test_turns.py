@@ -5,8 +5,9 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.jobs import ageing, planned, values
+from ansible_collections.roundsman.cluster.daemon.jobs import ageing, planned, scheduling, turns, values
 from ansible_collections.roundsman.cluster.daemon.locks import holders
+from ansible_collections.roundsman.cluster.daemon.maintenance import agents, replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
 
@@ -54,7 +55,7 @@ def test_a_thousand_jobs_of_one_submission_end_in_order_of_priority(daemon: daem
 
 def test_a_freed_slot_goes_to_the_most_urgent_job_that_has_its_locks(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.power(running))])
+        running.queue.add([twins.job(1, daemons.health(running))])
         (first,) = await twins.until_held(twin)
         low = dataclasses.replace(daemons.move(running, 1), priority=10)
         running.queue.add([twins.job(2, low)])
@@ -66,12 +67,60 @@ def test_a_freed_slot_goes_to_the_most_urgent_job_that_has_its_locks(daemon: dae
         assert twins.statuses(running)[2] == "waiting"
         assert twin.most_at_once == 1
 
+    daemon.run(act, limit=1, outcomes={"health": "held", "migrate": "held"})
+
+
+def test_a_failover_is_judged_when_it_has_its_slot_which_a_refusal_gives_back(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, daemons.health(running))])
+        (first,) = await twins.until_held(twin)
+        running.queue.add([twins.job(2, dataclasses.replace(daemons.move(running), kind="failover"))])
+        await daemons.until(running, lambda: running.queue.summary()["slots"]["awaited"] == 1)
+        # Its source, which could be asked before, dies while the failover waits.
+        source = running.configuration.current.node("node1").uuid
+        running.intake.seen[source] = agents.Seen(misses=1)
+        twin.finish(first)
+        await running.queue.wait(2, seconds=twins.LIMIT)
+        assert "is not known to be in sync" in running.queue.jobs[2].text
+        assert twin.ran == ["health 1/0"]
+        running.queue.add([twins.job(3, daemons.delay())])
+        await twins.jobs_end(running)
+        assert twins.statuses(running) == {1: "success", 2: "error", 3: "success"}
+        assert running.queue.summary()["slots"] == {"taken": 0, "limit": 1, "awaited": 0}
+
+    daemon.run(act, limit=1, outcomes={"health": "held"})
+
+
+@pytest.mark.parametrize("command", ["fence", "confirm_off"])
+def test_urgent_opcodes_do_not_wait_for_long_ones_and_are_bounded(
+    daemon: daemons.Daemon, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    assert turns.RESERVED > replicas.MOST_JOBS, "there is always a place for a fence"
+    monkeypatch.setattr(turns, "RESERVED", 1)
+
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, daemons.move(running)), twins.job(2, daemons.delay())])
+        await twins.until_held(twin)
+        urgent = [
+            twins.job(number, daemons.power(running, command, node=node))
+            for number, node in ((3, "node3"), (4, "node4"))
+        ]
+        running.queue.add(urgent)
+        _, fence = await twins.until_held(twin, 2)
+        await daemons.until(running, lambda: running.queue.summary()["slots"]["awaited"] == 2)
+        assert list(twins.statuses(running).values())[2:].count("running") == 1
+        twin.finish(fence)
+        _, fence = await twins.until_held(twin, 2)
+        twin.finish(fence)
+        await running.queue.wait(4, seconds=twins.LIMIT)
+        assert twins.statuses(running) == {1: "running", 2: "waiting", 3: "success", 4: "success"}
+
     daemon.run(act, limit=1, outcomes={"power": "held", "migrate": "held"})
 
 
 def test_who_holds_what_a_more_urgent_job_wants_is_as_urgent(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.power(running))])
+        running.queue.add([twins.job(1, daemons.health(running))])
         (first,) = await twins.until_held(twin)
         running.queue.add([twins.job(2, daemons.delay(0, 10, x="exclusive"))])
         await daemons.until(running, lambda: twins.statuses(running)[2] == "waiting")
@@ -82,7 +131,7 @@ def test_who_holds_what_a_more_urgent_job_wants_is_as_urgent(daemon: daemons.Dae
         await asyncio.wait_for(running.queue.wait(4, seconds=twins.LIMIT), twins.LIMIT)
         assert twins.statuses(running) == {1: "success", 2: "success", 3: "running", 4: "success"}
 
-    daemon.run(act, limit=1, outcomes={"power": "held"})
+    daemon.run(act, limit=1, outcomes={"health": "held"})
 
 
 def test_jobs_that_wait_for_locks_use_up_no_slot(daemon: daemons.Daemon) -> None:
@@ -100,14 +149,14 @@ def test_jobs_that_wait_for_locks_use_up_no_slot(daemon: daemons.Daemon) -> None
 
 def test_after_each_opcode_a_job_is_back_in_the_queue(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.power(running), daemons.delay(0, 10))])
+        running.queue.add([twins.job(1, daemons.health(running), daemons.delay(0, 10))])
         (run,) = await twins.until_held(twin)
         running.queue.add([twins.job(2, daemons.delay())])
         twin.finish(run)
         await twins.jobs_end(running)
         assert ended(running) == [2, 1]
 
-    daemon.run(act, limit=1, outcomes={"power": "held"})
+    daemon.run(act, limit=1, outcomes={"health": "held"})
 
 
 def test_an_opcode_whose_lock_attempts_are_used_up_is_queued_and_more_urgent_on_disk(daemon: daemons.Daemon) -> None:
@@ -170,7 +219,7 @@ def test_a_filter_holds_jobs_until_it_is_gone_and_lets_others_pass(daemon: daemo
 
 def test_a_filter_that_rejects_cancels_what_is_queued_and_nothing_that_has_begun(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.power(running), daemons.delay())])
+        running.queue.add([twins.job(1, daemons.health(running), daemons.delay())])
         (run,) = await twins.until_held(twin)
         running.queue.add([twins.job(2, daemons.delay())])
         await stands(running, rule("r", "REJECT"))
@@ -181,7 +230,7 @@ def test_a_filter_that_rejects_cancels_what_is_queued_and_nothing_that_has_begun
         assert twins.statuses(running) == {1: "success", 2: "canceled", 3: "canceled"}
         assert running.queue.jobs[3].opcodes[0].text == "canceled: filter r rejects it"
 
-    daemon.run(act, limit=1, outcomes={"power": "held"})
+    daemon.run(act, limit=1, outcomes={"health": "held"})
 
 
 def test_an_emergency_power_off_holds_the_jobs_of_rounds_even_between_two_opcodes(daemon: daemons.Daemon) -> None:
@@ -227,7 +276,7 @@ def test_no_more_jobs_of_a_bucket_are_at_work_than_it_holds(daemon: daemons.Daem
 def test_a_higher_limit_counts_at_once(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         limit = 1
-        running.queue._turns._limit = running.queue._turns._slots._limit = lambda: limit
+        running.queue._turns._limit = running.queue._turns._slots[scheduling.Lane.SLOT]._limit = lambda: limit
         running.queue.add([twins.job(number, daemons.delay(60)) for number in range(1, 5)])
         await daemons.until(running, lambda: list(twins.statuses(running).values()).count("running") == 1)
         limit = 3
