@@ -42,16 +42,9 @@ class ActionModule(module_answers.Action):
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
         play = holding.current(task_vars)
         try:
-            cluster = _read(play)
-            found = _evidence(play, cluster, options["node"])
-            proof = {} if options["ignore_consistency"] else found
-            plan = _plan(cluster, options["node"], failover=options["failover"], proof=proof)
+            cluster, found, plan = _planned(play, options)
             if not self._task.check_mode:
-                wants = _wants(cluster, plan, options["node"])
-                holding.hold(play, wants, time_limit=options["time_limit"])
-                cluster = _read(play)
-                if _plan(cluster, options["node"], failover=options["failover"], proof=proof) != plan:
-                    raise errors.Refused("the cluster changed while the locks were waited for: run this play again")
+                cluster, found, plan = _held(play, options, cluster, plan)
             steps = _steps(cluster, plan, ignore_consistency=options["ignore_consistency"], judged=found)
             if not self._task.check_mode:
                 _audit(play, options["node"], steps, ignore_consistency=options["ignore_consistency"])
@@ -65,6 +58,31 @@ class ActionModule(module_answers.Action):
         told = [step["text"] for step in steps] + [f"stays: {one['text']}" for one in refusals]
         told = told or [f"{options['node']} has no instances and no replicas of any: nothing is to be done"]
         return {**result, "changed": bool(steps), "steps": steps, "refusals": refusals, "msg": told, "look": look}
+
+
+def _planned(
+    play: holding.Play, options: Mapping[str, Any]
+) -> tuple[clusters.Cluster, dict[str, evidence.Evidence], evacuation.EvacuationPlan]:
+    """The cluster, what is known of its replicas, and the plan, as they are now."""
+    cluster = _read(play)
+    found = _evidence(play, cluster, options["node"])
+    proof = {} if options["ignore_consistency"] else found
+    return cluster, found, _plan(cluster, options["node"], failover=options["failover"], proof=proof)
+
+
+def _held(
+    play: holding.Play, options: Mapping[str, Any], cluster: clusters.Cluster, plan: evacuation.EvacuationPlan
+) -> tuple[clusters.Cluster, dict[str, evidence.Evidence], evacuation.EvacuationPlan]:
+    """The same once the plan's locks are held, which may take minutes: the replicas are judged anew.
+
+    Raises:
+        Refused: the moves are other ones by then. LockRefused, StoreFailed: as for `holding.hold`.
+    """
+    holding.hold(play, _wants(cluster, plan, options["node"]), time_limit=options["time_limit"])
+    now = _planned(play, options)
+    if now[2].jobs != plan.jobs:
+        raise errors.Refused("the cluster changed while the locks were waited for: run this play again")
+    return now
 
 
 def _read(play: holding.Play) -> clusters.Cluster:

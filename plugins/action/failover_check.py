@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from ..module_utils.domain import errors, failovers
-from ..plugin_utils import holding, module_answers
+from ..plugin_utils import holding, module_answers, replica_evidence
 from ..plugin_utils.config import store
 
 _SPEC = {
@@ -15,6 +15,7 @@ _SPEC = {
     "target": {"type": "dict", "required": True},
     "replicated": {"type": "bool", "required": True},
     "judged": {"type": "bool", "default": False},
+    "parted_since": {"type": "float", "default": 0},
     "ignore_consistency": {"type": "bool", "default": False},
     "stopped": {"type": "bool", "default": False},
     "answered": {"type": "bool", "default": False},
@@ -52,6 +53,7 @@ class ActionModule(module_answers.Action):
             ),
             target=failovers.node(target["name"], name, disks=target["disks"], guests=target["guests"], escape=escape),
             is_judged=options["judged"],
+            against=_against(options, times, task_vars) if options["judged"] else "",
             ignore_consistency=options["ignore_consistency"],
             is_stopped=options["stopped"],
             last_answer=_last_answer(options, times, task_vars) if options["answered"] else None,
@@ -79,6 +81,26 @@ def _last_answer(
         interval=options["interval"],
         is_parted=_is_parted(str(options["instance"]["uuid"]), task_vars),
     )
+
+
+def _against(options: dict[str, Any], times: dict[str, float], task_vars: dict[str, Any] | None) -> str:
+    """Why the verdict on the target's replica does not stand any more, or ''; so it counts where nobody can tell.
+
+    By hand the verdict may be as old as the steps before this one, so before the stop it is found again.
+    """
+    play = holding.current(task_vars)
+    try:
+        cluster = store.read(play.where.config)
+        instance = cluster.instance(str(options["instance"]["uuid"]))
+        if instance.parted is not None and instance.parted.since != options["parted_since"]:
+            return f"meanwhile {replica_evidence.parted_text(cluster, instance)}"
+        if play.run is not None or times:
+            return ""
+        files = replica_evidence.Files(play.where, cluster, now=time.time())
+        source, target = (cluster.node(str(options[member]["name"])).uuid for member in ("source", "target"))
+        return replica_evidence.judge(cluster, instance, files, source=source, target=target).reason
+    except errors.RoundsmanError as error:
+        return str(error)
 
 
 def _is_parted(instance: str, task_vars: dict[str, Any] | None) -> bool:

@@ -38,9 +38,15 @@ options:
   judged:
     description: >-
       Whether the target's replica counts as in sync by what its nodes reported, where the source does not answer and
-      has not answered in this failover.
+      has not answered in this failover. In a play by hand this is judged again before the instance is stopped.
     type: bool
     default: false
+  parted_since:
+    description: >-
+      Since when the pair was on record as out of sync when that was judged, as a unix time, 0 for not at all. Another
+      time on record now is an objection.
+    type: float
+    default: 0
   ignore_consistency:
     description: >-
       Whether a replica may be started that is not known to be in sync. Writes may be lost.

@@ -65,8 +65,9 @@ class Failover:
     """A failover that is about to happen.
 
     `source` is None where it may not be contacted: it is recorded as off, or set offline. `is_judged` says that the
-    target's replica counts as in sync by what its nodes reported before, `is_stopped` that the source confirmed the
-    stop. `last_answer` is None for a source that has not answered in this failover.
+    target's replica counts as in sync by what its nodes reported before, and `against` why that verdict, which was
+    found earlier, does not stand any more, '' if it does. `is_stopped` says that the source confirmed the stop.
+    `last_answer` is None for a source that has not answered in this failover.
     """
 
     instance: str
@@ -74,6 +75,7 @@ class Failover:
     source: Optional[Node]
     target: Node
     is_judged: bool = False
+    against: str = ""
     ignore_consistency: bool = False
     is_stopped: bool = False
     last_answer: Optional[LastAnswer] = None
@@ -200,7 +202,7 @@ def _of_silent(asked: Failover) -> str:
     last = asked.last_answer
     if last is None:
         # Reports from before count only while the source has given no sign of life since.
-        return "" if asked.is_judged else _unjudged(asked)
+        return "" if asked.is_judged and not asked.against else _unjudged(asked)
     reason = ""
     if not last.was_in_sync:
         reason = "it was not known before that the replicas are in sync"
@@ -238,9 +240,11 @@ def stated_loss(asked: Failover, *, last_in_sync: float, seen_off: float) -> Dic
 
 def _unjudged(asked: Failover) -> str:
     why = f" ({asked.source.why})" if asked.source is not None else ""
+    target = asked.target.name
+    reason = asked.against or f"it was not judged whether the replica on {target} is in sync without it"
     return (
-        f"the source does not answer{why}, and it was not judged whether the replica on {asked.target.name} is in sync "
-        f"without it: retry. A failover with --ignore-consistency loses what {asked.target.name} does not have"
+        f"the source does not answer{why}, and {reason}: retry. A failover with --ignore-consistency loses what "
+        f"{target} does not have"
     )
 
 

@@ -146,7 +146,7 @@ class Failover(_Move):
         return contract.Start(found, is_overridden=not found.counts_as_in_sync)
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        source = cluster.node(self.source)
+        source, parted = cluster.node(self.source), cluster.instance(self.instance).parted
         return super().variables(cluster) | {
             "instance_source_reachable": clusters.reachable(cluster, source),
             "instance_source_oob": clusters.parameter(cluster, source, "oob_program") or "",
@@ -156,6 +156,8 @@ class Failover(_Move):
             "instance_ignore_consistency": self.ignore_consistency,
             # True where the evidence for the target's replica was judged (`check_facts`), as its source is silent.
             "instance_replica_judged": False,
+            # What was on record then: a pair that parts later makes that evidence worthless.
+            "instance_parted_since": parted.since if parted is not None else 0.0,
         }
 
     def notices(self, value: Any) -> list[contract.Notice]:

@@ -187,6 +187,9 @@ def test_of_a_source_that_does_not_answer_what_is_known_counts(source: Node | No
     target = dataclasses.replace(TARGET, replicas=(ALONE,))
     assert UNKNOWN in refusal(source=source, target=target)
     assert refusal(source=source, target=target, is_judged=True) == ""
+    assert ", and it has parted since: retry" in refusal(
+        source=source, target=target, is_judged=True, against="it has parted since"
+    )
     assert refusal(source=source, target=target, ignore_consistency=True) == ""
     assert failovers.may_be_alone(dataclasses.replace(ASKED, source=source, target=target))
 

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, evidence
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, evidence, replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, instance_moves
 
@@ -245,6 +245,12 @@ def test_a_failover_knows_what_a_person_stated_of_its_source() -> None:
     told = instance_moves.Failover("i1", "n2", "n3").variables(stated)
     assert (told["instance_source_reachable"], told["instance_source_stated_off"]) == (False, True)
     assert not instance_moves.Failover("i1", "n2", "n3").variables(CLUSTER)["instance_source_stated_off"]
+
+
+def test_a_failover_knows_since_when_its_pair_is_on_record_as_out_of_sync() -> None:
+    for parted, since in ((None, 0.0), (replicas.Parted(7.5, 5.0, "n2", ()), 7.5)):
+        cluster = with_instance(parted=parted)
+        assert instance_moves.Failover("i1", "n2", "n3").variables(cluster)["instance_parted_since"] == since
 
 
 IN_SYNC = evidence.Evidence(last_in_sync=5.0, seen_off=9.0)
