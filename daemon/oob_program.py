@@ -25,13 +25,15 @@ DEADLINE = 50.0
 HEALTH = "health"
 POWER: Mapping[str, power.Command] = {
     "power-on": power.Command.ON,
-    "power-off": power.Command.OFF,
+    # Sent to a node that reads off, too: whoever fences with this program has to know that its BMC took an off.
+    "power-off": power.Command.FENCE,
     "power-cycle": power.Command.CYCLE,
     "power-status": power.Command.STATUS,
 }
 DESCRIPTION = """\
-Asks the BMC of one node, by IPMI or Redfish. A command has succeeded when the state read back says so; on and off
-succeed at once where the node is so already. Nothing is printed then, but for these two:
+Asks the BMC of one node, by IPMI or Redfish. A command has succeeded when the state read back says so. power-on
+succeeds at once if the node is on already; power-off is sent to a node that reads off, too, and has succeeded when the
+BMC took it and then reads off twice. Nothing is printed then, but for these two:
 
   power-status   {"powered": true} or {"powered": false}
   health         [["FAN 1 RPM", "OK"], ...], each OK, WARNING, CRITICAL or UNKNOWN

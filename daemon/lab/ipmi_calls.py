@@ -30,6 +30,7 @@ class Code(IntEnum):
     INVALID_FIELD = 0xCC
     NEEDS_SESSION = 0xD4
     NOT_IN_THIS_STATE = 0xD5
+    DISABLED = 0xD6
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def _chassis_control(call: Call) -> Answer:
     restarts = control in {Control.CYCLE, Control.RESET}
     is_vain = chassis.STRICT in faults and control is (Control.ON if node.powered() else Control.OFF)
     if chassis.REFUSING in faults or is_vain or (restarts and not node.powered()):
-        return Answer(Code.NOT_IN_THIS_STATE)
+        return Answer(Code.DISABLED if chassis.REFUSING in faults else Code.NOT_IN_THIS_STATE)
     silent = chassis.MUTE in faults
     if chassis.STUBBORN in faults:
         return Answer(silent=silent)

@@ -38,8 +38,9 @@ options:
       - V(off) cuts the power. V(soft_off) asks the node's own system to shut down, and waits until the
         node reads off; it never cuts the power. Helper programs have no V(soft_off).
       - V(emergency_off) is V(off) for an emergency, which is sent even to a node that reads off.
-      - V(fence) sends off even to a node that reads off, and is confirmed only when the node then reads off twice in
-        a row, a second apart. What the BMC read before, and what it answers to the command, do not count.
+      - V(fence) sends off even to a node that reads off. It is confirmed only when the BMC accepted it, or answered
+        that the node is off already, and then reads off twice in a row, a second apart. If the answer is lost, the
+        node must have read on right before. A command that the BMC rejected, or never got, is no fence.
       - V(confirm_off) is V(fence) for a node that reads off. A node that reads on is left on.
     type: str
     required: true

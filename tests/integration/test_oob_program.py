@@ -62,7 +62,16 @@ def test_a_node_is_read_and_switched_as_the_contract_says(rack: simulated.Rack, 
     assert call(path, "power-status", NODE) == (0, '{"powered": false}\n', "")
     assert call(path, "power-on", NODE) == (0, "", "")
     assert call(path, "power-cycle", NODE) == (0, "", "")
-    assert (node.history, node.powered()) == ([False, True, False, True], True)
+    assert (node.history, node.powered()) == ([False, False, True, False, True], True)
+
+
+def test_an_off_that_the_bmc_of_a_node_that_reads_off_does_not_take_is_a_failure(
+    rack: simulated.Rack, tmp_path: Path
+) -> None:
+    node = rack.add(ADDRESS, chassis.LYING, chassis.REFUSING)
+    status, output, said = call(credentials(tmp_path, address=ADDRESS, port=rack.port), "power-off", NODE)
+    assert (status, output, node.powered()) == (1, "", True)
+    assert f"{NODE}: refused: its BMC reads off, but accepted no command to power off" in said
 
 
 def test_health_is_printed_as_pairs(rack: simulated.Rack, tmp_path: Path) -> None:

@@ -54,6 +54,39 @@ def test_a_bmc_that_says_off_of_a_node_that_runs_starts_nothing_twice(lab: Calla
 
 
 @pytest.mark.slow
+def test_a_bmc_that_reads_off_and_takes_no_off_fences_nobody_until_a_person_has_looked(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=3, instances=3)
+    labs.report_all(one)
+    node = one.lab.node("node2")
+    node.set_faults([chassis.LYING, chassis.REFUSING])
+    last = labs.report(one, "node2", EVACUATE_FAILOVER)
+    node.cut(is_cut=True)
+
+    labs.drop(one, "r.json", last)
+    one.until(one.ended("node2"), "the evacuation ends")
+    one.until(states.at_rest, "nothing is left in the queue")
+
+    assert twice(one) == {}
+    failed = one.incident("node2")
+    assert failed is not None
+    assert failed["repair-status"] == "failed"
+    assert "its BMC reads off, but accepted no command to power off" in failed["reason"]
+    assert "run `roundsman node confirm-off node2`" in failed["reason"]
+    assert "instance2" in running_at(one)
+    assert node.is_powered()
+
+    node.set_power(False)
+    node.set_faults([chassis.REFUSING])
+    assert one.put("/2/nodes/node2/confirm-off").is_success
+    assert one.put(f"/2/incidents/{failed['id']}/ack").is_success
+    one.until(states.reads("node2", "completed"), "its instances are elsewhere")
+    assert running_at(one)["instance2"] == ["node3"]
+    assert one.wrong() == []
+
+
+@pytest.mark.slow
 def test_a_node_that_hangs_with_open_connections_is_not_powered_off_for_it(lab: Callable[..., labs.Running]) -> None:
     """Its BMC even says off: nobody is fenced who still accepts connections."""
     one = lab(nodes=3, pairs=(("node2", "node3"),))

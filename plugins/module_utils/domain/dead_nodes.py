@@ -30,13 +30,15 @@ class Silence:
 class Reading:
     """What is known of a node's power since it fell silent.
 
-    `state` is what its BMC said last; `is_commanded` that off was to be commanded then, `is_fenced` that it was, and
-    was read back afterwards. `alive` says what of the node still answers, '' for nothing.
+    `state` is what its BMC said last; `is_commanded` that off was to be commanded then, `is_fenced` that the BMC took
+    it, and read off afterwards. `rejected` is why a BMC that reads off took none (a `power.Reason`), '' otherwise.
+    `alive` says what of the node still answers, '' for nothing.
     """
 
     state: power.State
     is_commanded: bool = False
     is_fenced: bool = False
+    rejected: str = ""
     alive: str = ""
 
 
@@ -47,6 +49,7 @@ def reading(outcome: power.Outcome) -> Reading:
         outcome.after,
         is_commanded=fences,
         is_fenced=fences and outcome.confirmed,
+        rejected=outcome.reason or "" if power.is_rejected(outcome) else "",
         alive=outcome.text or "" if outcome.reason == power.Reason.ANSWERS.value else "",
     )
 
@@ -140,6 +143,9 @@ def _commanded(
     if reads.state is power.State.ON:
         told = f"{told}, and its BMC says that it is on when it is commanded off: it may run its instances"
         return _on(cluster, node, told, silences=silences)
+    if reads.rejected:
+        told = f"{told}, and its BMC reads off but accepted no command to power off ({reads.rejected}): it may run its"
+        return Verdict(Step.WAIT, f"{told} instances", f"its BMC repaired, or {to_confirm(node)}")
     wrong = "does not answer" if reads.state is power.State.UNKNOWN else "does not stay with its answer"
     told = f"{told}, and its BMC {wrong} when it is commanded off: it may run its instances"
     return Verdict(Step.WAIT, told, to_confirm(node))

@@ -70,11 +70,15 @@ class CommandFailed(Failed):
 
 
 class PowerFailed(Failed):
-    """A BMC gave no usable answer; `reason` is one of the words of domain/power.py."""
+    """A BMC gave no usable answer; `reason` and `answer` are values of `Reason` and `Answer` of domain/power.py.
 
-    def __init__(self, reason: str, text: str) -> None:
+    `answer` says what became of a command; "rejected" includes that it never went out.
+    """
+
+    def __init__(self, reason: str, text: str, *, answer: str = "rejected") -> None:
         super().__init__(text)
         self.reason = reason
+        self.answer = answer
 
 
 class StoreFailed(Failed):

@@ -13,7 +13,7 @@ from . import errors
 
 LAST_PORT = 65535
 FENCE_READS = 2
-"""So many times in a row a node reads off after off was sent, before instances may start elsewhere."""
+"""So many times in a row a node reads off after its BMC took an off, before instances may start elsewhere."""
 
 
 class Command(Enum):
@@ -21,8 +21,8 @@ class Command(Enum):
 
     `soft_off` asks the node's own system to shut down, which takes its time, or does not happen. `emergency_off` is
     `off` that is sent to a node that reads off already, too: its BMC may be wrong. `fence` is that, and is done only
-    when the node reads off twice in a row afterwards; `confirm_off` is `fence` for a node that reads off: one that
-    reads on keeps its power.
+    when the BMC took the off (`was_commanded`) and reads off twice in a row afterwards; `confirm_off` is `fence` for a
+    node that reads off: one that reads on keeps its power.
     """
 
     STATUS = "status"
@@ -41,7 +41,7 @@ class Command(Enum):
 
     @property
     def fences(self) -> bool:
-        """Whether instances may start elsewhere once it is confirmed: off was commanded, and read back afterwards."""
+        """Whether instances may start elsewhere once it is confirmed: the BMC took an off, and read off afterwards."""
         return self in {Command.FENCE, Command.CONFIRM_OFF}
 
     @property
@@ -56,6 +56,19 @@ class State(Enum):
     ON = "on"
     OFF = "off"
     UNKNOWN = "unknown"
+
+
+class Answer(Enum):
+    """What became of one attempt to send a command, as far as its driver can tell.
+
+    `accepted`: the BMC took it. `already`: the BMC said in its own words that the node is in that state already.
+    `lost`: it went out, and no answer came. `rejected`: anything else, also that it never went out.
+    """
+
+    ACCEPTED = "accepted"
+    ALREADY = "already"
+    LOST = "lost"
+    REJECTED = "rejected"
 
 
 class Reason(Enum):
@@ -103,6 +116,10 @@ _SENTENCES: Mapping[Reason, str] = {
     Reason.UNCONFIRMED: "accepted, unconfirmed: the node was not seen off",
 }
 _UNSTEADY = "off was sent, and the node does not read off twice in a row afterwards"
+_UNTAKEN = (
+    "its BMC reads off, but accepted no command to power off ({text}), so the node may still be on: repair the BMC, "
+    "then retry; or check on site that {name} is off and will stay off, then run `roundsman node confirm-off {name}`"
+)
 
 
 @dataclass(frozen=True)
@@ -137,10 +154,18 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Attempt:
+    """One attempt to send a command: what became of it, and how many of the states in `seen` were read before it."""
+
+    answer: Answer
+    reads: int = 0
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What one command did to one node.
 
-    `sent` says that the command went out, even if its answer was lost; `attempts` counts how often.
+    `sent` says that sending was attempted, whatever became of it; `attempts` counts how often.
     `seconds` is the time from connecting to the verdict. `reason` is a value of `Reason`, None exactly
     when the outcome is confirmed; `text` is for people.
     """
@@ -174,6 +199,12 @@ class Outcome:
         for key in ("command", "before", "after"):
             values[key] = values[key].value
         return {**values, "ok": self.ok, "changed": self.changed}
+
+
+def is_rejected(outcome: Outcome) -> bool:
+    """Whether a fence is none because its BMC took no off, although it reads off and never read anything else."""
+    is_unsteady = outcome.reason == Reason.NOT_OFF.value or outcome.before is not State.OFF
+    return outcome.command.fences and not outcome.confirmed and outcome.after is State.OFF and not is_unsteady
 
 
 def parse_outcome(document: Mapping[str, Any]) -> Outcome:
@@ -214,15 +245,26 @@ def objection(command: Command, *, before: State) -> Optional[Failure]:
     return None
 
 
-def is_done(command: Command, *, before: State, seen: Sequence[State], sent: bool) -> bool:
+def was_commanded(*, before: State, seen: Sequence[State], attempts: Sequence[Attempt]) -> bool:
+    """Whether an off reached its BMC, so that what it reads afterwards counts.
+
+    It accepted one or said that the node is off already; or the answer to one was lost, and the node read on until
+    then: what it reads afterwards shows whether the off arrived.
+    """
+    return _commanded_at(before=before, seen=seen, attempts=attempts) is not None
+
+
+def is_done(command: Command, *, before: State, seen: Sequence[State], attempts: Sequence[Attempt]) -> bool:
     """Success is a state read back: the wanted one, for a cycle off and then on, for a fence off twice in a row.
 
-    For a fence nothing counts that was read before off was sent.
+    For a fence nothing counts that was read before an off that its BMC took (`was_commanded`).
     """
+    sent = bool(attempts)
     if command is Command.STATUS:
         return before is not State.UNKNOWN
     if command.fences:
-        return sent and list(seen[-FENCE_READS:]) == [State.OFF] * FENCE_READS
+        start = _commanded_at(before=before, seen=seen, attempts=attempts)
+        return start is not None and list(seen[start:][-FENCE_READS:]) == [State.OFF] * FENCE_READS
     after = _after(before=before, seen=seen, sent=sent)
     if command is Command.CYCLE:
         return sent and State.OFF in seen and after is State.ON
@@ -235,18 +277,21 @@ def judge(
     name: str,
     before: State,
     seen: Sequence[State] = (),
-    attempts: int = 0,
+    attempts: Sequence[Attempt] = (),
     seconds: float,
     failure: Optional[Failure] = None,
 ) -> Outcome:
     """Weigh what was observed: the state read back overrules every answer and every failure.
 
-    `seen` holds the states read after sending, in order.
+    But for a fence, for which at least one off must have reached the BMC. `seen` holds the states read after the first
+    attempt to send, in order.
     """
-    sent = attempts > 0
-    confirmed = is_done(command, before=before, seen=seen, sent=sent)
-    if not confirmed and failure is None:
-        failure = _shortfall(command, seen=seen, sent=sent)
+    sent = bool(attempts)
+    confirmed = is_done(command, before=before, seen=seen, attempts=attempts)
+    if not confirmed:
+        failure = failure or _shortfall(command, seen=seen, sent=sent)
+        if command.fences and sent and seen and seen[-1] is State.OFF:
+            failure = _no_fence(failure, name=name, before=before, seen=seen, attempts=attempts)
     return Outcome(
         name=name,
         command=command,
@@ -254,7 +299,7 @@ def judge(
         after=_after(before=before, seen=seen, sent=sent),
         sent=sent,
         confirmed=confirmed,
-        attempts=attempts,
+        attempts=len(attempts),
         seconds=seconds,
         reason=None if confirmed or failure is None else failure.reason.value,
         text=None if confirmed or failure is None else failure.text,
@@ -295,6 +340,25 @@ def foresee(status: Outcome, *, command: Command) -> Outcome:
         reason=against.reason.value if against else status.reason,
         text=against.text if against else status.text,
     )
+
+
+def _commanded_at(*, before: State, seen: Sequence[State], attempts: Sequence[Attempt]) -> Optional[int]:
+    """How many states were read before the first attempt that counts as an off (`was_commanded`), None without one."""
+    for one in attempts:
+        read_on = [before, *seen][one.reads] is State.ON
+        if one.answer in {Answer.ACCEPTED, Answer.ALREADY} or (one.answer is Answer.LOST and read_on):
+            return one.reads
+    return None
+
+
+def _no_fence(
+    failure: Failure, *, name: str, before: State, seen: Sequence[State], attempts: Sequence[Attempt]
+) -> Failure:
+    """Why a node that reads off in the end is not fenced: its BMC changes its answer, or took no off."""
+    is_unsteady = before is State.OFF and State.ON in seen
+    if is_unsteady or was_commanded(before=before, seen=seen, attempts=attempts):
+        return Failure(Reason.NOT_OFF, _UNSTEADY)
+    return Failure(failure.reason, _UNTAKEN.format(text=failure.text, name=name))
 
 
 def _after(*, before: State, seen: Sequence[State], sent: bool) -> State:

@@ -155,7 +155,15 @@ class Bmc:
             return power.State.ON if data[0] & 1 else power.State.OFF
 
     async def send(self, command: power.Command, /) -> None:
-        """Send one chassis control; a cycle goes out in one datagram that is never repeated."""
+        """Send one chassis control; a cycle goes out in one datagram that is never repeated.
+
+        Nothing that happens while a session is opened is an answer to it.
+        """
+        try:
+            await self._connect()
+        except errors.PowerFailed as error:
+            error.answer = power.Answer.REJECTED.value
+            raise
         await self._ask(CHASSIS_CONTROL, bytes((CONTROLS[command],)), repeats=command.repeats)
 
     async def commands(self) -> Sequence[power.Command]:
@@ -178,15 +186,19 @@ class Bmc:
             self._session.close()
             self._session = None
 
-    async def _ask(self, number: Tuple[int, int], data: bytes = b"", *, repeats: bool = True) -> bytes:
+    async def _connect(self) -> ipmi_session.Session:
         if self._link is None:
             self._link = ipmi_link.linked(self._target.address, self._target.port or PORT)
         if self._session is not None and self._session.is_spent:
             self._leave()
         if self._session is None:
             self._session = await ipmi_login.opened(self._link, self._target)
+        return self._session
+
+    async def _ask(self, number: Tuple[int, int], data: bytes = b"", *, repeats: bool = True) -> bytes:
+        session = await self._connect()
         try:
-            return await self._session.ask(*number, data, repeats=repeats)
+            return await session.ask(*number, data, repeats=repeats)
         except errors.PowerFailed as error:
             if error.reason == power.Reason.TIMEOUT.value:
                 self._leave()

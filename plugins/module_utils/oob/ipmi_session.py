@@ -14,6 +14,7 @@ from . import ipmi_link, rakp, rmcp
 NETFN_APPLICATION = 0x06
 SET_PRIVILEGE = 0x3B
 CLOSE_SESSION = 0x3C
+NOT_IN_THIS_STATE = 0xD5
 ASKS = 3
 LAST_SEQUENCE = 63
 
@@ -61,7 +62,10 @@ class Session:
             answer: Optional[rmcp.Response] = await self._link.exchange(self._channel.seal(message), accept, wait=wait)
             if answer is not None:
                 return _data_of(answer)
-        raise errors.PowerFailed(power.Reason.TIMEOUT.value, "the answer to the command was lost")
+        # What the network complained about may never have gone out.
+        answer_was = power.Answer.LOST if self._link.trouble is None else power.Answer.REJECTED
+        text = "the answer to the command was lost"
+        raise errors.PowerFailed(power.Reason.TIMEOUT.value, text, answer=answer_was.value)
 
     def close(self) -> None:
         """Give the BMC its session back; it would hold the slot until its idle timeout. Nobody waits for its answer."""
@@ -79,5 +83,7 @@ def _data_of(answer: rmcp.Response) -> bytes:
         is_level = (answer.netfn, answer.command) == (NETFN_APPLICATION, SET_PRIVILEGE)
         if is_level and reason is not power.Reason.BUSY:
             reason = power.Reason.AUTH
-        raise errors.PowerFailed(reason.value, f"the BMC refuses: completion code {answer.code:#04x}")
+        became = power.Answer.ALREADY if answer.code == NOT_IN_THIS_STATE else power.Answer.REJECTED
+        text = f"the BMC refuses: completion code {answer.code:#04x}"
+        raise errors.PowerFailed(reason.value, text, answer=became.value)
     return answer.data

@@ -36,7 +36,10 @@ class Bmc(Protocol):
         """Read the power state, connecting anew if the connection was lost."""
 
     async def send(self, command: power.Command, /) -> None:
-        """Ask for a change of the power, and return when the BMC accepted."""
+        """Ask for a change of the power, and return when the BMC accepted.
+
+        A failure's `answer` says what became of the command; a driver that cannot tell leaves it "rejected".
+        """
 
 
 async def within(bmc: Bmc, *, name: str, command: power.Command, deadline: float) -> power.Outcome:
@@ -87,7 +90,7 @@ class Operation:
         self._started = clock()
         self._before = power.State.UNKNOWN
         self._seen: List[power.State] = []
-        self._attempts = 0
+        self._attempts: List[power.Attempt] = []
         self._failure: Optional[power.Failure] = None
 
     async def run(self) -> power.Outcome:
@@ -142,21 +145,26 @@ class Operation:
             pause = min(_PAUSES.get(self._command, LONGEST_PAUSE), pause * 2)
 
     def _may_be_fenced(self) -> bool:
-        """Whether one more reading may do: many a BMC refuses the off of a node that is off."""
-        return self._command.fences and self._seen[-1] is power.State.OFF
+        """Whether one more reading may do: a BMC may say that the node is off already, or refuse a second off."""
+        known = power.was_commanded(before=self._before, seen=self._seen, attempts=self._attempts)
+        return self._command.fences and known and self._seen[-1] is power.State.OFF
 
     def _may_send(self) -> bool:
-        return self._attempts == 0 or self._command.repeats
+        return not self._attempts or self._command.repeats
 
     async def _send(self) -> bool:
-        self._attempts += 1
+        reads = len(self._seen)
+        # Until its answer is known: this may be ended while it waits.
+        self._attempts.append(power.Attempt(power.Answer.LOST, reads))
         self._tell()
         try:
             await self._bmc.send(self._command.verb)
         except errors.PowerFailed as error:
             self._failure = _failure(error)
+            self._attempts[-1] = power.Attempt(power.Answer(error.answer), reads)
             return False
         self._failure = None
+        self._attempts[-1] = power.Attempt(power.Answer.ACCEPTED, reads)
         return True
 
     async def _read(self) -> None:
@@ -167,7 +175,7 @@ class Operation:
         self._tell()
 
     def _is_done(self) -> bool:
-        return power.is_done(self._command, before=self._before, seen=self._seen, sent=self._attempts > 0)
+        return power.is_done(self._command, before=self._before, seen=self._seen, attempts=self._attempts)
 
     def _tell(self) -> power.Outcome:
         outcome = self.verdict()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http
+import re
 import socket
 import ssl
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
@@ -20,6 +21,12 @@ _STATES: Mapping[str, power.State] = {"On": power.State.ON, "Off": power.State.O
 _BUSY = frozenset({http.HTTPStatus.SERVICE_UNAVAILABLE, http.HTTPStatus.TOO_MANY_REQUESTS})
 # What pyghmi runs into where an answer is not as it expects, or is nested too deeply to be read.
 _NOT_UNDERSTOOD = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
+# How a BMC says that the node is off already: in words, or by HPE's identifier.
+_ALREADY_OFF = re.compile(
+    r"\balready (in )?(the )?(power(ed)? |switched |turned )?['\"]?off\b|\bInvalidOperationForSystemState\b",
+    re.IGNORECASE,
+)
+_CONFLICTS = frozenset({http.HTTPStatus.BAD_REQUEST, http.HTTPStatus.CONFLICT})
 _LONGEST_TEXT = 200
 MOST_PARTS = 1000
 Told = TypeVar("Told")
@@ -40,15 +47,23 @@ class Bmc:
 
     async def send(self, command: power.Command, /) -> None:
         """Ask for one reset, which is sent once: the first of those that will do which the BMC says it has."""
+        is_out = False
 
         def reset(connection: Any) -> None:
             chosen = _chosen(command, offered=_offered(connection))
             if chosen is None:
                 raise _failed(power.Reason.REFUSED, f"the BMC has no {' and no '.join(_RESETS[command])}")
+            nonlocal is_out
+            is_out = True
             # Not set_power: it reads the state first, and knows no cycle.
             connection._do_web_request(connection.powerurl, {"ResetType": chosen})  # noqa: SLF001 -- see above
 
-        self._guarded(reset)
+        try:
+            self._guarded(reset)
+        except errors.PowerFailed as error:
+            if is_out:
+                error.answer = self._answer(error).value
+            raise
 
     def health(self) -> Iterator[health.Item]:
         """The system as a whole, and then, when it is not well, each part that is not.
@@ -82,6 +97,14 @@ class Bmc:
         """Give the BMC its session back."""
         self._connection = None
         self._watch.close()
+
+    def _answer(self, failure: errors.PowerFailed) -> power.Answer:
+        """What became of a reset that failed."""
+        if self._watch.is_waiting:
+            return power.Answer.LOST
+        words = f"{failure.__cause__} {getattr(failure.__cause__, 'msgid', '')}"
+        is_already = self._watch.status in _CONFLICTS and _ALREADY_OFF.search(words)
+        return power.Answer.ALREADY if is_already else power.Answer.REJECTED
 
     def _guarded(self, ask: Callable[[Any], Told]) -> Told:
         """Turn what pyghmi raises into PowerFailed, and forget a connection that is of no more use."""

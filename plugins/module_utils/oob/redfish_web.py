@@ -27,11 +27,14 @@ NO_LOGIN = frozenset({http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN})
 class Watch:
     """What is known of one connection; `status` is that of the last answer, 0 before there is one.
 
+    `is_waiting`: the last question went out as a whole, and no answer has come.
+
     pyghmi's errors carry no status, and it cannot log out.
     """
 
     def __init__(self) -> None:
         self.status = 0
+        self.is_waiting = False
         self._session: Any = None
         self._read = 0
 
@@ -62,12 +65,19 @@ class Watch:
         ask, copy, answer = web.grab_json_response_with_status, web.dupe, web.getresponse
 
         def asked(*arguments: Any, **options: Any) -> Any:
+            self.is_waiting = False
             told = ask(*arguments, **options)
             self.status = told[1]
             return told
 
+        def answered() -> Any:
+            self.is_waiting = True
+            told = answer()
+            self.is_waiting = False
+            return self._bounded(told)
+
         web.grab_json_response_with_status = asked
-        web.getresponse = lambda: self._bounded(answer())
+        web.getresponse = answered
         web.dupe = lambda *arguments, **options: self._watched(copy(*arguments, **options))
         return web
 

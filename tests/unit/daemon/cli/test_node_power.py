@@ -23,7 +23,7 @@ NO_TERMINAL = "roundsman: confirmation required, but standard input is not a ter
 
 def row(name: str, command: str, *seen: power.State, before: power.State = ON, sent: bool = True) -> dict[str, Any]:
     failure = SILENT if before is UNKNOWN else None
-    attempts = int(sent and command != "status")
+    attempts = [power.Attempt(power.Answer.ACCEPTED)] * (sent and command != "status")
     told = power.judge(
         power.Command(command), name=name, before=before, seen=seen, attempts=attempts, seconds=0.5, failure=failure
     )

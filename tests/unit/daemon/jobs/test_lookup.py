@@ -25,7 +25,13 @@ def powered(running: service.Service) -> bool:
 
 def outcome(command: str, *, sent: bool) -> dict[str, object]:
     before = power.State.ON
-    told = power.judge(power.Command(command), name="node2", before=before, attempts=int(sent), seconds=0.1)
+    told = power.judge(
+        power.Command(command),
+        name="node2",
+        before=before,
+        attempts=[power.Attempt(power.Answer.ACCEPTED)] * sent,
+        seconds=0.1,
+    )
     return told.as_dict()
 
 

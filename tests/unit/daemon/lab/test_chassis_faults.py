@@ -53,10 +53,10 @@ def test_a_busy_bmc_refuses_control_with_c0_and_still_tells_the_state() -> None:
 
 
 @pytest.mark.parametrize("control", [OFF, ON, CYCLE, RESET, SOFT_OFF])
-def test_a_refusing_bmc_refuses_control_with_d5_and_still_tells_the_state(control: bytes) -> None:
+def test_a_refusing_bmc_refuses_control_with_d6_and_still_tells_the_state(control: bytes) -> None:
     desk = Desk(chassis.REFUSING)
     line = desk.log_in()
-    assert line.ask(*CONTROL, control) == (0xD5, b"")
+    assert line.ask(*CONTROL, control) == (0xD6, b"")
     assert line.get(*STATUS)[0] & 1
     assert desk.node.history == []
 

@@ -34,7 +34,8 @@ def outcome(name: str, state: power.State, command: power.Command, then: power.S
     if not command.fences:
         confirmed = state is not power.State.UNKNOWN
         return power.Outcome(name, command, state, state, False, confirmed, 1, 0.1).as_dict()
-    told = power.judge(command, name=name, before=state, seen=[then, then], attempts=1, seconds=0.1)
+    sent = [power.Attempt(power.Answer.ACCEPTED)]
+    told = power.judge(command, name=name, before=state, seen=[then, then], attempts=sent, seconds=0.1)
     return told.as_dict()
 
 

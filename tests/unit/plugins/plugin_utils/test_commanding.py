@@ -44,7 +44,8 @@ def test_a_node_that_was_powered_off_lived_until_the_command_and_not_until_its_r
     monkeypatch.setattr(holding, "current", lambda _variables: None)
     monkeypatch.setattr(holding, "record", record)
     targets: list[dict[str, Any]] = [{"name": "node3", "uuid": "n3"}]
-    found = power.judge(power.Command(command), name="node3", before=before, seen=seen, attempts=len(seen), seconds=1.0)
+    sent = [power.Attempt(power.Answer.ACCEPTED)] * len(seen)
+    found = power.judge(power.Command(command), name="node3", before=before, seen=seen, attempts=sent, seconds=1.0)
     found = dataclasses.replace(found, after=before) if not seen else found
 
     assert commanding.recorded(targets, [found], given=GIVEN, variables={}) == []

@@ -94,6 +94,23 @@ def test_a_bmc_that_does_not_stay_with_its_answer_is_not_believed() -> None:
     assert "roundsman node confirm-off node2" in verdict.unblock
 
 
+def test_a_bmc_that_reads_off_and_took_no_off_is_not_believed_and_a_person_is_told_why() -> None:
+    untaken = power.judge(
+        power.Command.CONFIRM_OFF,
+        name="node2",
+        before=power.State.OFF,
+        seen=[power.State.OFF] * 2,
+        attempts=[power.Attempt(power.Answer.REJECTED)],
+        seconds=1.0,
+        failure=power.Failure(power.Reason.AUTH, "access denied"),
+    )
+    verdict = judged(cluster_of(policy="fence"), reads=dead_nodes.reading(untaken))
+    assert verdict.step is Step.WAIT
+    assert "its BMC reads off but accepted no command to power off (auth)" in verdict.reason
+    assert "its BMC repaired" in verdict.unblock
+    assert "roundsman node confirm-off node2" in verdict.unblock
+
+
 @pytest.mark.parametrize("powered", [True, False])
 @pytest.mark.parametrize("policy", ["failover", "fence"])
 def test_a_silent_node_that_is_alive_is_left_to_a_person(policy: str, *, powered: bool) -> None:
@@ -173,7 +190,8 @@ def test_nothing_is_moved_or_powered_off_unless_the_power_is_known_whatever_else
 @pytest.mark.parametrize("before", list(power.State))
 def test_only_a_fence_that_was_read_back_is_one(command: power.Command, before: power.State) -> None:
     off = [power.State.OFF] * 3
-    outcome = power.judge(command, name="node2", before=before, seen=off, attempts=1, seconds=1.0)
+    sent = [power.Attempt(power.Answer.ACCEPTED)]
+    outcome = power.judge(command, name="node2", before=before, seen=off, attempts=sent, seconds=1.0)
     assert dead_nodes.reading(outcome).is_fenced is command.fences
     unread = power.judge(command, name="node2", before=power.State.OFF, seconds=1.0)
     assert not dead_nodes.reading(unread).is_fenced

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 ON, OFF, UNKNOWN = power.State.ON, power.State.OFF, power.State.UNKNOWN
+SENT = power.Attempt(power.Answer.ACCEPTED)
 
 
 def judged(command: power.Command, **observed: object) -> power.Outcome:
@@ -16,7 +17,7 @@ def judged(command: power.Command, **observed: object) -> power.Outcome:
 
 
 def test_off_is_done_when_off_was_read_back() -> None:
-    outcome = judged(power.Command.OFF, seen=[ON, OFF], attempts=1)
+    outcome = judged(power.Command.OFF, seen=[ON, OFF], attempts=[SENT])
     assert (outcome.ok, outcome.changed, outcome.after, outcome.reason) == (True, True, OFF, None)
 
 
@@ -27,23 +28,89 @@ def test_off_is_done_without_sending_when_the_node_is_already_off() -> None:
 
 
 def test_an_accepted_off_that_reads_on_is_not_off() -> None:
-    outcome = judged(power.Command.OFF, seen=[ON], attempts=1)
+    outcome = judged(power.Command.OFF, seen=[ON], attempts=[SENT])
     assert (outcome.ok, outcome.changed, outcome.reason) == (False, False, "not_off")
 
 
 def test_the_read_back_overrules_a_refusal() -> None:
     refusal = power.Failure(power.Reason.REFUSED, "not in this state")
-    outcome = judged(power.Command.OFF, seen=[OFF], attempts=1, failure=refusal)
+    outcome = judged(power.Command.OFF, seen=[OFF], attempts=[SENT], failure=refusal)
     assert (outcome.ok, outcome.reason, outcome.text) == (True, None, None)
 
 
+def attempts(*answers: power.Answer, reads: int = 0) -> list[power.Attempt]:
+    """One attempt after the other, with a reading between any two."""
+    return [power.Attempt(answer, reads + number) for number, answer in enumerate(answers)]
+
+
+ACCEPTED, ALREADY, LOST, REJECTED = power.Answer
+
+
+@pytest.mark.parametrize("command", [power.Command.FENCE, power.Command.CONFIRM_OFF])
+@pytest.mark.parametrize(
+    ("before", "answers", "seen", "fenced"),
+    [
+        (OFF, [ACCEPTED], [OFF, OFF], True),
+        (OFF, [ALREADY], [OFF, OFF], True),
+        (OFF, [REJECTED], [OFF, OFF], False),
+        (OFF, [LOST], [OFF, OFF], False),
+        (OFF, [REJECTED, LOST, REJECTED], [OFF, OFF, OFF], False),
+        (OFF, [], [OFF, OFF], False),
+        # Only what is read after an off that its BMC took.
+        (OFF, [REJECTED, ACCEPTED], [OFF, OFF], False),
+        (OFF, [REJECTED, ACCEPTED], [OFF, OFF, OFF], True),
+        (OFF, [LOST, ALREADY], [OFF, OFF], False),
+        (OFF, [ACCEPTED, REJECTED], [OFF, OFF], True),
+        # An off whose answer was lost: the change that follows it is the answer.
+        (ON, [LOST], [OFF, OFF], True),
+        (ON, [LOST, LOST], [ON, OFF, OFF], True),
+        (ON, [LOST], [ON, OFF], False),
+        (ON, [REJECTED, LOST], [ON, OFF, OFF], True),
+        # The node went off before it.
+        (ON, [REJECTED, LOST], [OFF, OFF, OFF], False),
+        (ON, [REJECTED], [OFF, OFF], False),
+        (UNKNOWN, [LOST], [OFF, OFF], False),
+    ],
+)
+def test_a_fence_needs_an_off_that_its_bmc_took_and_two_readings_after_it(
+    command: power.Command, before: power.State, answers: list[power.Answer], seen: list[power.State], *, fenced: bool
+) -> None:
+    failure = power.Failure(power.Reason.AUTH, "no")
+    outcome = judged(command, before=before, seen=seen, attempts=attempts(*answers), failure=failure)
+    assert outcome.confirmed is fenced
+
+
+@pytest.mark.parametrize("reason", list(power.Reason))
+def test_an_off_that_nobody_took_is_told_with_its_reason_and_what_to_do(reason: power.Reason) -> None:
+    failure = power.Failure(reason, "why")
+    outcome = judged(power.Command.CONFIRM_OFF, before=OFF, seen=[OFF], attempts=attempts(REJECTED), failure=failure)
+    assert outcome.reason == reason.value
+    assert outcome.text == (
+        "its BMC reads off, but accepted no command to power off (why), so the node may still be on: repair the BMC, "
+        "then retry; or check on site that node1 is off and will stay off, then run `roundsman node confirm-off node1`"
+    )
+
+
+def test_a_bmc_that_took_no_off_and_changes_its_answer_is_not_off() -> None:
+    failure = power.Failure(power.Reason.BUSY, "not now")
+    outcome = judged(
+        power.Command.CONFIRM_OFF, before=OFF, seen=[ON, OFF], attempts=attempts(REJECTED), failure=failure
+    )
+    assert (outcome.confirmed, outcome.reason) == (False, "not_off")
+
+
+def test_an_emergency_off_is_what_is_read_back_whatever_the_bmc_answered() -> None:
+    outcome = judged(power.Command.EMERGENCY_OFF, before=OFF, seen=[OFF], attempts=attempts(REJECTED))
+    assert (outcome.confirmed, outcome.text) == (True, None)
+
+
 def test_a_bmc_that_falls_silent_after_the_command_leaves_the_state_unknown() -> None:
-    outcome = judged(power.Command.OFF, seen=[ON, UNKNOWN], attempts=1)
+    outcome = judged(power.Command.OFF, seen=[ON, UNKNOWN], attempts=[SENT])
     assert (outcome.after, outcome.reason, outcome.changed) == (UNKNOWN, "timeout", True)
 
 
 def test_a_soft_off_is_done_when_off_was_read_back_and_is_not_sent_to_a_node_that_is_off() -> None:
-    assert (judged(power.Command.SOFT_OFF, seen=[ON, OFF], attempts=1).ok, judged(power.Command.SOFT_OFF).ok) == (
+    assert (judged(power.Command.SOFT_OFF, seen=[ON, OFF], attempts=[SENT]).ok, judged(power.Command.SOFT_OFF).ok) == (
         True,
         False,
     )
@@ -51,7 +118,7 @@ def test_a_soft_off_is_done_when_off_was_read_back_and_is_not_sent_to_a_node_tha
 
 
 def test_a_soft_off_that_the_node_does_not_follow_is_not_off() -> None:
-    assert judged(power.Command.SOFT_OFF, seen=[ON, ON], attempts=1).reason == "not_off"
+    assert judged(power.Command.SOFT_OFF, seen=[ON, ON], attempts=[SENT]).reason == "not_off"
 
 
 @pytest.mark.parametrize("command", list(power.Command))
@@ -82,7 +149,7 @@ def test_a_silent_bmc_is_unknown_and_is_sent_nothing(command: power.Command) -> 
 def test_a_cycle_counts_only_when_off_and_then_on_was_seen(
     seen: list[power.State], ok: bool, reason: str | None
 ) -> None:
-    outcome = judged(power.Command.CYCLE, seen=seen, attempts=1)
+    outcome = judged(power.Command.CYCLE, seen=seen, attempts=[SENT])
     assert (outcome.ok, outcome.reason) == (ok, reason)
 
 
@@ -99,12 +166,12 @@ def test_a_status_is_done_when_a_state_was_read() -> None:
 
 
 def test_the_deadline_leaves_a_confirmed_verdict_as_it_is() -> None:
-    done = judged(power.Command.OFF, seen=[OFF], attempts=1)
+    done = judged(power.Command.OFF, seen=[OFF], attempts=[SENT])
     assert power.cut_off(done, seconds=9.0) == done
 
 
 def test_the_deadline_makes_any_other_verdict_unknown_but_keeps_that_it_was_sent() -> None:
-    outcome = power.cut_off(judged(power.Command.OFF, seen=[ON], attempts=1), seconds=9.0)
+    outcome = power.cut_off(judged(power.Command.OFF, seen=[ON], attempts=[SENT]), seconds=9.0)
     assert (outcome.after, outcome.sent, outcome.reason) == (UNKNOWN, True, "timeout")
 
 
@@ -136,11 +203,12 @@ def test_what_a_command_would_leave_behind_is_foreseen_from_a_status(
     command=st.sampled_from(power.Command),
     before=st.sampled_from(power.State),
     seen=st.lists(st.sampled_from(power.State), max_size=4),
-    attempts=st.integers(min_value=0, max_value=3),
+    answers=st.lists(st.sampled_from(power.Answer), max_size=3),
 )
 def test_an_outcome_has_a_reason_exactly_when_it_is_not_confirmed_and_survives_json(
-    command: power.Command, before: power.State, seen: list[power.State], attempts: int
+    command: power.Command, before: power.State, seen: list[power.State], answers: list[power.Answer]
 ) -> None:
+    attempts = [power.Attempt(one, min(number, len(seen))) for number, one in enumerate(answers)]
     outcome = judged(command, before=before, seen=seen if attempts else [], attempts=attempts)
     assert (outcome.reason is None) is outcome.confirmed
     assert power.parse_outcome(outcome.as_dict()) == outcome

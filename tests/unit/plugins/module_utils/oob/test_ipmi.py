@@ -66,13 +66,31 @@ def test_a_cycle_is_confirmed_when_the_node_was_seen_off_and_on(rack: simulated.
 
 @pytest.mark.parametrize("command", [power.Command.FENCE, power.Command.CONFIRM_OFF])
 def test_an_off_that_is_answered_with_d5_is_a_fence_once_it_reads_off_twice(command: power.Command) -> None:
-    outcome = virtual.at_one(command, chassis.REFUSING, on=False).outcome
+    outcome = virtual.at_one(command, chassis.STRICT, on=False).outcome
     assert (outcome.confirmed, outcome.sent, outcome.changed) == (True, True, False)
 
 
-def test_a_d5_of_a_node_that_reads_on_is_no_fence() -> None:
-    outcome = virtual.at_one(power.Command.FENCE, chassis.REFUSING).outcome
+@pytest.mark.parametrize("fault", [chassis.STRICT, chassis.REFUSING])
+def test_an_error_of_a_bmc_that_reads_on_is_no_fence(fault: str) -> None:
+    outcome = virtual.at_one(power.Command.FENCE, fault, chassis.LYING, on=False).outcome
     assert (outcome.confirmed, outcome.after, outcome.reason) == (False, ON, "refused")
+
+
+@pytest.mark.parametrize("command", [power.Command.FENCE, power.Command.CONFIRM_OFF])
+@pytest.mark.parametrize(
+    ("fault", "reason"), [(chassis.BUSY, "busy"), (chassis.REFUSING, "refused"), (chassis.MUTE, "timeout")]
+)
+def test_a_node_that_reads_off_and_whose_bmc_took_no_off_is_not_fenced(
+    command: power.Command, fault: str, reason: str
+) -> None:
+    told = virtual.at_one(command, fault, chassis.STUBBORN, chassis.LYING)
+    assert (told.outcome.before, told.outcome.confirmed, told.outcome.reason) == (OFF, False, reason)
+    assert told.history == [], "the node is on"
+
+
+def test_an_off_whose_answer_is_lost_fences_a_node_that_then_reads_off() -> None:
+    told = virtual.at_one(power.Command.FENCE, chassis.MUTE)
+    assert (told.outcome.confirmed, told.outcome.before, told.outcome.after) == (True, ON, OFF)
 
 
 def test_a_bmc_that_says_off_of_a_node_that_is_on_is_exposed_by_the_command_that_confirms() -> None:

@@ -7,6 +7,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import er
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import operation
 
 ON, OFF, UNKNOWN = power.State.ON, power.State.OFF, power.State.UNKNOWN
+ALREADY, LOST = power.Answer.ALREADY, power.Answer.LOST
 
 
 class Clock:
@@ -40,9 +41,12 @@ class BusyBmc:
 
 
 class ScriptedBmc:
-    """Reads the states it was given, the last one for ever; answers each command with the next answer."""
+    """Reads the states it was given, the last one for ever; answers each command with the next answer.
 
-    def __init__(self, *states: power.State, answers: tuple[power.Reason | None, ...] = ()) -> None:
+    An answer is a failure's reason, ALREADY or LOST; None accepts the command.
+    """
+
+    def __init__(self, *states: power.State, answers: tuple[power.Reason | power.Answer | None, ...] = ()) -> None:
         self.states = list(states)
         self.answers = list(answers)
         self.sent: list[power.Command] = []
@@ -56,6 +60,9 @@ class ScriptedBmc:
     async def send(self, command: power.Command, /) -> None:
         self.sent.append(command)
         answer = self.answers.pop(0) if self.answers else None
+        if isinstance(answer, power.Answer):
+            reason = "timeout" if answer is LOST else "refused"
+            raise errors.PowerFailed(reason, "no", answer=answer.value)
         if answer is not None:
             raise errors.PowerFailed(answer.value, "no")
 
@@ -115,15 +122,63 @@ def test_a_node_that_read_off_before_it_was_asked_is_fenced_only_by_an_off_and_t
 
 @pytest.mark.parametrize("command", FENCES)
 def test_an_already_off_that_is_an_error_is_a_fence_once_the_node_reads_off_twice(command: power.Command) -> None:
-    bmc = ScriptedBmc(OFF, answers=(power.Reason.REFUSED,))
+    bmc = ScriptedBmc(OFF, answers=(ALREADY,))
     outcome, _ = run(bmc, command)
     assert (outcome.confirmed, outcome.reason, bmc.sent) == (True, None, [power.Command.OFF])
 
 
 @pytest.mark.parametrize("command", FENCES)
-@pytest.mark.parametrize("answers", [(), (power.Reason.REFUSED,)])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        power.Reason.AUTH,
+        power.Reason.CIPHER,
+        power.Reason.UNREACHABLE,
+        power.Reason.TIMEOUT,
+        power.Reason.BUSY,
+        power.Reason.DRIVER,
+        power.Reason.REFUSED,
+        LOST,
+    ],
+)
+def test_a_node_that_reads_off_and_whose_bmc_took_no_off_is_not_fenced(
+    command: power.Command, answer: power.Reason | power.Answer
+) -> None:
+    outcome, told = run(ScriptedBmc(OFF, answers=(answer,) * 50), command)
+    assert not any(one.confirmed for one in (*told, outcome))
+    assert (outcome.after, outcome.reason) == (OFF, "timeout" if answer is LOST else answer.value)
+    assert outcome.text is not None
+    assert "reads off, but accepted no command to power off (no)" in outcome.text
+    assert "`roundsman node confirm-off node1`" in outcome.text
+
+
+@pytest.mark.parametrize("command", FENCES)
+@pytest.mark.parametrize("answer", [power.Reason.BUSY, power.Reason.TIMEOUT, LOST])
+def test_an_off_that_was_not_taken_is_sent_again_and_only_readings_after_it_was_count(
+    command: power.Command, answer: power.Reason | power.Answer
+) -> None:
+    bmc = ScriptedBmc(OFF, answers=(answer, answer, None))
+    outcome, _ = run(bmc, command)
+    assert (outcome.confirmed, bmc.sent) == (True, [power.Command.OFF] * 3)
+    # Two readings after the third off; none of those before it counts.
+    assert outcome.seconds >= 3 * operation.FENCE_PAUSE
+
+
+def test_an_off_whose_answer_was_lost_is_a_fence_when_the_node_then_goes_from_on_to_off() -> None:
+    outcome, _ = run(ScriptedBmc(ON, ON, OFF, answers=(LOST,) * 50), power.Command.FENCE)
+    assert (outcome.confirmed, outcome.before) == (True, ON)
+
+
+@pytest.mark.parametrize("reason", [power.Reason.BUSY, power.Reason.UNREACHABLE, power.Reason.TIMEOUT])
+def test_a_node_that_goes_off_while_its_bmc_takes_no_off_is_not_fenced(reason: power.Reason) -> None:
+    outcome, _ = run(ScriptedBmc(ON, ON, OFF, answers=(reason,) * 50), power.Command.FENCE)
+    assert (outcome.confirmed, outcome.after, outcome.reason) == (False, OFF, reason.value)
+
+
+@pytest.mark.parametrize("command", FENCES)
+@pytest.mark.parametrize("answers", [(), (ALREADY,), (power.Reason.REFUSED,)])
 def test_a_bmc_that_said_off_of_a_node_that_is_on_is_exposed(
-    command: power.Command, answers: tuple[power.Reason, ...]
+    command: power.Command, answers: tuple[power.Reason | power.Answer, ...]
 ) -> None:
     outcome, _ = run(ScriptedBmc(OFF, ON, answers=answers), command)
     assert (outcome.confirmed, outcome.after) == (False, ON)
@@ -136,10 +191,15 @@ def test_a_bmc_that_changes_its_answer_fences_nobody(command: power.Command, sec
     assert not outcome.confirmed
 
 
-def test_a_refused_fence_with_an_answer_that_changes_is_none() -> None:
-    bmc = ScriptedBmc(OFF, OFF, ON, OFF, answers=(power.Reason.REFUSED,) * 9)
+def test_an_already_off_with_a_reading_that_changes_is_none() -> None:
+    bmc = ScriptedBmc(OFF, OFF, ON, OFF, answers=(ALREADY,) * 9)
     outcome, _ = run(bmc, power.Command.FENCE)
     assert (outcome.confirmed, bmc.sent) == (False, [power.Command.OFF])
+
+
+def test_a_busy_bmc_that_changes_its_answer_is_told_as_that() -> None:
+    outcome, _ = run(ScriptedBmc(OFF, *[OFF, ON] * 40, answers=(power.Reason.BUSY,) * 99), power.Command.CONFIRM_OFF)
+    assert (outcome.confirmed, outcome.reason) == (False, "not_off" if outcome.after is OFF else "busy")
 
 
 def test_a_node_that_is_on_is_fenced_and_never_confirmed_off() -> None:

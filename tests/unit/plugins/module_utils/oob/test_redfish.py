@@ -102,14 +102,60 @@ def test_a_bmc_that_says_yes_and_does_nothing_is_not_off(service: redfish_servic
     assert (outcome.confirmed, outcome.after, outcome.reason) == (False, ON, "not_off")
 
 
+ILO = json.dumps({"error": {"@Message.ExtendedInfo": [{"MessageId": "iLO.2.16.InvalidOperationForSystemState"}]}})
+
+
 @pytest.mark.parametrize(("state", "confirmed"), [("Off", True), ("On", False)])
-def test_a_fence_that_the_bmc_calls_a_conflict_is_what_is_read_back(
-    service: redfish_service.Service, state: str, *, confirmed: bool
+@pytest.mark.parametrize(
+    ("status", "body"), [(409, refusal("Server is already powered OFF.")), (400, ILO.encode())], ids=["iDRAC", "iLO"]
+)
+def test_a_fence_that_the_bmc_answers_with_already_off_is_what_is_read_back(
+    service: redfish_service.Service, status: int, body: bytes, state: str, *, confirmed: bool
 ) -> None:
-    service.wrong[redfish_service.RESET] = (409, refusal("The requested state is the one it is in."))
+    service.wrong[redfish_service.RESET] = (status, body)
     service.system["PowerState"] = state
     outcome = run(service, power.Command.FENCE)
     assert (outcome.confirmed, outcome.sent, outcome.reason) == (confirmed, True, None if confirmed else "refused")
+
+
+@pytest.mark.parametrize("command", [power.Command.FENCE, power.Command.CONFIRM_OFF])
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (401, b"", "auth"),
+        (403, refusal("There are insufficient privileges for this."), "auth"),
+        (409, refusal("The resource is in use or in transition."), "refused"),
+        (500, refusal("Already off, or so it seems."), "refused"),
+        (503, b"", "busy"),
+    ],
+)
+def test_a_node_that_reads_off_and_whose_bmc_took_no_off_is_not_fenced(
+    service: redfish_service.Service, command: power.Command, status: int, body: bytes, reason: str
+) -> None:
+    service.wrong[redfish_service.RESET] = (status, body)
+    service.system["PowerState"] = "Off"
+    outcome = run(service, command)
+    assert (outcome.confirmed, outcome.after, outcome.reason) == (False, OFF, reason)
+
+
+@pytest.mark.parametrize("command", [power.Command.FENCE, power.Command.CONFIRM_OFF])
+def test_a_node_that_reads_off_and_whose_bmc_has_no_forced_off_is_not_fenced(
+    service: redfish_service.Service, command: power.Command
+) -> None:
+    service.offered[:] = ["On", "GracefulShutdown"]
+    service.system["PowerState"] = "Off"
+    outcome = run(service, command)
+    assert (outcome.confirmed, outcome.reason, service.resets) == (False, "refused", [])
+
+
+@pytest.mark.parametrize(("before", "confirmed"), [("On", True), ("Off", False)])
+def test_an_off_that_the_bmc_never_answers_fences_only_a_node_that_went_from_on_to_off(
+    service: redfish_service.Service, before: str, *, confirmed: bool
+) -> None:
+    service.mute = True
+    service.system["PowerState"] = before
+    outcome = run(service, power.Command.FENCE)
+    assert (outcome.confirmed, outcome.after, set(service.resets)) == (confirmed, OFF, {"ForceOff"})
 
 
 def test_a_cycle_that_nothing_comes_of_is_sent_once(service: redfish_service.Service) -> None:

@@ -137,7 +137,7 @@ def test_a_delay_is_between_batches_and_one_batch_has_none() -> None:
 
 
 def outcome(command: power.Command, **options: Any) -> dict[str, Any]:
-    options = {"before": power.State.ON, "attempts": 1, "seconds": 0.1, **options}
+    options = {"before": power.State.ON, "attempts": [power.Attempt(power.Answer.ACCEPTED)], "seconds": 0.1, **options}
     return power.judge(command, name="node3", **options).as_dict()
 
 
@@ -145,7 +145,7 @@ def test_each_command_that_went_out_is_noted_and_no_other() -> None:
     one = node_power.Power("n3", command="off")
     done = outcome(power.Command.OFF, seen=[power.State.OFF])
     missed = outcome(power.Command.OFF, seen=[power.State.ON])
-    unsent = outcome(power.Command.OFF, attempts=0, before=power.State.OFF)
+    unsent = outcome(power.Command.OFF, attempts=[], before=power.State.OFF)
     assert [notice.text for notice in one.notices([done, missed, unsent])] == [
         "power off node3: on → off, confirmed",
         "power off node3: on → on, not confirmed: accepted, but the node does not read off",
