@@ -1,4 +1,4 @@
-"""Replicas that were left behind on silent nodes: a job removes each once its node answers again.
+"""Replicas that were left behind, or never finished: a job removes each once its node answers.
 
 One that a rule keeps is asked for again only when a report or the configuration says something new of it. A node that
 answers may hang all the same, so few are removed at a time.
@@ -153,7 +153,11 @@ class LeftBehind(parts.Part):
         name, node = left.instance.name, cluster.node_name(left.node)
         opcode = values.Opcode("remove_replica", {"instance": left.instance.uuid, "node": left.node}, PRIORITY)
         now = self._clock()
-        text = f"{node} answers again: the replica that {name} left there is removed"
+        text = (
+            f"replace-disks of {name} has ended early: its new replica on {node} is removed unless it is in use"
+            if left.is_new
+            else f"{node} answers again: the replica that {name} left there is removed"
+        )
         job = values.Job(
             id=0,
             opcodes=(opcode,),

@@ -68,6 +68,7 @@ def explain(
 ) -> dict[str, Any]:
     """What is known of the replicas of an instance, and whether it could fail over if its primary's node died now.
 
+    `being_made` says that it may be written to a new replica and not to its secondary; null while that is not so.
     `failover` is null where its primary's node can be asked itself; `broken_off` is the last opcode about it, null
     where that succeeded.
     """
@@ -76,6 +77,7 @@ def explain(
         "failing": list(failing),
         "instance": placed(cluster, one),
         "parted": parted(cluster, one),
+        "being_made": replica_evidence.made_text(cluster, one) or None,
         "replicas": [fact for uuid in one.nodes for fact in _facts(cluster, one, uuid, intake)],
         "failover": _failover(cluster, one, intake),
         "broken_off": _broken_off(one, queue),

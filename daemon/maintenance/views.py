@@ -122,7 +122,9 @@ def _node(
         "secondaries": [instance.name for instance in secondaries],
         "mtotal": one.mtotal,
         "mfree": one.mtotal - one.mnode - sum(instance.memory for instance in primaries if instance.is_up),
-        "left_behind": sorted(left.instance.name for left in cluster.maintenance.left_behind if left.node == one.uuid),
+        "left_behind": sorted(
+            left.instance.name for left in cluster.maintenance.left_behind if left.node == one.uuid and not left.is_new
+        ),
         "tags": list(one.tags),
     }
 

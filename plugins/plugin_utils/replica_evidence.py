@@ -53,6 +53,7 @@ def judge(
     cluster: clusters.Cluster, instance: clusters.Instance, known: Known, *, source: str, target: str
 ) -> evidence.Evidence:
     """Whether the replica on the target (UUID) counts as in sync though the source cannot be asked."""
+    made = clusters.being_made(cluster, instance.uuid)
     asked = evidence.Question(
         instance=instance.name,
         resources=resources(instance),
@@ -63,8 +64,24 @@ def judge(
         life=known.life(source),
         interval=interval(cluster),
         parted=instance.parted,
+        made_on=tuple(cluster.node_name(one.node) for one in made),
+        made_since=min((one.since for one in made), default=0.0),
     )
     return evidence.judge(asked, known.tracks)
+
+
+def made_text(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
+    """Since when an instance may write to a new replica and not to its secondary, with what ends that; or ''."""
+    made = clusters.being_made(cluster, instance.uuid)
+    if not made:
+        return ""
+    nodes, since = [cluster.node_name(one.node) for one in made], evidence.clock(min(one.since for one in made))
+    secondary = " and ".join(cluster.node_name(uuid) for uuid in instance.secondary_nodes) or "its secondary"
+    return (
+        f"since {since} {instance.name} may be written to a new replica on {' or '.join(nodes)} and not to {secondary} "
+        "any more: replace-disks has not ended. Unless a job is at work on it, finish that with `roundsman instance "
+        f"replace-disks {instance.name} --to {nodes[-1]}`"
+    )
 
 
 def life(

@@ -25,11 +25,15 @@ class InstanceNodes:
 
 @dataclass(frozen=True)
 class ReplicaLeft:
-    """Whether a node that is no node of an instance any more still holds what it had of its disks."""
+    """Whether a node that is none of an instance's holds something of its disks.
+
+    It was left there, or `is_new`: it is about to be made, to become the new secondary's.
+    """
 
     instance: str
     node: str
     present: bool
+    is_new: bool = False
 
 
 @dataclass(frozen=True)
@@ -194,6 +198,8 @@ def _instance_nodes(cluster: clusters.Cluster, change: InstanceNodes, now: float
     for node in (change.primary, *change.secondaries):
         # What it left there is its replica again.
         cluster = _replica_left(cluster, ReplicaLeft(change.instance, node, present=False), now)
+    if (change.primary, *change.secondaries) != instance.nodes:
+        cluster = _none_is_new(cluster, change.instance, now)
     # What was known of a pair says nothing about another one.
     is_same_pair = {change.primary, *change.secondaries} == set(instance.nodes)
     return _put_instance(
@@ -212,19 +218,29 @@ def _instance_parted(cluster: clusters.Cluster, change: InstanceParted, now: flo
 
 def _replica_left(cluster: clusters.Cluster, change: ReplicaLeft, now: float) -> clusters.Cluster:
     """Disks that were adopted, and those of all nodes together, are never Roundsman's to remove: nothing is left."""
-    known = cluster.maintenance.left_behind
-    is_known = clusters.left_behind(cluster, change.instance, change.node) is not None
+    known = clusters.left_behind(cluster, change.instance, change.node)
+    others = tuple(one for one in cluster.maintenance.left_behind if one is not known)
     if not change.present:
-        others = tuple(one for one in known if (one.instance.uuid, one.node) != (change.instance, change.node))
         return _put_maintenance(cluster, now, left_behind=others)
-    if is_known:
+    if known is not None and known.is_new is change.is_new:
         return cluster
     _node(cluster, change.node)
     instance = _instance(cluster, change.instance)
     if instance.disk_template not in _LOCAL_DISKS or any(disk.name for disk in instance.disks):
         return cluster
-    left = clusters.LeftBehind(change.node, instance, since=now)
-    return _put_maintenance(cluster, now, left_behind=(*known, left))
+    left = clusters.LeftBehind(change.node, instance, since=now, is_new=change.is_new)
+    return _put_maintenance(cluster, now, left_behind=(*others, left))
+
+
+def _none_is_new(cluster: clusters.Cluster, instance: str, now: float) -> clusters.Cluster:
+    """The nodes of an instance have changed: what another replacement was making is left behind."""
+    if not clusters.being_made(cluster, instance):
+        return cluster
+    found = tuple(
+        dataclasses.replace(one, is_new=False) if one.instance.uuid == instance else one
+        for one in cluster.maintenance.left_behind
+    )
+    return _put_maintenance(cluster, now, left_behind=found)
 
 
 def _instance_state(cluster: clusters.Cluster, change: InstanceState, now: float) -> clusters.Cluster:

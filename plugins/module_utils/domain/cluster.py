@@ -206,14 +206,17 @@ class Instance:
 
 @dataclass(frozen=True)
 class LeftBehind:
-    """A replica that is not of the instance any more, on a node (UUID) that did not answer when it was given up.
+    """A replica on a node (UUID) that is none of its instance's, since a time (unix seconds).
 
-    `instance` is the instance as it was then, `since` when that was (unix seconds).
+    `instance` is the instance as it was then. It was given up while the node did not answer; one that `is_new` is being
+    made by a replacement of disks that has not ended, and the instance's primary may write to it instead of to its
+    secondary.
     """
 
     node: str
     instance: Instance
     since: float
+    is_new: bool = False
 
 
 @dataclass(frozen=True)
@@ -346,6 +349,11 @@ def left_behind(cluster: Cluster, instance: str, node: str) -> Optional[LeftBehi
     """What an instance left behind on a node (UUIDs); None if nothing."""
     known = cluster.maintenance.left_behind
     return next((one for one in known if (one.instance.uuid, one.node) == (instance, node)), None)
+
+
+def being_made(cluster: Cluster, instance: str) -> tuple[LeftBehind, ...]:
+    """The new replicas of an instance (UUID) whose replacement of disks has not ended."""
+    return tuple(one for one in cluster.maintenance.left_behind if one.is_new and one.instance.uuid == instance)
 
 
 def touched(one: Object, *, now: float) -> dict[str, Union[int, float]]:

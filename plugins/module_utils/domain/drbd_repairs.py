@@ -266,6 +266,12 @@ def _apart(sides: _Sides) -> Optional[Verdict]:
         return None
     connections = {Where.PRIMARY: sides.primary.connection, Where.SECONDARY: sides.secondary.connection}
     alone = [where for where in Where if connections[where] is Connection.STANDALONE]
+    if not alone and connections[Where.PRIMARY] is Connection.CONNECTED:
+        return _refused(
+            "the primary is connected, and not to the secondary: it has another peer, as where replace-disks has not "
+            "ended, or has not noticed yet that the link is cut",
+            "`roundsman explain` of the instance, which names a new replica and how to finish it; else retry",
+        )
     if not alone:
         return _refused("its nodes do not reach each other", "the network between them")
     doubt = _diverged(sides, sides.relations or [])

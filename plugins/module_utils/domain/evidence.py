@@ -14,6 +14,9 @@ The replica on the target counts as in sync when (docs/decisions/replica-evidenc
    that generation: then the target was promoted without its peer since, by a failover that did not end, and has
    everything that it had before.
 
+While a replacement of disks has not ended it never does: facts do not name the peer, and the source may have written to
+the new replica, and not to the target any more.
+
 Whatever is not known is not in sync.
 """
 
@@ -112,7 +115,8 @@ class Question:
     """A failover of an instance with these resources, from a dead node to one that has a replica.
 
     `life` is what is known of the source's life; `interval` the seconds between two facts; `parted` what the
-    configuration says.
+    configuration says. `made_on` names the nodes of new replicas, of which the source may write to one instead of to
+    the target's, since `made_since` (unix seconds).
     """
 
     instance: str
@@ -124,6 +128,8 @@ class Question:
     life: Life
     interval: float
     parted: Optional[Parted] = None
+    made_on: Tuple[str, ...] = ()
+    made_since: float = 0.0
 
     @property
     def gap(self) -> float:
@@ -137,18 +143,37 @@ def judge(asked: Question, known: Mapping[str, NodeTrack]) -> Evidence:
     last = [_last_in_sync(asked, resource, source, target) for resource in asked.resources]
     when = min((moment.wall for moment in last if moment is not None), default=0.0) if None not in last else 0.0
     lived_on = _lived_on(asked, target)
-    reasons = (_objection(asked, resource, source, target) for resource in asked.resources)
+    objections = (_objection(asked, resource, source, target) for resource in asked.resources)
+    reasons = (_written_elsewhere(asked), *objections)
     reason = lived_on or next((text for text in reasons if text), "" if asked.resources else "no disk of it is known")
     off = asked.life.seen_off
     seen_off = off.wall if off is not None and not lived_on else 0.0
     if not reason:
         return Evidence(last_in_sync=when, seen_off=seen_off)
     reason = f"the replica of {asked.instance} on {asked.target_name} is not known to be in sync: {reason}"
-    cure = (
-        f"{asked.source_name} back in service, or `roundsman instance failover {asked.instance} --ignore-consistency`, "
-        "which loses what was written since"
+    return Evidence(reason, _cure(asked), when, seen_off)
+
+
+def _written_elsewhere(asked: Question) -> str:
+    if not asked.made_on:
+        return ""
+    nodes = " or ".join(asked.made_on)
+    return (
+        f"{asked.source_name} may have written to a new replica on {nodes} and not to {asked.target_name} any more "
+        f"since {clock(asked.made_since)}, because replace-disks has not ended"
     )
-    return Evidence(reason, cure, when, seen_off)
+
+
+def _cure(asked: Question) -> str:
+    name, back = asked.instance, f"{asked.source_name} back in service"
+    by_force = f"or `roundsman instance failover {name} --ignore-consistency`, which loses what was written since"
+    if not asked.made_on:
+        return f"{back}, {by_force}"
+    nodes = " or ".join(asked.made_on)
+    return (
+        f"{back}, then `roundsman instance replace-disks {name} --to {asked.made_on[-1]}`; {by_force}. Keep the "
+        f"replica on {nodes}: it may have what {asked.target_name} lacks"
+    )
 
 
 def is_contradicted(off: Moment, connected: Moment, *, interval: float) -> bool:
@@ -189,10 +214,14 @@ def _last_in_sync(
 
 def _seen_in_sync(asked: Question, target: Track, source: Track) -> Optional[Moment]:
     """When one volume was seen in sync: by either node, but by the source alone once it said that it is not."""
+    own = source.in_sync
+    if asked.made_on and own is not None and own.wall > asked.made_since:
+        # Its peer may have been the new replica: what it said of the target before is not kept.
+        return target.in_sync
     if not _reported_by_source(asked, source):
-        return latest(source.in_sync, target.in_sync)
+        return latest(own, target.in_sync)
     recorded = asked.parted.last_in_sync if asked.parted is not None and asked.parted.node == asked.source else 0.0
-    return source.in_sync or (Moment(recorded) if recorded else None)
+    return own or (Moment(recorded) if recorded else None)
 
 
 def _volumes(node: Optional[NodeTrack], resource: str) -> Mapping[int, Track]:

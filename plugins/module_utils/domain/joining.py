@@ -63,7 +63,7 @@ def remove(cluster: clusters.Cluster, name: str) -> list[changes.Change]:
     """The changes that take a node out of the cluster.
 
     Raises:
-        NotFound: there is none. Refused: it is the master, or it holds instances.
+        NotFound: there is none. Refused: it is the master, it holds instances, or a replica of one is being made there.
     """
     node = cluster.node(name)
     if node.uuid == cluster.cluster.master_node:
@@ -71,6 +71,12 @@ def remove(cluster: clusters.Cluster, name: str) -> list[changes.Change]:
     holds = [one.name for one in (*cluster.primaries(node.uuid), *cluster.secondaries(node.uuid))]
     if holds:
         raise errors.Refused(f"{node.name} holds {', '.join(holds)}: evacuate it first")
+    made = [one.instance.name for one in cluster.maintenance.left_behind if one.is_new and one.node == node.uuid]
+    if made:
+        raise errors.Refused(
+            f"{node.name} may hold the newest data of {', '.join(made)}, whose replace-disks has not ended: see "
+            f"`roundsman explain {made[0]}`"
+        )
     promoted = roles.promotions(cluster, without=node.uuid) if node.master_candidate else []
     return [*promoted, membership.NodeGone(node.uuid)]
 

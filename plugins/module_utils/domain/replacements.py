@@ -73,8 +73,8 @@ def objection_to_removal(instance: str, primary: Node, left: Node) -> str:
         # The record of what was left may be older than the disks, as after an older configuration was restored.
         return (
             f"{primary.name} replicates {instance} to {left.name}, so its replica there is in use: it is kept, though "
-            f"the configuration has it as left behind. Compare with `roundsman cluster verify`; if {left.name} is its "
-            "secondary, correct the configuration"
+            f"the configuration has {left.name} not as its secondary. See `roundsman explain {instance}`; to make it "
+            f"the secondary, run `roundsman instance replace-disks {instance} --to {left.name}`"
         )
     if len(ours) != len(theirs):
         return f"{primary.name} and {left.name} have not the same disks of {instance}: nothing is removed"

@@ -101,16 +101,19 @@ def _left_behind(cluster: clusters.Cluster) -> dict[str, list[str]]:
     """By node the instances (names) that left replicas there."""
     found: dict[str, list[str]] = {}
     for left in cluster.maintenance.left_behind:
+        if left.is_new:
+            continue
         found.setdefault(cluster.node_name(left.node), []).append(left.instance.name)
     return found
 
 
 def _degraded(cluster: clusters.Cluster) -> list[dict[str, str]]:
-    """The instances whose running primary has lost its secondary, each with its primary and the sentence."""
+    """The instances that are written without their secondary, or may be, each with its primary and the sentence."""
     return [
-        {"node": cluster.node_name(one.primary_node), "text": replica_evidence.parted_text(cluster, one)}
+        {"node": cluster.node_name(one.primary_node), "text": text}
         for one in cluster.instances.values()
-        if one.parted is not None
+        for text in (replica_evidence.parted_text(cluster, one), replica_evidence.made_text(cluster, one))
+        if text
     ]
 
 

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...module_utils.domain import cluster as clusters
 from . import time_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...module_utils.domain import cluster as clusters
+
+_OF_PLAYS = frozenset({"admin_state", "keeps_peer", "nodes", "sync_looks"})
+"""What no step on a node needs."""
 
 
 def instance_variables(cluster: clusters.Cluster, instance: clusters.Instance) -> dict[str, Any]:
-    """What the steps of an opcode need to know of an instance."""
+    """What the steps of an opcode need to know of an instance.
+
+    It `keeps_peer` while a new replica is made: DRBD 8.4 has one bitmap, and a primary that went back to its old
+    secondary in the middle of the resync would not send that one what the new replica has received already.
+    """
     return {
         "uuid": instance.uuid,
         "name": instance.name,
@@ -29,6 +36,7 @@ def instance_variables(cluster: clusters.Cluster, instance: clusters.Instance) -
         "admin_state": instance.admin_state,
         "nodes": [cluster.node_name(uuid) for uuid in instance.nodes],
         "sync_looks": time_limits.sync_looks(instance),
+        "keeps_peer": bool(clusters.being_made(cluster, instance.uuid)),
     }
 
 
@@ -39,7 +47,7 @@ def step_facts(cluster: clusters.Cluster, found: Iterable[clusters.Instance]) ->
 
 def _step_facts(cluster: clusters.Cluster, instance: clusters.Instance) -> dict[str, Any]:
     told = instance_variables(cluster, instance)
-    return {name: value for name, value in told.items() if name not in {"nodes", "admin_state", "sync_looks"}}
+    return {name: value for name, value in told.items() if name not in _OF_PLAYS}
 
 
 def _file_dir(cluster: clusters.Cluster, instance: clusters.Instance) -> str:

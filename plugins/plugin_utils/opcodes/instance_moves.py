@@ -218,9 +218,11 @@ class ReplaceDisks:
                 single_moves.refuse_closed(cluster, target=self.new)
             else:
                 single_moves.refuse_new_secondary(cluster, instance, target=self.new)
-            room_now.refuse_without_disk(cluster, instance, target=self.new)
+            if not any(one.node == self.new for one in clusters.being_made(cluster, instance.uuid)):
+                # What an earlier one made there, and did not finish, takes its room already.
+                room_now.refuse_without_disk(cluster, instance, target=self.new)
         return {
-            "instance": instance_variables(cluster, instance),
+            "instance": {**instance_variables(cluster, instance), "keeps_peer": False},
             "instance_primary": contract.node_variables(cluster, instance.primary_node),
             "instance_members": [contract.node_variables(cluster, uuid) for uuid in (instance.primary_node, self.new)],
             "instance_old": contract.node_variables(cluster, self.old),

@@ -24,7 +24,8 @@ KEPT = {"kept": True}
 class RemoveReplica:
     """Remove what an instance left on a node (UUIDs), once its replicas are in sync without it, or it is removed.
 
-    A replica that may hold writes which no other has is kept, unless a person wants to `discard` it.
+    A replica that may hold writes which no other has is kept, unless a person wants to `discard` it; one that is being
+    made is kept all the same while its primary writes to it.
     """
 
     kind: ClassVar[str] = "remove_replica"
@@ -58,7 +59,7 @@ class RemoveReplica:
         return {
             "instance": instance_variables(cluster, left.instance),
             "instance_left_at": contract.node_variables(cluster, self.node),
-            "instance_discard": self.discard,
+            "instance_discard": self.discard and not left.is_new,
             "instance_look_seconds": math.ceil(time_limits.look()),
             "instance_left_seconds": time_limits.at_disks(left.instance),
             "instance_now": {} if known is None else instance_variables(cluster, known),

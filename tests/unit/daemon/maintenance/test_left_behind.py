@@ -197,3 +197,26 @@ def test_what_another_job_works_on_is_not_asked_for_and_what_a_person_discards_c
         await left.service.queue.stop()
 
     asyncio.run(scenario())
+
+
+def test_a_new_replica_is_removed_only_once_no_job_makes_it(lab: world.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        left = Left(lab, monkeypatch, None)
+        node = {name: left.service.configuration.current.node(name).uuid for name in ("node3", "node4")}
+        making = changes.ReplicaLeft(left.instance.uuid, node["node4"], present=True, is_new=True)
+        await left.service.configuration.commit(lambda _: [making])
+        await left.hear()
+        params = {"instance": left.instance.uuid, "old": node["node3"], "new": node["node4"]}
+        at_work = twins.job(7, values.Opcode("replace_disks", params))
+        with monkeypatch.context() as context:
+            # As after a restart of the daemon, which adopts the process.
+            context.setitem(left.service.queue.jobs, 7, at_work)
+            await left.service.left_behind.step()
+            assert list(left.service.queue.jobs) == [7]
+        assert await left.step() == 1
+        (job,) = left.service.queue.jobs.values()
+        assert job.reason[0].text == (
+            "replace-disks of instance1 has ended early: its new replica on node4 is removed unless it is in use"
+        )
+
+    asyncio.run(scenario())

@@ -397,3 +397,33 @@ def test_a_clock_that_is_ahead_is_told_because_it_dates_a_lost_peer_too_late(
         assert text.startswith("The clock of node3 is ahead of the controller's: its last report is dated 4")
 
     asyncio.run(scenario())
+
+
+def test_a_replacement_that_has_not_ended_leaves_no_evidence_for_the_old_secondary_and_explain_names_the_new_node(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        pair = Pair(lab, monkeypatch)
+        intake, nodes = pair.service.intake, {"source": pair.uuid("node2"), "target": pair.uuid("node3")}
+        await pair.hear("node2")
+        await pair.hear("node3")
+        making = changes.ReplicaLeft(pair.instance.uuid, pair.uuid("node4"), present=True, is_new=True)
+        await pair.service.configuration.commit(lambda _: [making])
+        # Its peer is node4 by now, and its facts do not say so.
+        await pair.hear("node3", lost=True)
+        await pair.hear("node2", current=64)
+        told = replica_views.explain(pair.service.configuration.current, NAME, intake=intake, queue=pair.service.queue)
+        text = told["being_made"]
+        assert "instance1 may be written to a new replica on node4 and not to node3 any more" in text
+        assert text.endswith("`roundsman instance replace-disks instance1 --to node4`")
+        await pair.service.configuration.commit(lambda _: [changes.NodePowered(nodes["source"], powered=False)])
+        found = intake.evidence(pair.instance.uuid, **nodes)
+        assert "node2 may have written to a new replica on node4" in found.reason
+        assert "Keep the replica on node4" in found.unblock
+
+        moved = changes.InstanceNodes(pair.instance.uuid, nodes["source"], (pair.uuid("node4"),))
+        await pair.service.configuration.commit(lambda _: [moved])
+        told = replica_views.explain(pair.service.configuration.current, NAME, intake=intake, queue=pair.service.queue)
+        assert told["being_made"] is None
+
+    asyncio.run(scenario())

@@ -221,6 +221,13 @@ def test_unrelated_copies_are_never_connected() -> None:
     assert _decided(*pair).kind is Kind.REFUSED
 
 
+def test_a_primary_that_is_connected_to_another_node_is_no_cut_link() -> None:
+    verdict = _decided(_runs(), _side(connection=CONNECTING))
+    assert verdict.kind is Kind.REFUSED
+    assert "it has another peer, as where replace-disks has not ended" in verdict.reason
+    assert "which names a new replica and how to finish it" in verdict.unblock
+
+
 def test_two_primaries_are_a_migration_while_connected_and_a_refusal_apart() -> None:
     assert _decided(_runs(), _runs()).kind is Kind.WAITING
     assert _decided(_runs(connection=ALONE), _runs(connection=ALONE)).kind is Kind.REFUSED

@@ -322,3 +322,31 @@ def test_the_possible_loss_is_from_the_last_fact_in_sync_to_the_moment_the_sourc
 ) -> None:
     assert evidence.loss(found, now=now) == (None if seconds is None else pytest.approx(seconds))
     assert evidence.loss_text(found, now=now) == text
+
+
+MAKING = dataclasses.replace(ASKED, made_on=("node3",), made_since=85.0)
+
+
+def test_a_secondary_does_not_count_while_its_primary_may_write_to_a_replica_that_is_being_made() -> None:
+    target = node((84, IN_SYNC), (95, APART))
+    for source in (node((99, IN_SYNC)), node((80, IN_SYNC), (99, IN_SYNC)), node((99, APART)), None):
+        found = judged(source, target, MAKING)
+        assert not found.counts_as_in_sync
+        assert found.reason == (
+            "the replica of web1 on node2 is not known to be in sync: node1 may have written to a new replica on node3 "
+            "and not to node2 any more since 1970-01-01 00:01:25 UTC, because replace-disks has not ended"
+        )
+        assert found.unblock == (
+            "node1 back in service, then `roundsman instance replace-disks web1 --to node3`; or `roundsman instance "
+            "failover web1 --ignore-consistency`, which loses what was written since. Keep the replica on node3: it "
+            "may have what node2 lacks"
+        )
+
+
+def test_what_a_primary_reports_in_sync_while_a_new_replica_is_made_does_not_lower_the_loss_of_its_secondary() -> None:
+    target = node((84, IN_SYNC), (95, APART))
+    assert judged(node((99, IN_SYNC)), target, MAKING).last_in_sync == 84.0, "its peer may be the new one"
+    assert judged(node((99, IN_SYNC)), node((95, APART)), MAKING).last_in_sync == 0.0
+    assert judged(node((82, IN_SYNC)), node((95, APART)), MAKING).last_in_sync == 82.0
+    assert judged(node((82, IN_SYNC)), node((92, IN_SYNC)), MAKING).last_in_sync == 92.0, "it was its peer then"
+    assert judged(node((83, IN_SYNC), (90, APART)), node((86, IN_SYNC), (95, APART)), MAKING).last_in_sync == 83.0

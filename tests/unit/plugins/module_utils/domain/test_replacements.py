@@ -95,6 +95,7 @@ def test_what_an_older_configuration_has_as_left_behind_is_kept_while_the_primar
     ):
         text = left_refusal(mine, other)
         assert "node1 replicates web1 to node3, so its replica there is in use: it is kept" in text
+        assert text.endswith("to make it the secondary, run `roundsman instance replace-disks web1 --to node3`")
     assert left_refusal(dataclasses.replace(synced, peer="node2"), disk("UpToDate", generation=OURS)) == ""
 
 

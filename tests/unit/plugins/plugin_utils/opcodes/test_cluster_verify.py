@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import cluster_verify, contract, time_limits
 
@@ -81,3 +82,12 @@ def test_the_limit_grows_with_the_turns_of_nodes_that_are_asked_in_parallel_and_
     assert limit(1) == limit(0)
     assert limit(6) - limit(1) == limit(11) - limit(6) > 0
     assert VERIFY.variables(CLUSTER)["cluster_look_seconds"] >= time_limits.look()
+
+
+def test_a_new_replica_that_may_be_written_is_told_of_the_primary_and_is_not_left_behind() -> None:
+    making = changes.ReplicaLeft("i1", "n10", present=True, is_new=True)
+    told = VERIFY.variables(changes.apply(small_cluster.make(), making, now=9.0))
+    assert told["cluster_left_behind"] == {}
+    (degraded,) = told["cluster_degraded"]
+    assert degraded["node"] == "node2"
+    assert "inst1 may be written to a new replica on node10 and not to node3 any more" in degraded["text"]

@@ -234,6 +234,12 @@ def test_a_target_without_the_room_now_is_refused_with_the_numbers() -> None:
         instance_moves.ReplaceDisks("i1", "n3", "n10").variables(large)
 
 
+def test_what_a_replacement_that_broke_off_has_made_takes_no_more_room() -> None:
+    making = changes.ReplicaLeft("i1", "n10", present=True, is_new=True)
+    large = changes.apply(with_instance(disks=(clusters.Disk(1001),)), making, now=9.0)
+    assert instance_moves.ReplaceDisks("i1", "n3", "n10").variables(large)["instance_new"]["name"] == "node10"
+
+
 def test_the_same_secondary_gets_a_new_copy_however_full_it_is() -> None:
     large = with_instance(disks=(clusters.Disk(10**9),))
     told = instance_moves.ReplaceDisks("i1", "n3", "n3").variables(large)
@@ -278,3 +284,11 @@ def test_an_instance_without_replicas_needs_no_evidence() -> None:
         OFF, dataclasses.replace(CLUSTER.instance("i1"), disk_template="sharedfile", secondary_nodes=())
     )
     assert instance_moves.Failover("i1", "n2", "n10").check_facts(shared, Facts()) is None
+
+
+def test_only_a_replacement_gives_a_primary_another_peer_while_a_new_replica_is_made() -> None:
+    making = changes.ReplicaLeft("i1", "n10", present=True, is_new=True)
+    cluster = changes.apply(CLUSTER, making, now=9.0)
+    assert instance_moves.Failover("i1", "n2", "n3").variables(cluster)["instance"]["keeps_peer"]
+    assert not instance_moves.Failover("i1", "n2", "n3").variables(CLUSTER)["instance"]["keeps_peer"]
+    assert not instance_moves.ReplaceDisks("i1", "n3", "n10").variables(cluster)["instance"]["keeps_peer"]

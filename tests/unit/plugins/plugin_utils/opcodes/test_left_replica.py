@@ -3,7 +3,13 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, membership, recording
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    changes,
+    errors,
+    joining,
+    membership,
+    recording,
+)
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, left_replica, parameters
@@ -91,3 +97,38 @@ def test_it_is_refused_while_a_namesake_has_a_replica_on_the_node() -> None:
                 OPCODE.variables(cluster)
         else:
             assert OPCODE.variables(cluster)["instance_left_at"]["name"] == "node3"
+
+
+MAKING = changes.ReplicaLeft("i1", "n10", present=True, is_new=True)
+
+
+def test_a_replica_that_is_being_made_is_on_record_until_its_instance_has_new_nodes() -> None:
+    cluster = changes.apply(small_cluster.make(), MAKING, now=9.0)
+    assert [(one.node, one.is_new) for one in cluster.maintenance.left_behind] == [("n10", True)]
+    assert document.load(document.dump(cluster)) == cluster
+    assert recording.decode(recording.encode(MAKING)) == MAKING
+    assert changes.apply(cluster, MAKING, now=10.0) is cluster
+    seen_again = changes.InstanceNodes("i1", "n2", ("n3",))
+    assert clusters.being_made(changes.apply(cluster, seen_again, now=10.0), "i1"), "its search says nothing new"
+    assert left(changes.apply(cluster, changes.InstanceNodes("i1", "n2", ("n10",)), now=10.0)) == []
+    for other in (changes.InstanceNodes("i1", "n3", ("n2",)), changes.InstanceNodes("i1", "n2", ("n1",))):
+        after = changes.apply(cluster, other, now=10.0)
+        assert (left(after), clusters.being_made(after, "i1")) == ([("inst1", "n10", 9.0)], ())
+
+
+def test_what_was_left_behind_may_become_a_replica_that_is_being_made() -> None:
+    cluster = changes.apply(moved(), dataclasses.replace(MAKING, node="n3"), now=10.0)
+    assert [(one.node, one.since, one.is_new) for one in cluster.maintenance.left_behind] == [("n3", 10.0, True)]
+
+
+def test_a_person_discards_no_replica_unseen_that_the_primary_may_write_to() -> None:
+    cluster = changes.apply(small_cluster.make(), MAKING, now=9.0)
+    assert not left_replica.RemoveReplica("i1", "n10", discard=True).variables(cluster)["instance_discard"]
+    assert left_replica.RemoveReplica("i1", "n3", discard=True).variables(moved())["instance_discard"]
+
+
+def test_the_node_of_a_replica_that_is_being_made_does_not_leave_the_cluster() -> None:
+    cluster = changes.apply(small_cluster.make(), MAKING, now=9.0)
+    assert joining.remove(small_cluster.make(), "n10")
+    with pytest.raises(errors.Refused, match="node10 may hold the newest data of inst1, whose replace-disks has not"):
+        joining.remove(cluster, "n10")

@@ -1,0 +1,71 @@
+"""A replacement of disks that breaks off in its resync: the old secondary does not count, and the new one is named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Disk
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import replica_facts, simulated_world, templates
+
+from . import labs, states
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import replicas
+
+NAME = "instance1"
+FINISH = "`roundsman instance replace-disks instance1 --to node4`"
+
+
+def fact(one: labs.Running, node: str) -> replicas.ReplicaFact | None:
+    """How the replica of instance1 on a node is, as its DRBD says."""
+    found = replica_facts.read(one.lab.node(node).root, hypervisor="fake").replicas or ()
+    return next((each for each in found if each.resource.startswith(NAME)), None)
+
+
+def is_copying(one: labs.Running) -> bool:
+    """Whether node4 receives the data of node2."""
+    found = fact(one, "node4")
+    return found is not None and found.is_connected and found.disk is Disk.INCONSISTENT
+
+
+def removals(one: labs.Running) -> list[str]:
+    """What became of the jobs that were to remove a replica."""
+    steps = [job["opcodes"][0] for job in one.get("/1/jobs")]
+    return [step["text"] for step in steps if step["kind"] == "remove_replica" and step["status"] in states.FINAL]
+
+
+@pytest.mark.slow
+def test_a_replacement_that_is_canceled_in_its_resync_is_on_record_and_can_be_finished(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=4, pairs=[("node2", "node3"), ("node1", "node2")])
+    labs.report_all(one)
+    simulated_world.set_resync_speed(one.lab.node("node4").root, 1)
+    body = {"mode": "replace_new_secondary", "remote_node": "node4"}
+    job = one.ask("POST", f"/2/instances/{NAME}/replace-disks", body).json()
+    one.until(is_copying, "node2 copies to node4")
+    assert removals(one) == [], "its job makes it"
+
+    assert states.command(one, "jobs", "cancel", str(job)).returncode == 0
+    ended = states.job_ended(one, job)["opcodes"][0]
+
+    assert "a replica is on node4, not on record as its node, and may be in use" in ended["text"]
+    assert is_copying(one), "who looks for an instance changes no peer"
+    labs.report_all(one)
+    assert FINISH in states.command(one, "explain", NAME).stdout
+    assert FINISH in states.command(one, "cluster", "verify").stdout
+    one.until(removals, "a job looked at the new replica")
+    assert "is kept on node4 while its primary is not in sync with its peer" in removals(one)[0]
+
+    simulated_world.set_resync_speed(one.lab.node("node4").root, None)
+    again = states.command(one, "instance", "replace-disks", NAME, "--to", "node4")
+
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert one.cluster().maintenance.left_behind == ()
+    holders = [node.name for node in one.lab.nodes() if NAME in templates.replicated(node.root)]
+    assert holders == ["node2", "node4"]
+    one.until(states.at_rest, "its jobs end")
+    assert one.wrong() == []
