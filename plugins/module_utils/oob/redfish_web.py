@@ -27,7 +27,7 @@ NO_LOGIN = frozenset({http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN})
 class Watch:
     """What is known of one connection; `status` is that of the last answer, 0 before there is one.
 
-    `is_waiting`: the last question went out as a whole, and no answer has come.
+    `is_waiting`: the last question went out as a whole, and no answer has come; logging in and out is none.
 
     pyghmi's errors carry no status, and it cannot log out.
     """
@@ -35,6 +35,7 @@ class Watch:
     def __init__(self) -> None:
         self.status = 0
         self.is_waiting = False
+        self._is_asking = False
         self._session: Any = None
         self._read = 0
 
@@ -65,12 +66,17 @@ class Watch:
         ask, copy, answer = web.grab_json_response_with_status, web.dupe, web.getresponse
 
         def asked(*arguments: Any, **options: Any) -> Any:
-            self.is_waiting = False
-            told = ask(*arguments, **options)
+            self.is_waiting, self._is_asking = False, True
+            try:
+                told = ask(*arguments, **options)
+            finally:
+                self._is_asking = False
             self.status = told[1]
             return told
 
         def answered() -> Any:
+            if not self._is_asking:
+                return self._bounded(answer())
             self.is_waiting = True
             told = answer()
             self.is_waiting = False

@@ -32,8 +32,8 @@ class Service:
     """What the BMC knows; `wrong` holds a status and a body by path, `resets` what it was asked for.
 
     Answers at the paths in `endless` do not end, and `flooded` counts what was taken of them, MOST_FLOODED at most;
-    `headers` are those of every document. With `mute` a reset is carried out and not
-    answered.
+    `headers` are those of every document. What comes by a method or to
+    the reset's path in `mute` is carried out and not answered.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Service:
         self.opened = 0
         self.wrong: dict[str, tuple[int, bytes]] = {}
         self.follows = True
-        self.mute = False
+        self.mute: set[str] = set()
         self.headers: dict[str, str] = {}
         self.endless: set[str] = set()
         self.flooded = 0
@@ -123,13 +123,16 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return
         if self.path == RESET and RESET not in self.service.wrong:
             self.service.reset(body["ResetType"])
-            if self.service.mute:
+            if RESET in self.service.mute:
                 self.close_connection = True
                 return
         self._answer(204, None)
 
     def do_DELETE(self) -> None:
         self.service.sessions.discard(self.path)
+        if "DELETE" in self.service.mute:
+            self.close_connection = True
+            return
         self._answer(204, None)
 
     def _flood(self) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import functools
 import gzip
 import json
@@ -10,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, health, power
-from ansible_collections.roundsman.cluster.plugins.module_utils.oob import drivers, operation, redfish
+from ansible_collections.roundsman.cluster.plugins.module_utils.oob import (
+    drivers,
+    operation,
+    redfish,
+    redfish_connection,
+)
 
 from tests import thoroughness
 
@@ -148,11 +154,19 @@ def test_a_node_that_reads_off_and_whose_bmc_has_no_forced_off_is_not_fenced(
     assert (outcome.confirmed, outcome.reason, service.resets) == (False, "refused", [])
 
 
+def test_a_rejected_off_is_not_lost_because_the_session_cannot_be_ended(service: redfish_service.Service) -> None:
+    service.wrong[redfish_service.RESET] = (403, b"")
+    service.mute.add("DELETE")
+    with pytest.raises(errors.PowerFailed) as caught:
+        asyncio.run(redfish_connection.Bmc(target(service)).send(power.Command.OFF))
+    assert (caught.value.reason, caught.value.answer) == ("auth", "rejected")
+
+
 @pytest.mark.parametrize(("before", "confirmed"), [("On", True), ("Off", False)])
 def test_an_off_that_the_bmc_never_answers_fences_only_a_node_that_went_from_on_to_off(
     service: redfish_service.Service, before: str, *, confirmed: bool
 ) -> None:
-    service.mute = True
+    service.mute.add(redfish_service.RESET)
     service.system["PowerState"] = before
     outcome = run(service, power.Command.FENCE)
     assert (outcome.confirmed, outcome.after, set(service.resets)) == (confirmed, OFF, {"ForceOff"})
