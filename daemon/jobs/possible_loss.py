@@ -44,8 +44,11 @@ def noted(spec: Spec, start: contract.Start) -> Spec:
 def notices(
     cluster: clusters.Cluster, made: contract.PlayKind, start: contract.Start, *, now: float
 ) -> list[contract.Notice]:
-    """What the audit log says of a failover that starts on a replica which could not be compared."""
-    if not isinstance(made, instance_moves.Failover):
+    """What the audit log says of a failover that starts on a replica which could not be compared.
+
+    Nothing where the source is asked: a healthy pair loses nothing.
+    """
+    if not isinstance(made, instance_moves.Failover) or start.is_asked:
         return []
     name, target = cluster.instance(made.instance).name, cluster.node_name(made.target)
     loss = evidence.loss_text(start.evidence, now=now)

@@ -108,11 +108,13 @@ class OutcomeKind(Protocol):
 class Start:
     """An opcode may start on a replica that could not be compared with its primary's, because of this evidence.
 
-    `is_overridden`: the evidence is against it, and a person wants it all the same.
+    `is_overridden`: the evidence is against it, and a person wants it all the same. `is_asked`: its play asks the
+    primary's node, which answered last; the evidence counts only if that one has died since.
     """
 
     evidence: evidence.Evidence
     is_overridden: bool = False
+    is_asked: bool = False
 
 
 @runtime_checkable

@@ -140,7 +140,7 @@ class Failover(_Move):
             return None
         found = facts.evidence(self.instance, source=self.source, target=self.target)
         if clusters.reachable(cluster, source) and not facts.is_silent(source.uuid):
-            return contract.Start(found) if found.counts_as_in_sync else None
+            return contract.Start(found, is_asked=True) if found.counts_as_in_sync else None
         if not found.counts_as_in_sync and not self.ignore_consistency:
             raise errors.Refused(f"{found.reason}; what would unblock it: {found.unblock}")
         return contract.Start(found, is_overridden=not found.counts_as_in_sync)

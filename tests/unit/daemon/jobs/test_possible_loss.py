@@ -54,5 +54,7 @@ def test_the_audit_log_names_the_seconds_of_a_failover_that_starts() -> None:
         "inst1 fails over to node3, whose replica was last known to be in sync at 2023-11-14 22:13:20 UTC; "
         "possible loss: writes of the last 13 s"
     )
+    asked = contract.Start(start.evidence, is_asked=True)
+    assert possible_loss.notices(small_cluster.make(), made, asked, now=1_700_000_099.0) == [], "its source answers"
     (said,) = orders.stated_by_daemon(f"2023-11-14 22:14:59,000 INFO job 7: {notice.text}\n")
     assert (said.instance, said.target, said.seconds, said.is_ignored) == ("inst1", "node3", 13.0, False)
