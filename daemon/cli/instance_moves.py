@@ -64,9 +64,12 @@ def replace_disks(ctx: typer.Context, name: Name, *, to: To = "", submit: parame
 def _warn_of_loss(ctx: typer.Context, name: str) -> None:
     """Print what is known against the secondary's replica, and the possible loss, before a person accepts it."""
     with client.of(ctx) as daemon:
-        found = daemon.get("1", "explain", name).get("failover")
-    if found and not found["in_sync"]:
-        output.warning(f"roundsman: {'; '.join(filter(None, [found['reason'], found['loss']]))}")
+        told = daemon.get("1", "explain", name)
+    failover, parted = told["failover"], told["parted"]
+    against = [failover["reason"], failover["loss"]] if failover is not None and not failover["in_sync"] else []
+    known = [text for text in (*against, parted and parted["text"], told["being_made"]) if text]
+    if known:
+        output.warning(f"roundsman: {'; '.join(known)}")
 
 
 def _move(ctx: typer.Context, name: str, kind: str, *, to: str, submit: bool, ignore_consistency: bool = False) -> None:
