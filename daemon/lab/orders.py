@@ -201,10 +201,11 @@ class Orders:
             if opcode.kind in RENEWING and (is_own or not opcode.ended or at <= opcode.ended + UNSETTLED):
                 return True
             discard = opcode.params.get("discard")
-            # A pair that was told to discard a side does so when its nodes reach each other.
             if discard is True and is_own:
                 return True
-            is_named = isinstance(discard, str) and self.names.get(discard, discard) == event["node"]
+            # A pair that was told to discard a side does so when its nodes reach each other; it removes none.
+            may_be_later = is_own or event["event"] == "overwritten"
+            is_named = may_be_later and isinstance(discard, str) and self.names.get(discard, discard) == event["node"]
             if is_named and (not opcode.ended or at <= opcode.ended + LONGEST_PLAY):
                 return True
         return False

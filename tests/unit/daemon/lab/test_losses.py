@@ -146,7 +146,8 @@ def test_the_secondary_of_a_primary_without_a_disk_is_not_removed() -> None:
     journal = written.Journal()
     journal.web1(100, "node3", "replica removed", "1/0", counter=80, newest=50)
     order = written.opcode("replace_disks", started=90, ended=110, instance="web1", old="node3", new="node3")
-    (wrong,) = losses.writes(journal.events, written.ordered(order), journal.seen)
+    before = written.opcode("repair_disks", started=20, ended=30, instance="web1", discard="node3")
+    (wrong,) = losses.writes(journal.events, written.ordered(order, before), journal.seen)
     assert wrong.startswith("the newest replica of web1 was removed on node3")
 
 
