@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
 
 from tests.chaos import stage
 from tests.integration import states
 
 if TYPE_CHECKING:
-    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-
     from tests.chaos.doors import Doors
     from tests.chaos.faults import Faults
     from tests.integration import labs
@@ -72,6 +71,9 @@ class Caretaker:
         primary, *others = (self._lab.lab.node(cluster.node_name(uuid)) for uuid in one.nodes)
         if one.name not in fake.Driver(primary.root, opcode="").running():
             self._start(one)
+        elif made := clusters.being_made(cluster, one.uuid):
+            body = {"mode": "replace_new_secondary", "remote_node": cluster.node_name(made[0].node)}
+            self._ask("replace disks", "POST", f"/2/instances/{one.name}/replace-disks", body)
         elif others and not stage.is_in_sync(one.name, primary):
             path = f"/2/instances/{one.name}/repair-disks"
             # A person looks twice before writes are given up.

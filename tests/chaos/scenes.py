@@ -6,11 +6,14 @@ who plays, and ends what a scene leaves behind.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.lab import chassis
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated_programs
 
 from tests.integration import states
 
@@ -131,6 +134,7 @@ class Scenes:
         yield 2
         cast.primary.autostart(cast.instance, is_on=False)
         cast.primary.user_shutdown(cast.instance)
+        _demote(cast.primary, f"{cast.instance}-disk0")
         cast.primary.cut_link(cast.secondary.name, is_cut=False)
         yield 2
         yield self._ended(self._repair(cast))
@@ -226,3 +230,9 @@ class Scenes:
             return "error"
         found = self._doors.get(f"/2/jobs/{job}")
         return str(found["status"]) if found is not None else ""
+
+
+def _demote(node: world.LabNode, resource: str) -> None:
+    """What the job that brings a node online tells a person to do; a guest that ended leaves DRBD's role as it was."""
+    with contextlib.suppress(errors.RoundsmanError):
+        simulated_programs.SimulatedPrograms(node.root).run("drbdadm", "secondary", resource)

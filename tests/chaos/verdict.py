@@ -65,7 +65,7 @@ class Settling:
 
     def _bring_back(self) -> bool:
         """Do the next thing that a person does; returns whether there was one."""
-        return self._acknowledge() or self._bring_nodes_back() or self._start_instances()
+        return self._acknowledge() or self._bring_nodes_back() or self._finish_replacements() or self._start_instances()
 
     def _acknowledge(self) -> bool:
         ended = [one for one in self._doors.get("/1/status") or [] if one["repair-status"] not in OPEN]
@@ -82,6 +82,17 @@ class Settling:
                 asked.append(self._ask("PUT", f"/2/nodes/{name}/power", {"command": "on"}, key=f"power {name}"))
             elif node["offline"] or node["drained"]:
                 asked.append(self._ask("PUT", f"/2/nodes/{name}/role", "online", key=f"online {name}"))
+        return any(asked)
+
+    def _finish_replacements(self) -> bool:
+        """A replacement that broke off is done again, as `explain` says."""
+        asked = []
+        cluster = self._lab.cluster()
+        for one in cluster.maintenance.left_behind:
+            if one.is_new:
+                path = f"/2/instances/{one.instance.name}/replace-disks"
+                body = {"mode": "replace_new_secondary", "remote_node": cluster.node_name(one.node)}
+                asked.append(self._ask("POST", path, body, key=f"replace {one.instance.name}"))
         return any(asked)
 
     def _start_instances(self) -> bool:
