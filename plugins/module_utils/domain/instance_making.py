@@ -218,8 +218,10 @@ def usual_hypervisor(cluster: clusters.Cluster) -> str:
 
 
 def free_minors(cluster: clusters.Cluster, count: int) -> list[int]:
-    """The lowest numbers that no DRBD device of the cluster has."""
-    taken = {disk.minor for one in cluster.instances.values() for disk in one.disks if disk.minor is not None}
+    """The lowest numbers that no DRBD device of the cluster has, nor any that was left behind on a node."""
+    left = (entry.instance for entry in cluster.maintenance.left_behind)
+    instances = (*cluster.instances.values(), *left)
+    taken = {disk.minor for one in instances for disk in one.disks if disk.minor is not None}
     return [minor for minor in range(len(taken) + count) if minor not in taken][:count]
 
 
