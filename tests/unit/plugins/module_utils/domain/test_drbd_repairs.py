@@ -107,6 +107,26 @@ def test_a_primary_without_disk_and_connection_is_not_touched() -> None:
     assert _decided(_runs(Disk.DISKLESS), _side(Disk.DISKLESS)).kind is Kind.REFUSED
 
 
+def test_the_disk_of_a_primary_is_attached_only_while_the_replica_it_works_on_is_up_to_date() -> None:
+    for disk in set(Disk) - {GOOD}:
+        verdict = _decided(_runs(Disk.DISKLESS), _side(disk))
+        assert verdict.kind is Kind.REFUSED, disk
+
+
+@pytest.mark.parametrize("disk", [Disk.ATTACHING, Disk.NEGOTIATING])
+def test_a_disk_that_is_being_attached_is_waited_for(disk: Disk) -> None:
+    for pair in ((_runs(), _side(disk)), (_runs(disk), _side())):
+        assert _decided(*pair) == Verdict(Kind.WAITING, "a disk is being attached")
+
+
+def test_nothing_is_decided_while_the_nodes_do_not_list_the_same_volumes() -> None:
+    one, two = _side(connection=ALONE), _runs(connection=ALONE)
+    more = dataclasses.replace(two, volumes=(*two.volumes, Volume(1, GOOD)))
+    for pair in ((more, one), (dataclasses.replace(one, role=Role.PRIMARY), dataclasses.replace(more, role=one.role))):
+        verdict = _decided(*pair)
+        assert (verdict.kind, verdict.unblock) == (Kind.REFUSED, "the same configuration on both nodes")
+
+
 def test_a_resync_that_somebody_paused_is_resumed_where_it_was_paused() -> None:
     paused = _side(Disk.INCONSISTENT, replication=Replication.PAUSED_SYNC_T, paused_by_user=True)
     assert _steps(_decided(_runs(replication=Replication.PAUSED_SYNC_S), paused)) == [(Action.RESUME, "secondary")]
@@ -190,11 +210,16 @@ def test_a_person_may_keep_the_replica_that_was_outdated_when_the_two_lost_each_
     assert _steps(chosen) == [(Action.DISCARD, "primary"), (Action.CONNECT, "secondary")]
 
 
-def test_where_one_volume_is_split_and_another_newer_on_the_side_to_discard_nothing_is_done() -> None:
-    ours = (Volume(0, GOOD, generation=SPLIT[0]), Volume(1, GOOD, generation=THEIRS_NEWER[0]))
-    theirs = (Volume(0, GOOD, generation=SPLIT[1]), Volume(1, GOOD, generation=THEIRS_NEWER[1]))
-    pair = Side("r0", Role.PRIMARY, ALONE, ours), Side("r0", Role.SECONDARY, ALONE, theirs)
-    assert decide(Pair(*pair, discard=Where.SECONDARY)).kind is Kind.REFUSED
+@pytest.mark.parametrize(("newer", "discard"), [(THEIRS_NEWER, Where.SECONDARY), (OURS_NEWER, Where.PRIMARY)])
+def test_where_one_volume_is_split_and_another_newer_on_the_side_to_discard_nothing_is_done(
+    newer: tuple[Generation, Generation], discard: Where
+) -> None:
+    ours = (Volume(0, GOOD, generation=SPLIT[0]), Volume(1, GOOD, generation=newer[0]))
+    theirs = (Volume(0, GOOD, generation=SPLIT[1]), Volume(1, GOOD, generation=newer[1]))
+    pair = Side("r0", Role.SECONDARY, ALONE, ours), Side("r0", Role.SECONDARY, ALONE, theirs)
+    assert decide(Pair(*pair, discard=discard)).kind is Kind.REFUSED
+    other = Where.PRIMARY if discard is Where.SECONDARY else Where.SECONDARY
+    assert _steps(decide(Pair(*pair, discard=other)))[0] == (Action.DISCARD, other.value)
 
 
 def test_without_split_brain_a_persons_choice_discards_nothing() -> None:
@@ -280,6 +305,10 @@ def test_in_no_state_at_all_is_the_only_good_copy_thrown_away() -> None:
             if step.action is Action.DISCARD:
                 discarded += 1
                 _check_discard(pair, step)
+            if step == Step(Action.ATTACH, Where.PRIMARY):
+                assert isinstance(pair.secondary, Side)
+                assert pair.secondary.volumes[0].disk is GOOD
+                assert pair.secondary.connection is CONNECTED
             assert step not in pair.failed or verdict.steps == (Step(Action.REPLACE, Where.SECONDARY),)
     assert destroyed > discarded > 0
 

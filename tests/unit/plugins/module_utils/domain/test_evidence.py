@@ -256,6 +256,18 @@ def test_one_volume_that_is_not_in_sync_is_enough() -> None:
     )
 
 
+def test_of_several_disks_the_one_that_was_in_sync_longest_ago_says_which_writes_may_be_lost() -> None:
+    for old, new in ((0, 1), (1, 0)):
+        first, second = (dataclasses.replace(IN_SYNC, volume=number) for number in (old, new))
+        lost = dataclasses.replace(APART, volume=old)
+        source = replicas.followed(None, replicas.NodeFacts("", (first, second)), at=Moment(85))
+        source = replicas.followed(source, replicas.NodeFacts("", (lost, second)), at=Moment(95))
+        assert judged(source, node((105, APART))).last_in_sync == 85.0
+    asked = dataclasses.replace(ASKED, resources=("r0", "r1"))
+    found = judged(node((95, IN_SYNC)), node((105, APART)), asked)
+    assert evidence.loss_text(found, now=500.0) == "possible loss: all writes since an unknown time", "r1 never was"
+
+
 WORDS = [IN_SYNC, APART, fact(joined=True, disk=Disk.INCONSISTENT), None]
 HISTORIES = list(itertools.product(WORDS, repeat=2))
 

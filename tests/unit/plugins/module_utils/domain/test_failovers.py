@@ -158,6 +158,17 @@ def test_an_outdated_replica_whose_source_is_gone_is_refused_with_what_to_do_if_
     assert f"{step}, then retry with --ignore-consistency" in text
 
 
+@pytest.mark.parametrize(
+    "replica",
+    [*map(worth, ["Outdated", "Consistent", "Inconsistent"]), dataclasses.replace(ALONE, disk="Inconsistent")],
+)
+def test_the_last_resort_is_offered_only_for_a_replica_that_is_whole_and_not_connected(replica: Replica) -> None:
+    for source in (None, SILENT):
+        text = refusal(source=source, target=dataclasses.replace(TARGET, replicas=(replica,)))
+        assert "cannot be started" in text
+        assert "--ignore-consistency" not in text
+
+
 def test_a_replica_that_drbd_promotes_by_itself_and_one_that_is_down_are_not_forced() -> None:
     for target in (Node("node2", replicas=(ALONE,)), Node("node2", replicas=(OUTDATED, DOWN))):
         assert failovers.forced_text(dataclasses.replace(ASKED, **{**LOST, "target": target})) == ""

@@ -56,6 +56,20 @@ def test_of_a_replica_that_is_not_connected_the_generation_says_whether_it_was_w
     assert (refusal(disk("UpToDate", "UpToDate", generation=OURS), disk(worth, generation=generation)) == "") is goes
 
 
+@pytest.mark.parametrize(
+    ("mine", "other"),
+    [
+        (disk("UpToDate", "UpToDate", generation=OURS), disk("UpToDate", "Inconsistent", generation=THEIRS)),
+        (disk("UpToDate", generation=OURS), disk("UpToDate", "UpToDate", generation=THEIRS)),
+    ],
+    ids=["the old secondary sees a peer that is not up to date", "the old secondary is connected to another node"],
+)
+def test_a_connection_proves_nothing_unless_both_are_connected_and_the_old_secondary_sees_its_peer_up_to_date(
+    mine: Replica, other: Replica
+) -> None:
+    assert "may have data that node1 has not" in refusal(mine, other)
+
+
 def test_a_replica_that_is_down_and_whose_generations_are_not_known_is_kept_with_what_helps() -> None:
     text = refusal(disk("UpToDate", generation=OURS), Replica("is down on this node", ""))
     assert "the replica of web1 on node2 (is down on this node) may have data that node1 has not" in text
