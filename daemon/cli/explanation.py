@@ -40,6 +40,8 @@ def instance_sentences(told: dict[str, Any], *, now: float) -> list[str]:
         lines.append(f"{parted['text']}.")
     if told["being_made"] is not None:
         lines.append(f"{told['being_made'][0].upper()}{told['being_made'][1:]}.")
+    if told["not_outdated"] is not None:
+        lines.append(f"{told['not_outdated']}.")
     if told["broken_off"] is not None:
         lines.append(f"Job {told['broken_off']['job']} did not succeed: {told['broken_off']['text'].rstrip('.')}.")
     if failover is not None and failover["in_sync"]:

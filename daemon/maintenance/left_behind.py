@@ -140,13 +140,7 @@ class LeftBehind(parts.Part):
         """What the configuration and the newest reports say of the replica and of those that are in use."""
         instance = cluster.instances.get(left.instance.uuid)
         nodes = instance.nodes if instance is not None else ()
-        tracks = [self._intake.tracks.get(uuid) for uuid in (left.node, *nodes)]
-        facts = [
-            sorted((number, repr(volume.fact)) for number, volume in track.of_resource(name).items())
-            for name in replica_evidence.resources(left.instance)
-            for track in tracks
-            if track is not None
-        ]
+        facts = replica_evidence.newest(self._intake.tracks, (left.node, *nodes), left.instance)
         return nodes, instance is not None and instance.parted, facts
 
     async def _submit(self, cluster: clusters.Cluster, left: clusters.LeftBehind) -> values.Opcode:

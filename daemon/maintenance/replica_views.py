@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import dead_nodes, evidence
+from ...plugins.module_utils.domain import dead_nodes, drbd, evidence, replicas
 from ...plugins.plugin_utils import replica_evidence
 from ..jobs import values
 
@@ -70,7 +70,7 @@ def explain(
 
     `being_made` says that it may be written to a new replica and not to its secondary; null while that is not so.
     `failover` is null where its primary's node can be asked itself; `broken_off` is the last opcode about it, null
-    where that succeeded.
+    where that succeeded; `not_outdated` is null unless its secondary reports data that were outdated.
     """
     one = cluster.instance(name)
     return {
@@ -78,10 +78,39 @@ def explain(
         "instance": placed(cluster, one),
         "parted": parted(cluster, one),
         "being_made": replica_evidence.made_text(cluster, one) or None,
+        "not_outdated": _not_outdated(cluster, one, intake, queue),
         "replicas": [fact for uuid in one.nodes for fact in _facts(cluster, one, uuid, intake)],
         "failover": _failover(cluster, one, intake),
         "broken_off": _broken_off(one, queue),
     }
+
+
+def _not_outdated(cluster: clusters.Cluster, one: clusters.Instance, intake: Intake, queue: Queue) -> str | None:
+    """A sentence where a secondary was outdated, and has reported since then that it could start all the same."""
+    if one.parted is None or len(one.secondary_nodes) != 1:
+        return None
+    secondary = one.secondary_nodes[0]
+    ended = [
+        (opcode.ended, job.id)
+        for job in queue.jobs.values()
+        for opcode in job.opcodes
+        if opcode.kind == "outdate_replica" and opcode.status is values.Status.SUCCESS
+        if opcode.params == {"instance": one.uuid, "node": secondary} and opcode.ended > one.parted.since
+    ]
+    track, names = intake.tracks.get(secondary), replica_evidence.resources(one)
+    if not ended or track is None or not replicas.to_outdate(intake.tracks.get(one.primary_node), track, names):
+        return None
+    at, number = max(ended)
+    if track.at.wall <= at:
+        return None
+    facts = [fact for found in replica_evidence.newest(intake.tracks, [secondary], one) for fact in found.values()]
+    disks = sorted({fact.disk.value for fact in facts if fact is not None and fact.disk is not drbd.Disk.OUTDATED})
+    node = cluster.node_name(secondary)
+    return (
+        f"{node} reports its replica of {one.name} as {'/'.join(disks)}, although job {number} outdated it at "
+        f"{evidence.clock(at)}; it is outdated again less and less often. Do not start {one.name} there: its data are "
+        f"old. Compare `drbdadm dstate {' '.join(names)}` on {node} with its report"
+    )
 
 
 def _broken_off(one: clusters.Instance, queue: Queue) -> dict[str, Any] | None:

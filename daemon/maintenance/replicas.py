@@ -6,10 +6,12 @@ itself up to date for ever, and could be promoted with old data.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import math
 import time
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import changes, evidence, replicas
 from ...plugins.module_utils.domain import cluster as clusters
@@ -32,7 +34,31 @@ MOST_JOBS = 10
 MOST_PER_NODE = 2
 """How many of them may be on one node: a node that hangs does not keep the others waiting."""
 RETRY = 60.0
-"""Seconds after the end of a job that did not outdate its secondary until the next one."""
+"""Seconds after the end of a job until the next one, if its secondary still reports that it could start.
+
+Doubled with each job while nothing else is reported either.
+"""
+LONGEST_RETRY, LONGEST_AFTER_FAILURE = 3600.0, 600.0
+"""The longest such pause after a job that succeeded, and after one that failed."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """The last job about an instance, what was known when it began, and how many in a row there were with that.
+
+    `ended` is when its end was seen, by the monotonic clock.
+    """
+
+    job: int
+    known: Any
+    times: int
+    ended: float = math.inf
+    has_failed: bool = False
+
+    def is_due(self, known: Any, now: float) -> bool:
+        """Whether it is time for another job, with what is known now."""
+        most = LONGEST_AFTER_FAILURE if self.has_failed else LONGEST_RETRY
+        return now - self.ended >= parts.pause(RETRY, times=self.times if self.known == known else 1, most=most)
 
 
 class Replicas(parts.Part):
@@ -58,8 +84,7 @@ class Replicas(parts.Part):
         self._clock = clock
         self._monotonic = monotonic
         self._judged: dict[str, replicas.NodeTrack] = {}
-        self._jobs: dict[str, int] = {}
-        self._tried: dict[str, float] = {}
+        self._tried: dict[str, Tried] = {}
 
     async def step(self) -> None:
         """Commit what the newest reports say of pairs, in one write if anything is new, and outdate what is stale."""
@@ -97,24 +122,42 @@ class Replicas(parts.Part):
         Neither a pause nor an emergency power off holds it (`jobs/rules.py`): it writes metadata only, and keeps old
         data from starting.
         """
-        for uuid, number in list(self._jobs.items()):
-            job = self._queue.jobs.get(number)
-            if job is None or job.is_final:
-                del self._jobs[uuid]
-                self._tried[uuid] = self._monotonic()
         cluster, now = self._configuration.current, self._monotonic()
-        self._tried = {uuid: at for uuid, at in self._tried.items() if uuid in cluster.instances}
-        parted = [one for one in cluster.instances.values() if one.parted is not None and one.uuid not in self._jobs]
+        self._take_ends(cluster, now)
+        parted = [one for one in cluster.instances.values() if one.parted is not None]
         # The one that was tried least recently is next, so that no instance waits for another one's retries.
-        for one in sorted(parted, key=lambda one: self._tried.get(one.uuid, -math.inf)):
-            if self._queue.drained or len(self._jobs) >= MOST_JOBS:
+        for one in sorted(parted, key=self._last):
+            if self._queue.drained or len(self._at_work()) >= MOST_JOBS:
                 return
-            is_due = now - self._tried.get(one.uuid, -math.inf) >= RETRY
+            tried, known = self._tried.get(one.uuid), self._known(one)
+            is_due = tried is None or tried.is_due(known, now)
             if is_due and self._is_to_outdate(cluster, one) and self._has_room(cluster, one.secondary_nodes[0]):
-                self._jobs[one.uuid] = await self._submit(cluster, one)
+                times = tried.times + 1 if tried is not None and tried.known == known else 1
+                self._tried[one.uuid] = Tried(await self._submit(cluster, one), known, times)
+
+    def _take_ends(self, cluster: clusters.Cluster, now: float) -> None:
+        for uuid, tried in list(self._tried.items()):
+            if tried.ended == math.inf and not self._queue.unfinished([tried.job]):
+                job = self._queue.jobs.get(tried.job)
+                has_failed = job is not None and job.status is not values.Status.SUCCESS
+                self._tried[uuid] = dataclasses.replace(tried, ended=now, has_failed=has_failed)
+            elif tried.ended < math.inf and uuid not in cluster.instances:
+                del self._tried[uuid]
+
+    def _at_work(self) -> list[str]:
+        return [uuid for uuid, tried in self._tried.items() if tried.ended == math.inf]
+
+    def _last(self, one: clusters.Instance) -> float:
+        return self._tried[one.uuid].ended if one.uuid in self._tried else -math.inf
+
+    def _known(self, one: clusters.Instance) -> Any:
+        """What is recorded and reported of a pair, and the boots of its nodes."""
+        tracks = self._intake.tracks
+        boots = [tracks[uuid].boot_id for uuid in one.nodes if uuid in tracks]
+        return one.parted, one.nodes, boots, replica_evidence.newest(tracks, one.nodes, one)
 
     def _has_room(self, cluster: clusters.Cluster, node: str) -> bool:
-        known = (cluster.instances.get(uuid) for uuid in self._jobs)
+        known = (cluster.instances.get(uuid) for uuid in self._at_work())
         return sum(one is not None and node in one.secondary_nodes for one in known) < MOST_PER_NODE
 
     def _is_to_outdate(self, cluster: clusters.Cluster, one: clusters.Instance) -> bool:

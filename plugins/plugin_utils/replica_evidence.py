@@ -39,6 +39,18 @@ def resources(instance: clusters.Instance) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))
 
 
+def newest(
+    tracks: Mapping[str, replicas.NodeTrack], nodes: Iterable[str], instance: clusters.Instance
+) -> list[dict[int, replicas.ReplicaFact | None]]:
+    """What these nodes (UUIDs) report of the replicas of an instance, to see whether something of it is new."""
+    known = [tracks[uuid] for uuid in nodes if uuid in tracks]
+    return [
+        {number: volume.fact for number, volume in track.of_resource(name).items()}
+        for name in resources(instance)
+        for track in known
+    ]
+
+
 def interval(cluster: clusters.Cluster) -> float:
     """Seconds between two reports of a node of this cluster."""
     return report_ages.cycle(cluster.maintenance.settings, nodes=len(cluster.nodes))

@@ -212,6 +212,76 @@ def test_a_secondary_that_was_not_outdated_is_tried_again_after_a_minute(
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize(
+    ("outcome", "pauses"),
+    [("success", (60, 120, 240, 480, 960, 1920, 3600, 3600)), ("error", (60, 120, 240, 480, 600, 600))],
+)
+def test_one_that_goes_on_reporting_up_to_date_is_outdated_less_and_less_until_something_changes(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, outcome: str, pauses: tuple[int, ...]
+) -> None:
+    async def scenario() -> None:
+        pair = Pair(lab, monkeypatch, outdate_replica=outcome)
+        await pair.hear("node2", lost=True)
+        await pair.hear("node3", lost=True)
+        for count, pause in enumerate(pauses, start=1):
+            await pair.end()
+            pair.now += pause - 1
+            await pair.hear("node3", lost=True)
+            assert len(pair.outdated) == count, pause
+            pair.now += 2
+            await pair.hear("node3", lost=True)
+            assert len(pair.outdated) == count + 1, pause
+        count = len(pair.outdated)
+        for node in ("node3", "node2"):
+            await pair.end()
+            pair.now += 61
+            await pair.hear(node, lost=True, current=48)
+            count += 1
+            assert len(pair.outdated) == count, f"{node} reports that they were connected meanwhile"
+        await pair.end()
+        pair.now += 61
+        await pair.hear("node3", lost=True, current=48)
+        assert len(pair.outdated) == count + 1
+        await pair.end()
+        pair.now += 61
+        await pair.hear("node3", lost=True, current=48)
+        assert len(pair.outdated) == count + 1
+
+    asyncio.run(scenario())
+
+
+def test_explain_tells_of_one_that_reports_up_to_date_after_it_was_outdated(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        pair = Pair(lab, monkeypatch, outdate_replica="error success")
+
+        def told() -> Any:
+            running = pair.service
+            cluster = running.configuration.current
+            return replica_views.explain(cluster, NAME, intake=running.intake, queue=running.queue)["not_outdated"]
+
+        await pair.hear("node2", lost=True)
+        await pair.hear("node3", lost=True)
+        await pair.end()
+        await pair.hear("node3", lost=True)
+        assert told() is None, "the job failed, and that is told"
+        pair.now += 61
+        await pair.hear("node3", lost=True)
+        await pair.end()
+        assert told() is None, "it has not reported since"
+        await pair.hear("node3", lost=True)
+        assert "node3 reports its replica of instance1 as UpToDate, although job 2 outdated it at" in told()
+        await pair.hear("node3", lost=True, disk=Disk.OUTDATED)
+        assert told() is None
+        await pair.hear("node3", lost=True)
+        await pair.hear("node2")
+        await pair.hear("node3")
+        assert told() is None
+
+    asyncio.run(scenario())
+
+
 def test_neither_a_pause_nor_an_emergency_power_off_holds_it(lab: world.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         pair = Pair(lab, monkeypatch)
