@@ -17,7 +17,8 @@ def sentences(told: dict[str, Any], *, now: float) -> list[str]:
     return [
         *failing(told["failing"], now=now),
         *_state(told["node"], epo=told["epo"], now=now),
-        *(f"{text}." for text in (*told["second_copies"], *told["degraded"], *told["kept"], *told["clock"])),
+        *(f"{text}." for text in (*told["second_copies"], *_degraded(told), *told["kept"], *told["clock"])),
+        *(_down(name, told["node"]["name"]) for name in told["down"]),
         *_silent(told["silent"]),
         *(_failover(one) for one in told["failovers"]),
         *(line for one in told["incidents"] for line in _incident(one, told, now=now)),
@@ -44,15 +45,42 @@ def instance_sentences(told: dict[str, Any], *, now: float) -> list[str]:
         lines.append(f"{told['not_outdated']}.")
     if told["broken_off"] is not None:
         lines.append(f"Job {told['broken_off']['job']} did not succeed: {told['broken_off']['text'].rstrip('.')}.")
+    if told["is_down"]:
+        lines.append(_down(one["name"], one["primary"]))
     if failover is not None and failover["in_sync"]:
         loss = f"; {failover['loss']}" if failover["loss"] else ""
         lines.append(f"{one['primary']} cannot be asked; the replica on {secondaries} counts as in sync{loss}.")
     elif failover is not None:
         lines += [f"It cannot fail over: {failover['reason']}.", f"What would unblock it: {failover['unblock']}."]
-    return lines
+    steps = [_start(one["name"])] if told["is_down"] else []
+    steps += [_sentence(parted["step"])] if parted is not None else []
+    return [*lines, *_steps(steps)]
+
+
+def _degraded(told: dict[str, Any]) -> Iterator[str]:
+    return (entry["text"] for entry in told["degraded"])
+
+
+def _down(instance: str, node: str) -> str:
+    return f"{instance} should run on {node}, and is down: by its newest report {node} has its disks down or secondary."
+
+
+def _start(instance: str) -> str:
+    return f"Start {instance}: `roundsman instance start {instance}`"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _steps(steps: list[str]) -> list[str]:
+    return ["What you do next:", *(f"  {step}" for step in steps)] if steps else []
 
 
 def _replica(entry: dict[str, Any], *, now: float) -> str:
+    if entry["unlisted"] is not None:
+        age = wording.age(entry["unlisted"], now=now)
+        return f"  {entry['node']}: {entry['resource']}: down, it is not in the report of {age} ago."
     fact, last = entry["fact"], entry["last_in_sync"]
     synced = "never seen in sync there" if last is None else f"last in sync {wording.age(last, now=now)} ago"
     if fact is None:
@@ -100,10 +128,8 @@ def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> I
     yield from _agent(node, now=now)
     primaries = wording.enumerated(node["primaries"])
     replicas = wording.enumerated(node["secondaries"])
-    # Where nobody can ask the node, or an emergency power off stands, the record does not tell what runs.
-    is_known = epo is None and not node["silent"] and node["health"] not in {"off", "unknown"}
-    verb = "runs" if is_known else "is the primary of"
-    held = f"It {verb} {primaries}" if primaries else "No instance has its primary here"
+    # The record does not tell what runs.
+    held = f"It is the primary of {primaries}" if primaries else "No instance has its primary here"
     yield f"{held}; it holds secondary replicas of {replicas}." if replicas else f"{held}."
     if node["left_behind"]:
         left = wording.enumerated(node["left_behind"])
@@ -215,15 +241,16 @@ def _planned(planned: list[dict[str, Any]]) -> Iterator[str]:
 def _next(told: dict[str, Any]) -> list[str]:
     epo = ["Return from the emergency power off: `roundsman cluster epo --on`"] if told["epo"] else []
     silent = [f"For its silence: {told['silent']['unblock']}"] if told["silent"] and told["silent"]["unblock"] else []
-    steps = list(dict.fromkeys([*epo, *silent, *_for_incidents(told), *_for_node(told)]))
+    instances = [*map(_start, told["down"]), *(_sentence(entry["step"]) for entry in told["degraded"])]
+    steps = list(dict.fromkeys([*epo, *silent, *_for_incidents(told), *_for_node(told), *instances]))
     if not steps and told["failing"]:
         return [
             "What you do next:",
             "  Fix what fails in roundsmand (above); until then its view of the node may be old.",
         ]
-    if not steps:
-        return ["There is nothing for you to do."]
-    return ["What you do next:", *(f"  {step}" for step in steps)]
+    if not steps and told["node"]["primaries"]:
+        return ["By its reports there is nothing for you to do. What runs on it: `roundsman cluster verify`"]
+    return _steps(steps) or ["There is nothing for you to do."]
 
 
 def _for_incidents(told: dict[str, Any]) -> Iterator[str]:

@@ -48,14 +48,50 @@ def placed(cluster: clusters.Cluster, one: clusters.Instance) -> dict[str, Any]:
 def parted(cluster: clusters.Cluster, one: clusters.Instance) -> dict[str, Any] | None:
     """Since when a running primary has lost its secondary, and what was known then; None while it has not.
 
-    Times are in unix seconds, `last_in_sync` is null where it is unknown.
+    Times are in unix seconds, `last_in_sync` is null where it is unknown; `step` is what a person does.
     """
     if one.parted is None:
         return None
     told = dataclasses.asdict(one.parted)
     last = one.parted.last_in_sync or None
-    text = replica_evidence.parted_text(cluster, one)
-    return {**told, "last_in_sync": last, "node": cluster.node_name(one.parted.node), "text": text}
+    text, step = replica_evidence.parted_text(cluster, one), replica_evidence.parted_step(cluster, one)
+    return {**told, "last_in_sync": last, "node": cluster.node_name(one.parted.node), "text": text, "step": step}
+
+
+def degraded(cluster: clusters.Cluster, node: clusters.Node) -> list[dict[str, str]]:
+    """The instances with a replica on a node that write without their secondary, each with what a person does."""
+    return [
+        {
+            "instance": one.name,
+            "text": replica_evidence.parted_text(cluster, one),
+            "step": replica_evidence.parted_step(cluster, one),
+        }
+        for one in (*cluster.primaries(node.uuid), *cluster.secondaries(node.uuid))
+        if one.parted is not None
+    ]
+
+
+def down(cluster: clusters.Cluster, node: clusters.Node, intake: Intake, queue: Queue) -> list[str]:
+    """The instances (names) that should run on a node whose newest report does not show their disks as primary.
+
+    A report from before the instance last changed does not count, nor does one while a job is about the instance.
+    """
+    track = intake.tracks.get(node.uuid)
+    is_heard = _is_asked(cluster, node, intake) and intake.is_current(node.uuid) and cluster.maintenance.epo is None
+    if track is None or not track.is_known or not is_heard:
+        return []
+    busy = {uuid for job in queue.jobs.values() if not job.is_final for uuid in job.names}
+    return [
+        one.name
+        for one in cluster.primaries(node.uuid)
+        if one.is_up and not one.is_unfinished and one.uuid not in busy and one.mtime < track.at.wall
+        if not all(_is_primary(track, resource) for resource in replica_evidence.resources(one))
+    ]
+
+
+def _is_primary(track: replicas.NodeTrack, resource: str) -> bool:
+    facts = [volume.fact for volume in track.of_resource(resource).values()]
+    return any(fact is not None and fact.role is drbd.Role.PRIMARY for fact in facts)
 
 
 def explain(
@@ -68,6 +104,7 @@ def explain(
 ) -> dict[str, Any]:
     """What is known of the replicas of an instance, and whether it could fail over if its primary's node died now.
 
+    `is_down` says that it should run, and that its primary's newest report does not show its disks as primary.
     `being_made` says that it may be written to a new replica and not to its secondary; null while that is not so.
     `failover` is null where its primary's node can be asked itself; `broken_off` is the last opcode about it, null
     where that succeeded; `not_outdated` is null unless its secondary reports data that were outdated.
@@ -76,6 +113,7 @@ def explain(
     return {
         "failing": list(failing),
         "instance": placed(cluster, one),
+        "is_down": one.name in down(cluster, cluster.nodes[one.primary_node], intake, queue),
         "parted": parted(cluster, one),
         "being_made": replica_evidence.made_text(cluster, one) or None,
         "not_outdated": _not_outdated(cluster, one, intake, queue),
@@ -128,11 +166,18 @@ def _broken_off(one: clusters.Instance, queue: Queue) -> dict[str, Any] | None:
 
 
 def _facts(cluster: clusters.Cluster, one: clusters.Instance, node: str, intake: Intake) -> list[dict[str, Any]]:
-    """The newest facts of a node, and when the pair was last seen in sync by it."""
+    """The newest facts of a node, and when the pair was last seen in sync by it.
+
+    `unlisted` is when a report was made (unix seconds) that has no word of the resource; then all else is null.
+    """
     track = intake.tracks.get(node)
-    found = []
+    found: list[dict[str, Any]] = []
     for resource in replica_evidence.resources(one):
-        for number, volume in (track.of_resource(resource) if track is not None else {}).items():
+        volumes = track.of_resource(resource) if track is not None else {}
+        if track is not None and track.is_known and not volumes:
+            unlisted = {"volume": None, "fact": None, "last_in_sync": None, "unlisted": round(track.at.wall, 3)}
+            found.append({"node": cluster.node_name(node), "resource": resource, **unlisted})
+        for number, volume in volumes.items():
             fact, last = volume.fact, volume.in_sync
             known = None
             if fact is not None and track is not None:
@@ -146,6 +191,7 @@ def _facts(cluster: clusters.Cluster, one: clusters.Instance, node: str, intake:
                     "volume": number,
                     "fact": known,
                     "last_in_sync": round(last.wall, 3) if last is not None else None,
+                    "unlisted": None,
                 }
             )
     return found

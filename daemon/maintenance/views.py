@@ -9,7 +9,7 @@ import orjson
 
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import secret_values, signing, tagging
-from ...plugins.plugin_utils import replica_evidence, whereabouts
+from ...plugins.plugin_utils import whereabouts
 from ...plugins.plugin_utils.planning import wording
 from ...plugins.plugin_utils.planning.holdings import Holdings
 from ..jobs import values
@@ -331,11 +331,8 @@ def explain(
     return {
         "failing": list(failing),
         "node": node(cluster, one, intake),
-        "degraded": [
-            replica_evidence.parted_text(cluster, entry)
-            for entry in (*cluster.primaries(one.uuid), *cluster.secondaries(one.uuid))
-            if entry.parted is not None
-        ],
+        "degraded": replica_views.degraded(cluster, one),
+        "down": replica_views.down(cluster, one, intake, queue),
         "kept": _kept(cluster, one, queue),
         "clock": replica_views.clock(one, intake),
         "second_copies": whereabouts.reported(cluster, one.uuid, intake.tracks.get(one.uuid)),

@@ -278,3 +278,18 @@ def parted_text(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
         f"{instance.name} is degraded since {evidence.clock(stands.since)}: {cluster.node_name(stands.node)} reported "
         f"that it lost {names} ({last})"
     )
+
+
+def parted_step(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
+    """What a person does about an instance that writes without its secondary, or ''."""
+    if instance.parted is None:
+        return ""
+    made = clusters.being_made(cluster, instance.uuid)
+    if made:
+        target = cluster.node_name(made[-1].node)
+        return f"unless a job is at work on it, run `roundsman instance replace-disks {instance.name} --to {target}`"
+    names = " and ".join(cluster.node_name(uuid) for uuid in instance.secondary_nodes) or "its secondary"
+    return (
+        f"restore the replication link between {cluster.node_name(instance.primary_node)} and {names} (and {names}, if "
+        f"it is down), then run `roundsman instance repair-disks {instance.name}`"
+    )

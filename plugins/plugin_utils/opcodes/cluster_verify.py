@@ -112,9 +112,14 @@ def _degraded(cluster: clusters.Cluster) -> list[dict[str, str]]:
     return [
         {"node": cluster.node_name(one.primary_node), "text": text}
         for one in cluster.instances.values()
-        for text in (replica_evidence.parted_text(cluster, one), replica_evidence.made_text(cluster, one))
+        for text in (_parted(cluster, one), replica_evidence.made_text(cluster, one))
         if text
     ]
+
+
+def _parted(cluster: clusters.Cluster, one: clusters.Instance) -> str:
+    text = replica_evidence.parted_text(cluster, one)
+    return f"{text}: {replica_evidence.parted_step(cluster, one)}" if text else ""
 
 
 def _ignored(cluster: clusters.Cluster) -> dict[str, list[str]]:

@@ -63,8 +63,47 @@ def test_what_a_node_said_too_long_ago_is_told_with_its_age_and_is_no_health() -
     assert "its last report said Ok at a time in the future" in text(value)
 
 
-def test_a_healthy_node_leaves_nothing_to_do() -> None:
-    assert text(told("node1")).endswith("There is nothing for you to do.")
+def test_a_healthy_node_leaves_nothing_to_do_and_nobody_claims_that_its_instances_run() -> None:
+    value = told("node1")
+    said = text(value)
+    assert said.endswith("By its reports there is nothing for you to do. What runs on it: `roundsman cluster verify`")
+    assert "It is the primary of instance2" in said
+    value["node"]["primaries"] = []
+    assert text(value).endswith("\nThere is nothing for you to do.")
+
+
+STEP = "restore the replication link between node1 and node2, then run `roundsman instance repair-disks instance2`"
+PARTED = {"instance": "instance2", "text": "instance2 is degraded since 10:00", "step": STEP}
+DOWN = "instance2 should run on node1, and is down"
+START = "Start instance2: `roundsman instance start instance2`"
+
+
+def test_instances_that_are_degraded_or_down_are_each_a_step_of_their_node() -> None:
+    said = text(told("node1") | {"degraded": [PARTED], "down": ["instance2"]})
+    assert "instance2 is degraded since 10:00." in said
+    assert DOWN in said
+    assert said.endswith(f"What you do next:\n  {START}\n  R{STEP[1:]}")
+
+
+def test_an_instance_that_is_degraded_or_down_has_the_same_steps_and_its_replica_that_is_down_a_line() -> None:
+    unlisted = {"volume": None, "fact": None, "last_in_sync": None, "unlisted": 80.0}
+    value: dict[str, Any] = {
+        "failing": [],
+        "instance": {"name": "instance2", "primary": "node1", "secondaries": ["node2"]},
+        "parted": PARTED,
+        "being_made": None,
+        "not_outdated": None,
+        "is_down": True,
+        "replicas": [{"node": "node1", "resource": "r0", **unlisted}],
+        "failover": None,
+        "broken_off": None,
+    }
+    said = "\n".join(explanation.instance_sentences(value, now=200.0))
+    assert "  node1: r0: down, it is not in the report of 2 min ago." in said
+    assert DOWN in said
+    assert said.endswith(f"What you do next:\n  {START}\n  R{STEP[1:]}")
+    healthy = value | {"parted": None, "is_down": False}
+    assert "next" not in "\n".join(explanation.instance_sentences(healthy, now=200.0))
 
 
 def test_a_pause_is_lifted_by_resume() -> None:

@@ -5,8 +5,9 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from ansible_collections.roundsman.cluster.daemon.maintenance import views
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, json_values
+from ansible_collections.roundsman.cluster.daemon.maintenance import replica_views, views
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, json_values, replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Role
 
 from tests.unit import small_cluster
 from tests.unit.daemon import twins
@@ -180,3 +181,36 @@ def test_an_explanation_of_a_silent_node_has_the_verdict_on_each_instance_and_a_
     assert answering == [None, []]
     assert silent[0].startswith("node2 does not answer and is the primary of instance1")
     assert [(one["instance"], one["in_sync"]) for one in silent[1]] == [("instance1", False)]
+
+
+def test_what_a_node_that_has_booted_again_reports_shows_which_of_its_instances_are_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        lab = twins.lab(tmp_path, pairs=[("node2", "node3")])
+        running, _ = twins.assemble(lab, monkeypatch)
+        cluster = running.configuration.current
+        node, instance = cluster.node("node2"), cluster.instance("instance1")
+
+        async def told(facts: replicas.NodeFacts) -> list[Any]:
+            twins.report(lab, running, "node2", '{"status":"Ok"}', facts=facts)
+            await running.intake.take_all()
+            cluster = running.configuration.current
+            given: dict[str, Any] = {"intake": running.intake, "queue": running.queue}
+            of_node = views.explain(cluster, "node2", **given, preview=running.rounds.preview())
+            of_instance = replica_views.explain(cluster, "instance1", **given)
+            lines = [one["unlisted"] is not None for one in of_instance["replicas"]]
+            return [of_node["down"], of_instance["is_down"], lines]
+
+        writes = twins.replica_facts(cluster, node)
+        assert await told(writes) == [[], False, [False]]
+        assert await told(replicas.UNKNOWN) == [[], False, [False]], "what DRBD did not say is unknown"
+        assert await told(replicas.NodeFacts("", ())) == [["instance1"], True, [True]]
+        (fact,) = writes.replicas or ()
+        secondary = replicas.NodeFacts("", (dataclasses.replace(fact, role=Role.SECONDARY),))
+        assert await told(secondary) == [["instance1"], True, [False]]
+        await running.configuration.commit(lambda _: [changes.InstanceState(instance.uuid, "down")])
+        assert await told(secondary) == [[], False, [False]]
+        await running.queue.stop()
+
+    asyncio.run(scenario())

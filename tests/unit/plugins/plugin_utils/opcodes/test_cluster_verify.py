@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import cluster_verify, contract, time_limits
 
@@ -91,3 +91,11 @@ def test_a_new_replica_that_may_be_written_is_told_of_the_primary_and_is_not_lef
     (degraded,) = told["cluster_degraded"]
     assert degraded["node"] == "node2"
     assert "inst1 may be written to a new replica on node10 and not to node3 any more" in degraded["text"]
+
+
+def test_a_degraded_instance_is_told_with_what_to_do() -> None:
+    parted = changes.InstanceParted("i1", replicas.Parted(5.0, 4.0, "n2"))
+    (degraded,) = VERIFY.variables(changes.apply(small_cluster.make(), parted, now=9.0))["cluster_degraded"]
+    assert "inst1 is degraded since" in degraded["text"]
+    assert "restore the replication link between node2 and node3" in degraded["text"]
+    assert degraded["text"].endswith("then run `roundsman instance repair-disks inst1`")
