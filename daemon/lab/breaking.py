@@ -68,7 +68,10 @@ def plan(lab: world.Lab, node: world.LabNode, wanted: Wanted) -> list[Step]:
     planned = _Plan(lab, node, wanted)
     planned.check_words()
     planned.check_lab()
-    return list(planned.steps())
+    steps = list(planned.steps())
+    if not steps:
+        raise errors.InvalidInput("these options break nothing: name a fault, or no option for a report")
+    return steps
 
 
 def check_instances(lab: world.Lab, names: Sequence[str]) -> None:
@@ -101,6 +104,10 @@ class _Plan:
         _seconds("--boot-seconds", wanted.boot_seconds, may_be_0=True)
         for fault in wanted.bmc:
             chassis.check_fault(fault)
+        kinds = [fault.partition("=")[0] for fault in dict.fromkeys(wanted.bmc)]
+        for kind in kinds:
+            if kinds.count(kind) > 1:
+                raise errors.InvalidInput(f"--bmc {kind} has two values: choose one")
         if self.node.name in wanted.link:
             raise errors.InvalidInput(f"--link {self.node.name}: {self.node.name} has no link to itself")
         if wanted.boot_seconds is not None and not wanted.reboot:
@@ -247,9 +254,11 @@ def slow_stop(text: str) -> tuple[str, float]:
     """Instance and seconds of an `INSTANCE[=SECONDS]`.
 
     Raises:
-        InvalidInput: the seconds are no number, or out of range.
+        InvalidInput: no instance is named, or the seconds are no number or out of range.
     """
     name, joint, given = text.partition("=")
+    if not name:
+        raise errors.InvalidInput(f"--slow-stop {text}: expected INSTANCE[=SECONDS]")
     try:
         seconds = float(given) if joint else SLOW_STOP
     except ValueError as error:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+import jinja2
 import pytest
 import yaml
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
@@ -49,6 +51,18 @@ def test_each_limit_that_is_shortened_is_still_there(edit: Edit) -> None:
 def test_each_mutant_applies_and_can_be_read(mutant: Mutant) -> None:
     for path in {edit.path for edit in mutant.edits}:
         assert mutant.module(path) if path.endswith(".py") else yaml.safe_load(mutant.text(path))
+
+
+@pytest.mark.parametrize("mutant", known.MUTANTS, ids=lambda mutant: mutant.name)
+def test_each_edit_of_a_mutant_changes_more_than_the_text(mutant: Mutant) -> None:
+    for edit in mutant.edits:
+        parse = _tree if edit.path.endswith(".py") else yaml.safe_load
+        text = (ROOT / edit.path).read_text()
+        assert parse(edit.edited(text)) != parse(text), edit
+
+
+def _tree(text: str) -> str:
+    return ast.dump(ast.parse(text))
 
 
 def test_a_mutant_whose_text_is_gone_does_not_apply(tmp_path: Path) -> None:
@@ -185,6 +199,24 @@ def test_the_mutant_that_records_first_does_so_before_it_asks_the_target() -> No
     assert records_first(known.find("recorded_before_look").text(known.FAILOVER))
 
 
+FENCE, CONCLUSIONS = "roles/instance/tasks/fence_source.yml", "roles/instance/vars/main.yml"
+
+
+def test_the_mutant_that_fences_by_status_commands_nothing_and_takes_a_bmc_that_reads_off_for_a_fence() -> None:
+    def command(text: str) -> str:
+        (task,) = (one for one in yaml.safe_load(text) if "roundsman.cluster.oob_power" in one)
+        return str(task["roundsman.cluster.oob_power"]["command"])
+
+    def is_fenced(text: str) -> str:
+        rule = yaml.safe_load(text)["instance_fenced"]
+        reads_off = {"instance_alive": "", "instance_fence_confirmed": False, "instance_source_stated_off": False}
+        return jinja2.Environment(autoescape=True).from_string(rule).render(reads_off, instance_fence_state="off")
+
+    mutant = known.find("status_is_fence")
+    assert (command((ROOT / FENCE).read_text()), command(mutant.text(FENCE))) == ("confirm_off", "status")
+    assert (is_fenced((ROOT / CONCLUSIONS).read_text()), is_fenced(mutant.text(CONCLUSIONS))) == ("False", "True")
+
+
 CASES: dict[str, tuple[str, Callable[..., Any], Any, Any, Any]] = {
     "split_brain_discarded": (known.REPAIRS, split_brain, drbd_repairs, "REFUSED", "REPAIR"),
     "dead_source_unjudged": (known.EVIDENCE, of_pair_that_had_parted, evidence, False, True),
@@ -197,9 +229,18 @@ CASES: dict[str, tuple[str, Callable[..., Any], Any, Any, Any]] = {
 }
 
 
-def test_each_mutant_has_a_case() -> None:
-    others = {"migration_resumed", "source_asked_once", "recorded_before_look", "left_behind_forgotten"}
-    assert CASES.keys() | others == {mutant.name for mutant in known.MUTANTS}
+OTHERS = {
+    ("migration_resumed", known.FAKE),
+    *((name, known.FAILOVER) for name in ("source_asked_once", "recorded_before_look")),
+    ("left_behind_forgotten", known.REPLACE),
+    *(("status_is_fence", path) for path in (FENCE, CONCLUSIONS)),
+}
+"""The edited files that a test of their own judges."""
+
+
+def test_each_file_that_a_mutant_edits_is_judged() -> None:
+    judged = OTHERS | {(name, case[0]) for name, case in CASES.items()}
+    assert judged == {(mutant.name, edit.path) for mutant in known.MUTANTS for edit in mutant.edits}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import random
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.chaos import stage
 from tests.chaos.chronicle import Chronicle
-from tests.chaos.scenes import Cast, Until
+from tests.chaos.scenes import Cast, Scenes, Until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+PAGE = Path(__file__).parents[3] / "docs/decisions/chaos.md"
+NUMBERS = {10: "ten", 11: "eleven", 12: "twelve"}
 
 
 class Deck(stage.Stage):
@@ -59,6 +63,17 @@ def chronicle(tmp_path: Path) -> Iterator[Chronicle]:
     made = Chronicle(tmp_path / "chaos.log")
     yield made
     made.close()
+
+
+def test_every_scene_is_played_and_the_page_says_how_many_there_are() -> None:
+    written = [
+        name
+        for name, method in inspect.getmembers(Scenes, inspect.isgeneratorfunction)
+        if [*inspect.signature(method).parameters] == ["self", "cast"]
+    ]
+    played = Scenes(None, random.Random(1)).all  # type: ignore[arg-type] # no door is opened
+    assert sorted(scene.__name__ for scene in played.values()) == sorted(written)
+    assert f"| {NUMBERS[len(played)]} scenes (`tests/chaos/scenes.py`)" in PAGE.read_text()
 
 
 def test_each_scene_comes_round_before_one_comes_again(chronicle: Chronicle) -> None:

@@ -287,6 +287,8 @@ USAGE: dict[tuple[str, ...], str] = {
     ("--migration", "never"): "--migration never: use one of before, during, after, paused",
     ("--status", ""): "--status: expected a word",
     ("--bmc", "rude"): "'rude' is not a fault of a BMC: use one of dead, ",
+    ("--bmc", "late", "--bmc", "late=4"): "--bmc late has two values: choose one",
+    ("--slow-stop", "=5"): "--slow-stop =5: expected INSTANCE[=SECONDS]",
     ("--bmc", "Fan1=loud"): "'Fan1=loud' is not a fault of a BMC",
 }
 NOT_THERE: dict[tuple[str, ...], str] = {

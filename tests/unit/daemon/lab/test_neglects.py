@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import neglects
+from ansible_collections.roundsman.cluster.daemon.maintenance import replicas
 
 from tests.unit.daemon.lab import written
 
@@ -27,7 +28,12 @@ def test_a_secondary_that_its_running_primary_has_lost_for_long_is_outdated() ->
     assert wrong == (
         "web1-disk0 on node3 was not outdated for 199 s, though node2 ran web1 without it and both nodes reported"
     )
-    assert outdated(parted(), now=180) == []
+    assert outdated(parted(), now=195) == [], "90 s and three polls of 2 s have not passed"
+    assert len(outdated(parted(), now=197)) == 1
+
+
+def test_the_daemon_has_time_for_a_second_try() -> None:
+    assert neglects.RETRY >= replicas.RETRY + 20
 
 
 @pytest.mark.parametrize("what", ["outdated", "together", "demoted"])

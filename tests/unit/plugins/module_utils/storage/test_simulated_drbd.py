@@ -29,7 +29,11 @@ def test_there_are_at_least_25_sequences() -> None:
     assert len(sequences.SEQUENCES) >= 25
 
 
-@pytest.mark.parametrize("name", RECORDED)
+def test_every_sequence_is_recorded() -> None:
+    assert list(RECORDED) == list(sequences.SEQUENCES)
+
+
+@pytest.mark.parametrize("name", sequences.SEQUENCES)
 def test_a_recorded_sequence_is_seen_on_simulated_disks_too(name: str, tmp_path: Path) -> None:
     seen = playing.Story(simulated.Simulated(tmp_path)).play(sequences.SEQUENCES[name])
     assert [_plain(step) for step in seen] == RECORDED[name]
