@@ -21,7 +21,7 @@ BREAK_EXAMPLES = """Examples:
 
 roundsman lab break node3 --status evacuate --details '{"disk":"sdb"}'
 
-roundsman lab break node3 --link node4
+roundsman lab break node3 --link node2
 
 roundsman lab break node3 --slow-stop instance7=60 --late 5
 
@@ -34,7 +34,7 @@ roundsman lab fix
 
 roundsman lab fix node3
 
-roundsman lab fix node3 --link node4"""
+roundsman lab fix node3 --link node2"""
 
 Peers = Annotated[
     list[str] | None,

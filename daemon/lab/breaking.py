@@ -152,12 +152,17 @@ class _Plan:
     def _links_and_disks(self) -> Iterator[Step]:
         node = self.node
         for peer in self.wanted.link:
-            yield Step(f"its replication link to {peer} is cut", partial(node.cut_link, peer, is_cut=True))
+            unused = "" if self._uses_link(peer) else " (no replica uses it)"
+            yield Step(f"its replication link to {peer} is cut{unused}", partial(node.cut_link, peer, is_cut=True))
         if self.wanted.silent:
             yield Step("its management link is cut, replication continues", partial(node.silence, is_silent=True))
         for name in self.wanted.disk:
             text = f"the disk below its replica of {name} fails"
             yield Step(text, partial(node.lose_disk, name, is_lost=True))
+
+    def _uses_link(self, peer: str) -> bool:
+        """Whether both nodes have a replica of the same instance."""
+        return not set(self.node.replicas()).isdisjoint(self.lab.find_node(peer).replicas())
 
     def _answers(self) -> Iterator[Step]:
         node, garbage, late = self.node, self.wanted.garbage, self.wanted.late

@@ -330,6 +330,16 @@ def test_a_guest_has_one_fault_at_its_stop_wherever_it_was_given(roundsman: Run)
     assert standing(roundsman) == {"node1": ["--ignore-stop instance1"]}
 
 
+def test_a_link_that_no_replica_uses_is_cut_and_the_command_says_so(
+    roundsman: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = {"node1": ["instance1"], "node2": ["instance1", "instance2"], "node3": ["instance2"]}
+    monkeypatch.setattr(type(lab_in(".lab/default").node("node1")), "replicas", lambda node: held.get(node.name, []))
+    assert "its replication link to node2 is cut;" in roundsman("lab", "break", "node1", "--link", "node2")[1]
+    unused = "its replication link to node3 is cut (no replica uses it);"
+    assert unused in roundsman("lab", "break", "node1", "--link", "node3")[1]
+
+
 def test_a_cut_link_is_shown_and_fixed_at_either_end(roundsman: Run) -> None:
     lab_in(".lab/default")
     for words in (("node2",), ("node2", "--link", "node1"), ("node1",)):
