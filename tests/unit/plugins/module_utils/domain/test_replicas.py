@@ -175,3 +175,22 @@ def test_only_a_lost_secondary_of_a_running_primary_is_outdated(
 def _node(fact: replicas.ReplicaFact | None) -> replicas.NodeTrack:
     told = replicas.NodeFacts("", () if fact is None else (fact,))
     return replicas.followed(None, told, at=replicas.Moment(1))
+
+
+def test_a_primary_that_has_its_peer_but_not_the_disk_of_its_peer_outdates_nothing() -> None:
+    diskless = dataclasses.replace(FACT, peer_disk=Disk.DISKLESS)
+    assert diskless.is_alone
+    assert not replicas.to_outdate(_node(diskless), _node(SECONDARY), ["r0"])
+    assert not replicas.to_outdate(_node(APART), None, ["r0"]), "it has not reported"
+
+
+def test_resources_are_in_sync_only_by_a_later_report_that_lists_all_of_them_as_connected_and_up_to_date() -> None:
+    node = _node(FACT)
+    assert replicas.are_in_sync(node, ["r0"], since=0.5)
+    assert not replicas.are_in_sync(node, ["r0"], since=1.0)
+    assert not replicas.are_in_sync(node, ["r0", "r1"], since=0.5)
+    assert not replicas.are_in_sync(None, ["r0"], since=0.5)
+    lost = dataclasses.replace(FACT, connection=Connection.CONNECTING)
+    assert not replicas.are_in_sync(_node(lost), ["r0"], since=0.5)
+    silent = replicas.followed(node, replicas.UNKNOWN, at=replicas.Moment(2))
+    assert not replicas.are_in_sync(silent, ["r0"], since=0.5)
