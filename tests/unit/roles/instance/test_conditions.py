@@ -1,0 +1,288 @@
+"""What each step of the role that guards data refuses, and what it lets pass: what is not known refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleError
+
+from tests.unit.roles import role_tasks
+
+DRBD = {"uuid": "u-web1", "name": "web1", "disk_template": "drbd", "admin_state": "up"}
+DOWN = {**DRBD, "admin_state": "down"}
+ONE, TWO, THREE = ({"uuid": f"u-{name}", "name": name} for name in ("node1", "node2", "node3"))
+SILENT: dict[str, Any] = {"unreachable": True, "msg": "no route to host"}
+FAILED: dict[str, Any] = {"failed": True, "msg": "the module crashed"}
+ABSENT: dict[str, Any] = {"running": []}
+SKIPPED: dict[str, Any] = {"skipped": True}
+SYNCED: dict[str, Any] = {"disks": [{"role": "Primary", "text": "in sync"}], "synced": True}
+UNSYNCED = {"disks": [{"role": "Primary", "text": "50 %"}], "synced": False}
+FENCED: dict[str, Any] = {"results": [{"after": "off", "before": "off", "confirmed": True}]}
+READS_ON: dict[str, Any] = {"results": [{"after": "on", "before": "on", "confirmed": False, "reason": "not_off"}]}
+GUARDED: dict[str, Any] = {
+    "instance": DRBD,
+    "instance_source": ONE,
+    "instance_target": TWO,
+    "instance_primary": ONE,
+    "instance_members": [ONE, TWO],
+    "instance_source_oob": "ipmi",
+    "instance_source_stated_off": False,
+    "instance_old": TWO,
+    "instance_new": THREE,
+    "instance_old_reachable": True,
+    "instance_left_at": THREE,
+    "instance_now_nodes": [ONE, TWO],
+    "instance_discard": False,
+    "instance_known": [ONE["uuid"], TWO["uuid"]],
+    "instance_known_off": [],
+    "instance_unasked": [],
+}
+Told = dict[str, Any]
+
+
+def check(objection: str, **more: Any) -> Told:
+    return {"instance_check": {"objection": objection, "forced": "", "alone": False, **more}}
+
+
+def guests(*answers: Told) -> Told:
+    return {"results": [{"item": node, **answer} for node, answer in zip((ONE, TWO), answers, strict=False)]}
+
+
+IDLE: Told = {"running": [], "states": {}, "replicas": ["web1"]}
+AT_PRIMARY = {"disks": [{"role": "Primary"}]}
+AT_SECONDARY = {"disks": [{"role": "Secondary"}]}
+OBJECTED = "Refuse before the instance is stopped", "Refuse before a disk changes hands"
+FENCE = "Refuse to start a second copy of an instance that may still run"
+DEMOTED = "See that the old primary is demoted"
+WRITES = "See that the target may write them"
+DOWN_AGAIN = "See that it is demoted"
+ARRIVED = "Refuse to record a new primary that does not confirm"
+OLDER = "Refuse to start the older replica"
+REPLACE = "Refuse before anything is removed"
+IN_SYNC = "Keep the old replica unless the new one is in sync"
+UP = {"instance_replica_answer": AT_SECONDARY}
+
+REFUSALS: list[tuple[str, str, Told, bool]] = [
+    *(("failover", name, check("it has the older data"), True) for name in OBJECTED),
+    *(("failover", name, check(""), False) for name in OBJECTED),
+    *(("failover", name, {"instance_check": FAILED}, True) for name in OBJECTED),
+    *(("failover", name, {"instance_check": SKIPPED}, True) for name in OBJECTED),
+    ("failover", DEMOTED, {"instance_stop": {"running": False}, "instance_disks_told": SILENT}, True),
+    ("failover", DEMOTED, {"instance_stop": {"running": False}, "instance_disks_told": SYNCED}, False),
+    ("failover", WRITES, {**check(""), "instance_disks_told": SILENT}, True),
+    ("failover", WRITES, {**check(""), "instance_disks_told": SYNCED}, False),
+    ("failover", DOWN_AGAIN, {"instance": DOWN, **check("", forced="web1"), "instance_disks_told": SILENT}, True),
+    ("failover", DOWN_AGAIN, {"instance": DOWN, **check("", forced="web1"), "instance_disks_told": SYNCED}, False),
+    ("fence_source", FENCE, {"instance_life": {"alive": ""}, "instance_fence": FENCED}, False),
+    ("fence_source", FENCE, {"instance_life": {"alive": "its agent answers"}, "instance_fence": FENCED}, True),
+    *(("fence_source", FENCE, {"instance_life": one, "instance_fence": FENCED}, True) for one in (SILENT, FAILED)),
+    *(
+        ("fence_source", FENCE, {"instance_life": {"alive": ""}, "instance_fence": one}, True)
+        for one in (READS_ON, SILENT, FAILED, SKIPPED)
+    ),
+    ("migrate", ARRIVED, {"instance_arrival": {"running": ["web1"]}}, False),
+    *(("migrate", ARRIVED, {"instance_arrival": one}, True) for one in (ABSENT, SILENT, FAILED, SKIPPED)),
+    ("start_look", OLDER, {**UP, **check("node1 has the older replica")}, True),
+    ("start_look", OLDER, {**UP, **check("")}, False),
+    *(("start_look", OLDER, {**UP, "instance_check": one}, True) for one in (FAILED, SKIPPED)),
+    ("replace_disks", REPLACE, check("it is needed"), True),
+    ("replace_disks", REPLACE, check(""), False),
+    *(("replace_disks", REPLACE, {"instance_check": one}, True) for one in (FAILED, SKIPPED)),
+    ("replace_disks", IN_SYNC, {"instance_disks_told": SYNCED}, False),
+    *(("replace_disks", IN_SYNC, {"instance_disks_told": one}, True) for one in (UNSYNCED, SILENT, FAILED, SKIPPED)),
+]
+
+
+@pytest.mark.parametrize(("file", "name", "told", "expected"), REFUSALS)
+def test_a_play_ends_where_what_must_hold_does_not_or_is_not_known(
+    file: str, name: str, told: Told, expected: bool
+) -> None:
+    assert role_tasks.refuses("instance", role_tasks.task("instance", file, name), {**GUARDED, **told}) is expected
+
+
+RUNNING = "Refuse to touch the disks of what is on the node"
+OTHERS = "Keep the replica unless the others are in sync"
+WROTE = "Keep a replica that may have such writes, or that is in use"
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "expected"),
+    [
+        (RUNNING, {"instance_look_left": {"states": {"web1": "paused"}}}, True),
+        (RUNNING, {"instance_look_left": {"states": {"web2": "running"}}}, False),
+        (RUNNING, {"instance_look_left": SILENT}, True),
+        (RUNNING, {"instance_look_left": FAILED}, True),
+        (OTHERS, {"instance_disks_told": UNSYNCED}, True),
+        (OTHERS, {"instance_disks_told": SYNCED}, False),
+        (OTHERS, {"instance_disks_told": SILENT}, True),
+        (OTHERS, {"instance_disks_told": FAILED}, True),
+        (WROTE, check("it has writes that no other has"), True),
+        (WROTE, check(""), False),
+        (WROTE, {"instance_check": FAILED}, True),
+        (WROTE, {"instance_check": SKIPPED}, True),
+        # A person discarded it, or its instance is gone.
+        (WROTE, {"instance_discard": True, "instance_check": SKIPPED}, False),
+        (WROTE, {"instance_now_nodes": [], "instance_check": SKIPPED}, False),
+    ],
+)
+def test_a_replica_that_was_left_is_kept_where_it_may_be_needed_or_that_is_not_known(
+    name: str, told: Told, expected: bool
+) -> None:
+    known = {**GUARDED, **told}
+    keeps = role_tasks.task("instance", "remove_replica", name)
+    assert keeps["ansible.builtin.include_tasks"] == "left_kept.yml"
+    try:
+        kept = role_tasks.runs("instance", keeps, known)
+        text = role_tasks.value("instance", keeps["vars"], known) if kept else {}
+    except AnsibleError:
+        kept, text = True, {}
+    ends = role_tasks.task("instance", "left_kept", "Keep the replica")
+    assert (kept and role_tasks.refuses("instance", ends, {**known, **text})) is expected
+
+
+STOP = "Make sure that a primary that did not confirm the stop has no power"
+OFF = "Command a primary off whose BMC reads off, and read it back"
+OPEN = "Let the target write the disks"
+CLOSE = "Demote the replica on the old primary"
+CLOSE_FORCED = "Demote a replica that was promoted by force for an instance that stays down"
+CLOSE_TARGET = "Demote the replica on the target, if it was promoted"
+ONLY_PRIMARY = "Record the only primary of its replicas"
+WHERE = "Record where it runs, unless that is a guess"
+COMPARE = "Judge whether the replica has writes that no other has"
+DROP = "Remove the replica from the old secondary"
+DROPPED = "Record that the old replica is removed"
+NOWHERE = {"instance_look": guests(IDLE, IDLE)}
+
+STEPS: list[tuple[str, str, Told, bool]] = [
+    ("failover", STOP, {"instance_stop": {"running": False}}, False),
+    *(("failover", STOP, {"instance_stop": one}, True) for one in ({"running": True}, SILENT, FAILED, SKIPPED)),
+    ("failover", CLOSE, {"instance_stop": {"running": False}}, True),
+    ("failover", OPEN, check(""), True),
+    ("failover", OPEN, {"instance": DOWN, **check("")}, False),
+    ("failover", CLOSE_FORCED, {"instance": DOWN, **check("", forced="web1")}, True),
+    ("failover", CLOSE_FORCED, check("", forced="web1"), False),
+    ("failover_back", CLOSE_TARGET, {}, True),
+    ("fence_source", OFF, {"instance_life": {"alive": ""}}, True),
+    ("fence_source", OFF, {"instance_life": {"alive": ""}, "instance_source_oob": ""}, False),
+    *(("fence_source", OFF, {"instance_life": one}, False) for one in ({"alive": "it answers"}, SILENT, FAILED)),
+    ("find_instance", ONLY_PRIMARY, {**NOWHERE, "instance_roles": guests(AT_SECONDARY, AT_PRIMARY)}, True),
+    *(
+        ("find_instance", ONLY_PRIMARY, {**NOWHERE, "instance_roles": guests(AT_PRIMARY, one)}, False)
+        for one in (AT_PRIMARY, SILENT, FAILED, SKIPPED)
+    ),
+    ("find_instance", ONLY_PRIMARY, {**NOWHERE, "instance_roles": guests(AT_SECONDARY, AT_SECONDARY)}, False),
+    (
+        "find_instance",
+        ONLY_PRIMARY,
+        {**NOWHERE, "instance_members": [ONE], "instance_roles": guests(AT_PRIMARY)},
+        False,
+    ),
+    *(
+        (
+            "find_instance",
+            ONLY_PRIMARY,
+            {"instance_look": guests(IDLE, one), "instance_roles": guests(AT_PRIMARY, AT_SECONDARY)},
+            False,
+        )
+        for one in (SILENT, FAILED, {**IDLE, "running": ["web1"], "states": {"web1": "running"}})
+    ),
+    ("find_instance", WHERE, {"instance_look": guests({**IDLE, "running": ["web1"]}, IDLE)}, True),
+    ("find_instance", WHERE, {"instance_look": guests(SILENT, {**IDLE, "running": ["web1"]})}, False),
+    ("remove_replica", COMPARE, {}, True),
+    ("replace_disks", DROP, {}, True),
+    ("replace_disks", DROP, {"instance_new": TWO}, False),
+    ("replace_disks", DROPPED, {"instance_disks_told": {"disks": []}}, True),
+    *(("replace_disks", DROPPED, {"instance_disks_told": one}, False) for one in (SILENT, FAILED)),
+    ("replace_disks", DROPPED, {"instance_disks_told": {"disks": []}, "instance_old_reachable": False}, False),
+    ("start_look", "Judge whether the primary has the older replica", UP, True),
+]
+
+
+@pytest.mark.parametrize(("file", "name", "told", "expected"), STEPS)
+def test_a_step_runs_where_what_it_needs_is_known(file: str, name: str, told: Told, expected: bool) -> None:
+    assert role_tasks.runs("instance", role_tasks.task("instance", file, name), {**GUARDED, **told}) is expected
+
+
+@pytest.mark.parametrize(
+    ("file", "order"),
+    [
+        ("failover", [OBJECTED[0], "Stop the instance on its primary", STOP, OBJECTED[1], CLOSE, DEMOTED, OPEN]),
+        ("failover", [OPEN, WRITES, CLOSE_FORCED, DOWN_AGAIN, "Record the new primary"]),
+        ("failover_back", [CLOSE_TARGET, "Start the instance again where it was"]),
+        ("fence_source", [OFF, FENCE]),
+        ("migrate", ["Ask the target whether the instance runs there", ARRIVED, "Record the new primary"]),
+        ("remove_replica", [RUNNING, OTHERS, COMPARE, WROTE, "Remove the replica"]),
+        (
+            "replace_disks",
+            [REPLACE, "Remove the replica that is made anew on the same node", IN_SYNC, DROP, DROPPED],
+        ),
+    ],
+)
+def test_what_may_refuse_is_asked_before_what_cannot_be_undone(file: str, order: list[str]) -> None:
+    assert [one["name"] for one in role_tasks.tasks("instance", file) if one["name"] in order] == order
+
+
+@pytest.mark.parametrize(
+    ("file", "removes"),
+    [
+        ("recreate_disks", "Remove its disks, those of the primary last"),
+        ("remove", "Remove its disks from each of its nodes"),
+    ],
+)
+def test_each_node_answers_before_anything_of_an_instance_is_removed(file: str, removes: str) -> None:
+    asks = "See that each of its nodes answers, before anything of it is removed"
+    names = [one["name"] for one in role_tasks.tasks("instance", file)]
+    one = role_tasks.task("instance", file, asks)
+    assert names.index(asks) < names.index(removes)
+    assert one["ansible.builtin.include_tasks"] == "disks_of_member.yml"
+    assert one["loop"] == "{{ instance_members }}"
+    assert (one["when"], one["vars"]["instance_disks_state"], one["vars"]["instance_disks_may_fail"]) == (
+        [],
+        "info",
+        False,
+    )
+
+
+@pytest.mark.parametrize(("may_fail", "told", "fails"), [(False, FAILED, True), (False, SYNCED, False)])
+def test_disks_that_are_not_as_they_shall_be_end_the_play(may_fail: bool, told: Told, fails: bool) -> None:
+    one = role_tasks.task("instance", "disks_of_member", "Have the disks of the instance as they shall be there")
+    failing = {**one, "when": [one["failed_when"]]}
+    known = {**GUARDED, "instance_disks_told": told, "instance_disks_may_fail": may_fail}
+    assert role_tasks.runs("instance", failing, known) is fails
+
+
+# What a step may do to disks beyond what DRBD and the module allow by themselves; no other step may.
+ALLOWED = {
+    ("activate_disks", "instance_disks_alone"): [True],
+    ("failover", "instance_disks_alone"): ["{{ instance_check.alone }}"],
+    ("failover", "instance_disks_force"): ["{{ instance_check.forced | length > 0 }}"],
+    ("recreate_disks", "instance_disks_last"): [True],
+    ("reinstall", "instance_disks_alone"): [True],
+    ("remove", "instance_disks_last"): [True],
+    ("remove_replica", "instance_disks_last"): [True],
+    ("replace_disks", "instance_disks_alone"): [True],
+    ("replace_disks", "instance_disks_last"): [True, "{{ instance_old_judged }}"],
+    ("start", "instance_disks_alone"): [True],
+}
+
+
+def test_no_step_but_those_that_checked_before_opens_alone_forces_or_removes_the_last() -> None:
+    switches = [f"instance_disks_{name}" for name in ("alone", "force", "last")]
+    found: dict[tuple[str, str], list[Any]] = {}
+    for path in sorted((role_tasks.ROLES / "instance/tasks").glob("*.yml")):
+        for one in role_tasks.tasks("instance", path.stem):
+            for name in one.get("vars", {}).keys() & set(switches):
+                found.setdefault((path.stem, name), []).append(one["vars"][name])
+    assert found == ALLOWED
+    assert [role_tasks.value("instance", "{{ " + name + " }}", GUARDED) for name in switches] == [False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("told", "reachable", "judged"),
+    [(SYNCED, True, True), (SYNCED, False, False), (SILENT, True, False), (FAILED, True, False)],
+)
+def test_only_a_replica_that_was_judged_is_removed_as_the_last(told: Told, reachable: bool, judged: bool) -> None:
+    one = role_tasks.task("instance", "replace_disks", "Remember whether the replica of the old secondary was judged")
+    known = {**GUARDED, "instance_disks_told": told, "instance_old_reachable": reachable}
+    assert role_tasks.value("instance", one["ansible.builtin.set_fact"], known) == {"instance_old_judged": judged}
