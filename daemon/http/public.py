@@ -9,6 +9,7 @@ import pydantic  # noqa: TC002 - FastAPI reads the annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
+from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import report_originals
 from ..maintenance import replica_views, views
 from . import asking, health, page, waiting
@@ -86,11 +87,14 @@ def _objects(routes: APIRouter, service: Service) -> None:
         """Why a node is as it is; of an instance, by its name, what is known of its replicas."""
         cluster = service.configuration.current
         is_node = node in cluster.nodes or any(one.name == node for one in cluster.nodes.values())
-        if not is_node and any(node in {one.uuid, one.name} for one in cluster.instances.values()):
+        is_instance = any(node in {one.uuid, one.name} for one in cluster.instances.values())
+        if not is_node and is_instance:
             failing = service.failures.listed()
             return Json(
                 replica_views.explain(cluster, node, intake=service.intake, queue=service.queue, failing=failing)
             )
+        if not is_node:
+            raise errors.NotFound(f"there is no node or instance {node!r}")
         told = views.explain(
             cluster,
             node,

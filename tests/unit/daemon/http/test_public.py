@@ -113,7 +113,7 @@ def test_a_hostile_name_is_only_a_node_that_is_not_there(
     async def act(one: Reached) -> None:
         status, text = await one.refused("GET", "/1/explain/" + (name if "%" in name else quote(name, safe="")))
         assert status == 404
-        assert text == "Not Found" or text.startswith("there is no node ")
+        assert text == "Not Found" or text.startswith("there is no node or instance ")
 
     reach(tmp_path, monkeypatch, act, is_local=False)
 
