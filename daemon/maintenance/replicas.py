@@ -36,10 +36,11 @@ MOST_PER_NODE = 2
 RETRY = 60.0
 """Seconds after the end of a job until the next one, if its secondary still reports that it could start.
 
-Doubled with each job while nothing else is reported either.
+Doubled with each job that succeeded while nothing else is reported either.
 """
-LONGEST_RETRY, LONGEST_AFTER_FAILURE = 3600.0, 600.0
-"""The longest such pause after a job that succeeded, and after one that failed."""
+LONGEST_RETRY = 3600.0
+OFTEN_FAILED, SELDOM = 30, 600.0
+"""After so many jobs in a row, of which the last failed, the pause is this long: old data must not stay promotable."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,12 @@ class Tried:
 
     def is_due(self, known: Any, now: float) -> bool:
         """Whether it is time for another job, with what is known now."""
-        most = LONGEST_AFTER_FAILURE if self.has_failed else LONGEST_RETRY
-        return now - self.ended >= parts.pause(RETRY, times=self.times if self.known == known else 1, most=most)
+        times = self.times if self.known == known else 1
+        if self.has_failed:
+            pause = RETRY if times < OFTEN_FAILED else SELDOM
+        else:
+            pause = parts.pause(RETRY, times=times, most=LONGEST_RETRY)
+        return now - self.ended >= pause
 
 
 class Replicas(parts.Part):

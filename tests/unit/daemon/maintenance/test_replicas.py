@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents, replica_views
+from ansible_collections.roundsman.cluster.daemon.maintenance import replicas as outdating
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, dead_nodes, membership, replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, replica_evidence
@@ -248,6 +249,19 @@ def test_one_that_goes_on_reporting_up_to_date_is_outdated_less_and_less_until_s
         assert len(pair.outdated) == count + 1
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("times", "has_failed", "seconds"),
+    [(1, False, 60.0), (3, False, 240.0), (30, False, 3600.0), (1, True, 60.0), (29, True, 60.0), (30, True, 600.0)],
+)
+def test_a_job_that_failed_is_repeated_each_minute_for_half_an_hour(
+    times: int, has_failed: bool, seconds: float
+) -> None:
+    tried = outdating.Tried(1, "known", times, ended=0.0, has_failed=has_failed)
+    assert not tried.is_due("known", seconds - 1)
+    assert tried.is_due("known", seconds)
+    assert tried.is_due("something else", 60.0)
 
 
 def test_explain_tells_of_one_that_reports_up_to_date_after_it_was_outdated(
