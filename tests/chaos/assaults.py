@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from tests.chaos import small_disk, torn
+from tests.chaos import services, small_disk, torn
 from tests.chaos.victims import Pauses, Victim
 
 if TYPE_CHECKING:
@@ -122,4 +122,4 @@ class Assaults:
             if path := torn.tear(self._lab.where, chance=self._chance):
                 self._chronicle.count("torn files", path.split("/")[3], path)
         time.sleep(self._chance.choice((0, 0, 1, 5)))
-        self._lab.start()
+        services.start_daemon(self._lab)

@@ -36,7 +36,7 @@ from tests.chaos.emergency import Emergency
 from tests.chaos.faults import Faults
 from tests.chaos.mutants import known
 from tests.chaos.mutants.mutant import ROOT
-from tests.chaos.services import Services
+from tests.chaos.services import Services, start_daemon
 from tests.chaos.stage import Stage
 from tests.chaos.storm import Storm
 from tests.chaos.victims import Victim, Victims
@@ -277,7 +277,7 @@ class Chaos:
         self._assaults.resume()
         self._stage.end()
         self._faults.end_all()
-        self._lab.start()
+        start_daemon(self._lab)
         while self._emergency.is_on:
             self._tend()
             self._emergency.tend()
@@ -302,7 +302,7 @@ class Chaos:
         self._stage.tend()
         if not processes.is_running(self._lab.lab, "daemon"):
             self._watch.wrong.append(f"the daemon ended by itself: {self._lab.told()[-1000:]}")
-            self._lab.start()
+            start_daemon(self._lab)
 
     def _change(self) -> None:
         """From a storm to scenes, which begin with a lab that is repaired, or back once no scene is played.

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.lab import processes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 
 from tests.integration import fronts
 
@@ -25,6 +26,28 @@ DIAGNOSE_SECONDS = 3
 """Between two looks of an agent at its node."""
 RESTART_SECONDS = 2.0
 """Between the end of a service and its next start."""
+
+
+LONGEST_BY_HAND = 300.0
+"""How long a play by hand may keep the daemon from starting: it began while there was none, and writes meanwhile."""
+
+
+def start_daemon(lab: labs.Running) -> None:
+    """Start the daemon, unless it runs, and again while a play by hand has the right to write the configuration.
+
+    Raises:
+        Failed: it did not start for another reason, or not within `LONGEST_BY_HAND`.
+    """
+    end = time.monotonic() + LONGEST_BY_HAND
+    while True:
+        try:
+            lab.start()
+        except errors.Failed as error:
+            if "config.lock is held by ansible-playbook" not in str(error) or time.monotonic() > end:
+                raise
+            time.sleep(RESTART_SECONDS)
+        else:
+            return
 
 
 class Services:
