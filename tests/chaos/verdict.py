@@ -205,7 +205,7 @@ class Strays:
 def wrong(lab: labs.Running, victims: Victims) -> list[str]:
     """Everything that is wrong in a lab at rest, one sentence each."""
     found = checker.check(lab.lab, explain=lambda node: lab.get(f"/1/explain/{node}"))
-    return [*found, *_down(lab), *_left_over(lab, victims), *_power(lab), *defects(lab)]
+    return [*found, *_down(lab), *_being_made(lab), *_left_over(lab, victims), *_power(lab), *defects(lab)]
 
 
 def _down(lab: labs.Running) -> Iterator[str]:
@@ -220,6 +220,14 @@ def _down(lab: labs.Running) -> Iterator[str]:
                 if step["text"] and one.uuid in job["names"]
             ]
             yield f"{one.name} cannot be started though nothing is broken any more: {' | '.join(told[-2:])}"
+
+
+def _being_made(lab: labs.Running) -> Iterator[str]:
+    """A replacement that broke off comes to its end when it is done again and nothing is broken any more."""
+    cluster = lab.cluster()
+    for one in cluster.maintenance.left_behind:
+        if one.is_new:
+            yield f"the replica of {one.instance.name} on {cluster.node_name(one.node)} is being made for ever"
 
 
 def _left_over(lab: labs.Running, victims: Victims) -> Iterator[str]:

@@ -356,6 +356,12 @@ def being_made(cluster: Cluster, instance: str) -> tuple[LeftBehind, ...]:
     return tuple(one for one in cluster.maintenance.left_behind if one.is_new and one.instance.uuid == instance)
 
 
+def holding(cluster: Cluster, instance: Instance) -> tuple[str, ...]:
+    """The nodes (UUIDs) that hold a replica of an instance: its own, and those where it left one behind."""
+    left = (one for one in cluster.maintenance.left_behind if not one.is_new)
+    return (*instance.nodes, *(one.node for one in left if one.instance.uuid == instance.uuid))
+
+
 def touched(one: Object, *, now: float) -> dict[str, Union[int, float]]:
     """The fields that change whenever an object changes."""
     return {"serial_no": one.serial_no + 1, "mtime": now}

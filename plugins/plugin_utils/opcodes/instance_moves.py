@@ -214,6 +214,7 @@ class ReplaceDisks:
             raise errors.Refused(f"{instance.name} keeps a replica on {cluster.node_name(self.new)} already")
         contract.refuse_unreachable(cluster, instance.primary_node, self.new)
         if self.new != self.old:
+            _refuse_left_behind(cluster, instance, target=self.new)
             if self.planned:
                 single_moves.refuse_closed(cluster, target=self.new)
             else:
@@ -239,3 +240,15 @@ class ReplaceDisks:
 
     def about(self) -> tuple[str, ...]:
         return (self.instance,)
+
+
+def _refuse_left_behind(cluster: clusters.Cluster, instance: clusters.Instance, *, target: str) -> None:
+    """Its replica there may have writes of its own: DRBD would refuse the connection, or resync over them."""
+    left = clusters.left_behind(cluster, instance.uuid, target)
+    if left is not None and not left.is_new:
+        node = cluster.node_name(target)
+        raise errors.Refused(
+            f"{instance.name} left a replica on {node}, which is removed once {node} answers. One that is kept may "
+            "have writes of its own: if nobody needs them, run `roundsman instance repair-disks "
+            f"{instance.name} --discard {node}`. Or choose another node"
+        )

@@ -85,8 +85,9 @@ def _best(
     lookout = targets.Targets(cluster, room=room, avoid=rounds.no_targets(cluster))
     group = cluster.nodes[instance.primary_node].group
     scores = functools.partial(lookout.scores, instance, action)
-    choice = lookout.best(demand, group=group, without=instance.nodes, scores=scores)
+    without = clusters.holding(cluster, instance)
+    choice = lookout.best(demand, group=group, without=without, scores=scores)
     if choice is None:
-        lack = lookout.lack(demand, group=group, without=instance.nodes)
+        lack = lookout.lack(demand, group=group, without=without)
         raise errors.Refused(f"{instance.name} has nowhere to go: {lack.reason}")
     return choice.node

@@ -90,9 +90,9 @@ class Ways:
     def _of_shared(self, instance: clusters.Instance) -> Way | Obstruction:
         demand, group = self._running(instance), self._node.group
         scores = functools.partial(self._targets.scores, instance, Action.FAILOVER_TO_ANY)
-        choice = self._targets.best(demand, group=group, without=instance.nodes, scores=scores)
+        choice = self._targets.best(demand, group=group, without=self._holding(instance), scores=scores)
         if choice is None:
-            return self._no_room(demand, group=group, without=instance.nodes)
+            return self._no_room(demand, group=group, without=self._holding(instance))
         move = self._move(instance, choice.node)
         return Way((move,), choice.node, instance.secondary_nodes, keeps=choice.keeps, why=self._why(choice))
 
@@ -103,9 +103,9 @@ class Ways:
             return Obstruction(f"its primary {name} is not reachable", f"{name} reachable again")
         demand = self._secondary_demand(instance, primary=primary.uuid)
         scores = functools.partial(self._targets.scores, instance, Action.REPLACE_SECONDARY)
-        choice = self._targets.best(demand, group=primary.group, without=instance.nodes, scores=scores)
+        choice = self._targets.best(demand, group=primary.group, without=self._holding(instance), scores=scores)
         if choice is None:
-            return self._no_room(demand, group=primary.group, without=instance.nodes)
+            return self._no_room(demand, group=primary.group, without=self._holding(instance))
         swap = _replace(instance, old=self._node.uuid, new=choice.node)
         others = _without(instance.secondary_nodes, self._node.uuid)
         return Way((swap,), primary.uuid, (*others, choice.node), keeps=choice.keeps, why=self._why(choice))
@@ -132,7 +132,7 @@ class Ways:
         secondary = instance.secondary_nodes[0]
         demand = self._secondary_demand(instance, primary=secondary)
         scores = functools.partial(self._targets.scores, instance, Action.FAILOVER_AND_REPLACE)
-        choice = self._targets.best(demand, group=self._node.group, without=instance.nodes, scores=scores)
+        choice = self._targets.best(demand, group=self._node.group, without=self._holding(instance), scores=scores)
         move = self._move(instance, secondary)
         others = _without(instance.secondary_nodes, secondary)
         keeps = self._keeps_at_secondary(instance, secondary)
@@ -146,7 +146,7 @@ class Ways:
 
     def _left(self, instance: clusters.Instance, demand: targets.Demand, *, secondary: str) -> Obstruction:
         """Why the replica of an instance stays on the node when the instance goes to its secondary."""
-        lack = self._no_room(demand, group=self._node.group, without=instance.nodes)
+        lack = self._no_room(demand, group=self._node.group, without=self._holding(instance))
         verb, primary = "runs" if instance.is_up else "is", self._cluster.node_name(secondary)
         text = f"{instance.name} {verb} on {primary} then; its replica stays on {self._node.name}: {lack.reason}"
         return Obstruction(text, lack.unblock)
@@ -155,10 +155,10 @@ class Ways:
         old, group = instance.secondary_nodes[0], self._node.group
         demand = dataclasses.replace(self._running(instance), disk=disk_per_copy(instance))
         scores = functools.partial(self._targets.scores, instance, Action.REPLACE_AND_FAILOVER)
-        first = self._targets.best(demand, group=group, without=instance.nodes, scores=scores)
+        first = self._targets.best(demand, group=group, without=self._holding(instance), scores=scores)
         if first is None:
-            return self._no_room(demand, group=group, without=instance.nodes)
-        without = {*_without(instance.nodes, old), first.node}
+            return self._no_room(demand, group=group, without=self._holding(instance))
+        without = {*_without(self._holding(instance), old), first.node}
         replica = self._secondary_demand(instance, primary=first.node)
         scores = functools.partial(
             self._targets.scores_of_secondaries, instance, primary=first.node, secondary=self._node.uuid
@@ -222,6 +222,9 @@ class Ways:
         left = room.spare - memory_in_use(instance)
         peers = (size for peer, size in room.reserved.items() if peer != self._node.uuid)
         return memory_in_use(instance) == 0 or left >= max(peers, default=0)
+
+    def _holding(self, instance: clusters.Instance) -> tuple[str, ...]:
+        return clusters.holding(self._cluster, instance)
 
     def _running(self, instance: clusters.Instance) -> targets.Demand:
         """What it asks of the node where it goes; from a node that is gone virtual CPUs and tags keep nothing back."""

@@ -12,7 +12,13 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, left_replica, parameters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import (
+    contract,
+    instance_moves,
+    left_replica,
+    parameters,
+)
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import single_moves
 
 from tests.unit import small_cluster
 
@@ -132,3 +138,14 @@ def test_the_node_of_a_replica_that_is_being_made_does_not_leave_the_cluster() -
     assert joining.remove(small_cluster.make(), "n10")
     with pytest.raises(errors.Refused, match="node10 may hold the newest data of inst1, whose replace-disks has not"):
         joining.remove(cluster, "n10")
+
+
+def test_no_new_secondary_is_made_where_one_was_left_behind() -> None:
+    cluster = moved()
+    instance = cluster.instance("i1")
+    with pytest.raises(errors.Refused, match="inst1 left a replica on node3, which is removed once node3 answers"):
+        instance_moves.ReplaceDisks("i1", old="n10", new="n3").variables(cluster)
+    assert set(clusters.holding(cluster, instance)) == {"n2", "n10", "n3"}
+    there = changes.ReplicaLeft("i1", single_moves.new_secondary(cluster, instance), present=True)
+    with pytest.raises(errors.Refused, match="nowhere to go"):
+        single_moves.new_secondary(changes.apply(cluster, there, now=10.0), instance)
