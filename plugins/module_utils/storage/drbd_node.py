@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
 import re
@@ -60,6 +61,13 @@ class DrbdNode:
             return []
         if version > NO_JSON:
             return drbd_status.of_json(self._runner.run("drbdsetup", "status", "--json"))
+        # Two looks, of which the second may miss what has gone down since the first: then both are taken again.
+        for _ in range(TRIES - 1):
+            with contextlib.suppress(errors.InvalidInput):
+                return self._sides_of_8()
+        return self._sides_of_8()
+
+    def _sides_of_8(self) -> List[Side]:
         status = self._runner.run("drbdsetup", "status", "--verbose", "--statistics")
         return drbd_status.of_text(status, self._told())
 

@@ -157,8 +157,9 @@ class SimulatedPrograms:
 
     def _modprobe(self, store: Store, _words: List[str], _command: Tuple[str, ...]) -> str:
         path = self._root / drbd_node.PROC
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(VERSION_9 if self._is_nine else VERSION)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(VERSION_9 if self._is_nine else VERSION)
         del store
         return ""
 
