@@ -25,7 +25,7 @@ DEADLINE = 50.0
 HEALTH = "health"
 POWER: Mapping[str, power.Command] = {
     "power-on": power.Command.ON,
-    # Sent to a node that reads off, too: whoever fences with this program has to know that its BMC took an off.
+    # Sent to a node that reads off, too: a fence by this program is one only if the BMC took an off.
     "power-off": power.Command.FENCE,
     "power-cycle": power.Command.CYCLE,
     "power-status": power.Command.STATUS,

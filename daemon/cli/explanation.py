@@ -14,10 +14,11 @@ PAUSED = "maintenance is paused"
 
 def sentences(told: dict[str, Any], *, now: float) -> list[str]:
     """The daemon's explanation of a node in sentences, the operator's next step last; `now` in unix seconds."""
+    degraded = [entry["text"] for entry in told["degraded"]]
     return [
         *failing(told["failing"], now=now),
         *_state(told["node"], epo=told["epo"], now=now),
-        *(f"{text}." for text in (*told["second_copies"], *_degraded(told), *told["kept"], *told["clock"])),
+        *(f"{text}." for text in (*told["second_copies"], *degraded, *told["kept"], *told["clock"])),
         *(_down(name, told["node"]["name"]) for name in told["down"]),
         *_silent(told["silent"]),
         *(_failover(one) for one in told["failovers"]),
@@ -40,7 +41,7 @@ def instance_sentences(told: dict[str, Any], *, now: float) -> list[str]:
     if parted is not None:
         lines.append(f"{parted['text']}.")
     if told["being_made"] is not None:
-        lines.append(f"{told['being_made'][0].upper()}{told['being_made'][1:]}.")
+        lines.append(f"{_sentence(told['being_made'])}.")
     if told["not_outdated"] is not None:
         lines.append(f"{told['not_outdated']}.")
     if told["broken_off"] is not None:
@@ -55,10 +56,6 @@ def instance_sentences(told: dict[str, Any], *, now: float) -> list[str]:
     steps = [_start(one["name"])] if told["is_down"] else []
     steps += [_sentence(parted["step"])] if parted is not None else []
     return [*lines, *_steps(steps)]
-
-
-def _degraded(told: dict[str, Any]) -> Iterator[str]:
-    return (entry["text"] for entry in told["degraded"])
 
 
 def _down(instance: str, node: str) -> str:

@@ -91,7 +91,7 @@ class LeftBehind(parts.Part):
         cluster = self._configuration.current
         known = {_key(left): left for left in cluster.maintenance.left_behind}
         self._tried = {key: one for key, one in self._tried.items() if key in known or one.ended == math.inf}
-        # Whoever took a node out of service may have repaired it.
+        # A node that went out of service may have been repaired.
         self._failed = {uuid: one for uuid, one in self._failed.items() if _is_in_service(cluster, uuid)}
         at_work = [one for job in self._queue.jobs.values() if not job.is_final for one in job.opcodes]
         # The least recently tried is next, so that those of a node do not wait for the retries of one.

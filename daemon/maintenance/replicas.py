@@ -21,7 +21,7 @@ from ..jobs import planned, values
 from . import parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Iterable
 
     from ..configuration import Configuration
     from ..jobs.queue import Queue
@@ -96,23 +96,26 @@ class Replicas(parts.Part):
         tracks = dict(self._intake.tracks)
         new = [uuid for uuid, track in tracks.items() if self._judged.get(uuid) is not track]
 
+        lived: list[changes.NodeLived] = []
+
         def stated(cluster: clusters.Cluster) -> list[changes.Change]:
+            lived[:] = replica_evidence.returned(cluster, tracks, new)
             return [
-                *replica_evidence.returned(cluster, tracks, new),
+                *lived,
                 *replica_evidence.parted(cluster, tracks, new),
                 *replica_evidence.joined(cluster, tracks),
             ]
 
         if new:
-            self._tell_witnesses(tracks, new)
             await self._configuration.commit(stated)
+            self._tell_witnesses(lived)
             self._judged = tracks
         await self._outdate()
 
-    def _tell_witnesses(self, tracks: Mapping[str, replicas.NodeTrack], new: Collection[str]) -> None:
+    def _tell_witnesses(self, committed: Iterable[changes.NodeLived]) -> None:
         """Log whose word makes a node alive that was known to be off: it ends the failovers from there."""
         cluster = self._configuration.current
-        for lived in replica_evidence.returned(cluster, tracks, new):
+        for lived in committed:
             if lived.witness:
                 LOG.warning(
                     "%s was known to be off, and %s reports at %s that it was connected to it: check both on site",

@@ -214,12 +214,13 @@ class ReplaceDisks:
             raise errors.Refused(f"{instance.name} keeps a replica on {cluster.node_name(self.new)} already")
         contract.refuse_unreachable(cluster, instance.primary_node, self.new)
         if self.new != self.old:
-            _refuse_left_behind(cluster, instance, target=self.new)
+            left = clusters.left_behind(cluster, instance.uuid, self.new)
+            _refuse_left_behind(cluster, left)
             if self.planned:
                 single_moves.refuse_closed(cluster, target=self.new)
             else:
                 single_moves.refuse_new_secondary(cluster, instance, target=self.new)
-            if not any(one.node == self.new for one in clusters.being_made(cluster, instance.uuid)):
+            if left is None:
                 # What an earlier one made there, and did not finish, takes its room already.
                 room_now.refuse_without_disk(cluster, instance, target=self.new)
         return {
@@ -242,13 +243,12 @@ class ReplaceDisks:
         return (self.instance,)
 
 
-def _refuse_left_behind(cluster: clusters.Cluster, instance: clusters.Instance, *, target: str) -> None:
+def _refuse_left_behind(cluster: clusters.Cluster, left: clusters.LeftBehind | None) -> None:
     """Its replica there may have writes of its own: DRBD would refuse the connection, or resync over them."""
-    left = clusters.left_behind(cluster, instance.uuid, target)
     if left is not None and not left.is_new:
-        node = cluster.node_name(target)
+        name, node = left.instance.name, cluster.node_name(left.node)
         raise errors.Refused(
-            f"{instance.name} left a replica on {node}, which is removed once {node} answers. One that is kept may "
+            f"{name} left a replica on {node}, which is removed once {node} answers. One that is kept may "
             "have writes of its own: if nobody needs them, run `roundsman instance repair-disks "
-            f"{instance.name} --discard {node}`. Or choose another node"
+            f"{name} --discard {node}`. Or choose another node"
         )
