@@ -155,10 +155,19 @@ class Failure:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt to send a command: what became of it, and how many of the states in `seen` were read before it."""
+    """One attempt to send a command: what became of it, and how many of the states in `seen` were read before it.
+
+    `reason` is why it was not accepted, None where that is not known.
+    """
 
     answer: Answer
     reads: int = 0
+    reason: Optional[Reason] = None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether its BMC takes no such command, for a reason that does not pass."""
+        return self.answer is Answer.REJECTED and self.reason not in PASSING
 
 
 @dataclass(frozen=True)
@@ -248,8 +257,9 @@ def objection(command: Command, *, before: State) -> Optional[Failure]:
 def was_commanded(*, before: State, seen: Sequence[State], attempts: Sequence[Attempt]) -> bool:
     """Whether an off reached its BMC, so that what it reads afterwards counts.
 
-    It accepted one or said that the node is off already; or the answer to one was lost, and the node read on until
-    then: what it reads afterwards shows whether the off arrived.
+    It accepted one; or it said that the node is off already, and did not read on right before; or the answer to one was
+    lost, and the node read on until then: what it reads afterwards shows whether the off arrived. But not where the
+    BMC refused another one later: then nothing says that it ever took one.
     """
     return _commanded_at(before=before, seen=seen, attempts=attempts) is not None
 
@@ -344,11 +354,19 @@ def foresee(status: Outcome, *, command: Command) -> Outcome:
 
 def _commanded_at(*, before: State, seen: Sequence[State], attempts: Sequence[Attempt]) -> Optional[int]:
     """How many states were read before the first attempt that counts as an off (`was_commanded`), None without one."""
-    for one in attempts:
+    for number, one in enumerate(attempts):
         read_on = [before, *seen][one.reads] is State.ON
-        if one.answer in {Answer.ACCEPTED, Answer.ALREADY} or (one.answer is Answer.LOST and read_on):
+        if one.answer is Answer.ACCEPTED or (one.answer is Answer.ALREADY and not read_on):
+            return one.reads
+        if one.answer is Answer.LOST and read_on and not any(later.is_refused for later in attempts[number + 1 :]):
             return one.reads
     return None
+
+
+def is_contradictory(*, before: State, seen: Sequence[State], attempts: Sequence[Attempt]) -> bool:
+    """Whether a BMC answered the last off with "already off", though it read on right before."""
+    last = attempts[-1] if attempts else None
+    return last is not None and last.answer is Answer.ALREADY and [before, *seen][last.reads] is State.ON
 
 
 def _no_fence(

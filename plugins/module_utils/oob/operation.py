@@ -138,16 +138,22 @@ class Operation:
             if not (accepted or hopeless) and self._may_send():
                 accepted = await self._send()
             await self._read()
-            hopeless = not accepted and self._failure is not None and not _passing(self._failure)
+            hopeless = not accepted and self._is_refused()
             if self._is_done() or self._clock() >= self._until or (hopeless and not self._may_be_fenced()):
                 return
             await self._sleep(max(0.0, min(pause, self._until - self._clock())))
             pause = min(_PAUSES.get(self._command, LONGEST_PAUSE), pause * 2)
 
     def _may_be_fenced(self) -> bool:
-        """Whether one more reading may do: a BMC may say that the node is off already, or refuse a second off."""
+        """Whether one more reading may do: a BMC may say that the node is off already."""
         known = power.was_commanded(before=self._before, seen=self._seen, attempts=self._attempts)
         return self._command.fences and known and self._seen[-1] is power.State.OFF
+
+    def _is_refused(self) -> bool:
+        """Whether a command that was not accepted would not be the next time either."""
+        is_contradictory = power.is_contradictory(before=self._before, seen=self._seen, attempts=self._attempts)
+        is_sent_again = self._command.fences and is_contradictory
+        return self._failure is not None and not _passing(self._failure) and not is_sent_again
 
     def _may_send(self) -> bool:
         return not self._attempts or self._command.repeats
@@ -161,7 +167,7 @@ class Operation:
             await self._bmc.send(self._command.verb)
         except errors.PowerFailed as error:
             self._failure = _failure(error)
-            self._attempts[-1] = power.Attempt(power.Answer(error.answer), reads)
+            self._attempts[-1] = power.Attempt(power.Answer(error.answer), reads, self._failure.reason)
             return False
         self._failure = None
         self._attempts[-1] = power.Attempt(power.Answer.ACCEPTED, reads)

@@ -80,6 +80,24 @@ def test_a_fence_needs_an_off_that_its_bmc_took_and_two_readings_after_it(
     assert outcome.confirmed is fenced
 
 
+@pytest.mark.parametrize("reason", [None, *power.Reason])
+def test_an_off_whose_answer_was_lost_is_no_fence_once_its_bmc_refused_another_one(
+    reason: power.Reason | None,
+) -> None:
+    sent = [power.Attempt(LOST), power.Attempt(REJECTED, 1, power.Reason.BUSY), power.Attempt(REJECTED, 2, reason)]
+    seen = [ON, OFF, OFF, OFF]
+    outcome = judged(power.Command.FENCE, before=ON, seen=seen, attempts=sent)
+    assert outcome.confirmed is (reason in power.PASSING)
+    taken = judged(power.Command.FENCE, before=ON, seen=[*seen, OFF], attempts=[*sent, power.Attempt(ACCEPTED, 3)])
+    assert taken.confirmed, "the last one it took"
+
+
+def test_an_already_off_right_after_a_reading_of_on_is_no_fence() -> None:
+    off = [OFF] * 3
+    assert not judged(power.Command.FENCE, before=ON, seen=off, attempts=attempts(ALREADY)).confirmed
+    assert judged(power.Command.FENCE, before=ON, seen=off, attempts=attempts(ALREADY, ALREADY)).confirmed
+
+
 @pytest.mark.parametrize("reason", list(power.Reason))
 def test_an_off_that_nobody_took_is_told_with_its_reason_and_what_to_do(reason: power.Reason) -> None:
     failure = power.Failure(reason, "why")

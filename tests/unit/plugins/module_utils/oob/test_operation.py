@@ -169,6 +169,30 @@ def test_an_off_whose_answer_was_lost_is_a_fence_when_the_node_then_goes_from_on
     assert (outcome.confirmed, outcome.before) == (True, ON)
 
 
+@pytest.mark.parametrize("first", [ON, UNKNOWN, OFF])
+@pytest.mark.parametrize("reason", [power.Reason.REFUSED, power.Reason.AUTH])
+def test_a_bmc_that_restarts_reads_off_and_refuses_every_further_off_fences_nobody(
+    first: power.State, reason: power.Reason
+) -> None:
+    bmc = ScriptedBmc(ON, first, OFF, answers=(LOST, *[reason] * 50))
+    outcome, _ = run(bmc, power.Command.FENCE)
+    assert (outcome.confirmed, outcome.attempts) == (False, 2)
+
+
+@pytest.mark.parametrize("passing", [power.Reason.BUSY, power.Reason.UNREACHABLE])
+def test_an_off_whose_answer_was_lost_is_a_fence_while_its_bmc_is_only_busy(passing: power.Reason) -> None:
+    outcome, _ = run(ScriptedBmc(ON, ON, OFF, answers=(LOST, *[passing] * 50)), power.Command.FENCE)
+    assert outcome.confirmed
+
+
+def test_an_already_off_of_a_node_that_reads_on_is_a_contradiction_and_off_is_sent_again() -> None:
+    bmc = ScriptedBmc(ON, OFF, answers=(ALREADY, ALREADY))
+    outcome, _ = run(bmc, power.Command.FENCE)
+    assert (outcome.confirmed, bmc.sent) == (True, [power.Command.OFF] * 2)
+    stubborn, _ = run(ScriptedBmc(ON, answers=(ALREADY,) * 50), power.Command.FENCE)
+    assert (stubborn.confirmed, stubborn.after) == (False, ON)
+
+
 @pytest.mark.parametrize("reason", [power.Reason.BUSY, power.Reason.UNREACHABLE, power.Reason.TIMEOUT])
 def test_a_node_that_goes_off_while_its_bmc_takes_no_off_is_not_fenced(reason: power.Reason) -> None:
     outcome, _ = run(ScriptedBmc(ON, ON, OFF, answers=(reason,) * 50), power.Command.FENCE)
