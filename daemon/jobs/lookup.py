@@ -71,7 +71,7 @@ class FindInstance:
                 contract.node_variables(cluster, uuid) for uuid in self.hosts(cluster) if uuid in instance.nodes
             ],
             "instance_known": list(instance.nodes),
-            "instance_known_off": [uuid for uuid in self.nodes if dead_nodes.is_off(cluster.nodes[uuid])],
+            "instance_known_off": [uuid for uuid in self.nodes if dead_nodes.is_known_off(cluster.nodes[uuid])],
             "instance_unasked": [cluster.node_name(uuid) for uuid in self.nodes if uuid not in self.hosts(cluster)],
         }
 

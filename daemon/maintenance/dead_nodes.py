@@ -30,11 +30,15 @@ PRIORITY = -10
 
 @dataclass(frozen=True)
 class Read:
-    """What a power command said, when by the monotonic clock, and the start of the silence in which it was asked."""
+    """What a power command said, when by the monotonic clock, and the start of the silence in which it was asked.
+
+    `alive_at` is the node's last sign of life on record then: after a later one this says nothing any more.
+    """
 
     told: dead_nodes.Reading
     at: float
     silent_since: float
+    alive_at: float
 
 
 class DeadNodes(parts.Part):
@@ -94,7 +98,7 @@ class DeadNodes(parts.Part):
             elif verdict.step is dead_nodes.Step.FENCE:
                 await self._fence(cluster.nodes[node])
             elif verdict.step is dead_nodes.Step.FAIL_OVER:
-                await self._fail_over(node)
+                await self._fail_over(cluster.nodes[node])
 
     def observed(self, cluster: clusters.Cluster) -> Mapping[str, diagnosis.Diagnosis]:
         """The diagnoses that stand for those of dead nodes."""
@@ -123,20 +127,23 @@ class DeadNodes(parts.Part):
     def _judged(
         self, cluster: clusters.Cluster, node: str, silent: Mapping[str, dead_nodes.Silence], answering: int
     ) -> dead_nodes.Verdict:
-        read = self._reads.get(node)
-        if read is not None and (read.silent_since != silent[node].since or self._is_old(read)):
+        read, known = self._reads.get(node), cluster.nodes[node]
+        if read is not None and (read.silent_since != silent[node].since or self._is_old(read, known)):
             read = None
         return dead_nodes.judge(
             cluster,
-            cluster.nodes[node],
+            known,
             silence=silent[node],
             silences=silent,
             answering=answering,
             reads=read.told if read is not None else None,
         )
 
-    def _is_old(self, read: Read) -> bool:
-        stands = read.told.is_fenced or (read.told.state is power.State.OFF and not read.told.is_commanded)
+    def _is_old(self, read: Read, node: clusters.Node) -> bool:
+        if node.alive_at != read.alive_at:
+            return True
+        says_off = read.told.is_fenced or (read.told.state is power.State.OFF and not read.told.is_commanded)
+        stands = says_off and not dead_nodes.has_lived(node)
         return not stands and self._monotonic() - read.at > ASKED_AGAIN
 
     async def _ask(self, node: clusters.Node) -> None:
@@ -151,7 +158,7 @@ class DeadNodes(parts.Part):
             return
         self._fenced[node.uuid] = now
         # Noted first: should this process end now, the node that is off is known to be dead.
-        await self._note(node.uuid, powered=None)
+        await self._note(node, is_off=False)
         await self._command(node, power.Command.FENCE, f"{node.name} does not answer: it is fenced")
 
     async def _command(self, node: clusters.Node, command: power.Command, text: str) -> None:
@@ -161,19 +168,23 @@ class DeadNodes(parts.Part):
             opcode = values.Opcode("power", {"node": node.uuid, "command": command.value}, PRIORITY)
             self._commands[node.uuid] = await self._submit(node, opcode, text)
 
-    async def _fail_over(self, node: str) -> None:
+    async def _fail_over(self, node: clusters.Node) -> None:
         before = self._configuration.current
-        await self._note(node, powered=False)
+        await self._note(node, is_off=True)
         if self._configuration.current is not before:
             self._on_change()
 
-    async def _note(self, node: str, *, powered: bool | None) -> None:
-        now = self._clock()
+    async def _note(self, judged: clusters.Node, *, is_off: bool) -> None:
+        """Note the incident of a node as it was judged, and that it is off where that is not on record yet.
+
+        A sign of life since then ends what it was judged by; only a new confirmation dates the off anew.
+        """
+        node, now = judged.uuid, self._clock()
 
         def noted(cluster: clusters.Cluster) -> list[changes.Change]:
-            if node not in cluster.nodes:
+            one = cluster.nodes.get(node)
+            if one is None or (is_off and one.alive_at != judged.alive_at):
                 return []
-            one = cluster.nodes[node]
             report = dead_nodes.report(one)
             known = (entry for entry in cluster.maintenance.incidents if entry.node == node)
             stated: list[changes.Change] = []
@@ -182,8 +193,8 @@ class DeadNodes(parts.Part):
                 listed = dataclasses.replace(stands, power_jobs=tuple(self._power_jobs.get(node, ())))
                 stated.append(changes.IncidentStands(listed))
                 LOG.warning("node %s is dead: %s", one.name, self.verdicts[node].reason)
-            if powered is not None and clusters.parameter(cluster, one, "oob_program") is not None:
-                stated.append(changes.NodePowered(node, powered))
+            if is_off and one.powered and clusters.parameter(cluster, one, "oob_program") is not None:
+                stated.append(changes.NodePowered(node, powered=False))
             return stated
 
         await self._configuration.commit(noted)
@@ -225,7 +236,9 @@ class DeadNodes(parts.Part):
             if job is not None and not job.is_final:
                 continue
             del self._commands[node]
-            self._reads[node] = Read(self._told(job), self._monotonic(), self._asked_in.pop(node, -1.0))
+            known = self._configuration.current.nodes.get(node)
+            alive_at = known.alive_at if known is not None else 0.0
+            self._reads[node] = Read(self._told(job), self._monotonic(), self._asked_in.pop(node, -1.0), alive_at)
 
     def _told(self, job: values.Job | None) -> dead_nodes.Reading:
         """What a job's end says of the power; a job that tells nothing is a BMC that tells nothing."""

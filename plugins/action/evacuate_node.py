@@ -169,7 +169,7 @@ def _look(cluster: clusters.Cluster, name: str, steps: list[dict[str, Any]]) -> 
         "known": {one: list(cluster.instance(one).nodes) for one in expected},
         "nodes": [contract.node_variables(cluster, uuid) for uuid in asked],
         "unasked": [one.name for one in around if one.uuid not in asked],
-        "off": [uuid for uuid, one in cluster.nodes.items() if dead_nodes.is_off(one)],
+        "off": [uuid for uuid, one in cluster.nodes.items() if dead_nodes.is_known_off(one)],
     }
 
 

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import List, Mapping, Optional
 
 from . import cluster as clusters
-from . import diagnosis, errors, incidents, json_values, power
+from . import diagnosis, errors, evidence, incidents, json_values, power
 
 KIND = "dead-node"
 POLICIES = ("none", "failover", "fence")
@@ -86,7 +86,8 @@ def judge(
 
     `silences` holds every silent node (UUIDs), `answering` is how many nodes answered the last poll; `reads` is what
     is known of the node's power since it fell silent, None when its BMC was not asked yet. Rules, of which the first
-    that applies decides; each that waits says what would lift it.
+    that applies decides; each that waits says what would lift it. Of a node that has lived since it was known to be off
+    (`has_lived`) neither the record nor an earlier fence or statement counts.
     """
     least = cluster.maintenance.settings.dead_after
     if not least or silence.misses < least:
@@ -96,8 +97,10 @@ def judge(
         return Verdict(Step.WAIT, f"{told}, and no agent answers: the fault may be here", "an agent that answers")
     if node.uuid == cluster.cluster.master_node:
         return Verdict(Step.WAIT, f"{told}, and it is the master", "the master role on another node")
-    if node.off_confirmed:
+    if is_stated_off(node):
         return _off(cluster, node, f"{told}, and a person has stated that it is off")
+    if has_lived(node):
+        told = f"{told}, and {lived_text(node)}"
     if clusters.parameter(cluster, node, "oob_program") is None:
         return Verdict(Step.WAIT, f"{told}, and it has no BMC that could say whether it is off", to_confirm(node))
     return _by_its_bmc(cluster, node, told, reads=reads, silences=silences)
@@ -113,7 +116,7 @@ def _by_its_bmc(
 ) -> Verdict:
     if reads is not None and (reads.is_commanded or reads.alive):
         return _commanded(cluster, node, told, reads=reads, silences=silences)
-    if not node.powered:
+    if not node.powered and not has_lived(node):
         return _reads_off(cluster, node, f"{told}, and it is recorded as powered off")
     if reads is None:
         return Verdict(Step.ASK, told)
@@ -152,6 +155,8 @@ def _commanded(
 
 
 def _off(cluster: clusters.Cluster, node: clusters.Node, told: str) -> Verdict:
+    if has_lived(node):
+        return _doubted(node, told)
     if cluster.maintenance.settings.dead_node_policy == "none":
         return Verdict(Step.WAIT, told, _to_fail_over(node))
     return Verdict(Step.FAIL_OVER, told)
@@ -159,9 +164,16 @@ def _off(cluster: clusters.Cluster, node: clusters.Node, told: str) -> Verdict:
 
 def _reads_off(cluster: clusters.Cluster, node: clusters.Node, told: str) -> Verdict:
     """Off as it was before anybody commanded it is no fence: its BMC may be wrong."""
+    if has_lived(node):
+        return _doubted(node, told)
     if cluster.maintenance.settings.dead_node_policy == "none":
         return Verdict(Step.WAIT, told, _to_fail_over(node))
     return Verdict(Step.CONFIRM, told)
+
+
+def _doubted(node: clusters.Node, told: str) -> Verdict:
+    """The BMC or the person was wrong before, or the sign of life is: the same word again does not settle it."""
+    return Verdict(Step.WAIT, f"{told}: it may run its instances", to_confirm_again(node))
 
 
 def _to_fail_over(node: clusters.Node) -> str:
@@ -197,12 +209,24 @@ def to_confirm(node: clusters.Node) -> str:
     )
 
 
+def lived_text(node: clusters.Node) -> str:
+    """That a node that was known to be off has lived since, and when."""
+    return f"at {evidence.clock(node.alive_at)} it showed that it lives, after it was known to be off"
+
+
+def to_confirm_again(node: clusters.Node) -> str:
+    """What a person does about a node that was known to be off, and has lived since."""
+    return evidence.confirm_again(node.name)
+
+
 def step_by_hand(cluster: clusters.Cluster, node: clusters.Node) -> str:
     """What a person does about the instances of a node that does not answer, or is off; '' if none should run there."""
     names = ", ".join(one.name for one in cluster.primaries(node.uuid) if one.is_up)
     if not names or node.offline:
         return ""
     over = f"fail over with `roundsman evacuate {node.name} --failover`"
+    if has_lived(node):
+        return f"{node.name} is the primary of {names}, and {lived_text(node)}: {to_confirm_again(node)}, then {over}"
     if is_off(node):
         return f"{node.name} is off and is the primary of {names}: power it on, or {over}"
     off = f"power it off with `roundsman node power off {node.name} --force`"
@@ -241,8 +265,23 @@ def observed(cluster: clusters.Cluster, silences: Mapping[str, Silence]) -> Mapp
 
 
 def is_off(node: clusters.Node) -> bool:
-    """Whether a node is known to be off: its BMC said so when it was recorded, or a person did."""
+    """Whether a node is recorded as off: its BMC said so then, or a person did."""
     return not node.powered or node.off_confirmed > 0
+
+
+def has_lived(node: clusters.Node) -> bool:
+    """Whether a node that is recorded as off has shown a sign of life since: it is not known to be off any more."""
+    return is_off(node) and node.alive_at > seen_off(node)
+
+
+def is_known_off(node: clusters.Node) -> bool:
+    """Whether a node is recorded as off, and has shown no sign of life since."""
+    return is_off(node) and not has_lived(node)
+
+
+def is_stated_off(node: clusters.Node) -> bool:
+    """Whether a person has stated that a node is off, and it has shown no sign of life since."""
+    return node.off_confirmed > 0 and node.off_confirmed >= node.alive_at
 
 
 def seen_off(node: clusters.Node) -> float:
@@ -253,10 +292,18 @@ def seen_off(node: clusters.Node) -> float:
     return (node.off_since or node.off_confirmed or node.mtime) if is_off(node) else 0.0
 
 
-def off_since(node: clusters.Node, *, now: float) -> float:
-    """Since when a node that is known to be off now is: a sign of life since then starts it anew."""
+def off_since(node: clusters.Node, *, at: float, now: float) -> float:
+    """Since when a node is off that a new confirmation of this time says is off: a sign of life starts it anew."""
     known = seen_off(node)
-    return known if known > node.alive_at else now
+    return known if known > node.alive_at else confirmed_at(node, at=at, now=now)
+
+
+def confirmed_at(node: clusters.Node, *, at: float, now: float) -> float:
+    """When a node was confirmed to be off, by the clock that dated its last sign of life.
+
+    A sign of life that is dated later than now came before the clock was set back, and so before the confirmation.
+    """
+    return node.alive_at if node.alive_at > now else at
 
 
 def returned(cluster: clusters.Cluster, heard: Mapping[str, float]) -> List[str]:

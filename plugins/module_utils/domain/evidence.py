@@ -187,14 +187,22 @@ def is_contradicted(off: Moment, connected: Moment, *, interval: float) -> bool:
 def _lived_on(asked: Question, target: Optional[NodeTrack]) -> str:
     """Why the source was not off when it was known to be, or ''."""
     tracks = [one for resource in asked.resources for one in _volumes(target, resource).values()]
-    off, connected = asked.life.seen_off, latest(*(one.in_sync for one in tracks))
-    if off is None or connected is None or not is_contradicted(off, connected, interval=asked.interval):
+    source, off, connected = asked.source_name, asked.life.off, latest(*(one.in_sync for one in tracks))
+    if off is None:
         return ""
-    source = asked.source_name
+    known = f"known to be off since {clock(off.wall)}: {confirm_again(source)}"
+    if connected is not None and is_contradicted(off, connected, interval=asked.interval):
+        return f"{asked.target_name} reported at {clock(connected.wall)} that it was connected to {source}, {known}"
+    if asked.life.seen_off is None and asked.life.alive is not None:
+        return f"at {clock(asked.life.alive.wall)} {source} showed that it lives, {known}"
+    return ""
+
+
+def confirm_again(source: str) -> str:
+    """What a person does about a node that was known to be off, and has lived since."""
     return (
-        f"{asked.target_name} reported at {clock(connected.wall)} that it was connected to {source}, known to be off "
-        f"since {clock(off.wall)}: check on site whether {source} is off, then run `roundsman node power off {source} "
-        "--force`"
+        f"check on site that {source} is off and will stay off, then run `roundsman node power off {source} --force`, "
+        f"or `roundsman node confirm-off {source}` if its BMC does not answer"
     )
 
 

@@ -97,7 +97,8 @@ def _node_stands(cluster: clusters.Cluster, change: NodeStands, now: float) -> c
     known = cluster.nodes.get(change.node.uuid)
     wanted = change.node
     if known is not None and known.powered is not wanted.powered:
-        wanted = dataclasses.replace(wanted, off_since=0.0 if wanted.powered else dead_nodes.off_since(known, now=now))
+        since = 0.0 if wanted.powered else dead_nodes.off_since(known, at=now, now=now)
+        wanted = dataclasses.replace(wanted, off_since=since)
     stands = _stands(known, wanted, now)
     return cluster if stands is known else clusters.with_node(cluster, stands)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...module_utils.domain import changes, errors, report_ages
+from ...module_utils.domain import changes, dead_nodes, errors, report_ages
 from ...module_utils.domain import cluster as clusters
 from ..planning import single_moves
 from . import contract, room_now, time_limits
@@ -151,7 +151,7 @@ class Failover(_Move):
             "instance_source_reachable": clusters.reachable(cluster, source),
             "instance_source_oob": clusters.parameter(cluster, source, "oob_program") or "",
             "instance_source_agent": contract.agent(cluster, source),
-            "instance_source_stated_off": source.off_confirmed > 0,
+            "instance_source_stated_off": dead_nodes.is_stated_off(source),
             "instance_report_interval": report_ages.cycle(cluster.maintenance.settings, nodes=len(cluster.nodes)),
             "instance_ignore_consistency": self.ignore_consistency,
             # True where the evidence for the target's replica was judged (`check_facts`), as its source is silent.

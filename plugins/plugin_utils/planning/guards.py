@@ -51,9 +51,12 @@ def storm(cluster: clusters.Cluster, incident: incidents.Incident) -> work.Refus
 
 def unconfirmed(cluster: clusters.Cluster, incident: incidents.Incident) -> work.Refusal | None:
     """Nothing of a node that only fell silent is moved before its power is known to be off: fencing before failover."""
-    if not dead_nodes.is_of_a_dead_node(incident) or dead_nodes.is_off(cluster.nodes[incident.node]):
+    if not dead_nodes.is_of_a_dead_node(incident) or dead_nodes.is_known_off(cluster.nodes[incident.node]):
         return None
     node = cluster.nodes[incident.node]
+    if dead_nodes.has_lived(node):
+        reason = f"{dead_nodes.lived_text(node)}: it may run its instances"
+        return _refusal(cluster, incident, reason=reason, unblock=dead_nodes.to_confirm_again(node))
     reason = "its agent does not answer, and nobody has confirmed that it is off: it may run its instances"
     return _refusal(cluster, incident, reason=reason, unblock=dead_nodes.to_confirm(node))
 

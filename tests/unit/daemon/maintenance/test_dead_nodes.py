@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.maintenance import dead_nodes as silent_nodes
 from ansible_collections.roundsman.cluster.daemon.maintenance import views
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, dead_nodes, incidents, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    changes,
+    dead_nodes,
+    incidents,
+    membership,
+    power,
+)
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
 from tests.unit.daemon import twins
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from ansible_collections.roundsman.cluster.daemon import service
@@ -86,6 +93,10 @@ class Nodes:
             await twins.settle(running)
             await running.dead.step()
             await twins.settle(running)
+
+    def has_lived(self, name: str) -> bool:
+        """Whether it has shown a sign of life since it was known to be off."""
+        return self.node(name).alive_at > dead_nodes.seen_off(self.node(name)) > 0
 
     def verdict(self, name: str) -> dead_nodes.Verdict:
         return self.service.dead.verdicts[self.node(name).uuid]
@@ -269,7 +280,7 @@ def test_what_a_person_confirms_moves_the_instances_of_a_node_whose_bmc_is_silen
         nodes.silent["node3"] = 3
         nodes.bmc("node3", power.State.UNKNOWN)
         await nodes.settle()
-        stated = changes.NodeOffConfirmed(nodes.node("node3").uuid, nodes.now)
+        stated = changes.NodeOffConfirmed(nodes.node("node3").uuid, time.time())
         await nodes.service.configuration.commit(lambda _: [stated])
         nodes.silent.clear()
         await nodes.settle()
@@ -447,5 +458,148 @@ def test_an_instance_whose_replica_is_not_known_to_be_in_sync_waits_and_the_othe
         assert not loss["ignored"]
         trails = [entry.text for job in nodes.service.queue.jobs.values() for entry in job.reason]
         assert any("possible loss: writes of the last" in text for text in trails), "the plan says it, too"
+
+    asyncio.run(scenario())
+
+
+class Doubted(Nodes):
+    """Nodes of which node3 is known to be off and keeps instance1, because its target node1 is drained.
+
+    The replica of instance2 on node3 is there for its primary node2 to report that node3 is connected.
+    """
+
+    @classmethod
+    async def begin(cls, folder: Path, monkeypatch: pytest.MonkeyPatch, *, by_person: bool) -> Doubted:
+        pairs = [("node3", "node1"), ("node2", "node3")]
+        nodes = cls(twins.lab(folder, nodes=6, pairs=pairs, dead_after=3, dead_node_policy="failover"), monkeypatch)
+        monkeypatch.setattr(nodes.service.dead, "_clock", time.time)
+        await nodes.hear()
+        lives = nodes.service.intake.lives
+        lives.ask(nodes.node("node3").uuid, lives.now(), gap=1e9)
+        await nodes.change("node1", drained=True)
+        nodes.silent["node3"] = 3
+        nodes.bmc("node3", power.State.UNKNOWN if by_person else power.State.OFF)
+        await nodes.settle()
+        if by_person:
+            await nodes.state_off()
+        assert (nodes.node("node3").powered, nodes.primaries("node3")) == (False, ["instance1"])
+        return nodes
+
+    async def change(self, name: str, **fields: Any) -> None:
+        node = dataclasses.replace(self.node(name), **fields)
+        await self.service.configuration.commit(lambda _: [membership.NodeStands(node)])
+
+    async def hear(self, *names: str, lost: Sequence[str] = ()) -> None:
+        """Have these nodes report, with these instances cut from their peers."""
+        running: service.Service = self.service
+        for name in names:
+            facts = twins.replica_facts(running.configuration.current, self.node(name), lost=lost)
+            twins.report(twins.lab_of(running), running, name, '{"status":"Ok"}', facts=facts)
+        await running.intake.take_all()
+        await running.replicas.step()
+
+    async def revive(self) -> None:
+        """The peers of node3 report that they are connected to it, long after it was known to be off."""
+        await self.change("node3", off_since=self.node("node3").off_since - 1000)
+        await self.hear("node1", "node2")
+        assert self.has_lived("node3")
+
+    async def state_off(self) -> None:
+        stated = changes.NodeOffConfirmed(self.node("node3").uuid, time.time())
+        await self.service.configuration.commit(lambda _: [stated])
+        await self.settle()
+
+    async def undrain(self) -> None:
+        await self.change("node1", drained=False)
+        await self.settle()
+
+
+@pytest.mark.parametrize("by_person", [False, True], ids=["by its BMC", "by a person"])
+def test_what_was_known_of_the_power_ends_with_a_peers_word_and_nothing_starts_it_anew_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, by_person: bool
+) -> None:
+    async def scenario() -> None:
+        nodes = await Doubted.begin(tmp_path, monkeypatch, by_person=by_person)
+        await nodes.revive()
+        await nodes.hear("node1", lost=["instance1"])
+        await nodes.undrain()
+        nodes.now += silent_nodes.ASKED_AGAIN + 1
+        await nodes.settle()
+        assert nodes.primaries("node3") == ["instance1"]
+        assert nodes.has_lived("node3"), "nobody confirmed it again"
+        assert set(nodes.commands[-2:]) == {"status"}, "its BMC is only asked"
+        verdict = nodes.verdict("node3")
+        assert verdict.step is dead_nodes.Step.WAIT
+        assert "it showed that it lives, after it was known to be off" in verdict.reason
+        assert "`roundsman node confirm-off node3`" in verdict.unblock
+        (refusal,) = nodes.service.rounds.preview().refusals
+        assert "after it was known to be off" in refusal.reason
+        assert "`roundsman node power off node3 --force`" in refusal.unblock
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("by_person", [False, True], ids=["by its BMC", "by a person"])
+def test_a_node_that_lived_after_it_was_known_to_be_off_fails_over_once_it_is_confirmed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, by_person: bool
+) -> None:
+    async def scenario() -> None:
+        nodes = await Doubted.begin(tmp_path, monkeypatch, by_person=by_person)
+        await nodes.revive()
+        await nodes.undrain()
+        assert nodes.primaries("node3") == ["instance1"]
+        before = len(nodes.commands)
+        if by_person:
+            await nodes.state_off()
+        else:
+            # As `roundsman node power off node3 --force` records it.
+            off = changes.NodePowered(nodes.node("node3").uuid, powered=False)
+            await nodes.service.configuration.commit(lambda _: [off])
+            await nodes.settle()
+            assert nodes.commands[before:] == ["confirm_off"]
+        assert nodes.primaries("node3") == []
+
+    asyncio.run(scenario())
+
+
+def test_with_the_policy_fence_a_node_that_came_back_is_powered_off_and_fails_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = await Doubted.begin(tmp_path, monkeypatch, by_person=False)
+        settings = nodes.service.configuration.current.maintenance.settings
+        fence = changes.SettingsStand(dataclasses.replace(settings, dead_node_policy="fence"))
+        await nodes.service.configuration.commit(lambda _: [fence])
+        await nodes.revive()
+        nodes.bmc("node3", power.State.ON)
+        before = len(nodes.commands)
+        await nodes.undrain()
+        assert nodes.commands[before:] == ["status", "fence"]
+        assert nodes.primaries("node3") == []
+
+    asyncio.run(scenario())
+
+
+def test_a_sign_of_life_that_comes_after_a_node_was_judged_is_not_overwritten(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        configuration = nodes.service.configuration
+        nodes.silent["node3"] = 3
+        nodes.bmc("node3", power.State.UNKNOWN)
+        await nodes.settle()
+        node = nodes.node("node3").uuid
+        await configuration.commit(lambda _: [changes.NodeOffConfirmed(node, time.time())])
+        commit = configuration.commit
+
+        async def commit_after_a_sign_of_life(stated: Callable[[clusters.Cluster], list[changes.Change]]) -> None:
+            await commit(lambda _: [changes.NodeLived(node)])
+            await commit(stated)
+
+        monkeypatch.setattr(configuration, "commit", commit_after_a_sign_of_life)
+        await nodes.service.dead.step()
+        assert nodes.has_lived("node3")
+        assert configuration.current.maintenance.incidents == ()
 
     asyncio.run(scenario())

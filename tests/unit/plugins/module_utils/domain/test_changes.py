@@ -138,6 +138,20 @@ def test_a_node_is_off_since_it_was_first_known_to_be_and_anew_after_a_sign_of_l
     assert after((5.0, changes.NodeOffConfirmed("n2", 5.0)), (7.0, changes.NodeOffConfirmed("n2", 0.0)))[0] == 0.0
 
 
+def test_what_is_confirmed_after_the_clock_was_set_back_comes_after_the_signs_of_life_before_that() -> None:
+    lived = changes.apply(CLUSTER, changes.NodeLived("n2"), now=3600.0)
+    off = changes.apply(lived, changes.NodePowered("n2", powered=False), now=10.0).node("n2")
+    assert (dead_nodes.is_known_off(off), off.off_since, off.alive_at) == (True, 3600.0, 3600.0), "the later one counts"
+    stated = changes.apply(lived, changes.NodeOffConfirmed("n2", 9.5), now=10.0).node("n2")
+    assert (dead_nodes.is_stated_off(stated), dead_nodes.is_known_off(stated)) == (True, True)
+
+
+def test_a_statement_that_a_sign_of_life_overtook_does_not_count() -> None:
+    lived = changes.apply(CLUSTER, changes.NodeLived("n2"), now=9.8)
+    stated = changes.apply(lived, changes.NodeOffConfirmed("n2", 9.5), now=10.0).node("n2")
+    assert (dead_nodes.is_stated_off(stated), dead_nodes.has_lived(stated)) == (False, True)
+
+
 def test_a_sign_of_life_is_dated_when_it_was_and_never_after_its_record() -> None:
     def alive_at(*times: float) -> float:
         cluster = CLUSTER

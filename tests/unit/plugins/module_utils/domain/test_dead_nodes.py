@@ -137,6 +137,26 @@ def test_what_a_person_has_confirmed_is_as_good_as_a_bmc() -> None:
     assert judged(with_node(cluster_of(oob="!"), off_confirmed=200.0)).step is Step.FAIL_OVER
 
 
+def test_what_is_confirmed_before_a_sign_of_life_does_not_count_and_what_is_confirmed_after_it_does() -> None:
+    recorded = with_node(cluster_of(policy="fence"), powered=False, off_since=10.0, alive_at=20.0)
+    assert judged(recorded).step is Step.ASK
+    assert judged(recorded, reads=ON).step is Step.FENCE
+    for reads in (OFF, FENCED):
+        verdict = judged(recorded, reads=reads)
+        assert verdict.step is Step.WAIT
+        assert "it showed that it lives, after it was known to be off" in verdict.reason
+        assert "`roundsman node power off node2 --force`" in verdict.unblock
+    again = with_node(recorded, off_since=21.0)
+    assert (judged(again, reads=OFF).step, judged(again, reads=FENCED).step) == (Step.CONFIRM, Step.FAIL_OVER)
+
+    stated = with_node(cluster_of(oob="!"), off_confirmed=10.0, off_since=10.0, alive_at=20.0)
+    verdict = judged(stated)
+    assert verdict.step is Step.WAIT
+    assert "it showed that it lives, after it was known to be off" in verdict.reason
+    assert "`roundsman node confirm-off node2`" in verdict.unblock
+    assert judged(with_node(stated, off_confirmed=21.0, off_since=21.0)).step is Step.FAIL_OVER
+
+
 @pytest.mark.parametrize(("policy", "step"), [("none", Step.WAIT), ("failover", Step.WAIT), ("fence", Step.FENCE)])
 def test_a_node_that_is_on_is_powered_off_only_where_the_policy_says_so(policy: str, step: Step) -> None:
     verdict = judged(cluster_of(policy=policy), reads=ON)
@@ -169,7 +189,7 @@ def test_the_master_is_never_taken_for_dead() -> None:
 
 
 def test_nothing_is_moved_or_powered_off_unless_the_power_is_known_whatever_else_is_true() -> None:
-    for policy, oob, reads, powered, confirmed, answering, others in itertools.product(
+    for policy, oob, reads, powered, confirmed, answering, others, alive in itertools.product(
         dead_nodes.POLICIES,
         ("ipmi", "!"),
         READINGS,
@@ -177,12 +197,17 @@ def test_nothing_is_moved_or_powered_off_unless_the_power_is_known_whatever_else
         (0.0, 9.0),
         (0, 5),
         ((), ("n3",), ("n3", "n4")),
+        (0.0, 20.0),
     ):
-        cluster = with_node(cluster_of(policy=policy, oob=oob), powered=powered, off_confirmed=confirmed)
+        cluster = with_node(
+            cluster_of(policy=policy, oob=oob), powered=powered, off_confirmed=confirmed, off_since=9.0, alive_at=alive
+        )
         step = judged(cluster, reads=reads, answering=answering, others=others).step
-        is_off = confirmed or (reads is FENCED and oob == "ipmi")
+        has_lived = alive > 0 and (confirmed > 0 or not powered)
+        is_off = not has_lived and (confirmed or (reads is FENCED and oob == "ipmi"))
         assert step is not Step.FAIL_OVER or (is_off and policy != "none")
         assert step is not Step.CONFIRM or (policy != "none" and oob == "ipmi" and answering and reads is not ALIVE)
+        assert step is not Step.CONFIRM or not has_lived
         assert step is not Step.FENCE or (policy == "fence" and reads in {ON, DENIED} and answering and len(others) < 2)
 
 
@@ -247,5 +272,9 @@ def test_a_node_that_nobody_can_ask_has_a_step_by_hand_for_its_instances() -> No
         "node2 is off and is the primary of instance1: power it on, or fail over with "
         "`roundsman evacuate node2 --failover`"
     )
+    step = dead_nodes.step_by_hand(cluster, dataclasses.replace(off, off_since=10.0, alive_at=20.0))
+    assert step.startswith("node2 is the primary of instance1, and at ")
+    assert "after it was known to be off: check on site that node2 is off" in step
+    assert step.index("`roundsman node power off node2 --force`") < step.index("`roundsman evacuate node2 --failover`")
     blind = dataclasses.replace(cluster.nodes["n2"], ndparams={})
     assert "`roundsman node confirm-off node2`" in dead_nodes.step_by_hand(cluster, blind)

@@ -173,6 +173,15 @@ def test_any_sign_of_life_counts_and_none_before_it_is_a_death() -> None:
     assert (revived.counts_as_in_sync, revived.seen_off) == (False, 0.0), "it lived after it was known to be off"
 
 
+def test_a_source_that_lived_after_it_was_known_to_be_off_is_to_be_confirmed_again_whatever_the_replica_says() -> None:
+    nodes = node((195, IN_SYNC)), node((196, IN_SYNC))
+    assert judged(*nodes, living(alive=Moment(195.0), off=Moment(198.0))).counts_as_in_sync
+    found = judged(*nodes, living(alive=Moment(195.0), off=Moment(190.0)))
+    assert (found.counts_as_in_sync, found.seen_off) == (False, 0.0)
+    assert "node1 showed that it lives, known to be off since" in found.reason
+    assert "`roundsman node power off node1 --force`, or `roundsman node confirm-off node1`" in found.reason
+
+
 def test_a_gap_between_two_questions_begins_the_asking_anew() -> None:
     asked = polled(0, 100).again(Moment(120.0), gap=20.0)
     assert asked == polled(0, 120)

@@ -251,6 +251,8 @@ def test_a_failover_knows_what_a_person_stated_of_its_source() -> None:
     told = instance_moves.Failover("i1", "n2", "n3").variables(stated)
     assert (told["instance_source_reachable"], told["instance_source_stated_off"]) == (False, True)
     assert not instance_moves.Failover("i1", "n2", "n3").variables(CLUSTER)["instance_source_stated_off"]
+    lived = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.node("n2"), off_confirmed=5.0, alive_at=6.0))
+    assert not instance_moves.Failover("i1", "n2", "n3").variables(lived)["instance_source_stated_off"]
 
 
 def test_a_failover_knows_since_when_its_pair_is_on_record_as_out_of_sync() -> None:

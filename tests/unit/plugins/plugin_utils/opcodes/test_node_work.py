@@ -181,6 +181,15 @@ def test_a_person_is_believed_unless_the_node_answers_and_says_ok() -> None:
         assert "already" in one.moot(after)
 
 
+def test_a_person_states_it_again_after_a_sign_of_life() -> None:
+    lived = with_node("n3", off_confirmed=100.0, off_since=100.0, alive_at=150.0)
+    one = node_work.NodeConfirmOff("n3")
+    assert not one.moot(lived)
+    after = changes.apply_all(lived, one.changes(lived, Said(is_ok=False), since=200.0), now=201.0).node("n3")
+    assert (after.off_confirmed, after.off_since) == (200.0, 200.0)
+    assert not node_work.NodeConfirmOff("n3", undo=True).moot(lived)
+
+
 def test_what_a_person_said_is_taken_back() -> None:
     stated = with_node("n3", off_confirmed=100.0)
     one = node_work.NodeConfirmOff("n3", undo=True)

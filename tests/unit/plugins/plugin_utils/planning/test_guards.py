@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import dead_nodes, incidents
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import guards, work
 
 from . import tables
@@ -141,3 +143,17 @@ def test_capacity_is_counted_under_the_limits_that_are_set() -> None:
     incident = cluster.maintenance.incidents[0]
     assert guards.capacity(cluster, incident, begun=(), avoid=()) is None
     assert guards.capacity(limited, incident, begun=(), avoid=()) is not None
+
+
+def test_a_dead_node_that_lived_since_it_was_known_to_be_off_waits_until_it_is_confirmed_again() -> None:
+    cluster = tables.read("node1 9 9\nnode2 9 9")
+    node = dataclasses.replace(cluster.nodes[tables.u("node2")], powered=False, off_since=10.0)
+    incident = incidents.note(dead_nodes.report(node), node=node.uuid, uuid="a1", now=10.0)
+    assert guards.unconfirmed(clusters.with_node(cluster, node), incident) is None
+    lived = clusters.with_node(cluster, dataclasses.replace(node, alive_at=20.0))
+    refusal = guards.unconfirmed(lived, incident)
+    assert refusal is not None
+    assert "it showed that it lives, after it was known to be off" in refusal.reason
+    assert "`roundsman node power off node2 --force`" in refusal.unblock
+    again = clusters.with_node(cluster, dataclasses.replace(node, off_since=21.0, alive_at=20.0))
+    assert guards.unconfirmed(again, incident) is None
