@@ -19,7 +19,6 @@ SKIPPED: dict[str, Any] = {"skipped": True}
 SYNCED: dict[str, Any] = {"disks": [{"role": "Primary", "text": "in sync"}], "synced": True}
 UNSYNCED = {"disks": [{"role": "Primary", "text": "50 %"}], "synced": False}
 FENCED: dict[str, Any] = {"results": [{"after": "off", "before": "off", "confirmed": True}]}
-READS_ON: dict[str, Any] = {"results": [{"after": "on", "before": "on", "confirmed": False, "reason": "not_off"}]}
 GUARDED: dict[str, Any] = {
     "instance": DRBD,
     "instance_source": ONE,
@@ -49,6 +48,11 @@ def guests(*answers: Told) -> Told:
     return {"results": [{"item": node, **answer} for node, answer in zip((ONE, TWO), answers, strict=False)]}
 
 
+def unconfirmed(before: str, after: str, reason: str = "not_off") -> Told:
+    return {"results": [{"before": before, "after": after, "confirmed": False, "reason": reason, "text": "it is not"}]}
+
+
+READS_ON = unconfirmed("on", "on")
 IDLE: Told = {"running": [], "states": {}, "replicas": ["web1"]}
 AT_PRIMARY = {"disks": [{"role": "Primary"}]}
 AT_SECONDARY = {"disks": [{"role": "Secondary"}]}
@@ -62,6 +66,7 @@ OLDER = "Refuse to start the older replica"
 REPLACE = "Refuse before anything is removed"
 IN_SYNC = "Keep the old replica unless the new one is in sync"
 UP = {"instance_replica_answer": AT_SECONDARY}
+STATED_OFF = {"instance_life": {"alive": ""}, "instance_source_stated_off": True}
 
 REFUSALS: list[tuple[str, str, Told, bool]] = [
     *(("failover", name, check("it has the older data"), True) for name in OBJECTED),
@@ -79,7 +84,16 @@ REFUSALS: list[tuple[str, str, Told, bool]] = [
     *(("fence_source", FENCE, {"instance_life": one, "instance_fence": FENCED}, True) for one in (SILENT, FAILED)),
     *(
         ("fence_source", FENCE, {"instance_life": {"alive": ""}, "instance_fence": one}, True)
-        for one in (READS_ON, SILENT, FAILED, SKIPPED)
+        for one in (READS_ON, SILENT, FAILED, SKIPPED, unconfirmed("off", "off", "refused"))
+    ),
+    # What a person says counts where its BMC says nothing, or says off and takes no command; never against the BMC.
+    *(
+        ("fence_source", FENCE, {**STATED_OFF, "instance_fence": one}, False)
+        for one in (SKIPPED, FAILED, unconfirmed("off", "off", "refused"))
+    ),
+    *(
+        ("fence_source", FENCE, {**STATED_OFF, "instance_fence": one}, True)
+        for one in (READS_ON, unconfirmed("off", "off"))
     ),
     ("migrate", ARRIVED, {"instance_arrival": {"running": ["web1"]}}, False),
     *(("migrate", ARRIVED, {"instance_arrival": one}, True) for one in (ABSENT, SILENT, FAILED, SKIPPED)),
@@ -143,6 +157,7 @@ def test_a_replica_that_was_left_is_kept_where_it_may_be_needed_or_that_is_not_k
 
 STOP = "Make sure that a primary that did not confirm the stop has no power"
 OFF = "Command a primary off whose BMC reads off, and read it back"
+LIVES = "Record that it lives where its BMC reads on"
 OPEN = "Let the target write the disks"
 CLOSE = "Demote the replica on the old primary"
 CLOSE_FORCED = "Demote a replica that was promoted by force for an instance that stays down"
@@ -150,6 +165,7 @@ CLOSE_TARGET = "Demote the replica on the target, if it was promoted"
 ONLY_PRIMARY = "Record the only primary of its replicas"
 WHERE = "Record where it runs, unless that is a guess"
 COMPARE = "Judge whether the replica has writes that no other has"
+MAKING = "Record that a replica is made on a node that is none of the instance's"
 DROP = "Remove the replica from the old secondary"
 DROPPED = "Record that the old replica is removed"
 NOWHERE = {"instance_look": guests(IDLE, IDLE)}
@@ -166,6 +182,8 @@ STEPS: list[tuple[str, str, Told, bool]] = [
     ("fence_source", OFF, {"instance_life": {"alive": ""}}, True),
     ("fence_source", OFF, {"instance_life": {"alive": ""}, "instance_source_oob": ""}, False),
     *(("fence_source", OFF, {"instance_life": one}, False) for one in ({"alive": "it answers"}, SILENT, FAILED)),
+    *(("fence_source", LIVES, {"instance_fence": unconfirmed(*one)}, True) for one in (("on", "off"), ("off", "on"))),
+    *(("fence_source", LIVES, {"instance_fence": one}, False) for one in (unconfirmed("off", "off"), FAILED, SKIPPED)),
     ("find_instance", ONLY_PRIMARY, {**NOWHERE, "instance_roles": guests(AT_SECONDARY, AT_PRIMARY)}, True),
     *(
         ("find_instance", ONLY_PRIMARY, {**NOWHERE, "instance_roles": guests(AT_PRIMARY, one)}, False)
@@ -190,6 +208,8 @@ STEPS: list[tuple[str, str, Told, bool]] = [
     ("find_instance", WHERE, {"instance_look": guests({**IDLE, "running": ["web1"]}, IDLE)}, True),
     ("find_instance", WHERE, {"instance_look": guests(SILENT, {**IDLE, "running": ["web1"]})}, False),
     ("remove_replica", COMPARE, {}, True),
+    ("replace_disks", MAKING, {}, True),
+    ("replace_disks", MAKING, {"instance_new": TWO}, False),
     ("replace_disks", DROP, {}, True),
     ("replace_disks", DROP, {"instance_new": TWO}, False),
     ("replace_disks", DROPPED, {"instance_disks_told": {"disks": []}}, True),
@@ -215,7 +235,10 @@ def test_a_step_runs_where_what_it_needs_is_known(file: str, name: str, told: To
         ("remove_replica", [RUNNING, OTHERS, COMPARE, WROTE, "Remove the replica"]),
         (
             "replace_disks",
-            [REPLACE, "Remove the replica that is made anew on the same node", IN_SYNC, DROP, DROPPED],
+            [
+                *(REPLACE, "Remove the replica that is made anew on the same node"),
+                *(MAKING, "Make a replica on the new secondary", IN_SYNC, DROP, DROPPED),
+            ],
         ),
     ],
 )
@@ -244,12 +267,24 @@ def test_each_node_answers_before_anything_of_an_instance_is_removed(file: str, 
     )
 
 
+AS_THEY_SHALL_BE = "Have the disks of the instance as they shall be there"
+
+
 @pytest.mark.parametrize(("may_fail", "told", "fails"), [(False, FAILED, True), (False, SYNCED, False)])
 def test_disks_that_are_not_as_they_shall_be_end_the_play(may_fail: bool, told: Told, fails: bool) -> None:
-    one = role_tasks.task("instance", "disks_of_member", "Have the disks of the instance as they shall be there")
+    one = role_tasks.task("instance", "disks_of_member", AS_THEY_SHALL_BE)
     failing = {**one, "when": [one["failed_when"]]}
     known = {**GUARDED, "instance_disks_told": told, "instance_disks_may_fail": may_fail}
     assert role_tasks.runs("instance", failing, known) is fails
+
+
+@pytest.mark.parametrize(
+    ("state", "keeps", "expected"), [("primary", True, True), ("present", True, False), ("primary", False, False)]
+)
+def test_a_replica_keeps_the_peer_that_it_has_unless_it_is_made(state: str, keeps: bool, expected: bool) -> None:
+    one = role_tasks.task("instance", "disks_of_member", AS_THEY_SHALL_BE)
+    known = {**GUARDED, "instance": {**DRBD, "keeps_peer": keeps}, "instance_disks_state": state}
+    assert role_tasks.value("instance", one["vars"]["instance_peer_stays"], known) is expected
 
 
 # What a step may do to disks beyond what DRBD and the module allow by themselves; no other step may.
