@@ -252,6 +252,8 @@ def test_no_report_of_the_target_cancels_that_the_source_writes_alone(target: re
     assert found.last_in_sync == 90.0, "the possible loss begins there"
     recorded = dataclasses.replace(ASKED, parted=replicas.Parted(95.0, 89.0, "s"))
     assert judged(None, target, recorded).last_in_sync == 89.0
+    other = dataclasses.replace(recorded, parted=replicas.Parted(95.0, 89.0, "t"))
+    assert judged(node((95, APART)), target, other).last_in_sync == 0.0, "the target wrote alone before it failed over"
 
 
 def test_one_volume_that_is_not_in_sync_is_enough() -> None:
@@ -275,6 +277,11 @@ def test_of_several_disks_the_one_that_was_in_sync_longest_ago_says_which_writes
     asked = dataclasses.replace(ASKED, resources=("r0", "r1"))
     found = judged(node((95, IN_SYNC)), node((105, APART)), asked)
     assert evidence.loss_text(found, now=500.0) == "possible loss: all writes since an unknown time", "r1 never was"
+    target = None
+    for at, second in ((90, IN_SYNC), (95, APART)):
+        both = replicas.NodeFacts("", (IN_SYNC, dataclasses.replace(second, resource="r1")))
+        target = replicas.followed(target, both, at=Moment(at))
+    assert judged(None, target, asked).last_in_sync == 90.0, "r0 was later than r1"
 
 
 WORDS = [IN_SYNC, APART, fact(joined=True, disk=Disk.INCONSISTENT), None]
