@@ -91,10 +91,74 @@ def test_a_replica_that_is_kept_is_asked_for_again_only_when_something_changed(
         await left.hear(current=32)
         assert await left.step(later=1201) == count + 1
         if is_kept:
-            uuid = left.service.configuration.current.instance("instance1").uuid
-            parted = replicas.Parted(5.0, 4.0, left.instance.primary_node)
-            await left.service.configuration.commit(lambda _: [changes.InstanceParted(uuid, parted)])
-            assert await left.step(later=301) == count + 2
+            instance, (secondary,) = left.instance, left.instance.secondary_nodes
+            swapped = changes.InstanceNodes(instance.uuid, secondary, (instance.primary_node,))
+            parted = replicas.Parted(5.0, 4.0, instance.primary_node)
+            for number, change in enumerate((swapped, changes.InstanceParted(instance.uuid, parted)), start=1):
+                await left.service.configuration.commit(lambda _, change=change: [change])  # type: ignore[misc]
+                assert await left.step(later=299) == count + number
+                assert await left.step(later=2) == count + number + 1
+
+    asyncio.run(scenario())
+
+
+def test_a_report_from_before_a_replica_was_left_does_not_say_that_its_node_is_back(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        left = Left(lab, monkeypatch)
+        await left.hear()
+        await left.leave()
+        assert await left.step() == 0
+        await left.hear()
+        assert await left.step() == 1
+
+    asyncio.run(scenario())
+
+
+EPO = changes.EpoStands((), (), "me", returning=False)
+
+
+@pytest.mark.parametrize("what", ["paused", "emergency", "drained"])
+def test_nothing_is_removed_in_a_pause_an_emergency_power_off_or_by_a_drained_queue(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    async def scenario() -> None:
+        left = Left(lab, monkeypatch)
+        await left.leave()
+        await left.hear()
+        before = left.service.configuration.current.maintenance
+        settings = dataclasses.replace(before.settings, paused="by a test" if what == "paused" else "")
+        held = [changes.SettingsStand(settings), *([EPO] if what == "emergency" else [])]
+        await left.service.configuration.commit(lambda _: held)
+        left.service.queue.set_drained(what == "drained")
+        assert await left.step() == 0
+        await left.service.configuration.commit(lambda _: [changes.SettingsStand(before.settings), changes.EpoGone()])
+        left.service.queue.set_drained(False)
+        assert await left.step() == 1
+
+    asyncio.run(scenario())
+
+
+def test_an_emergency_power_off_that_begins_between_two_removals_holds_the_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        lab = twins.lab(tmp_path, nodes=5, instances=2, pairs=[("node2", "node3")] * 2)
+        left = Left(lab, monkeypatch)
+        for number, node in enumerate(("node4", "node5"), start=1):
+            await left.leave(node, f"instance{number}")
+            await left.hear(node)
+        submit = left.service.queue.submit
+
+        async def submitted(jobs: list[values.Job]) -> list[values.Job]:
+            await left.service.configuration.commit(lambda _: [EPO])
+            return await submit(jobs)
+
+        monkeypatch.setattr(left.service.queue, "submit", submitted)
+        await left.service.left_behind.step()
+        assert left.asked == ["node4"]
+        await left.service.queue.stop()
 
     asyncio.run(scenario())
 

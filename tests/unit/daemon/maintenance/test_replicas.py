@@ -42,10 +42,11 @@ class Pair:
         self.now = 1000.0
         monkeypatch.setattr(self.service.replicas, "_monotonic", lambda: self.now)
 
-    async def hear(self, node: str, *, lost: bool = False, **changed: Any) -> None:
+    async def hear(self, node: str, *, lost: bool = False, boot_id: str = "", **changed: Any) -> None:
         """Take a report of a node in, and do what follows from it."""
         cluster = self.service.configuration.current
         facts = twins.replica_facts(cluster, cluster.node(node), lost=[NAME] if lost else [], **changed)
+        facts = dataclasses.replace(facts, boot_id=boot_id)
         twins.report(self._lab, self.service, node, OK, facts=facts)
         await self.service.intake.take_all()
         await self.service.replicas.step()
@@ -196,6 +197,29 @@ def test_a_node_that_does_not_answer_is_waited_for(
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("node", ["node2", "node3"])
+def test_nothing_is_asked_of_a_node_out_of_service_or_of_a_drained_queue(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, node: str
+) -> None:
+    async def scenario() -> None:
+        pair = Pair(lab, monkeypatch)
+        known = pair.service.configuration.current.node(node)
+        away = membership.NodeStands(dataclasses.replace(known, offline=True))
+        await pair.service.configuration.commit(lambda _: [away])
+        await pair.hear("node2", lost=True)
+        await pair.hear("node3", lost=True)
+        assert pair.outdated == []
+        await pair.service.configuration.commit(lambda _: [membership.NodeStands(known)])
+        pair.service.queue.set_drained(True)
+        await pair.service.replicas.step()
+        pair.service.queue.set_drained(False)
+        assert pair.outdated == []
+        await pair.service.replicas.step()
+        assert pair.outdated == ["node3"]
+
+    asyncio.run(scenario())
+
+
 def test_a_secondary_that_was_not_outdated_is_tried_again_after_a_minute(
     lab: world.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,6 +267,39 @@ def test_one_that_goes_on_reporting_up_to_date_is_outdated_less_and_less_until_s
         pair.now += 61
         await pair.hear("node3", lost=True, current=48)
         assert len(pair.outdated) == count + 1
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("what", ["parted", "nodes", "boot"])
+def test_what_changes_beside_the_facts_begins_the_pauses_anew(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    async def scenario() -> None:
+        pair = Pair(lab, monkeypatch)
+        await pair.hear("node2", lost=True)
+        await pair.hear("node3", lost=True)
+        for pause in (60, 120, 240):
+            await pair.end()
+            pair.now += pause
+            await pair.hear("node3", lost=True)
+        await pair.end()
+        pair.now += 61
+        await pair.hear("node3", lost=True)
+        assert pair.outdated == ["node3"] * 4, "the next one is due after 480 s"
+        stands, secondary = pair.instance.parted, "node3"
+        assert stands is not None
+        if what == "parted":
+            anew = changes.InstanceParted(pair.instance.uuid, dataclasses.replace(stands, since=stands.since + 1))
+            await pair.service.configuration.commit(lambda _: [anew])
+        elif what == "nodes":
+            secondary = "node4"
+            nodes = changes.InstanceNodes(pair.instance.uuid, pair.uuid("node2"), (pair.uuid(secondary),))
+            again = changes.InstanceParted(pair.instance.uuid, stands)
+            await pair.service.configuration.commit(lambda _: [nodes, again])
+        boot_id = "01234567-89ab-cdef-0123-456789abcdef" if what == "boot" else ""
+        await pair.hear(secondary, lost=True, boot_id=boot_id)
+        assert pair.outdated == ["node3"] * 4 + [secondary]
 
     asyncio.run(scenario())
 
