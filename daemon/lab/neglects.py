@@ -6,7 +6,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING
 
-from .orders import FENCING, TAKING
+from .orders import FENCING, TAKING, has_succeeded
 from .sightings import MARGIN, REPORTS, SECOND, overlap
 
 if TYPE_CHECKING:
@@ -16,8 +16,13 @@ if TYPE_CHECKING:
     from .orders import Orders
     from .sightings import Sightings, Span, State
 
-RETRY = 90.0
-"""Seconds after which a secondary that could not be outdated is tried again, and some more for the queue."""
+RETRY, QUEUE = 60.0, 30.0
+"""Seconds after which an outdating that failed is repeated, and those that its job may need until it runs.
+
+One that succeeded and left the secondary promotable is an error itself: nothing more is excused after it.
+"""
+OFTEN_FAILED, SELDOM = 30, 600.0
+"""After so many outdatings in a row, of which the last failed, it is repeated after these seconds."""
 PLACING = ("replica created", "replica removed")
 
 
@@ -28,7 +33,7 @@ def never_outdated(
 
     `pairs` are the primary and the secondary of instances as the configuration has them: no others are judged.
     """
-    limit = RETRY + REPORTS * seen.poll
+    limit = RETRY + QUEUE + REPORTS * seen.poll
     for (instance, resource, node), states in seen.states.items() if seen.poll else ():
         primary, peer = pairs.get(instance, ("", ""))
         if node != primary:
@@ -39,7 +44,11 @@ def never_outdated(
         held = [*_held(orders, instance, (node, peer)), *seen.deaf, *seen.unwell[node], *seen.unwell[peer]]
         for first, second in itertools.product(alone, stale):
             span = max(first[0], second[0]), min(first[1], second[1])
-            seconds = max((_heard(seen, (node, peer), free) for free in _without(span, held)), default=0.0)
+            if span[0] >= span[1]:
+                continue
+            joined = max((one.ns for one in (*states, *others) if one.is_connected and one.ns < span[0]), default=0.0)
+            waits = _seldom_repeated(orders, instance, joined)
+            seconds = max((_heard(seen, (node, peer), free) for free in _without(span, [*held, *waits])), default=0.0)
             if seconds >= limit:
                 text = f"{resource} on {peer} was not outdated for {seconds:.0f} s"
                 yield f"{text}, though {node} ran {instance} without it and both nodes reported"
@@ -67,6 +76,15 @@ def _held(orders: Orders, instance: str, nodes: Iterable[str]) -> Iterator[Span]
         )
     for node in nodes:
         yield from _out_of_service(orders, node)
+
+
+def _seldom_repeated(orders: Orders, instance: str, since: float) -> Iterator[Span]:
+    """The longer waits after outdatings that failed often, of a pair that was connected last at a moment."""
+    tried = [one for _, one in orders.of("instance", instance) if one.kind == "outdate_replica" and one.ended]
+    in_a_row = sorted((one for one in tried if orders.ns(one.ended) > since), key=lambda one: one.ended)
+    for times, opcode in enumerate(in_a_row, start=1):
+        if times >= OFTEN_FAILED and not has_succeeded(opcode):
+            yield orders.ns(opcode.ended), orders.ns(opcode.ended + SELDOM - RETRY)
 
 
 def _out_of_service(orders: Orders, node: str) -> Iterator[Span]:

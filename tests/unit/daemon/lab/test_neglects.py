@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
+from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.lab import neglects
 from ansible_collections.roundsman.cluster.daemon.maintenance import replicas
 
@@ -32,8 +35,38 @@ def test_a_secondary_that_its_running_primary_has_lost_for_long_is_outdated() ->
     assert len(outdated(parted(), now=197)) == 1
 
 
-def test_the_daemon_has_time_for_a_second_try() -> None:
-    assert neglects.RETRY >= replicas.RETRY + 20
+def test_the_daemon_has_time_for_another_try() -> None:
+    known = neglects.RETRY, neglects.OFTEN_FAILED, neglects.SELDOM
+    assert known == (replicas.RETRY, replicas.OFTEN_FAILED, replicas.SELDOM)
+    assert neglects.QUEUE >= 20
+
+
+def tried(count: int, *, last: values.Status = values.Status.ERROR) -> list[values.Opcode]:
+    """Outdatings that failed, one each second from 111 s on, and how the last of them ended."""
+    times = range(110, 110 + count)
+    found = [written.opcode("outdate_replica", started=at, ended=at + 1, instance="web1", node="node3") for at in times]
+    failed = [dataclasses.replace(one, status=values.Status.ERROR) for one in found[:-1]]
+    return [*failed, dataclasses.replace(found[-1], status=last)]
+
+
+@pytest.mark.parametrize(
+    ("opcodes", "until"),
+    [
+        (tried(29), 139 + 60 + 30 + 6),
+        (tried(30), 140 + 600 + 30 + 6),
+        (tried(30, last=values.Status.SUCCESS), 140 + 60 + 30 + 6),
+    ],
+)
+def test_an_outdating_that_has_often_failed_is_repeated_less_often(opcodes: list[values.Opcode], until: int) -> None:
+    assert outdated(parted(until=900), *opcodes, now=until) == []
+    assert len(outdated(parted(until=900), *opcodes, now=until + 2)) == 1
+
+
+def test_what_failed_before_the_pair_was_connected_again_is_not_counted() -> None:
+    journal = parted()
+    journal.replica(125, "node2", "Primary", "UpToDate", "node3", is_connected=True)
+    journal.part(127)
+    assert len(outdated(journal, *tried(30))) == 1
 
 
 @pytest.mark.parametrize("what", ["outdated", "together", "demoted"])
