@@ -129,7 +129,7 @@ def test_nothing_is_removed_in_a_pause_an_emergency_power_off_or_by_a_drained_qu
         await left.hear()
         before = left.service.configuration.current.maintenance
         settings = dataclasses.replace(before.settings, paused="by a test" if what == "paused" else "")
-        held = [changes.SettingsStand(settings), *([EPO] if what == "emergency" else [])]
+        held: list[changes.Change] = [changes.SettingsStand(settings), *([EPO] if what == "emergency" else [])]
         await left.service.configuration.commit(lambda _: held)
         left.service.queue.set_drained(what == "drained")
         assert await left.step() == 0
