@@ -161,6 +161,39 @@ def test_no_other_replica_is_promoted_by_force(pair: Machine, case: str) -> None
     assert not any("--force" in command for command in pair.ran)
 
 
+@pytest.mark.parametrize("is_old", [False, True])
+def test_a_replica_that_may_be_promoted_as_it_is_waits_for_nobody(
+    pair: Machine, monkeypatch: pytest.MonkeyPatch, is_old: bool
+) -> None:
+    pair.set_link(is_cut=True)
+    if is_old:
+        pair.drbdadm("outdate", NAME)
+    monkeypatch.setattr(drbd_roles, "PATIENCE", 60.0)
+    monkeypatch.setattr(time, "sleep", lambda _seconds: pytest.fail("it waits"))
+    become(pair, State.ACTIVE, alone=True, force=is_old)
+    assert pair.resources[NAME].role == "Primary"
+
+
+def test_an_old_replica_waits_for_its_peer_and_is_not_forced_once_it_is_there(
+    pair: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.set_link(is_cut=True)
+    pair.drbdadm("outdate", NAME)
+    monkeypatch.setattr(drbd_roles, "PATIENCE", 60.0)
+    monkeypatch.setattr(time, "sleep", lambda _seconds: pair.set_link(is_cut=False))
+    become(pair, State.ACTIVE, alone=True)
+    assert (pair.ran[-1], pair.resources[NAME].disk) == (f"drbdadm primary {NAME}", "UpToDate")
+
+
+def test_an_old_replica_whose_peer_comes_back_before_it_is_promoted_is_not_forced(pair: Machine) -> None:
+    pair.set_link(is_cut=True)
+    pair.drbdadm("outdate", NAME)
+    steps = storage(pair, alone=True, force=True).steps(State.ACTIVE)
+    pair.set_link(is_cut=False)
+    templates.done(steps)
+    assert (pair.ran[-1], pair.resources[NAME].disk) == (f"drbdadm primary {NAME}", "UpToDate")
+
+
 def test_what_may_not_be_alone_is_not_promoted_by_force(pair: Machine) -> None:
     pair.set_link(is_cut=True)
     pair.drbdadm("outdate", NAME)
