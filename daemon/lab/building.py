@@ -238,12 +238,16 @@ def _place_disks(lab: world.Lab, cluster: clusters.Cluster, found: Sequence[clus
             minors=tuple(disk.minor or 0 for disk in one.disks),
             ends=(_end(cluster, one.primary_node), _end(cluster, one.secondary_nodes[0])),
             vg=cluster.cluster.vg_name,
-            secret=signing.instance_secret(key, one.uuid),
+            secret=signing.pair_secret(key, one.uuid, _pair(cluster, one)),
             is_primary=True,
         )
         for one in found
     ]
     simulated_world.place(lab.folder / "nodes", wanted, opcode="lab up")
+
+
+def _pair(cluster: clusters.Cluster, instance: clusters.Instance) -> tuple[str, str]:
+    return cluster.node_name(instance.primary_node), cluster.node_name(instance.secondary_nodes[0])
 
 
 def _devices(instance: clusters.Instance) -> list[str]:

@@ -1,4 +1,4 @@
-"""The action `replica_check`: decides whether a replica may be removed, or be started; nothing is contacted."""
+"""The action `replica_check`: decides whether a replica may be removed, counts, or is started; nothing is contacted."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ _SPEC = {
     "old": {"type": "dict", "required": True},
     "left_behind": {"type": "bool", "default": False},
     "starts": {"type": "bool", "default": False},
+    "made": {"type": "bool", "default": False},
 }
 
 
@@ -25,7 +26,8 @@ class ActionModule(module_answers.Action):
 
     An old secondary without `disks` was not contacted. One that was `left_behind` is none any more, and has to be an
     ancestor of the primary's replica. With `starts` nothing is removed: the instance is to be started on the primary,
-    and `old` is its secondary. Returns the `objection`, '' for none.
+    and `old` is its secondary. With `made` it is the new secondary, whose replica has to be the primary's. Returns the
+    `objection`, '' for none.
     """
 
     _requires_connection = False
@@ -38,6 +40,8 @@ class ActionModule(module_answers.Action):
         if options["starts"]:
             peer = _node(options["old"]) if options["old"].get("disks") else None
             objection = starts.objection(name, primary, peer)
+        elif options["made"]:
+            objection = replacements.objection_to_new(name, primary, _node(options["old"]))
         elif options["left_behind"]:
             objection = replacements.objection_to_removal(name, primary, _node(options["old"]))
         else:

@@ -15,9 +15,10 @@ description:
   - It knows nothing of other nodes; the locks and the order of the steps take care of them.
   - A disk without a name is created and removed by Roundsman. A disk with a name was adopted; it is used, and neither
     created nor removed, and the nodes of a DRBD resource that was adopted are not changed.
-  - To give a replicated disk a new secondary, make it C(present) on the new node with the primary as I(peer), make it
-    C(active) (or C(present)) on the primary with the new node as I(peer), wait there until the replicas are in sync
-    with I(state=info) and I(wait_synced), and only then make it C(absent) on the old node.
+  - To give a replicated disk a new secondary, make it C(present) on the new node with the primary as I(peer) and
+    C(disconnected) on the old one, make it C(active) (or C(present)) on the primary with the new node as I(peer), wait
+    there until the replicas are in sync with I(state=info) and I(wait_synced), ask the new node whether it has the
+    data, and only then make it C(absent) on the old node.
   - To replace the disks of the secondary on the same node, make them C(absent) there and then C(present).
     To recreate all disks, C(absent) on the secondary, C(absent) on the primary, C(present) on both, C(active).
   - For the fake hypervisor of the lab DRBD and LVM are simulated; everything else is done as on a real node.
@@ -33,14 +34,18 @@ options:
         replicas must be up to date; run it on the source first. Volumes and files of one node cannot be shared.
       - C(standby), the instance may not run here. The volume is not active; DRBD is secondary.
       - C(up), a replica that is whole and down comes up, as after a boot, and no role is changed.
+      - C(disconnected), a DRBD replica here lets its peer go, and waits for none. DRBD 8.4 takes whoever connects, from
+        any address, for its peer; so the old secondary has to be disconnected before the primary waits for another one.
+        A primary is not disconnected.
       - C(absent), there is no replica here. A replica in use is kept, and so is one whose peer is not known to be up
         to date, unless O(last) is given.
       - C(info), nothing is changed.
       - With C(present), C(active) and C(shared) a DRBD disk whose I(peer) is another than before gets the new one,
-        while the instance runs on; only a replica that is up to date drops the old peer. DRBD 9 forgets the old
-        one, whose number the new one gets.
+        while the instance runs on; only a replica that is up to date drops the old peer. A secondary begins a
+        generation then, so that the data of the old peer count as older. DRBD 9 forgets the old one, whose number the
+        new one gets.
     type: str
-    choices: [present, active, shared, standby, up, absent, info]
+    choices: [present, active, shared, standby, up, disconnected, absent, info]
     required: true
   uuid:
     description: UUID of the instance, after which its disks are named.

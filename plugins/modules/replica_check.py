@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: replica_check
-short_description: Decide whether the replica of a secondary may be removed, or that of a primary be started
+short_description: Decide whether the replica of a secondary may be removed or counts, or that of a primary be started
 version_added: 0.1.0
 description:
   - >-
@@ -40,6 +40,12 @@ options:
     description: >-
       Whether the instance is to be started on its primary: that must not have the older replica. I(old) is its
       secondary then, and nothing is removed.
+    type: bool
+    default: false
+  made:
+    description: >-
+      Whether I(old) is the new secondary: its replica counts once both nodes say that they are connected to each other
+      and in sync, with the same generation.
     type: bool
     default: false
 author:

@@ -195,7 +195,8 @@ def test_after_a_hostile_built_in_module_the_good_node_gets_the_right_secret_and
     where = tree.Tree(tmp_path / "controller")
     where.hmac_key.parent.mkdir(parents=True)
     where.hmac_key.write_bytes(b"0123456789abcdef0123456789abcdef01234567\n")
-    disks = {"roundsman.cluster.instance_disks": INSTANCE}
+    ends = {"here": {"name": "node1", "address": "192.0.2.1"}, "peer": {"name": "node2", "address": "192.0.2.2"}}
+    disks = {"roundsman.cluster.instance_disks": {**INSTANCE, **ends}}
     tasks: list[dict[str, Any]] = [
         {**disks, "name": "Ours on the bad node", "delegate_to": "evil"},
         {
@@ -228,7 +229,7 @@ def test_after_a_hostile_built_in_module_the_good_node_gets_the_right_secret_and
     assert (evil.marks, good.marks) == ([], [])
     assert f"root {where.root}" in done.stdout
     assert (tmp_path / "copied").read_text() == "x"
-    secret = signing.instance_secret(where.hmac_key.read_bytes(), INSTANCE["uuid"])
+    secret = signing.pair_secret(where.hmac_key.read_bytes(), INSTANCE["uuid"], ("node2", "node1"))
     assert secret.encode() in good.heard
     assert b"instance_peer_number" not in good.heard
 

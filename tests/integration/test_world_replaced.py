@@ -69,3 +69,26 @@ def test_a_replacement_that_is_canceled_in_its_resync_is_on_record_and_can_be_fi
     assert holders == ["node2", "node4"]
     one.until(states.at_rest, "its jobs end")
     assert one.wrong() == []
+
+
+@pytest.mark.slow
+def test_an_old_secondary_that_cannot_be_told_is_not_taken_for_the_new_one(lab: Callable[..., labs.Running]) -> None:
+    one = lab(nodes=4, pairs=[("node2", "node3"), ("node1", "node2")])
+    one.lab.node("node3").silence(is_silent=True)
+
+    first = states.command(one, "instance", "replace-disks", NAME, "--to", "node4")
+
+    assert first.returncode != 0
+    assert "stands alone" in first.stdout + first.stderr
+    assert one.cluster().nodes_of(NAME) == ["node2", "node3"]
+
+    again = states.command(one, "instance", "replace-disks", NAME, "--to", "node4")
+
+    assert again.returncode == 0, again.stdout + again.stderr
+    new, old = fact(one, "node4"), fact(one, "node3")
+    assert new is not None
+    assert (new.is_connected, new.disk) == (True, Disk.UP_TO_DATE)
+    assert old is not None, "its replica is left behind"
+    assert not old.is_connected
+    one.until(states.at_rest, "its jobs end")
+    assert one.wrong() == []

@@ -60,6 +60,27 @@ def objection(instance: str, primary: Node, old: Optional[Node]) -> str:
     return _of_pairs(instance, primary, primary.replicas, old, old.replicas)
 
 
+def objection_to_new(instance: str, primary: Node, new: Node) -> str:
+    """Why the new secondary does not have the primary's data, '' if it does.
+
+    The primary alone cannot know: DRBD 8.4 tells the state of its peer, not which node that is.
+    """
+    for node in (primary, new):
+        if node.replicas is None:
+            return f"the disks of {instance} on {node.name} cannot be read ({node.why})"
+    ours, theirs = primary.replicas or (), new.replicas or ()
+    if len(ours) != len(theirs):
+        return f"{primary.name} and {new.name} have not the same disks of {instance}"
+    for mine, other in zip(ours, theirs):  # noqa: B905 - Python 3.9 has no strict
+        is_pair = (mine.peer, other.peer) == (new.name, primary.name)
+        if not (is_pair and _is_whole(mine) and _is_whole(other) and _has_generation_of(mine, other)):
+            return (
+                f"its replica on {primary.name} is {mine.text}, and the one on {new.name} is {other.text}: they are "
+                "not known to be in sync with each other"
+            )
+    return ""
+
+
 def objection_to_removal(instance: str, primary: Node, left: Node) -> str:
     """Why a replica that an instance left behind must be kept; '' if it may be removed.
 
@@ -86,6 +107,17 @@ def objection_to_removal(instance: str, primary: Node, left: Node) -> str:
                 f"{left.name}`, which removes it"
             )
     return ""
+
+
+def _is_whole(replica: Replica) -> bool:
+    up_to_date = Disk.UP_TO_DATE.value
+    return replica.is_connected and (replica.disk, replica.peer_disk) == (up_to_date, up_to_date)
+
+
+def _has_generation_of(mine: Replica, other: Replica) -> bool:
+    if mine.generation is None or other.generation is None:
+        return False
+    return relation(mine.generation, other.generation) is Relation.EQUAL
 
 
 def _is_ancestor(mine: Replica, other: Replica) -> bool:

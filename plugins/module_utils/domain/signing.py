@@ -7,6 +7,7 @@ import enum
 import hmac
 import json
 import re
+from typing import Tuple
 
 from . import errors, json_values
 
@@ -57,14 +58,18 @@ def node_key(cluster_key: bytes, node_uuid: str) -> bytes:
     return _hexdigest(cluster_key, text="roundsman/node/" + node_uuid, algorithm="sha256").encode()
 
 
-def instance_secret(cluster_key: bytes, instance_uuid: str) -> str:
-    """Derive the secret with which the nodes of an instance's DRBD disks know each other: 60 hex digits.
+def pair_secret(cluster_key: bytes, instance_uuid: str, nodes: Tuple[str, str]) -> str:
+    """Derive the secret with which two nodes (names, in any order) of an instance's DRBD disks know each other.
+
+    Each pair has its own, of 60 hex digits: DRBD 8.4 looks at no address, and takes for its new peer whoever connects
+    and has the secret, also the node that was its peer before.
 
     Raises: errors.InvalidInput for an empty cluster key, which everybody knows.
     """
     if not cluster_key:
         raise errors.InvalidInput("the cluster key is empty")
-    return _hexdigest(cluster_key, text="roundsman/drbd/" + instance_uuid, algorithm="sha256")[:_SECRET_DIGITS]
+    text = "/".join(("roundsman/drbd", instance_uuid, *sorted(nodes)))
+    return _hexdigest(cluster_key, text=text, algorithm="sha256")[:_SECRET_DIGITS]
 
 
 def sign(msg: str, *, key: bytes, now: int) -> str:

@@ -32,6 +32,7 @@ class State(Enum):
     SHARED = "shared"
     STANDBY = "standby"
     UP = "up"
+    DISCONNECTED = "disconnected"
     ABSENT = "absent"
     INFO = "info"
 

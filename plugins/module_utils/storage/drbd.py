@@ -83,6 +83,8 @@ class Template:
             is_idle = side is not None and side.role is not Role.PRIMARY
             reset = self._roles.standby(side, may_be_two=may_be_two) if is_idle else []
             return [*self._up_again(one, side, look), *reset]
+        if wanted is State.DISCONNECTED:
+            return self._let_go(one, side)
         if wanted is State.STANDBY:
             return [*self._up_again(one, side, look), *self._roles.standby(side, may_be_two=may_be_two)]
         made = self._made(one, wanted, look) if one.is_ours else []
@@ -160,6 +162,8 @@ class Template:
                     steps.append(self._drbdadm("disconnect", one.resource))
             peer = self._disks.peer.name if self._disks.peer else ""
             old = "" if self._is_unmade(one, look) else drbd_resource.written_peer(_text_of(one.file))
+            if side is not None and old not in {"", peer}:
+                steps += self._roles.new_generation(side)
             if look.version >= NINE and old not in {"", peer}:
                 # Under the number of a peer version 9 keeps what that one lacks, and a new peer takes the number.
                 steps.append(Step(f"forget {old} in {one.resource}", lambda: self._node.forget_peers(one.resource)))
@@ -167,6 +171,14 @@ class Template:
         if is_new or side is None or side.connection is Connection.STANDALONE:
             steps.append(Step(f"adjust {one.resource}", lambda: self._node.adjust(one.resource)))
         return steps
+
+    def _let_go(self, one: _One, side: Optional[Side]) -> List[Step]:
+        """Without its peer; what is down stays so."""
+        if side is None or side.connection is Connection.STANDALONE:
+            return []
+        if side.role is Role.PRIMARY:
+            raise errors.Refused(f"{one.resource} is primary on this node: it keeps its peer")
+        return [self._drbdadm("disconnect", one.resource)]
 
     def _refuse_worthless(self, one: _One, side: Side) -> None:
         """The old peer is let go only by a replica that has all data, or by one that never had any."""

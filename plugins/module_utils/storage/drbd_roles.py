@@ -60,6 +60,18 @@ class Roles:
         steps = [Step(f"make {name} secondary", lambda: self._demote(name))] if side.role is Role.PRIMARY else []
         return [*steps, self._two(name, "no")] if may_be_two else steps
 
+    def new_generation(self, side: Side) -> List[Step]:
+        """The steps by which a secondary without its peer begins a generation, so that this peer's data count as older.
+
+        DRBD begins one when a primary loses its peer. Two secondaries part without, and a replica that is then written
+        with another peer would have the generation of the one that was not.
+        """
+        if side.role is Role.PRIMARY or not _is_good(side):
+            return []
+        name = side.resource
+        text = f"begin a generation of {name}, which the old peer has not"
+        return [Step(text, lambda: self._begin_generation(name))]
+
     def is_fresh(self, side: Side) -> bool:
         """Whether this replica never had data."""
         read = self._node.with_generations(side)
@@ -90,6 +102,10 @@ class Roles:
             if is_forced or side is None or not _why_forced(side):
                 raise
             raise errors.Failed(f"{error}. {_last_resort(resource)}") from error
+
+    def _begin_generation(self, resource: str) -> None:
+        insist(self._runner, "drbdadm", "primary", resource)
+        self._demote(resource)
 
     def _known(self, resource: str, *, alone: bool, force: bool) -> Optional[Side]:
         """The side, once it is known what its data are worth: once it has its peer, or is to be good `alone`."""

@@ -21,7 +21,7 @@ class Template:
 
     def steps(self, wanted: State) -> List[Step]:
         """As `Storage.steps`."""
-        if wanted in {State.INFO, State.UP}:
+        if wanted in {State.INFO, State.UP, State.DISCONNECTED}:
             return []
         if wanted is State.SHARED:
             raise errors.Refused(

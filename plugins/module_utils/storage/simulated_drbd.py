@@ -170,7 +170,8 @@ class Device:
     """A resource that is up on a node, as the kernel keeps it in memory; `peer` is the name of the other node.
 
     `forgets_crash`: it is no crashed primary any more, which the metadata say only after its next change of state.
-    `peer_id`: the number under which version 9 has a connection to the peer.
+    `peer_id`: the number under which version 9 has a connection to the peer. `stranger`: the node that it is connected
+    to although its peer is another one; only who has the `secret` is let in.
     """
 
     minor: int
@@ -193,6 +194,13 @@ class Device:
     opened_by: Tuple[str, ...] = ()
     writer: Optional[Writer] = None
     peer_id: Optional[int] = None
+    secret: str = ""
+    stranger: str = ""
+
+    @property
+    def other(self) -> str:
+        """The node at the other end of its connection, or the one that it waits for."""
+        return self.stranger or self.peer
 
     @property
     def is_together(self) -> bool:
@@ -236,7 +244,7 @@ class Overwritten:
 
 @dataclass(frozen=True)
 class Pair:
-    """Both sides of a resource, as they were at `now`; `is_linked`: the nodes reach each other and name each other.
+    """Both sides of a resource, as they were at `now`; `is_linked`: the nodes reach, and one names, the other.
 
     `events` is what happened since the pair was made that nobody could see later.
     """
@@ -269,9 +277,9 @@ class Pair:
 
     # Commands
 
-    def up(self, i: int, *, minor: int, peer: str) -> Pair:
+    def up(self, i: int, *, minor: int, peer: str, secret: str = "") -> Pair:
         """New-resource, new-minor: the device is there, without a disk and without a peer."""
-        return self._side(i, device=Device(minor=minor, peer=peer))
+        return self._side(i, device=Device(minor=minor, peer=peer, secret=secret))
 
     def connect(self, i: int, *, discards: bool = False) -> Pair:
         """Wait for the peer, or meet it if it waits too."""
@@ -498,6 +506,8 @@ class Pair:
             return self._marked()
         if first.connection != CONNECTING or second.connection != CONNECTING or first.minor != second.minor:
             return self._marked()
+        if first.secret != second.secret:
+            return self._dropped(0)._dropped(1)._marked()
         if (first.discards and second.discards) or first.two_primaries != second.two_primaries:
             return self._dropped(0)._dropped(1)._marked()
         for i, device in enumerate((first, second)):

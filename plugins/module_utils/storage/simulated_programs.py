@@ -47,6 +47,7 @@ EXTENT = 4
 _BLOCK = re.compile(
     r"on (?P<host>\S+) \{.*?minor (?P<minor>\d+);.*?disk (?P<data>\S+);.*?meta-disk (?P<metadata>\S+);", re.DOTALL
 )
+_SECRET = re.compile(r'shared-secret "([^"]*)"')
 _INSTANCE = re.compile(r"^# Written by Roundsman for (\S+),", re.MULTILINE)
 Act = Callable[[Store, List[str], Tuple[str, ...]], str]
 
@@ -66,6 +67,7 @@ class Configured(NamedTuple):
     data: str
     metadata: str
     peer: str
+    secret: str = ""
     node_ids: Tuple[int, ...] = ()
 
 
@@ -189,7 +191,7 @@ class SimulatedPrograms:
     def _sides(self, store: Store) -> Dict[str, Tuple[Side, int]]:
         found = {name: store.side(self._node, name) for name in store.names(self._node)}
         return {
-            name: (side, store.speed(self._node, side.device.peer))
+            name: (side, store.speed(self._node, side.device.other))
             for name, side in found.items()
             if side.device is not None
         }
@@ -247,11 +249,14 @@ class SimulatedPrograms:
             renamed = dataclasses.replace(known, data=wanted.data, metadata=wanted.metadata, instance=wanted.instance)
             store.put(self._node, resource, renamed)
             alone = dataclasses.replace(pair, sides=(pair.sides[0], Side()))
-            self._keep(store, resource, alone, lambda: alone.up(0, minor=wanted.minor, peer=wanted.peer))
-        elif device.peer != wanted.peer:
-            if device.connection != STANDALONE:
+            made = alone.up(0, minor=wanted.minor, peer=wanted.peer, secret=wanted.secret)
+            self._keep(store, resource, alone, lambda: made)
+        elif (device.peer, device.secret) != (wanted.peer, wanted.secret):
+            if device.peer != wanted.peer and device.connection != STANDALONE:
                 self._keep(store, resource, pair, lambda: pair.disconnect(0))
-            moved = dataclasses.replace(store.pair(self._node, resource).sides[0].device or device, peer=wanted.peer)
+            moved = dataclasses.replace(
+                store.pair(self._node, resource).sides[0].device or device, peer=wanted.peer, secret=wanted.secret
+            )
             known = store.replica(self._node, resource)
             store.put(
                 self._node, resource, dataclasses.replace(known, side=dataclasses.replace(known.side, device=moved))
@@ -585,7 +590,7 @@ def _resource(word: str) -> str:
 
 def _parse(text: str) -> Configured:
     blocks = list(_BLOCK.finditer(text))
-    instance = _INSTANCE.search(text)
+    instance, secret = _INSTANCE.search(text), _SECRET.search(text)
     if len(blocks) != 2:  # noqa: PLR2004 - a resource has two nodes
         raise Rejected("the file of the resource does not name two nodes", status=10)
     own, peer = blocks
@@ -596,5 +601,6 @@ def _parse(text: str) -> Configured:
         data=data,
         metadata=metadata,
         peer=peer.group("host"),
+        secret=secret.group(1) if secret else "",
         node_ids=tuple(drbd_resource.written_ids(text)),
     )

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ..hypervisor import node_journal, simulated_node
-from .simulated_drbd import SPEED, Content, Device, Metadata, Pair, Side, Writer
+from .simulated_drbd import CONNECTED, CONNECTING, SPEED, Content, Device, Metadata, Pair, Side, Writer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,16 +129,16 @@ class Store:
         if device is None:
             return found.side
         is_same = self.facts(node).is_on and found.boot == self.facts(node).boot
-        is_quiet = device.connection == "Connected" and self.is_linked(node, device.peer)
-        is_quiet = is_quiet and self.facts(device.peer).boot == device.peer_boot and not self._has_failed(node, found)
+        is_quiet = device.connection == CONNECTED and self.is_linked(node, device.other)
+        is_quiet = is_quiet and self.facts(device.other).boot == device.peer_boot and not self._has_failed(node, found)
         return found.side if is_same and is_quiet else self.pair(node, name).sides[0]
 
     def pair(self, node: str, name: str) -> Pair:
         """Both sides as they are now, this node's first; what power, links and disks did to them is kept at once."""
         own = self.replica(node, name)
-        peer = own.side.device.peer if own.side.device else ""
+        peer = self._other(node, name)
         other = self.replica(peer, name) if peer else Replica()
-        is_mutual = other.side.device is not None and other.side.device.peer == node
+        is_mutual = self._are_ends(node, peer, name)
         sides = (own.side, other.side if is_mutual else Side())
         before = Pair(sides, now=self._now, is_linked=is_mutual, speed=self.speed(node, peer)).at(self._now)
         pair = before
@@ -154,6 +154,39 @@ class Store:
         if pair != dataclasses.replace(before, is_linked=pair.is_linked):
             self.keep(node, name, pair)
         return dataclasses.replace(pair, events=())
+
+    def _other(self, node: str, name: str) -> str:
+        """The node at the other end, '' for none: what DRBD 8.4 listens for may come from any node.
+
+        Of two that wait for this node the wrong one comes first, as it may.
+        """
+        device = self.replica(node, name).side.device
+        if device is None or device.stranger:
+            return device.stranger if device else ""
+        if not device.is_together and not _is_nine(self._nodes / node):
+            for dialer in self.nodes_with(name):
+                if dialer not in {node, device.peer} and self._dials(dialer, node, name):
+                    return dialer
+        return device.peer
+
+    def _are_ends(self, node: str, peer: str, name: str) -> bool:
+        """Whether two nodes are the ends of a connection, or may be: both name each other, or one lets the other in."""
+        ours, theirs = (self.replica(where, name).side.device if where else None for where in (node, peer))
+        if ours is None or theirs is None:
+            return False
+        if node in (theirs.stranger, theirs.peer) and peer in (ours.stranger, ours.peer):
+            return ours.other == peer and theirs.other == node
+        return self._other(node if ours.peer != peer else peer, name) == (peer if ours.peer != peer else node)
+
+    def _dials(self, node: str, peer: str, name: str) -> bool:
+        """Whether a node waits for this peer, and reaches it."""
+        device = self.replica(node, name).side.device
+        return (
+            device is not None
+            and (device.peer, device.connection) == (peer, CONNECTING)
+            and not _is_nine(self._nodes / node)
+            and self.is_linked(node, peer)
+        )
 
     def end_boot(self, node: str, name: str) -> None:
         """A side loses its power now; the instance that wrote here is noted with its last counter."""
@@ -172,8 +205,7 @@ class Store:
 
     def keep(self, node: str, name: str, pair: Pair) -> None:
         """Keep both sides of a pair, this node's first, and write into the journals what happened to them."""
-        own = self.replica(node, name)
-        peer = (pair.sides[0].device or own.side.device or Device(0, "")).peer
+        peer = self._other(node, name) or (pair.sides[0].device or Device(0, "")).peer
         for i, where in ((0, node), (1, peer)):
             if i == 1 and pair.sides[1] == Side():
                 continue
@@ -182,9 +214,10 @@ class Store:
             boot = found.boot if found.side.device is not None else self.facts(where).boot
             side = pair.sides[i]
             if device is not None and device.peer:
-                side = dataclasses.replace(
-                    side, device=dataclasses.replace(device, peer_boot=self.facts(device.peer).boot)
-                )
+                other = (peer, node)[i]
+                stranger = other if device.is_together and other != device.peer else ""
+                met = dataclasses.replace(device, stranger=stranger, peer_boot=self.facts(other).boot)
+                side = dataclasses.replace(side, device=met)
             if found.side != side or found.boot != boot:
                 self.put(where, name, dataclasses.replace(found, side=side, boot=boot))
                 self._note_state(where, name, found.side.device, device)
@@ -291,7 +324,7 @@ class Store:
 def _state(device: Optional[Device]) -> Dict[str, Any]:
     if device is None:
         return {"role": "", "disk": "", "peer": "", "is_connected": False}
-    return {"role": device.role, "disk": device.disk, "peer": device.peer, "is_connected": device.is_together}
+    return {"role": device.role, "disk": device.disk, "peer": device.other, "is_connected": device.is_together}
 
 
 @contextlib.contextmanager
@@ -326,6 +359,11 @@ def finish_pending(nodes: Path) -> None:
     for node, line in content["events"]:
         node_journal.append_once(nodes / node, line)
     pending.unlink()
+
+
+def _is_nine(root: Path) -> bool:
+    path = root / VERSION_FILE
+    return path.exists() and path.read_text().strip() == "9"
 
 
 def _speed_of(root: Path) -> int:

@@ -308,6 +308,7 @@ def _place(store: Store, nodes: Path, made: NewDisks, *, number: int, size: int,
         store.put(end.name, name, Replica(data, metadata, made.instance, store.facts(end.name).boot, side))
     first, second = made.ends
     empty = Pair((Side(size * MIB, Metadata()), Side(size * MIB, Metadata())), now=store.now)
-    pair = empty.up(0, minor=minor, peer=second.name).up(1, minor=minor, peer=first.name)
+    pair = empty.up(0, minor=minor, peer=second.name, secret=made.secret)
+    pair = pair.up(1, minor=minor, peer=first.name, secret=made.secret)
     pair = pair.attach(0).attach(1).connect(0).connect(1).skip_resync(0)
     store.keep(first.name, name, pair.promote(0) if made.is_primary else pair)

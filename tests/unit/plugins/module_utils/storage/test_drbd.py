@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_generations import Relation, relation
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     disks,
     drbd,
@@ -261,6 +262,7 @@ def test_what_drbdadm_did_not_wait_for_is_asked_again(pair: Machine, monkeypatch
 
 def test_a_new_peer_is_taken_while_the_primary_runs_on(pair: Machine) -> None:
     become(pair, State.ACTIVE)
+    assert become(pair.peer(), State.DISCONNECTED, peer=ONE) == [f"disconnect {NAME}"]
     texts = become(pair, State.ACTIVE, peer=THREE)
     assert texts == [
         f"disconnect {NAME}",
@@ -275,6 +277,7 @@ def test_a_new_peer_is_taken_while_the_primary_runs_on(pair: Machine) -> None:
 @pytest.mark.parametrize("command", ["drbdadm disconnect", "drbdadm adjust"])
 def test_a_change_of_peers_that_was_interrupted_goes_on(pair: Machine, command: str) -> None:
     become(pair, State.ACTIVE)
+    become(pair.peer(), State.DISCONNECTED, peer=ONE)
     pair.broken[command] = "killed"
     with pytest.raises(errors.Failed, match="killed"):
         templates.done(storage(pair, peer=THREE).steps(State.PRESENT))
@@ -283,6 +286,40 @@ def test_a_change_of_peers_that_was_interrupted_goes_on(pair: Machine, command: 
     assert (pair.resources[NAME].peer, pair.resources[NAME].connection) == ("n3", "WFConnection")
     assert "address ipv4 192.0.2.3:11003;" in pair.configured(NAME)
     assert pair.resources[NAME].role == "Primary"
+
+
+def test_an_old_peer_that_still_waits_is_not_taken_for_the_new_one(pair: Machine) -> None:
+    # DRBD 8.4 looks at no address: without a secret of the pair the old one would be connected, and seem in sync.
+    become(pair, State.ACTIVE)
+    templates.done(storage(pair, peer=THREE).steps(State.ACTIVE))
+    assert pair.resources[NAME].connection == "StandAlone"
+    assert pair.peer().resources[NAME].connection == "StandAlone"
+    become(pair, State.ACTIVE, peer=THREE)
+    assert pair.resources[NAME].connection == "WFConnection"
+
+
+def test_what_a_secondary_has_is_older_once_its_peer_replicates_to_another_one(pair: Machine) -> None:
+    # Two secondaries part without a new generation, and a primary that has its peer begins none.
+    become(pair.peer(), State.DISCONNECTED, peer=ONE)
+    assert become(pair, State.PRESENT, peer=THREE) == [
+        f"disconnect {NAME}",
+        f"begin a generation of {NAME}, which the old peer has not",
+        f"write {pair.root}/etc/drbd.d/roundsman-{NAME}.res with n3 as peer",
+        f"adjust {NAME}",
+    ]
+    assert pair.resources[NAME].role == "Secondary"
+    old, new = (storage(one, generations=True).local_disks()[0].generation for one in (pair.peer(), pair))
+    assert old is not None
+    assert new is not None
+    assert relation(new, old) is Relation.OURS_NEWER
+
+
+def test_a_primary_is_not_disconnected_and_what_is_down_stays_so(pair: Machine) -> None:
+    become(pair, State.ACTIVE)
+    with pytest.raises(errors.Refused, match="is primary on this node: it keeps its peer"):
+        storage(pair).steps(State.DISCONNECTED)
+    pair.peer().drbdadm("down", NAME)
+    assert become(pair.peer(), State.DISCONNECTED, peer=ONE) == []
 
 
 def test_the_peer_is_kept_while_it_alone_has_the_data(pair: Machine) -> None:

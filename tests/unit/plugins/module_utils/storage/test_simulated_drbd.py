@@ -14,13 +14,17 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     simulated_store,
     templates,
 )
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage.disks import State
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage.simulated_drbd import Device
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage.simulated_programs import SimulatedPrograms
 
 from tests.drbd_sequences import playing, sequences, simulated
+from tests.unit.plugins.module_utils.storage.copies import NAME, ONE, THREE, TWO, storage
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.unit.plugins.module_utils.storage.machine import Machine
 
 RECORDED = playing.recorded()
 
@@ -68,3 +72,19 @@ def test_a_primary_writes_alone_without_its_peer_or_without_the_disk_of_its_peer
     device = Device(0, "node2", connection=connection, role="Primary", disk="UpToDate", peer_disk=peer_disk)
     assert simulated_programs.is_alone(device) is is_alone
     assert not simulated_programs.is_alone(dataclasses.replace(device, role="Secondary"))
+
+
+def test_who_connects_with_the_secret_is_taken_for_the_peer_whatever_its_address(machine: Machine) -> None:
+    for node, peer in ((machine, TWO), (machine.peer(), ONE)):
+        templates.done(storage(node, peer=peer, secret="one").steps(State.PRESENT))
+    machine.drbdadm("new-current-uuid", f"{NAME}/0", "--clear-bitmap")
+
+    templates.done(storage(machine, peer=THREE, secret="one").steps(State.PRESENT))
+
+    for node in (machine, machine.peer()):
+        (disk,) = storage(node).local_disks()
+        assert (disk.text, disk.is_synced) == ("Secondary, Connected, UpToDate/UpToDate", True)
+    assert machine.resources[NAME].peer == "n3"
+    machine.set_link(is_cut=True)
+    machine.set_link(is_cut=False)
+    assert machine.resources[NAME].connection == "Connected"
