@@ -182,7 +182,7 @@ class ReplaceDisks:
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
         known = cluster.instance(self.instance)
-        return time_limits.limit(time_limits.disks(known, steps=9), time_limits.sync(known))
+        return time_limits.limit(time_limits.disks(known, steps=11), time_limits.sync(known))
 
     def check_facts(self, cluster: clusters.Cluster, facts: contract.Facts) -> None:
         """What was planned may have waited: its target answers now, and takes instances."""

@@ -64,6 +64,7 @@ DOWN_AGAIN = "See that it is demoted"
 ARRIVED = "Refuse to record a new primary that does not confirm"
 OLDER = "Refuse to start the older replica"
 REPLACE = "Refuse before anything is removed"
+MADE = "Keep the record and the old replica unless the new secondary has the data"
 IN_SYNC = "Keep the old replica unless the new one is in sync"
 UP = {"instance_replica_answer": AT_SECONDARY}
 STATED_OFF = {"instance_life": {"alive": ""}, "instance_source_stated_off": True}
@@ -103,6 +104,9 @@ REFUSALS: list[tuple[str, str, Told, bool]] = [
     ("replace_disks", REPLACE, check("it is needed"), True),
     ("replace_disks", REPLACE, check(""), False),
     *(("replace_disks", REPLACE, {"instance_check": one}, True) for one in (FAILED, SKIPPED)),
+    ("replace_disks", MADE, check("it is not in sync"), True),
+    ("replace_disks", MADE, check(""), False),
+    *(("replace_disks", MADE, {"instance_check": one}, True) for one in (FAILED, SKIPPED)),
     ("replace_disks", IN_SYNC, {"instance_disks_told": SYNCED}, False),
     *(("replace_disks", IN_SYNC, {"instance_disks_told": one}, True) for one in (UNSYNCED, SILENT, FAILED, SKIPPED)),
 ]
@@ -236,8 +240,20 @@ def test_a_step_runs_where_what_it_needs_is_known(file: str, name: str, told: To
         (
             "replace_disks",
             [
-                *(REPLACE, "Remove the replica that is made anew on the same node"),
-                *(MAKING, "Make a replica on the new secondary", IN_SYNC, DROP, DROPPED),
+                REPLACE,
+                "Remove the replica that is made anew on the same node",
+                MAKING,
+                "Make a replica on the new secondary",
+                "Disconnect the new secondary until the primary waits for it",
+                "Disconnect the old secondary",
+                "Have the primary copy to the new secondary",
+                "Have the new secondary connect to the primary",
+                "Judge whether the new secondary has the data",
+                MADE,
+                "Record the new secondary, and that the old replica is left behind",
+                IN_SYNC,
+                DROP,
+                DROPPED,
             ],
         ),
     ],
@@ -311,6 +327,26 @@ def test_no_step_but_those_that_checked_before_opens_alone_forces_or_removes_the
                 found.setdefault((path.stem, name), []).append(one["vars"][name])
     assert found == ALLOWED
     assert [role_tasks.value("instance", "{{ " + name + " }}", GUARDED) for name in switches] == [False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("peers", "new", "expected"),
+    [
+        (["node2"], "node3", True),
+        (["node3", ""], "node3", True),
+        (["node3"], "node3", False),
+        (["node2"], "node2", False),
+    ],
+)
+def test_nodes_are_disconnected_only_while_the_primary_has_another_peer(
+    peers: list[str], new: str, expected: bool
+) -> None:
+    name = "Remember whether the primary replicates to another node than the new secondary"
+    one = role_tasks.task("instance", "replace_disks", name)
+    known = {**GUARDED, "instance_at_primary": {"disks": [{"peer": peer} for peer in peers]}}
+    known |= {"instance_new": {"uuid": new, "name": new}, "instance_old": {"uuid": "node2", "name": "node2"}}
+    found = role_tasks.value("instance", one["ansible.builtin.set_fact"], known)
+    assert found == {"instance_has_another_peer": expected}
 
 
 @pytest.mark.parametrize(

@@ -123,3 +123,42 @@ def test_what_is_not_known_is_kept(mine: Generation | None, theirs: Generation |
 
 def test_an_old_secondary_that_is_not_contacted_is_no_reason() -> None:
     assert refusal(disk("UpToDate"), old=None) == ""
+
+
+PAIRED = dataclasses.replace(disk("UpToDate", "UpToDate", generation=OURS), peer="node3")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "is_made"),
+    [
+        ({}, {}, True),
+        ({}, {"generation": Generation(0x21, bitmap=0x10)}, True),
+        # DRBD 8.4 does not tell which node is connected: the primary may be in sync with its old secondary.
+        ({}, {"is_connected": False}, False),
+        ({}, {"peer": "node2"}, False),
+        ({"peer": "node2"}, {}, False),
+        ({"is_connected": False}, {}, False),
+        *(({}, {"disk": worth}, False) for worth in ("Inconsistent", "Outdated", "Diskless", "")),
+        ({}, {"peer_disk": "Inconsistent"}, False),
+        ({"peer_disk": "Inconsistent"}, {}, False),
+        ({"disk": "Inconsistent"}, {}, False),
+        *(({}, {"generation": one}, False) for one in (BEFORE, THEIRS, None)),
+        ({"generation": None}, {}, False),
+    ],
+)
+def test_a_new_secondary_counts_once_both_nodes_say_that_they_are_in_sync_with_each_other(
+    ours: dict[str, Any], theirs: dict[str, Any], is_made: bool
+) -> None:
+    primary = Node("node1", (dataclasses.replace(PAIRED, **ours),))
+    new = Node("node3", (dataclasses.replace(PAIRED, **{"peer": "node1", **theirs}),))
+    assert (replacements.objection_to_new("web1", primary, new) == "") is is_made
+
+
+@pytest.mark.parametrize("silent", ["node1", "node3"])
+def test_a_new_secondary_does_not_count_where_a_node_does_not_answer_or_has_other_disks(silent: str) -> None:
+    made = {"node1": PAIRED, "node3": dataclasses.replace(PAIRED, peer="node1")}
+    for why, found in (("it is silent", None), ("", ())):
+        nodes = [Node(name, found if name == silent else (one,), why) for name, one in made.items()]
+        text = replacements.objection_to_new("web1", *nodes)
+        assert why in text
+        assert silent in text
