@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain import errors, evidence
 from . import client, completion, jobs, output, parameters, questions
 
 Name = Annotated[
@@ -71,14 +71,17 @@ def _discard_question(ctx: typer.Context, name: str, node: str) -> str:
     """What is lost if a node's replica is discarded, as a question.
 
     Raises:
-        InvalidInput: the node has no replica of the instance, and none was left behind there. NotFound: there is no
-            such instance or node.
+        InvalidInput: the node has no replica of the instance, and none was left behind there. Refused: a replacement of
+            disks that has not ended makes one there. NotFound: there is no such instance or node.
     """
     with client.of(ctx) as daemon:
         instances, nodes = daemon.text("1", "instances"), daemon.text("1", "nodes")
     instance = output.selected(instances, name=name, kind="instance").value
     holders = [instance["primary"], *instance["secondaries"]]
-    if name in output.selected(nodes, name=node, kind="node").value["left_behind"] and node not in holders:
+    at = output.selected(nodes, name=node, kind="node").value
+    if name in at["being_made"]:
+        raise errors.Refused(evidence.discard_refusal(name, node, instance["secondaries"][0]))
+    if name in at["left_behind"] and node not in holders:
         return f"Remove the replica that {name} left behind on {node}?"
     if node not in holders:
         raise errors.InvalidInput(f"--discard {node}: {node} has no replica of {name}; use {' or '.join(holders)}")

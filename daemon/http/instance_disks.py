@@ -9,6 +9,7 @@ from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annota
 
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors
+from ...plugins.plugin_utils.opcodes import left_replica
 from ..jobs import values
 from . import asking, bodies, os_playbooks, submissions
 from .answers import Json
@@ -59,8 +60,10 @@ def add(routes: APIRouter, service: Service) -> None:
         kind = "repair_disks"
         if body and body.discard:
             node = _replica_at(service, name, body.discard)
+            left = clusters.left_behind(service.configuration.current, params["instance"], node)
+            left_replica.refuse_discard(service.configuration.current, left)
             reason += submissions.discard(asked, body.discard)
-            if clusters.left_behind(service.configuration.current, params["instance"], node) is None:
+            if left is None:
                 params["discard"] = node
             else:
                 kind, params = "remove_replica", {**params, "node": node, "discard": True}

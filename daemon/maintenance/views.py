@@ -125,6 +125,7 @@ def _node(
         "left_behind": sorted(
             left.instance.name for left in cluster.maintenance.left_behind if left.node == one.uuid and not left.is_new
         ),
+        "being_made": sorted(instance.name for instance in clusters.made_on(cluster, one.uuid)),
         "tags": list(one.tags),
     }
 

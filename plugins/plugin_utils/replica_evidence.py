@@ -91,8 +91,8 @@ def made_text(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
     secondary = " and ".join(cluster.node_name(uuid) for uuid in instance.secondary_nodes) or "its secondary"
     return (
         f"since {since} {instance.name} may be written to a new replica on {' or '.join(nodes)} and not to {secondary} "
-        "any more: replace-disks has not ended. Unless a job is at work on it, finish that with `roundsman instance "
-        f"replace-disks {instance.name} --to {nodes[-1]}`"
+        "any more: replace-disks has not ended. Unless a job is at work on it, finish that with "
+        f"{evidence.finish_step(instance.name, nodes[-1], secondary)}"
     )
 
 
@@ -285,10 +285,10 @@ def parted_step(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
     if instance.parted is None:
         return ""
     made = clusters.being_made(cluster, instance.uuid)
-    if made:
-        target = cluster.node_name(made[-1].node)
-        return f"unless a job is at work on it, run `roundsman instance replace-disks {instance.name} --to {target}`"
     names = " and ".join(cluster.node_name(uuid) for uuid in instance.secondary_nodes) or "its secondary"
+    if made:
+        step = evidence.finish_step(instance.name, cluster.node_name(made[-1].node), names)
+        return f"unless a job is at work on it, run {step}"
     return (
         f"restore the replication link between {cluster.node_name(instance.primary_node)} and {names} (and {names}, if "
         f"it is down), then run `roundsman instance repair-disks {instance.name}`"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Disk
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import replica_facts, simulated_world, templates
 
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain import replicas
 
 NAME = "instance1"
+OTHER = "with `--to` another node, or with `--to node3`, which replaces the replica there"
 FINISH = "`roundsman instance replace-disks instance1 --to node4`"
 
 
@@ -99,3 +103,65 @@ def test_an_old_secondary_that_cannot_be_told_is_not_taken_for_the_new_one(lab: 
     assert not old.is_connected
     one.until(states.at_rest, "its jobs end")
     assert one.wrong() == []
+
+
+@pytest.mark.slow
+def test_a_replacement_whose_node_is_lost_before_it_has_a_replica_ends_with_one_on_the_old_secondary(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=4, pairs=[("node2", "node3"), ("node1", "node2")], edit=being_made)
+    one.lab.node("node4").lose_power()
+
+    assert_it_ends(one, "node3")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["node3", "node1"])
+def test_a_replacement_whose_node_is_lost_in_its_resync_ends_with_one_on_the_old_secondary_or_another_node(
+    target: str, lab: Callable[..., labs.Running]
+) -> None:
+    one = lab(nodes=4, pairs=[("node2", "node3"), ("node1", "node2")])
+    simulated_world.set_resync_speed(one.lab.node("node4").root, 1)
+    body = {"mode": "replace_new_secondary", "remote_node": "node4"}
+    job = one.ask("POST", f"/2/instances/{NAME}/replace-disks", body).json()
+    one.until(is_copying, "node2 copies to node4")
+    one.lab.node("node4").lose_power()
+    assert states.command(one, "jobs", "cancel", str(job)).returncode == 0
+    states.job_ended(one, job)
+
+    assert_it_ends(one, target)
+
+    one.lab.node("node4").set_power(on=True)
+    labs.drop(one, "back.json", labs.report(one, "node4", '{"status": "Ok"}'))
+    one.until(lambda _: one.cluster().maintenance.left_behind == (), "what was left on node4 is removed")
+    assert NAME not in templates.replicated(one.lab.node("node4").root)
+    one.until(states.at_rest, "its jobs end")
+    assert one.wrong() == []
+
+
+def being_made(cluster: clusters.Cluster) -> clusters.Cluster:
+    """A replacement onto node4 has broken off before the primary was told of the new replica."""
+    making = changes.ReplicaLeft(cluster.instance(NAME).uuid, cluster.node("node4").uuid, present=True, is_new=True)
+    return changes.apply(cluster, making, now=time.time())
+
+
+def assert_it_ends(one: labs.Running, target: str) -> None:
+    """Replace the secondary with a replica on the target, as the explanation says, though node4 is lost."""
+    told = states.command(one, "explain", NAME).stdout
+    assert f"if node4 does not come back, {OTHER}" in told, told
+    refused = states.command(one, "node", "remove", "node4", "--yes")
+    assert OTHER in refused.stderr, refused.stderr
+    refused = states.command(one, "instance", "repair-disks", NAME, "--discard", "node4", "--yes")
+    assert (refused.returncode, OTHER in refused.stderr) == (1, True), refused.stdout + refused.stderr
+
+    replaced = states.command(one, "instance", "replace-disks", NAME, "--to", target)
+
+    assert replaced.returncode == 0, replaced.stdout + replaced.stderr
+    cluster = one.cluster()
+    assert [cluster.node_name(uuid) for uuid in cluster.instance(NAME).nodes] == ["node2", target]
+    assert not clusters.being_made(cluster, cluster.instance(NAME).uuid)
+    assert [(cluster.node_name(left.node), left.is_new) for left in cluster.maintenance.left_behind] == [
+        ("node4", False)
+    ]
+    holders = [node.name for node in one.lab.nodes() if NAME in templates.replicated(node.root)]
+    assert [name for name in holders if name != "node4"] == sorted(["node2", target])

@@ -356,6 +356,12 @@ def being_made(cluster: Cluster, instance: str) -> tuple[LeftBehind, ...]:
     return tuple(one for one in cluster.maintenance.left_behind if one.is_new and one.instance.uuid == instance)
 
 
+def made_on(cluster: Cluster, node: str) -> tuple[Instance, ...]:
+    """The instances whose replacement of disks has not ended, and was to make a replica on this node (UUID)."""
+    left = (one for one in cluster.maintenance.left_behind if one.is_new and one.node == node)
+    return tuple(cluster.instances[one.instance.uuid] for one in left if one.instance.uuid in cluster.instances)
+
+
 def holding(cluster: Cluster, instance: Instance) -> tuple[str, ...]:
     """The nodes (UUIDs) that hold a replica of an instance: its own, and those where it left one behind."""
     left = (one for one in cluster.maintenance.left_behind if not one.is_new)

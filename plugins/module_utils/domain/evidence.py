@@ -169,10 +169,35 @@ def _cure(asked: Question) -> str:
     by_force = f"or `roundsman instance failover {name} --ignore-consistency`, which loses what was written since"
     if not asked.made_on:
         return f"{back}, {by_force}"
-    nodes = " or ".join(asked.made_on)
+    nodes, finish = " or ".join(asked.made_on), finish_step(name, asked.made_on[-1], asked.target_name)
+    return f"{back}, then {finish}; {by_force}. Keep the replica on {nodes}: it may have what {asked.target_name} lacks"
+
+
+def finish_step(instance: str, made_on: str, secondary: str) -> str:
+    """The command that finishes the replacement of an instance's disks, also where the node of the new replica is lost.
+
+    All are names; `secondary` is the node that the instance has on record.
+    """
     return (
-        f"{back}, then `roundsman instance replace-disks {name} --to {asked.made_on[-1]}`; {by_force}. Keep the "
-        f"replica on {nodes}: it may have what {asked.target_name} lacks"
+        f"`roundsman instance replace-disks {instance} --to {made_on}` (if {made_on} does not come back, "
+        f"{_other_target(secondary)})"
+    )
+
+
+def give_up_step(instance: str, secondary: str) -> str:
+    """The command that ends the replacement of an instance's disks without the node of the new replica (names)."""
+    return f"run `roundsman instance replace-disks {instance}` {_other_target(secondary)}"
+
+
+def _other_target(secondary: str) -> str:
+    return f"with `--to` another node, or with `--to {secondary}`, which replaces the replica there"
+
+
+def discard_refusal(instance: str, node: str, secondary: str) -> str:
+    """Why nobody discards a new replica whose replacement of disks has not ended (names)."""
+    return (
+        f"--discard {node}: {instance} may be written to its new replica on {node}, because replace-disks has not "
+        f"ended. To give that replica up, {give_up_step(instance, secondary)}"
     )
 
 

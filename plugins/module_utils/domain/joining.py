@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Mapping
 
-from . import addresses, changes, errors, membership, parameter_rules, parameters, roles
+from . import addresses, changes, errors, evidence, membership, parameter_rules, parameters, roles
 from . import cluster as clusters
 
 Fields = Mapping[str, Any]
@@ -71,11 +71,12 @@ def remove(cluster: clusters.Cluster, name: str) -> list[changes.Change]:
     holds = [one.name for one in (*cluster.primaries(node.uuid), *cluster.secondaries(node.uuid))]
     if holds:
         raise errors.Refused(f"{node.name} holds {', '.join(holds)}: evacuate it first")
-    made = [one.instance.name for one in cluster.maintenance.left_behind if one.is_new and one.node == node.uuid]
+    made = clusters.made_on(cluster, node.uuid)
     if made:
+        names, secondary = ", ".join(one.name for one in made), cluster.node_name(made[0].secondary_nodes[0])
         raise errors.Refused(
-            f"{node.name} may hold the newest data of {', '.join(made)}, whose replace-disks has not ended: see "
-            f"`roundsman explain {made[0]}`"
+            f"{node.name} may hold the newest data of {names}, whose replace-disks has not ended. To end that without "
+            f"{node.name}, {evidence.give_up_step(made[0].name, secondary)}; then retry"
         )
     promoted = roles.promotions(cluster, without=node.uuid) if node.master_candidate else []
     return [*promoted, membership.NodeGone(node.uuid)]

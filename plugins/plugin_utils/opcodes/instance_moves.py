@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...module_utils.domain import changes, dead_nodes, errors, report_ages
+from ...module_utils.domain import changes, dead_nodes, errors, recording, report_ages
 from ...module_utils.domain import cluster as clusters
 from ..planning import single_moves
 from . import contract, room_now, time_limits
@@ -230,11 +230,21 @@ class ReplaceDisks:
             "instance_old": contract.node_variables(cluster, self.old),
             "instance_new": contract.node_variables(cluster, self.new),
             "instance_old_reachable": clusters.reachable(cluster, cluster.node(self.old)),
+            "instance_given_up": [recording.encode(one) for one in self._given_up(cluster)],
         }
 
     def effects(self, cluster: clusters.Cluster) -> list[changes.Change]:
         primary = cluster.instance(self.instance).primary_node
-        return [changes.InstanceNodes(self.instance, primary, (self.new,))]
+        return [changes.InstanceNodes(self.instance, primary, (self.new,)), *self._given_up(cluster)]
+
+    def _given_up(self, cluster: clusters.Cluster) -> list[changes.ReplicaLeft]:
+        """That what an earlier replacement was to make on another node is left behind with this one.
+
+        The record of another node ends the earlier one by itself. That of the same node does not, because who looks for
+        an instance records the same, and knows nothing of the replica to which its primary writes.
+        """
+        made = clusters.being_made(cluster, self.instance) if self.new == self.old else ()
+        return [changes.ReplicaLeft(self.instance, one.node, present=True) for one in made]
 
     def files(self) -> dict[str, str]:
         return {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import errors
+from ...module_utils.domain import errors, evidence
 from .. import replica_evidence
 from . import contract, time_limits
 from .instance_facts import instance_variables
@@ -20,12 +20,24 @@ KEPT = {"kept": True}
 """The result where a rule kept the replica: to ask again is of no use while nothing has changed."""
 
 
+def refuse_discard(cluster: clusters.Cluster, left: clusters.LeftBehind | None) -> None:
+    """Refuse to discard a replica that is being made: its instance may be written to it and not to its secondary.
+
+    Raises:
+        Refused: it is one.
+    """
+    instance = None if left is None else cluster.instances.get(left.instance.uuid)
+    if left is not None and left.is_new and instance is not None:
+        node, secondary = cluster.node_name(left.node), cluster.node_name(instance.secondary_nodes[0])
+        raise errors.Refused(evidence.discard_refusal(instance.name, node, secondary))
+
+
 @dataclass(frozen=True)
 class RemoveReplica:
     """Remove what an instance left on a node (UUIDs), once its replicas are in sync without it, or it is removed.
 
-    A replica that may hold writes which no other has is kept, unless a person wants to `discard` it; one that is being
-    made is kept all the same while its primary writes to it.
+    A replica that may hold writes which no other has is kept, unless a person wants to `discard` it; nobody discards
+    one that is being made, as its primary may write to it.
     """
 
     kind: ClassVar[str] = "remove_replica"
@@ -54,12 +66,14 @@ class RemoveReplica:
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         left, known = self._left(cluster), cluster.instances.get(self.instance)
+        if self.discard:
+            refuse_discard(cluster, left)
         contract.refuse_unreachable(cluster, *self.hosts(cluster))
         self._refuse_namesake(cluster, left.instance)
         return {
             "instance": instance_variables(cluster, left.instance),
             "instance_left_at": contract.node_variables(cluster, self.node),
-            "instance_discard": self.discard and not left.is_new,
+            "instance_discard": self.discard,
             "instance_look_seconds": math.ceil(time_limits.look()),
             "instance_left_seconds": time_limits.at_disks(left.instance),
             "instance_now": {} if known is None else instance_variables(cluster, known),

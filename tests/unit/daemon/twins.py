@@ -118,7 +118,8 @@ def _recorded(spec: process.Spec) -> list[changes.Change]:
         return [changes.InstanceNodes(told["instance"]["uuid"], target, others)]
     if kind == "replace_disks":
         primary, new = told["instance_primary"]["uuid"], told["instance_new"]["uuid"]
-        return [changes.InstanceNodes(told["instance"]["uuid"], primary, (new,))]
+        moved = changes.InstanceNodes(told["instance"]["uuid"], primary, (new,))
+        return [moved, *(recording.decode(one) for one in told["instance_given_up"])]
     if kind in RECORDED:
         return [RECORDED[kind](told["instance"]["uuid"])]
     if kind == "power" and told["node_power"] in CHANGES_POWER:

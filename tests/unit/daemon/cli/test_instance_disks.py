@@ -79,11 +79,23 @@ def test_nobody_is_asked_to_discard_what_is_not_there(
     assert daemon.asked("PUT") == []
 
 
-def stored(daemon: StandIn, left_behind: list[str]) -> None:
-    """An instance on node1 and node2, and what it left behind on node3."""
+def test_nobody_is_asked_to_discard_a_replica_that_is_being_made(daemon: StandIn, roundsman: Run) -> None:
+    stored(daemon, [], being_made=["web1"])
+    code, out, err = roundsman("instance", "repair-disks", "web1", "--discard", "node3")
+    assert (code, out) == (1, "")
+    assert "web1 may be written to its new replica on node3" in err
+    assert "run `roundsman instance replace-disks web1` with `--to` another node, or with `--to node2`" in err
+    assert "--yes" not in err
+    assert daemon.asked("PUT") == []
+
+
+def stored(daemon: StandIn, left_behind: list[str], being_made: list[str] | None = None) -> None:
+    """An instance on node1 and node2, what it left behind on node3, and what is being made there."""
     daemon.put("GET", "/1/instances", [{"name": "web1", "primary": "node1", "secondaries": ["node2"]}])
     left = {"node1": [], "node2": [], "node3": left_behind}
-    daemon.put("GET", "/1/nodes", [{"name": name, "left_behind": names} for name, names in left.items()])
+    nodes = [{"name": name, "left_behind": names, "being_made": []} for name, names in left.items()]
+    nodes[2]["being_made"] = being_made or []
+    daemon.put("GET", "/1/nodes", nodes)
 
 
 def test_a_playbook_is_named_by_its_whole_path(

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
 
 from tests.unit.daemon.http import reached
 
@@ -65,6 +66,28 @@ def test_an_instance_is_installed_anew_by_a_playbook_and_started(local: Callable
         await ended(one, "PUT", "/2/instances/instance1/shutdown")
         job = await ended(one, "POST", "/2/instances/instance1/reinstall", {"os_playbook": str(playbook)})
         assert steps(job) == [("reinstall", "success"), ("startup", "success")]
+
+    local(act)
+
+
+def test_nobody_discards_a_replica_that_is_being_made_before_its_replacement_ends(local: Callable[..., None]) -> None:
+    async def act(one: reached.Reached) -> None:
+        current = one.running.configuration.current
+        uuid, node = current.instance("instance1").uuid, current.node("node4").uuid
+        making = changes.ReplicaLeft(uuid, node, present=True, is_new=True)
+        await one.running.configuration.commit(lambda _: [making])
+        nodes = {entry["name"]: entry for entry in (await one.ask("GET", "/1/nodes")).json()}
+        assert (nodes["node4"]["being_made"], nodes["node4"]["left_behind"]) == (["instance1"], [])
+
+        _, text = await one.refused("PUT", "/2/instances/instance1/repair-disks", {"discard": "node4"})
+
+        assert text.startswith("--discard node4: instance1 may be written to its new replica on node4")
+        assert "with `--to` another node, or with `--to node3`" in text
+        body = {"mode": "replace_new_secondary", "remote_node": "node3"}
+        job = await ended(one, "POST", "/2/instances/instance1/replace-disks", body)
+        assert steps(job) == [("replace_disks", "success")]
+        job = await ended(one, "PUT", "/2/instances/instance1/repair-disks", {"discard": "node4"})
+        assert steps(job)[0][0] == "remove_replica"
 
     local(act)
 

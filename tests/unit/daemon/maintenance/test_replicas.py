@@ -552,7 +552,10 @@ def test_a_replacement_that_has_not_ended_leaves_no_evidence_for_the_old_seconda
         told = replica_views.explain(pair.service.configuration.current, NAME, intake=intake, queue=pair.service.queue)
         text = told["being_made"]
         assert "instance1 may be written to a new replica on node4 and not to node3 any more" in text
-        assert text.endswith("`roundsman instance replace-disks instance1 --to node4`")
+        assert text.endswith(
+            "`roundsman instance replace-disks instance1 --to node4` (if node4 does not come back, with `--to` another "
+            "node, or with `--to node3`, which replaces the replica there)"
+        )
         await pair.service.configuration.commit(lambda _: [changes.NodePowered(nodes["source"], powered=False)])
         found = intake.evidence(pair.instance.uuid, **nodes)
         assert "node2 may have written to a new replica on node4" in found.reason

@@ -365,9 +365,10 @@ def test_a_secondary_does_not_count_while_its_primary_may_write_to_a_replica_tha
             "and not to node2 any more since 1970-01-01 00:01:25 UTC, because replace-disks has not ended"
         )
         assert found.unblock == (
-            "node1 back in service, then `roundsman instance replace-disks web1 --to node3`; or `roundsman instance "
-            "failover web1 --ignore-consistency`, which loses what was written since. Keep the replica on node3: it "
-            "may have what node2 lacks"
+            "node1 back in service, then `roundsman instance replace-disks web1 --to node3` (if node3 does not come "
+            "back, with `--to` another node, or with `--to node2`, which replaces the replica there); or `roundsman "
+            "instance failover web1 --ignore-consistency`, which loses what was written since. Keep the replica on "
+            "node3: it may have what node2 lacks"
         )
 
 

@@ -127,17 +127,63 @@ def test_what_was_left_behind_may_become_a_replica_that_is_being_made() -> None:
     assert [(one.node, one.since, one.is_new) for one in cluster.maintenance.left_behind] == [("n3", 10.0, True)]
 
 
+OTHER = (
+    "run `roundsman instance replace-disks inst1` with `--to` another node, or with `--to node3`, which replaces the "
+    "replica there"
+)
+
+
 def test_a_person_discards_no_replica_unseen_that_the_primary_may_write_to() -> None:
     cluster = changes.apply(small_cluster.make(), MAKING, now=9.0)
-    assert not left_replica.RemoveReplica("i1", "n10", discard=True).variables(cluster)["instance_discard"]
+    with pytest.raises(errors.Refused) as refused:
+        left_replica.RemoveReplica("i1", "n10", discard=True).variables(cluster)
+    assert str(refused.value) == (
+        "--discard node10: inst1 may be written to its new replica on node10, because replace-disks has not ended. To "
+        f"give that replica up, {OTHER}"
+    )
+    assert not left_replica.RemoveReplica("i1", "n10").variables(cluster)["instance_discard"]
     assert left_replica.RemoveReplica("i1", "n3", discard=True).variables(moved())["instance_discard"]
 
 
 def test_the_node_of_a_replica_that_is_being_made_does_not_leave_the_cluster() -> None:
     cluster = changes.apply(small_cluster.make(), MAKING, now=9.0)
     assert joining.remove(small_cluster.make(), "n10")
-    with pytest.raises(errors.Refused, match="node10 may hold the newest data of inst1, whose replace-disks has not"):
+    with pytest.raises(errors.Refused) as refused:
         joining.remove(cluster, "n10")
+    assert str(refused.value) == (
+        "node10 may hold the newest data of inst1, whose replace-disks has not ended. To end that without node10, "
+        f"{OTHER}; then retry"
+    )
+    gone = changes.apply(cluster, membership.InstanceGone("i1"), now=10.0)
+    assert joining.remove(gone, "n10"), "no replacement can be made of an instance that is no more"
+
+
+def lost() -> clusters.Cluster:
+    """A replacement of i1's disks was to make a replica on n10, which is lost."""
+    cluster = changes.apply(small_cluster.make(), MAKING, now=9.0)
+    return clusters.with_node(cluster, dataclasses.replace(cluster.node("n10"), offline=True))
+
+
+@pytest.mark.parametrize("new", ["n3", "n1"])
+def test_a_replacement_onto_a_lost_node_ends_with_one_on_the_secondary_or_on_another_node(new: str) -> None:
+    opcode = instance_moves.ReplaceDisks("i1", old="n3", new=new)
+    variables = opcode.variables(lost())
+    recorded: list[changes.Change] = [changes.InstanceNodes("i1", "n2", (new,))]
+    recorded += [recording.decode(one) for one in variables["instance_given_up"]]
+    assert recorded == opcode.effects(lost())
+    ended = changes.apply_all(lost(), recorded, now=10.0)
+    assert clusters.being_made(ended, "i1") == ()
+    assert [(one.node, one.is_new) for one in ended.maintenance.left_behind] == [("n10", False)]
+    assert joining.remove(ended, "n10")
+    assert left_replica.RemoveReplica("i1", "n10", discard=True).moot(ended) == ""
+
+
+def test_a_replacement_that_is_finished_leaves_nothing_behind_on_its_new_node() -> None:
+    cluster = changes.apply(small_cluster.make(), MAKING, now=9.0)
+    for new in ("n10", "n1"):
+        assert instance_moves.ReplaceDisks("i1", old="n3", new=new).variables(cluster)["instance_given_up"] == []
+    finished = instance_moves.ReplaceDisks("i1", old="n3", new="n10").effects(cluster)
+    assert left(changes.apply_all(cluster, finished, now=10.0)) == []
 
 
 def test_no_new_secondary_is_made_where_one_was_left_behind() -> None:
