@@ -336,6 +336,8 @@ def test_no_step_but_those_that_checked_before_opens_alone_forces_or_removes_the
         (["node3", ""], "node3", True),
         (["node3"], "node3", False),
         (["node2"], "node2", False),
+        # An earlier replacement, which has not ended, had the primary replicate to a third node.
+        (["node3"], "node2", True),
     ],
 )
 def test_nodes_are_disconnected_only_while_the_primary_has_another_peer(
