@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 FRESH = 4
 """The current identifier of a replica that never had data."""
+_SYNC_OFFSET = 0x0001000000000000
+"""What DRBD adds to the bitmap's identifier when a resync starts (`UUID_NEW_BM_OFFSET`)."""
+_MOST = (1 << 64) - 1
 
 
 class Relation(Enum):
@@ -36,6 +39,16 @@ def relation(ours: Generation, theirs: Generation) -> Relation:
     if mine in _past(theirs):
         return Relation.THEIRS_NEWER
     return Relation.SPLIT if _past(ours) & _past(theirs) else Relation.UNRELATED
+
+
+def has_data_of(ours: Generation, theirs: Generation) -> bool:
+    """Whether ours are the data of theirs, or went on from them.
+
+    That is known longer than DRBD would connect the two: of a generation that a replica had when a resync to another
+    one started its history keeps the identifier of that resync.
+    """
+    resync = (bare(theirs.current) + _SYNC_OFFSET) & _MOST
+    return relation(ours, theirs) in {Relation.EQUAL, Relation.OURS_NEWER} or resync in _past(ours)
 
 
 def _past(one: Generation) -> "set[int]":

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Optional, Sequence, Tuple
 
 from .drbd import Disk, Generation
-from .drbd_generations import Relation, relation
+from .drbd_generations import Relation, has_data_of, relation
 
-FINE = frozenset({Relation.EQUAL, Relation.OURS_NEWER})
 _WORTHLESS = frozenset({Disk.INCONSISTENT.value, *(disk.value for disk in Disk if disk.is_gone)})
 
 
@@ -132,20 +131,21 @@ def _of_pairs(instance: str, primary: Node, ours: Sequence[Replica], old: Node, 
         return f"{primary.name} and {old.name} have not the same disks of {instance}: nothing is removed"
     for mine, other in zip(ours, theirs):  # noqa: B905 - Python 3.9 has no strict
         if not _may_go(mine, other):
+            may_connect = bool(other.disk) and not _are_unrelated(mine, other)
             return (
                 f"the replica of {instance} on {old.name} ({other.text}) may have data that {primary.name} has not "
                 f"({mine.text}): it is kept. Connect them with `roundsman instance repair-disks {instance}`, then retry"
-                f"{_if_down(instance, old.name) if not other.disk else ''}"
+                f"{'' if may_connect else _if_apart(instance, old.name)}"
             )
     return ""
 
 
-def _if_down(instance: str, node: str) -> str:
-    """What a person can do where a replica does not come up, so that nobody can connect it."""
+def _if_apart(instance: str, node: str) -> str:
+    """What a person can do where nobody can connect a replica: it does not come up, or has no data in common."""
     return (
-        f". If it does not come up and nobody needs its data, run `roundsman node offline {node}`, replace it with a "
-        f"replica on another node, run `roundsman node online {node}`, and then `roundsman instance repair-disks "
-        f"{instance} --discard {node}`, which removes it"
+        f". If that cannot connect them and nobody needs its data, run `roundsman node offline {node}`, replace it "
+        f"with a replica on another node, run `roundsman node online {node}`, and then `roundsman instance "
+        f"repair-disks {instance} --discard {node}`, which removes it"
     )
 
 
@@ -158,8 +158,14 @@ def _may_go(mine: Replica, other: Replica) -> bool:
     return _is_not_newer(mine, other)
 
 
+def _are_unrelated(mine: Replica, other: Replica) -> bool:
+    if mine.generation is None or other.generation is None:
+        return False
+    return relation(mine.generation, other.generation) is Relation.UNRELATED
+
+
 def _is_not_newer(mine: Replica, other: Replica) -> bool:
     """Whether the generations of both are known and say that ours has all data of the other."""
     if mine.generation is None or other.generation is None:
         return False
-    return relation(mine.generation, other.generation) in FINE
+    return has_data_of(mine.generation, other.generation)

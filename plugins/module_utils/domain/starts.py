@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Optional, Sequence, Tuple
 
 from .drbd import Disk, Role
-from .drbd_generations import Relation, relation
+from .drbd_generations import Relation, has_data_of, relation
 
 if TYPE_CHECKING:
     from .drbd import Generation
@@ -70,7 +70,8 @@ def _relation(mine: Replica, other: Replica) -> Optional[Relation]:
     is_together = mine.is_connected and other.is_connected
     if is_together or other.disk not in _WHOLE or mine.generation is None or other.generation is None:
         return None
-    return relation(mine.generation, other.generation)
+    found = relation(mine.generation, other.generation)
+    return None if found is Relation.UNRELATED and has_data_of(mine.generation, other.generation) else found
 
 
 def _pairs(ours: Sequence[Replica], theirs: Sequence[Replica]) -> Sequence[Tuple[Replica, Replica]]:

@@ -4,6 +4,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd impo
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_generations import (
     FRESH,
     Relation,
+    has_data_of,
     relation,
 )
 
@@ -36,3 +37,19 @@ def test_copies_without_a_common_past_are_unrelated() -> None:
 def test_a_copy_that_never_had_data_is_older_than_any_other() -> None:
     assert relation(Generation(OURS), Generation(FRESH)) is Relation.OURS_NEWER
     assert relation(Generation(0), Generation(THEIRS)) is Relation.THEIRS_NEWER
+
+
+def test_a_generation_is_known_by_the_resync_that_followed_it_though_drbd_would_not_connect_the_two() -> None:
+    # As the module 8.4.11 keeps it after a full resync to another node: 0x6480D09E7E77DBC4 was the generation before.
+    ours, theirs = Generation(0xEF0A9AEE67AD8E14, 0, (0x6481D09E7E77DBC4, OTHER)), Generation(0x6480D09E7E77DBC5)
+    assert relation(ours, theirs) is Relation.UNRELATED
+    assert has_data_of(ours, theirs)
+    assert not has_data_of(theirs, ours)
+    assert not has_data_of(Generation(OURS, 0, (OTHER,)), theirs)
+
+
+def test_whose_data_are_the_same_or_went_on_is_known_by_the_generations() -> None:
+    assert has_data_of(Generation(OURS), Generation(OURS | 1))
+    assert has_data_of(Generation(OURS, BASE), Generation(BASE))
+    assert not has_data_of(Generation(BASE), Generation(THEIRS, BASE))
+    assert not has_data_of(Generation(OURS, BASE), Generation(THEIRS, BASE))

@@ -70,6 +70,13 @@ def test_a_connection_proves_nothing_unless_both_are_connected_and_the_old_secon
     assert "may have data that node1 has not" in refusal(mine, other)
 
 
+def test_what_drbd_cannot_connect_is_kept_with_what_helps() -> None:
+    text = refusal(disk("UpToDate", generation=OURS), disk("UpToDate", generation=STRANGE))
+    assert "`roundsman node offline node2`" in text
+    assert "`roundsman instance repair-disks web1 --discard node2`" in text
+    assert "node offline" not in refusal(disk("UpToDate", generation=OURS), disk("UpToDate", generation=THEIRS))
+
+
 def test_a_replica_that_is_down_and_whose_generations_are_not_known_is_kept_with_what_helps() -> None:
     text = refusal(disk("UpToDate", generation=OURS), Replica("is down on this node", ""))
     assert "the replica of web1 on node2 (is down on this node) may have data that node1 has not" in text

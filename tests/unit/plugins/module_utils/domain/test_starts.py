@@ -39,6 +39,13 @@ def test_replicas_without_data_in_common_are_for_a_person() -> None:
     assert "repair-disks" not in text, "DRBD refuses to connect them"
 
 
+def test_a_replica_is_started_that_went_on_from_the_other_though_drbd_would_not_connect_the_two() -> None:
+    # The history keeps the identifier of the resync to another node, which followed the generation of the other one.
+    went_on = Generation(0x20, 0, (0x50, 0x10 + 0x0001000000000000))
+    assert refusal(replica(went_on), replica(BEFORE)) == ""
+    assert "has no data in common" in refusal(replica(BEFORE), replica(went_on))
+
+
 @pytest.mark.parametrize("theirs", [THEIRS, Generation(0x40)])
 def test_who_knows_that_the_primary_is_right_is_told_how_to_start_it(theirs: Generation) -> None:
     text = refusal(ALONE, replica(theirs))
