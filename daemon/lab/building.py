@@ -230,24 +230,22 @@ def _place(lab: world.Lab, cluster: clusters.Cluster) -> None:
 
 def _place_disks(lab: world.Lab, cluster: clusters.Cluster, found: Sequence[clusters.Instance]) -> None:
     key = tree.Tree(lab.controller).hmac_key.read_bytes()
-    wanted = [
-        simulated_world.NewDisks(
-            instance=one.name,
-            uuid=one.uuid,
-            sizes=tuple(disk.size for disk in one.disks),
-            minors=tuple(disk.minor or 0 for disk in one.disks),
-            ends=(_end(cluster, one.primary_node), _end(cluster, one.secondary_nodes[0])),
-            vg=cluster.cluster.vg_name,
-            secret=signing.pair_secret(key, one.uuid, _pair(cluster, one)),
-            is_primary=True,
-        )
-        for one in found
-    ]
+    wanted = [_new_disks(cluster, instance, key) for instance in found]
     simulated_world.place(lab.folder / "nodes", wanted, opcode="lab up")
 
 
-def _pair(cluster: clusters.Cluster, instance: clusters.Instance) -> tuple[str, str]:
-    return cluster.node_name(instance.primary_node), cluster.node_name(instance.secondary_nodes[0])
+def _new_disks(cluster: clusters.Cluster, instance: clusters.Instance, key: bytes) -> simulated_world.NewDisks:
+    primary, secondary = (_end(cluster, node) for node in instance.nodes[:2])
+    return simulated_world.NewDisks(
+        instance=instance.name,
+        uuid=instance.uuid,
+        sizes=tuple(disk.size for disk in instance.disks),
+        minors=tuple(disk.minor or 0 for disk in instance.disks),
+        ends=(primary, secondary),
+        vg=cluster.cluster.vg_name,
+        secret=signing.pair_secret(key, instance.uuid, (primary.name, secondary.name)),
+        is_primary=True,
+    )
 
 
 def _devices(instance: clusters.Instance) -> list[str]:

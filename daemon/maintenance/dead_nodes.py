@@ -177,7 +177,7 @@ class DeadNodes(parts.Part):
     async def _note(self, judged: clusters.Node, *, is_off: bool) -> None:
         """Note the incident of a node as it was judged, and that it is off where that is not on record yet.
 
-        A sign of life since then ends what it was judged by; only a new confirmation dates the off anew.
+        A sign of life since then ends what it was judged by; only a new confirmation gives the off a new date.
         """
         node, now = judged.uuid, self._clock()
 

@@ -34,9 +34,9 @@ options:
         replicas must be up to date; run it on the source first. Volumes and files of one node cannot be shared.
       - C(standby), the instance may not run here. The volume is not active; DRBD is secondary.
       - C(up), a replica that is whole and down comes up, as after a boot, and no role is changed.
-      - C(disconnected), a DRBD replica here lets its peer go, and waits for none. DRBD 8.4 takes whoever connects, from
-        any address, for its peer; so the old secondary has to be disconnected before the primary waits for another one.
-        A primary is not disconnected.
+      - C(disconnected), a DRBD replica here lets its peer go, and waits for none. DRBD 8.4 takes any node that
+        connects for its peer, from any address; so the old secondary has to be disconnected before the primary waits
+        for another one. A primary is not disconnected.
       - C(absent), there is no replica here. A replica in use is kept, and so is one whose peer is not known to be up
         to date, unless O(last) is given.
       - C(info), nothing is changed.

@@ -88,7 +88,7 @@ def made_text(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
     if not made:
         return ""
     nodes, since = [cluster.node_name(one.node) for one in made], evidence.clock(min(one.since for one in made))
-    secondary = " and ".join(cluster.node_name(uuid) for uuid in instance.secondary_nodes) or "its secondary"
+    secondary = _secondaries(cluster, instance)
     return (
         f"since {since} {instance.name} may be written to a new replica on {' or '.join(nodes)} and not to {secondary} "
         "any more: replace-disks has not ended. Unless a job is at work on it, finish that with "
@@ -270,7 +270,7 @@ def parted_text(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
     stands = instance.parted
     if stands is None:
         return ""
-    names = " and ".join(cluster.node_name(uuid) for uuid in instance.secondary_nodes) or "its secondary"
+    names = _secondaries(cluster, instance)
     last = (
         f"last seen in sync at {evidence.clock(stands.last_in_sync)}" if stands.last_in_sync else "never seen in sync"
     )
@@ -285,7 +285,7 @@ def parted_step(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
     if instance.parted is None:
         return ""
     made = clusters.being_made(cluster, instance.uuid)
-    names = " and ".join(cluster.node_name(uuid) for uuid in instance.secondary_nodes) or "its secondary"
+    names = _secondaries(cluster, instance)
     if made:
         step = evidence.finish_step(instance.name, cluster.node_name(made[-1].node), names)
         return f"unless a job is at work on it, run {step}"
@@ -293,3 +293,7 @@ def parted_step(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
         f"restore the replication link between {cluster.node_name(instance.primary_node)} and {names} (and {names}, if "
         f"it is down), then run `roundsman instance repair-disks {instance.name}`"
     )
+
+
+def _secondaries(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
+    return " and ".join(cluster.node_name(uuid) for uuid in instance.secondary_nodes) or "its secondary"

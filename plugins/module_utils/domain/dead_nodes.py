@@ -293,7 +293,7 @@ def seen_off(node: clusters.Node) -> float:
 
 
 def off_since(node: clusters.Node, *, at: float, now: float) -> float:
-    """Since when a node is off that a new confirmation of this time says is off: a sign of life starts it anew."""
+    """Since when a node is off that a new confirmation of this time says is off: a sign of life restarts it."""
     known = seen_off(node)
     return known if known > node.alive_at else confirmed_at(node, at=at, now=now)
 

@@ -355,7 +355,7 @@ def foresee(status: Outcome, *, command: Command) -> Outcome:
 def _commanded_at(*, before: State, seen: Sequence[State], attempts: Sequence[Attempt]) -> Optional[int]:
     """How many states were read before the first attempt that counts as an off (`was_commanded`), None without one."""
     for number, one in enumerate(attempts):
-        read_on = [before, *seen][one.reads] is State.ON
+        read_on = _reads_on(one, before=before, seen=seen)
         if one.answer is Answer.ACCEPTED or (one.answer is Answer.ALREADY and not read_on):
             return one.reads
         if one.answer is Answer.LOST and read_on and not any(later.is_refused for later in attempts[number + 1 :]):
@@ -366,7 +366,12 @@ def _commanded_at(*, before: State, seen: Sequence[State], attempts: Sequence[At
 def is_contradictory(*, before: State, seen: Sequence[State], attempts: Sequence[Attempt]) -> bool:
     """Whether a BMC answered the last off with "already off", though it read on right before."""
     last = attempts[-1] if attempts else None
-    return last is not None and last.answer is Answer.ALREADY and [before, *seen][last.reads] is State.ON
+    return last is not None and last.answer is Answer.ALREADY and _reads_on(last, before=before, seen=seen)
+
+
+def _reads_on(attempt: Attempt, *, before: State, seen: Sequence[State]) -> bool:
+    """Whether a BMC read on right before an attempt."""
+    return [before, *seen][attempt.reads] is State.ON
 
 
 def _no_fence(

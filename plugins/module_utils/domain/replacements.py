@@ -72,7 +72,7 @@ def objection_to_new(instance: str, primary: Node, new: Node) -> str:
         return f"{primary.name} and {new.name} have not the same disks of {instance}"
     for mine, other in zip(ours, theirs):  # noqa: B905 - Python 3.9 has no strict
         is_pair = (mine.peer, other.peer) == (new.name, primary.name)
-        if not (is_pair and _is_whole(mine) and _is_whole(other) and _has_generation_of(mine, other)):
+        if not (is_pair and _is_whole(mine) and _is_whole(other) and _relation(mine, other) is Relation.EQUAL):
             return (
                 f"its replica on {primary.name} is {mine.text}, and the one on {new.name} is {other.text}: they are "
                 "not known to be in sync with each other"
@@ -113,12 +113,6 @@ def _is_whole(replica: Replica) -> bool:
     return replica.is_connected and (replica.disk, replica.peer_disk) == (up_to_date, up_to_date)
 
 
-def _has_generation_of(mine: Replica, other: Replica) -> bool:
-    if mine.generation is None or other.generation is None:
-        return False
-    return relation(mine.generation, other.generation) is Relation.EQUAL
-
-
 def _is_ancestor(mine: Replica, other: Replica) -> bool:
     """Whether ours has all data of a replica: it does not exist, was never complete, or is not newer."""
     if not other.exists or other.disk == Disk.INCONSISTENT.value:
@@ -131,7 +125,7 @@ def _of_pairs(instance: str, primary: Node, ours: Sequence[Replica], old: Node, 
         return f"{primary.name} and {old.name} have not the same disks of {instance}: nothing is removed"
     for mine, other in zip(ours, theirs):  # noqa: B905 - Python 3.9 has no strict
         if not _may_go(mine, other):
-            may_connect = bool(other.disk) and not _are_unrelated(mine, other)
+            may_connect = bool(other.disk) and _relation(mine, other) is not Relation.UNRELATED
             return (
                 f"the replica of {instance} on {old.name} ({other.text}) may have data that {primary.name} has not "
                 f"({mine.text}): it is kept. Connect them with `roundsman instance repair-disks {instance}`, then retry"
@@ -158,10 +152,11 @@ def _may_go(mine: Replica, other: Replica) -> bool:
     return _is_not_newer(mine, other)
 
 
-def _are_unrelated(mine: Replica, other: Replica) -> bool:
+def _relation(mine: Replica, other: Replica) -> Optional[Relation]:
+    """How the data of two replicas are related, None where the generation of one is not known."""
     if mine.generation is None or other.generation is None:
-        return False
-    return relation(mine.generation, other.generation) is Relation.UNRELATED
+        return None
+    return relation(mine.generation, other.generation)
 
 
 def _is_not_newer(mine: Replica, other: Replica) -> bool:

@@ -61,8 +61,8 @@ def node_key(cluster_key: bytes, node_uuid: str) -> bytes:
 def pair_secret(cluster_key: bytes, instance_uuid: str, nodes: Tuple[str, str]) -> str:
     """Derive the secret with which two nodes (names, in any order) of an instance's DRBD disks know each other.
 
-    Each pair has its own, of 60 hex digits: DRBD 8.4 looks at no address, and takes for its new peer whoever connects
-    and has the secret, also the node that was its peer before.
+    Each pair has its own, of 60 hex digits: DRBD 8.4 looks at no address, and takes for its new peer any node that
+    connects and has the secret, also the one that was its peer before.
 
     Raises: errors.InvalidInput for an empty cluster key, which everybody knows.
     """

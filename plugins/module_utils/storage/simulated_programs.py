@@ -121,8 +121,7 @@ class SimulatedPrograms:
 
     @property
     def _is_nine(self) -> bool:
-        path = self._root / simulated_store.VERSION_FILE
-        return path.exists() and path.read_text().strip() == "9"
+        return simulated_store.is_nine(self._root)
 
     def run(self, *command: str, time_limit: float = 120.0, accepted: Tuple[int, ...] = (0,)) -> str:  # noqa: ARG002 - the port's
         """As `Runner.run`."""

@@ -163,7 +163,7 @@ class Store:
         device = self.replica(node, name).side.device
         if device is None or device.stranger:
             return device.stranger if device else ""
-        if not device.is_together and not _is_nine(self._nodes / node):
+        if not device.is_together and not is_nine(self._nodes / node):
             for dialer in self.nodes_with(name):
                 if dialer not in {node, device.peer} and self._dials(dialer, node, name):
                     return dialer
@@ -176,7 +176,8 @@ class Store:
             return False
         if node in (theirs.stranger, theirs.peer) and peer in (ours.stranger, ours.peer):
             return ours.other == peer and theirs.other == node
-        return self._other(node if ours.peer != peer else peer, name) == (peer if ours.peer != peer else node)
+        listener, dialer = (peer, node) if ours.peer == peer else (node, peer)
+        return self._other(listener, name) == dialer
 
     def _dials(self, node: str, peer: str, name: str) -> bool:
         """Whether a node waits for this peer, and reaches it."""
@@ -184,7 +185,7 @@ class Store:
         return (
             device is not None
             and (device.peer, device.connection) == (peer, CONNECTING)
-            and not _is_nine(self._nodes / node)
+            and not is_nine(self._nodes / node)
             and self.is_linked(node, peer)
         )
 
@@ -361,7 +362,8 @@ def finish_pending(nodes: Path) -> None:
     pending.unlink()
 
 
-def _is_nine(root: Path) -> bool:
+def is_nine(root: Path) -> bool:
+    """Whether the node with this root has version 9."""
     path = root / VERSION_FILE
     return path.exists() and path.read_text().strip() == "9"
 
