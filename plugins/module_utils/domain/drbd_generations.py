@@ -26,7 +26,7 @@ class Relation(Enum):
 
 
 def relation(ours: Generation, theirs: Generation) -> Relation:
-    """The relation of two replicas; a replica without data is older than any other."""
+    """The relation of two replicas by DRBD's own rules; a replica without data is older than any other."""
     mine, other = bare(ours.current), bare(theirs.current)
     if mine == other:
         return Relation.EQUAL
@@ -41,14 +41,29 @@ def relation(ours: Generation, theirs: Generation) -> Relation:
     return Relation.SPLIT if _past(ours) & _past(theirs) else Relation.UNRELATED
 
 
-def has_data_of(ours: Generation, theirs: Generation) -> bool:
-    """Whether ours are the data of theirs, or went on from them.
+def age(ours: Generation, theirs: Generation) -> Relation:
+    """The relation of two replicas, also where DRBD no longer knows which one is newer.
 
-    That is known longer than DRBD would connect the two: of a generation that a replica had when a resync to another
-    one started its history keeps the identifier of that resync.
+    Of a generation that a replica had when a resync to another one started, its history keeps the identifier of that
+    resync for longer. DRBD does not look for it: what it calls unrelated or split is not connected.
     """
-    resync = (bare(theirs.current) + _SYNC_OFFSET) & _MOST
-    return relation(ours, theirs) in {Relation.EQUAL, Relation.OURS_NEWER} or resync in _past(ours)
+    found = relation(ours, theirs)
+    if found not in {Relation.UNRELATED, Relation.SPLIT}:
+        return found
+    is_ours, is_theirs = _synced_since(ours, theirs), _synced_since(theirs, ours)
+    if is_ours is is_theirs:
+        return found
+    return Relation.OURS_NEWER if is_ours else Relation.THEIRS_NEWER
+
+
+def has_data_of(ours: Generation, theirs: Generation) -> bool:
+    """Whether ours are the data of theirs, or went on from them."""
+    return age(ours, theirs) in {Relation.EQUAL, Relation.OURS_NEWER}
+
+
+def _synced_since(ours: Generation, theirs: Generation) -> bool:
+    """Whether our past has a resync that started from the generation of theirs."""
+    return bare((theirs.current + _SYNC_OFFSET) & _MOST) in _past(ours)
 
 
 def _past(one: Generation) -> "set[int]":

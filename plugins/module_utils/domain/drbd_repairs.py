@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import FrozenSet, List, Optional, Tuple, Union
+from typing import FrozenSet, List, Optional, Set, Tuple, Union
 
-from .drbd import Connection, Disk, Role, Side, Volume
-from .drbd_generations import Relation, relation
+from .drbd import Connection, Disk, Generation, Role, Side, Volume
+from .drbd_generations import Relation, age, relation
 
 
 class Where(Enum):
@@ -109,13 +109,13 @@ class _Sides:
         return self.primary.connection is self.secondary.connection is Connection.CONNECTED
 
     @property
-    def relations(self) -> Optional[List[Relation]]:
-        """How the data of the primary are related to those of the secondary, by volume; None if that is not known."""
+    def generations(self) -> List[Tuple[Generation, Generation]]:
+        """The generations of both sides by volume; none if one of them is not known."""
         found = []
         for ours, theirs in self.volumes:
             if ours.generation is None or theirs.generation is None:
-                return None
-            found.append(relation(ours.generation, theirs.generation))
+                return []
+            found.append((ours.generation, theirs.generation))
         return found
 
 
@@ -274,7 +274,7 @@ def _apart(sides: _Sides) -> Optional[Verdict]:
         )
     if not alone:
         return _refused("its nodes do not reach each other", "the network between them")
-    doubt = _diverged(sides, sides.relations or [])
+    doubt = _diverged(sides)
     if doubt is not None:
         return doubt
     steps = tuple(Step(Action.CONNECT, where) for where in alone)
@@ -283,10 +283,14 @@ def _apart(sides: _Sides) -> Optional[Verdict]:
     return Verdict(Kind.REPAIR, f"the {' and the '.join(where.value for where in alone)} stands alone", steps)
 
 
-def _diverged(sides: _Sides, relations: List[Relation]) -> Optional[Verdict]:
+def _diverged(sides: _Sides) -> Optional[Verdict]:
     """What cannot simply be connected again; what is not known DRBD finds out itself, and then stands alone again."""
-    if Relation.UNRELATED in relations:
+    relations = [relation(ours, theirs) for ours, theirs in sides.generations]
+    ages = [age(ours, theirs) for ours, theirs in sides.generations]
+    if Relation.UNRELATED in ages:
         return _refused("its replicas have no data in common", "a person who says which data count")
+    if ages != relations:
+        return _forgotten(set(ages))
     if Relation.SPLIT in relations:
         return _split(sides, relations)
     if Relation.THEIRS_NEWER in relations and sides.primary.role is Role.PRIMARY:
@@ -295,6 +299,27 @@ def _diverged(sides: _Sides, relations: List[Relation]) -> Optional[Verdict]:
             "a person who says which data count",
         )
     return None
+
+
+def _forgotten(ages: Set[Relation]) -> Verdict:
+    """DRBD no longer knows which side is newer, and does not connect them: the older one gets a full new replica."""
+    if ages <= {Relation.EQUAL, Relation.OURS_NEWER}:
+        return _refused(
+            "the replica of the secondary is older than that of the primary, and DRBD would not connect the two: its "
+            "history is too short",
+            "the secondary replaced (roundsman instance replace-disks NAME --to SECONDARY)",
+        )
+    if ages <= {Relation.EQUAL, Relation.THEIRS_NEWER}:
+        return _refused(
+            "the replica of the primary is older than that of the secondary, and DRBD would not connect the two: its "
+            "history is too short",
+            "the instance failed over to its secondary (roundsman instance failover NAME --ignore-consistency), then "
+            "its old primary replaced (roundsman instance replace-disks NAME --to OLD_PRIMARY)",
+        )
+    return _refused(
+        "DRBD would not connect its replicas, and neither side has all data of the other",
+        "a person who says which data count",
+    )
 
 
 def _split(sides: _Sides, relations: List[Relation]) -> Verdict:

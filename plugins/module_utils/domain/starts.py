@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Optional, Sequence, Tuple
 
 from .drbd import Disk, Role
-from .drbd_generations import Relation, has_data_of, relation
+from .drbd_generations import Relation, age, relation
 
 if TYPE_CHECKING:
     from .drbd import Generation
@@ -41,13 +41,14 @@ def objection(instance: str, primary: Node, peer: Optional[Node]) -> str:
                 "then retry"
             )
     for mine, other in _pairs(primary.replicas or (), peer.replicas):
-        found = _relation(mine, other)
+        found = _age(mine, other)
         if found in _WHY:
+            before, after = _connecting(instance, primary.name, mine, other)
             return (
                 f"the replica of {instance} on {primary.name} ({mine.text}) {_WHY[found]} the one on {peer.name} "
-                f"({other.text}): it is not started there. {_connecting(instance, found)}To start it from the data of "
-                f"{peer.name}, run `roundsman instance failover {instance} --ignore-consistency`. To start it from the "
-                f"data on {primary.name} on purpose, set the other node offline first with `roundsman node offline "
+                f"({other.text}): it is not started there. {before}To start it from the data of {peer.name}, run "
+                f"`roundsman instance failover {instance} --ignore-consistency`{after}. To start it from the data on "
+                f"{primary.name} on purpose, set the other node offline first with `roundsman node offline "
                 f"{peer.name}`, then retry"
             )
     return ""
@@ -58,20 +59,22 @@ def is_known_newest(*, is_connected: bool, generation: Optional[Generation]) -> 
     return is_connected or (generation is not None and generation.bitmap != 0)
 
 
-def _connecting(instance: str, found: Relation) -> str:
-    """How the older replica gets the newer data; DRBD connects no two that have no data in common."""
-    if found is not Relation.THEIRS_NEWER:
-        return ""
-    return f"Connect them with `roundsman instance repair-disks {instance}`, then retry. "
+def _connecting(instance: str, node: str, mine: Replica, other: Replica) -> Tuple[str, str]:
+    """How the older replica, on this node, gets the newer data: before the failover, or after it where DRBD refuses."""
+    if _age(mine, other) is not Relation.THEIRS_NEWER:
+        return "", ""
+    if mine.generation and other.generation and relation(mine.generation, other.generation) is Relation.THEIRS_NEWER:
+        return f"Connect them with `roundsman instance repair-disks {instance}`, then retry. ", ""
+    replaced = f"roundsman instance replace-disks {instance} --to {node}"
+    return "", f", and then `{replaced}`, because DRBD would not connect the two"
 
 
-def _relation(mine: Replica, other: Replica) -> Optional[Relation]:
-    """How the data of a replica are related to those of its peer; None where that hinders nothing or is not known."""
+def _age(mine: Replica, other: Replica) -> Optional[Relation]:
+    """Which of two replicas is newer; None where that hinders nothing or is not known."""
     is_together = mine.is_connected and other.is_connected
     if is_together or other.disk not in _WHOLE or mine.generation is None or other.generation is None:
         return None
-    found = relation(mine.generation, other.generation)
-    return None if found is Relation.UNRELATED and has_data_of(mine.generation, other.generation) else found
+    return age(mine.generation, other.generation)
 
 
 def _pairs(ours: Sequence[Replica], theirs: Sequence[Replica]) -> Sequence[Tuple[Replica, Replica]]:

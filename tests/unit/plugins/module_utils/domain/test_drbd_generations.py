@@ -4,6 +4,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd impo
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_generations import (
     FRESH,
     Relation,
+    age,
     has_data_of,
     relation,
 )
@@ -46,6 +47,29 @@ def test_a_generation_is_known_by_the_resync_that_followed_it_though_drbd_would_
     assert has_data_of(ours, theirs)
     assert not has_data_of(theirs, ours)
     assert not has_data_of(Generation(OURS, 0, (OTHER,)), theirs)
+
+
+def test_the_identifier_of_the_resync_that_followed_a_generation_stays_within_64_bits() -> None:
+    theirs = Generation(0xFFFF000000000020)
+    assert has_data_of(Generation(OURS, 0, (0x0000000000000020 | 1, OTHER)), theirs)
+    assert not has_data_of(Generation(OURS, 0, (0x10000000000000020, OTHER)), theirs)
+
+
+def test_which_of_two_replicas_is_newer_is_known_longer_than_drbd_knows_it() -> None:
+    ours, theirs = Generation(OURS, 0, (BASE + 0x0001000000000000, OTHER)), Generation(BASE)
+    assert (age(ours, theirs), age(theirs, ours)) == (Relation.OURS_NEWER, Relation.THEIRS_NEWER)
+    split = Generation(BASE, 0, (OTHER,))
+    assert relation(ours, split) is Relation.SPLIT
+    assert (age(ours, split), age(split, ours)) == (Relation.OURS_NEWER, Relation.THEIRS_NEWER)
+    for one, other in ((Generation(OURS), theirs), (Generation(OURS, OTHER), Generation(THEIRS, OTHER))):
+        assert age(one, other) is relation(one, other)
+
+
+def test_generations_that_contradict_each_other_say_nothing() -> None:
+    ours = Generation(OURS, 0, (THEIRS + 0x0001000000000000,))
+    theirs = Generation(THEIRS, 0, (OURS + 0x0001000000000000,))
+    assert age(ours, theirs) is Relation.UNRELATED
+    assert not has_data_of(ours, Generation(THEIRS, OURS)), "DRBD would call theirs newer"
 
 
 def test_whose_data_are_the_same_or_went_on_is_known_by_the_generations() -> None:

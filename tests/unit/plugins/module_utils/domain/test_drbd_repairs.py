@@ -39,6 +39,10 @@ OURS_NEWER = (Generation(0x20, BASE), Generation(BASE))
 THEIRS_NEWER = (Generation(BASE), Generation(0x30, BASE))
 SPLIT = (Generation(0x20, BASE), Generation(0x30, BASE))
 UNRELATED = (Generation(0x20), Generation(0x30))
+# The history keeps the identifier of the resync to another node, which followed the generation of the older one.
+WENT_ON = Generation(0x20, history=(BASE + 0x0001000000000000, 0x40))
+FORGOTTEN = (WENT_ON, Generation(BASE))
+FORGOTTEN_SPLIT = (WENT_ON, Generation(BASE, history=(0x40,)))
 
 
 def _side(
@@ -243,7 +247,43 @@ def test_an_instance_on_older_data_than_its_secondary_has_is_for_a_person() -> N
 
 def test_unrelated_copies_are_never_connected() -> None:
     pair = (_runs(connection=ALONE, generation=UNRELATED[0]), _side(connection=ALONE, generation=UNRELATED[1]))
-    assert _decided(*pair).kind is Kind.REFUSED
+    verdict = _decided(*pair)
+    assert (verdict.kind, verdict.reason) == (Kind.REFUSED, "its replicas have no data in common")
+    assert "replace" not in verdict.unblock
+
+
+@pytest.mark.parametrize(("newer", "older"), [FORGOTTEN, FORGOTTEN_SPLIT])
+@pytest.mark.parametrize("role", [*Role])
+@pytest.mark.parametrize("discard", [None, *Where])
+def test_an_older_replica_that_drbd_would_not_connect_is_named_with_what_replaces_it(
+    newer: Generation, older: Generation, role: Role, discard: Where | None
+) -> None:
+    def verdict(ours: Generation, theirs: Generation) -> Verdict:
+        pair = _side(connection=ALONE, role=role, generation=ours), _side(connection=ALONE, generation=theirs)
+        return decide(Pair(*pair, discard=discard))
+
+    found = verdict(newer, older)
+    assert "the replica of the secondary is older than that of the primary" in found.reason
+    assert found.unblock == "the secondary replaced (roundsman instance replace-disks NAME --to SECONDARY)"
+    assert not found.steps
+    found = verdict(older, newer)
+    assert "the replica of the primary is older than that of the secondary" in found.reason
+    assert "roundsman instance failover NAME --ignore-consistency" in found.unblock
+    assert "then its old primary replaced" in found.unblock
+    assert not found.steps
+
+
+@pytest.mark.parametrize("other", [FORGOTTEN[::-1], SPLIT, UNRELATED])
+def test_where_each_side_has_an_older_volume_that_drbd_would_not_connect_a_person_decides(
+    other: tuple[Generation, Generation],
+) -> None:
+    primary, secondary = (
+        Side("r0", Role.SECONDARY, ALONE, (Volume(0, GOOD, generation=one), Volume(1, GOOD, generation=two)))
+        for one, two in zip(FORGOTTEN, other, strict=True)
+    )
+    for discard in (None, *Where):
+        verdict = decide(Pair(primary, secondary, discard=discard))
+        assert (verdict.kind, verdict.unblock) == (Kind.REFUSED, "a person who says which data count")
 
 
 def test_a_primary_that_is_connected_to_another_node_is_no_cut_link() -> None:
@@ -276,7 +316,7 @@ FAILED: tuple[frozenset[Step], ...] = (
 def _every_pair() -> list[Pair]:
     found: list[Pair] = []
     told: list[Told] = [*SIDES, *Unread]
-    relations = (SAME, OURS_NEWER, THEIRS_NEWER, SPLIT, UNRELATED, (None, None))
+    relations = (SAME, OURS_NEWER, THEIRS_NEWER, SPLIT, UNRELATED, FORGOTTEN, FORGOTTEN[::-1], (None, None))
     for ours, theirs, (first, second), failed in itertools.product(told, told, relations, FAILED):
         pair = Pair(_with(ours, first), _with(theirs, second), failed)
         found += [pair, *(dataclasses.replace(pair, discard=where) for where in Where)]

@@ -30,20 +30,25 @@ def test_the_older_replica_is_not_started_and_the_text_says_what_helps(disk: str
         "the replica of web1 on node1 (Secondary, Connecting, UpToDate/DUnknown) is older than the one on node2" in text
     )
     assert "`roundsman instance repair-disks web1`" in text
-    assert "`roundsman instance failover web1 --ignore-consistency`" in text
+    assert "`roundsman instance failover web1 --ignore-consistency`. " in text
+    assert "replace-disks" not in text
 
 
 def test_replicas_without_data_in_common_are_for_a_person() -> None:
     text = refusal(ALONE, replica(Generation(0x40)))
     assert "has no data in common with the one on node2" in text
     assert "repair-disks" not in text, "DRBD refuses to connect them"
+    assert "replace-disks" not in text
 
 
 def test_a_replica_is_started_that_went_on_from_the_other_though_drbd_would_not_connect_the_two() -> None:
     # The history keeps the identifier of the resync to another node, which followed the generation of the other one.
     went_on = Generation(0x20, 0, (0x50, 0x10 + 0x0001000000000000))
     assert refusal(replica(went_on), replica(BEFORE)) == ""
-    assert "has no data in common" in refusal(replica(BEFORE), replica(went_on))
+    text = refusal(replica(BEFORE), replica(went_on))
+    assert "is older than the one on node2" in text
+    assert "repair-disks" not in text, "DRBD refuses to connect them"
+    assert "--ignore-consistency`, and then `roundsman instance replace-disks web1 --to node1`, because" in text
 
 
 @pytest.mark.parametrize("theirs", [THEIRS, Generation(0x40)])
