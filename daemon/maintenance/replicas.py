@@ -99,7 +99,7 @@ class Replicas(parts.Part):
         lived: list[changes.NodeLived] = []
 
         def stated(cluster: clusters.Cluster) -> list[changes.Change]:
-            lived[:] = replica_evidence.returned(cluster, tracks, new)
+            lived[:] = replica_evidence.returned(cluster, tracks, new, now=self._clock())
             return [
                 *lived,
                 *replica_evidence.parted(cluster, tracks, new),

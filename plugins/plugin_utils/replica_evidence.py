@@ -198,15 +198,16 @@ def parted(
 
 
 def returned(
-    cluster: clusters.Cluster, tracks: Mapping[str, replicas.NodeTrack], nodes: Iterable[str]
+    cluster: clusters.Cluster, tracks: Mapping[str, replicas.NodeTrack], nodes: Iterable[str], *, now: float
 ) -> list[changes.NodeLived]:
     """Which nodes live though they were known to be off, by new reports of these (UUIDs), and it is not on record yet.
 
-    A node's own report says so, and one of a peer that was still connected to it.
+    A node's own report says so, and one of a peer that was still connected to it. What was recorded by a clock that was
+    ahead came before a report that comes `now` (unix seconds).
     """
     heard = frozenset(nodes)
-    off = {uuid: since for uuid, one in cluster.nodes.items() if (since := dead_nodes.seen_off(one)) > one.alive_at}
-    own = [uuid for uuid, since in off.items() if uuid in heard and tracks[uuid].at.wall > since]
+    off = {uuid: dead_nodes.recorded_off(one) for uuid, one in cluster.nodes.items() if dead_nodes.is_known_off(one)}
+    own = [uuid for uuid, since in off.items() if uuid in heard and (tracks[uuid].at.wall > since or since > now)]
     interval = report_ages.cycle(cluster.maintenance.settings, nodes=len(cluster.nodes))
     peers = [
         changes.NodeLived(uuid, at=seen.wall, witness=peer)

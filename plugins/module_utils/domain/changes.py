@@ -262,7 +262,8 @@ def _node_role(cluster: clusters.Cluster, change: NodeRole, now: float) -> clust
 
 def _node_powered(cluster: clusters.Cluster, change: NodePowered, now: float) -> clusters.Cluster:
     node = _node(cluster, change.node)
-    stated = 0.0 if change.powered else node.off_confirmed
+    # A statement that a sign of life has ended does not count again with what its BMC says.
+    stated = 0.0 if change.powered or dead_nodes.has_lived(node) else node.off_confirmed
     since = 0.0 if change.powered else dead_nodes.off_since(node, at=now, now=now)
     return _put_node(cluster, node, now, powered=change.powered, off_confirmed=stated, off_since=since)
 
@@ -271,15 +272,14 @@ def _node_off_confirmed(cluster: clusters.Cluster, change: NodeOffConfirmed, now
     node = _node(cluster, change.node)
     if not change.at:
         return _put_node(cluster, node, now, off_confirmed=0.0, off_since=0.0 if node.powered else node.off_since)
-    at = dead_nodes.confirmed_at(node, at=change.at, now=now)
     since = dead_nodes.off_since(node, at=change.at, now=now)
-    return _put_node(cluster, node, now, off_confirmed=at, off_since=since)
+    return _put_node(cluster, node, now, off_confirmed=change.at, off_since=since)
 
 
 def _node_lived(cluster: clusters.Cluster, change: NodeLived, now: float) -> clusters.Cluster:
     node = _node(cluster, change.node)
-    at = min(change.at or now, now)
-    return clusters.with_node(cluster, dataclasses.replace(node, alive_at=at)) if at > node.alive_at else cluster
+    at = dead_nodes.alive_at(node, at=change.at, now=now)
+    return clusters.with_node(cluster, dataclasses.replace(node, alive_at=at)) if at != node.alive_at else cluster
 
 
 def _incident_stands(cluster: clusters.Cluster, change: IncidentStands, now: float) -> clusters.Cluster:

@@ -6,7 +6,9 @@ before failover (DESIGN, "Maintenance"; seed 001, "Emergency Power Off" for what
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 from dataclasses import dataclass
 from enum import Enum
 from typing import List, Mapping, Optional
@@ -281,29 +283,59 @@ def is_known_off(node: clusters.Node) -> bool:
 
 def is_stated_off(node: clusters.Node) -> bool:
     """Whether a person has stated that a node is off, and it has shown no sign of life since."""
-    return node.off_confirmed > 0 and node.off_confirmed >= node.alive_at
+    return node.off_confirmed > 0 and not has_lived(node)
 
 
 def seen_off(node: clusters.Node) -> float:
     """When a node was first known to be off (unix seconds), 0 for one that is not; later signs of life are not asked.
 
-    A configuration that was written before this was kept has only when the node was last changed.
+    It is dated like the last sign of life before it where that is dated in the future (`off_since`).
     """
-    return (node.off_since or node.off_confirmed or node.mtime) if is_off(node) else 0.0
+    return (node.off_since or node.off_confirmed) if is_off(node) else 0.0
+
+
+def with_off_since(cluster: clusters.Cluster) -> clusters.Cluster:
+    """A configuration as it was read, with the time since when each node is off.
+
+    One that was written before this was kept has only when a person stated it, or when the node was last changed: that
+    is taken once, because every later change of the node moves it on.
+    """
+    undated = {uuid: one for uuid, one in cluster.nodes.items() if is_off(one) and not one.off_since}
+    dated = {uuid: dataclasses.replace(one, off_since=one.off_confirmed or one.mtime) for uuid, one in undated.items()}
+    return dataclasses.replace(cluster, nodes={**cluster.nodes, **dated}) if dated else cluster
+
+
+def recorded_off(node: clusters.Node) -> float:
+    """When it was recorded that a node is off, by the clock of that time, or soon after that (unix seconds).
+
+    That is earlier than `seen_off` where the sign of life before it was dated in the future; then it is the node's last
+    change.
+    """
+    known = seen_off(node)
+    return min(known, node.mtime or known)
 
 
 def off_since(node: clusters.Node, *, at: float, now: float) -> float:
-    """Since when a node is off that a new confirmation of this time says is off: a sign of life restarts it."""
-    known = seen_off(node)
-    return known if known > node.alive_at else confirmed_at(node, at=at, now=now)
+    """Since when a node is off that a new confirmation of this time says is off: a sign of life restarts it.
 
-
-def confirmed_at(node: clusters.Node, *, at: float, now: float) -> float:
-    """When a node was confirmed to be off, by the clock that dated its last sign of life.
-
-    A sign of life that is dated later than now came before the clock was set back, and so before the confirmation.
+    A sign of life that is dated later than now came before the clock was set back, and so before the confirmation,
+    which gets its date: what came later is told by the order of these dates.
     """
+    if is_known_off(node):
+        return seen_off(node)
     return node.alive_at if node.alive_at > now else at
+
+
+def alive_at(node: clusters.Node, *, at: float, now: float) -> float:
+    """The date of a node's last sign of life after one that came now, and was `at` (unix seconds, 0 for now).
+
+    Never earlier than before. Where the one before, or what is known of its power, is dated in the future, the clock
+    was ahead then: the new one came later, and is dated by the smallest step after it.
+    """
+    latest = max(node.alive_at, seen_off(node))
+    if latest > now:
+        return math.nextafter(latest, math.inf)
+    return max(node.alive_at, min(at or now, now))
 
 
 def returned(cluster: clusters.Cluster, heard: Mapping[str, float]) -> List[str]:

@@ -603,3 +603,25 @@ def test_a_sign_of_life_that_comes_after_a_node_was_judged_is_not_overwritten(
         assert configuration.current.maintenance.incidents == ()
 
     asyncio.run(scenario())
+
+
+def test_a_statement_after_the_clock_was_ahead_ends_with_the_reports_of_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = await Doubted.begin(tmp_path, monkeypatch, by_person=False)
+        # It is on, and its BMC read on while the clock was two hours ahead; then the BMC falls silent.
+        await nodes.change("node3", powered=True, off_since=0.0, alive_at=time.time() + 7200)
+        nodes.bmc("node3", power.State.UNKNOWN)
+        await nodes.state_off()
+        assert dead_nodes.is_stated_off(nodes.node("node3"))
+        nodes.silent.clear()
+        await nodes.hear("node3")
+        await nodes.settle()
+        assert not dead_nodes.is_stated_off(nodes.node("node3"))
+        assert not dead_nodes.is_known_off(nodes.node("node3"))
+        nodes.since, nodes.silent["node3"] = 900.0, 3
+        await nodes.undrain()
+        assert nodes.primaries("node3") == ["instance1"], "it reported, and its instances run on"
+
+    asyncio.run(scenario())

@@ -159,5 +159,32 @@ def test_the_last_peer_that_was_connected_shows_that_a_node_lived_though_it_was_
         named = {"n3": clusters.Disk(1, name=FIRST), "n10": clusters.Disk(1, name="other")}
         pairs = {uuid: clusters.Instance(uuid, uuid, "n2", (uuid,), disks=(named[uuid],)) for uuid in peers}
         cluster = dataclasses.replace(with_node("n2", powered=False, off_since=1000.0), instances=pairs)
-        found = replica_evidence.returned(cluster, seen, ["n3", "n10"])
+        found = replica_evidence.returned(cluster, seen, ["n3", "n10"], now=4000.0)
         assert found == [changes.NodeLived("n2", at=3000.0, witness="n10")]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "reported", "now", "lives"),
+    [
+        # Dated like the sign of life before it, which was dated by a clock that was ahead.
+        (1000.0, 1500.0, 1500.0, True),
+        (1000.0, 990.0, 1500.0, False),
+        # Recorded by a clock that was ahead.
+        (8000.0, 1500.0, 1500.0, True),
+        # The same, once the clock has come so far.
+        (8000.0, 8500.0, 8500.0, True),
+    ],
+)
+def test_no_clock_that_was_ahead_hides_the_report_of_a_node_that_was_known_to_be_off(
+    recorded: float, reported: float, now: float, *, lives: bool
+) -> None:
+    cluster = with_node("n2", powered=False, off_since=8000.0, alive_at=8000.0, mtime=recorded)
+    found = replica_evidence.returned(cluster, {"n2": track((reported, {}))}, ["n2"], now=now)
+    assert found == ([changes.NodeLived("n2")] if lives else [])
+
+
+def test_no_clock_that_was_ahead_hides_the_word_of_a_peer() -> None:
+    cluster = with_node("n2", powered=False, off_since=8000.0, alive_at=8000.0, mtime=1000.0)
+    seen = {"n3": track((3000, {FIRST: True, SECOND: True}))}
+    found = replica_evidence.returned(cluster, seen, ["n3"], now=3000.0)
+    assert found == [changes.NodeLived("n2", at=3000.0, witness="n3")]

@@ -144,6 +144,38 @@ def test_what_is_confirmed_after_the_clock_was_set_back_comes_after_the_signs_of
     assert (dead_nodes.is_known_off(off), off.off_since, off.alive_at) == (True, 3600.0, 3600.0), "the later one counts"
     stated = changes.apply(lived, changes.NodeOffConfirmed("n2", 9.5), now=10.0).node("n2")
     assert (dead_nodes.is_stated_off(stated), dead_nodes.is_known_off(stated)) == (True, True)
+    assert stated.off_confirmed == 9.5, "what ends it is dated by the same clock"
+
+
+@pytest.mark.parametrize("by_person", [False, True], ids=["by its BMC", "by a person"])
+@pytest.mark.parametrize("ahead", ["sign of life", "confirmation"])
+def test_a_sign_of_life_after_the_clock_was_set_back_counts_at_once(ahead: str, *, by_person: bool) -> None:
+    def confirmed(cluster: clusters.Cluster, now: float) -> clusters.Cluster:
+        stated = changes.NodeOffConfirmed("n2", now) if by_person else changes.NodePowered("n2", powered=False)
+        return changes.apply(cluster, stated, now=now)
+
+    before = changes.apply(CLUSTER, changes.NodeLived("n2"), now=3600.0 if ahead == "sign of life" else 5.0)
+    off = confirmed(before, 10.0 if ahead == "sign of life" else 3600.0)
+    assert dead_nodes.is_known_off(off.node("n2"))
+    lived = changes.apply(off, changes.NodeLived("n2", at=15.0), now=20.0)
+    node = lived.node("n2")
+    assert (dead_nodes.has_lived(node), dead_nodes.is_stated_off(node)) == (True, False)
+    assert 3600.0 < node.alive_at < 3600.1, "never pulled back, and no further than needed"
+    again = confirmed(lived, 30.0)
+    assert dead_nodes.is_known_off(again.node("n2"))
+    assert dead_nodes.has_lived(changes.apply(again, changes.NodeLived("n2"), now=40.0).node("n2"))
+
+
+@pytest.mark.parametrize("powered_off", [True, False], ids=["by its BMC", "on record"])
+def test_a_statement_that_a_sign_of_life_has_ended_does_not_count_again_when_the_power_is_recorded(
+    *, powered_off: bool
+) -> None:
+    stated = changes.apply(CLUSTER, changes.NodeOffConfirmed("n2", 5.0), now=5.0)
+    lived = changes.apply(stated, changes.NodeLived("n2"), now=6.0)
+    corrected = membership.NodeStands(dataclasses.replace(lived.node("n2"), powered=False))
+    off = changes.NodePowered("n2", powered=False) if powered_off else corrected
+    node = changes.apply(lived, off, now=7.0).node("n2")
+    assert (dead_nodes.is_known_off(node), dead_nodes.is_stated_off(node)) == (True, False)
 
 
 def test_a_statement_that_a_sign_of_life_overtook_does_not_count() -> None:
@@ -170,6 +202,20 @@ def test_a_person_who_corrects_the_record_of_a_nodes_power_states_it_now() -> No
     assert changes.apply(known, membership.NodeStands(renamed), now=9.0).node("n2").off_since == 5.0
 
 
-def test_a_configuration_without_that_moment_has_the_last_change_of_the_node() -> None:
-    old = dataclasses.replace(CLUSTER.node("n2"), powered=False, mtime=3.0)
-    assert dead_nodes.seen_off(old) == 3.0
+def test_what_a_person_corrects_of_a_node_that_lived_since_it_was_known_to_be_off_leaves_that_as_it_is() -> None:
+    off = changes.apply(CLUSTER, changes.NodePowered("n2", powered=False), now=5.0)
+    lived = changes.apply(off, changes.NodeLived("n2"), now=6.0)
+    renamed = dataclasses.replace(lived.node("n2"), name="other")
+    node = changes.apply(lived, membership.NodeStands(renamed), now=9.0).node("n2")
+    assert (node.off_since, dead_nodes.has_lived(node)) == (5.0, True)
+
+
+def test_no_other_change_of_a_node_says_again_that_it_is_off() -> None:
+    """Of one that was recorded off before that moment was kept, too."""
+    off = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.node("n2"), powered=False, mtime=1000.0))
+    read = dead_nodes.with_off_since(off)
+    assert dead_nodes.seen_off(read.node("n2")) == 1000.0
+    drained = changes.NodeRole("n2", drained=True, offline=False, master_candidate=False)
+    for cluster in (off, read):
+        lived = changes.apply(cluster, changes.NodeLived("n2"), now=2000.0)
+        assert dead_nodes.has_lived(changes.apply(lived, drained, now=3000.0).node("n2"))

@@ -224,3 +224,20 @@ def test_a_document_from_before_policies_loads_unchanged() -> None:
 def test_what_no_planner_could_calculate_with_is_named(edit: Edit, named: str) -> None:
     with pytest.raises(errors.InvalidInput, match=named):
         document.load(edited(edit))
+
+
+@pytest.mark.parametrize(
+    ("fields", "off_since"),
+    [
+        ({"powered": False}, 1000.0),
+        ({"powered": False, "off_confirmed": 900.0}, 900.0),
+        ({"off_confirmed": 900.0}, 900.0),
+        ({"powered": False, "off_since": 800.0}, 800.0),
+        ({}, 0.0),
+    ],
+)
+def test_a_document_from_before_it_was_kept_since_when_a_node_is_off_gets_it_when_it_is_read(
+    fields: dict[str, Any], off_since: float
+) -> None:
+    data = edited(lambda raw: raw["nodes"]["n2"].update({"mtime": 1000.0, "off_since": 0.0, **fields}))
+    assert document.load(data).node("n2").off_since == off_since
