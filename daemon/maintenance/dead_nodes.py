@@ -9,7 +9,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import changes, dead_nodes, incidents, power
+from ...plugins.module_utils.domain import changes, dead_nodes, incidents, power, power_record
 from ...plugins.module_utils.domain import cluster as clusters
 from ..failures import Failures
 from ..jobs import planned, settling, values
@@ -32,7 +32,8 @@ PRIORITY = -10
 class Read:
     """What a power command said, when by the monotonic clock, and the start of the silence in which it was asked.
 
-    `alive_at` is the node's last sign of life on record then: after a later one this says nothing any more.
+    `alive_at` is the node's last sign of life on record when it was submitted, or its own: after a later one this says
+    nothing any more.
     """
 
     told: dead_nodes.Reading
@@ -71,7 +72,7 @@ class DeadNodes(parts.Part):
         self._kept: dict[str, dead_nodes.Silence] = {}
         self._reads: dict[str, Read] = {}
         self._commands: dict[str, int] = {}
-        self._asked_in: dict[str, float] = {}
+        self._asked_in: dict[str, tuple[float, float]] = {}
         self._fenced: dict[str, float] = {}
         self._incidents: dict[str, str] = {}
         self._power_jobs: dict[str, list[int]] = {}
@@ -164,7 +165,7 @@ class DeadNodes(parts.Part):
     async def _command(self, node: clusters.Node, command: power.Command, text: str) -> None:
         """Have a job command the power of a silent node, one at a time for each."""
         if node.uuid not in self._commands:
-            self._asked_in[node.uuid] = self._kept[node.uuid].since
+            self._asked_in[node.uuid] = (self._kept[node.uuid].since, node.alive_at)
             opcode = values.Opcode("power", {"node": node.uuid, "command": command.value}, PRIORITY)
             self._commands[node.uuid] = await self._submit(node, opcode, text)
 
@@ -236,19 +237,27 @@ class DeadNodes(parts.Part):
             if job is not None and not job.is_final:
                 continue
             del self._commands[node]
+            outcome = self._outcome(job) if job is not None else None
             known = self._configuration.current.nodes.get(node)
-            alive_at = known.alive_at if known is not None else 0.0
-            self._reads[node] = Read(self._told(job), self._monotonic(), self._asked_in.pop(node, -1.0), alive_at)
+            silent_since, alive_at = self._asked_in.pop(node, (-1.0, -1.0))
+            if known is not None and outcome is not None and power_record.lived(outcome):
+                # It recorded this sign of life itself.
+                alive_at = known.alive_at
+            told = _told(job, outcome)
+            self._reads[node] = Read(told, self._monotonic(), silent_since, alive_at)
 
-    def _told(self, job: values.Job | None) -> dead_nodes.Reading:
-        """What a job's end says of the power; a job that tells nothing is a BMC that tells nothing."""
-        if job is None:
-            return dead_nodes.Reading(power.State.UNKNOWN)
+    def _outcome(self, job: values.Job) -> power.Outcome | None:
+        """What a job's play left of the power; None if it left nothing."""
         result = settling.value(self._queue.folder_of(job) / job.opcodes[0].run)
-        if not isinstance(result, list) or len(result) != 1:
-            command = power.Command(job.opcodes[0].params["command"])
-            return dead_nodes.Reading(power.State.UNKNOWN, is_commanded=command.fences)
-        return dead_nodes.reading(power.parse_outcome(result[0]))
+        return power.parse_outcome(result[0]) if isinstance(result, list) and len(result) == 1 else None
+
+
+def _told(job: values.Job | None, outcome: power.Outcome | None) -> dead_nodes.Reading:
+    """What a job's end says of the power; a job that tells nothing is a BMC that tells nothing."""
+    if outcome is not None:
+        return dead_nodes.reading(outcome)
+    is_commanded = job is not None and power.Command(job.opcodes[0].params["command"]).fences
+    return dead_nodes.Reading(power.State.UNKNOWN, is_commanded=is_commanded)
 
 
 def _is_off(cluster: clusters.Cluster, node: str) -> bool:

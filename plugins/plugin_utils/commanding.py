@@ -64,13 +64,16 @@ def recorded(
     not until the last of the others has confirmed. Returns what stands against it.
     """
     uuids = {one["name"]: one["uuid"] for one in targets}
-    known = [(one.name, rule(one)) for one in outcomes]
     stated: list[changes.Change] = [
         changes.NodeLived(uuids[one.name], at=given if power_record.was_cut(one) else 0.0)
         for one in outcomes
         if power_record.lived(one)
     ]
-    stated += [changes.NodePowered(uuids[name], powered=value) for name, value in known if value is not None]
+    stated += [
+        changes.NodePowered(uuids[one.name], powered=value, confirms=power_record.confirms(one))
+        for one in outcomes
+        if (value := rule(one)) is not None
+    ]
     if not stated:
         return []
     try:

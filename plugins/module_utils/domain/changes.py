@@ -64,10 +64,15 @@ class NodeRole:
 
 @dataclass(frozen=True)
 class NodePowered:
-    """The power state of record of a node; with power nobody's statement that it has none stands any more."""
+    """The power state of record of a node; with power nobody's statement that it has none stands any more.
+
+    `confirms` says whether off is a new confirmation: a reading alone, or what the daemon commanded by itself, leaves a
+    node that has lived since it was known to be off as it is.
+    """
 
     node: str
     powered: bool
+    confirms: bool = True
 
 
 @dataclass(frozen=True)
@@ -262,6 +267,8 @@ def _node_role(cluster: clusters.Cluster, change: NodeRole, now: float) -> clust
 
 def _node_powered(cluster: clusters.Cluster, change: NodePowered, now: float) -> clusters.Cluster:
     node = _node(cluster, change.node)
+    if not (change.powered or change.confirms) and dead_nodes.has_lived(node):
+        return _put_node(cluster, node, now, powered=False, off_since=dead_nodes.seen_off(node))
     # A statement that a sign of life has ended does not count again with what its BMC says.
     stated = 0.0 if change.powered or dead_nodes.has_lived(node) else node.off_confirmed
     since = 0.0 if change.powered else dead_nodes.off_since(node, at=now, now=now)

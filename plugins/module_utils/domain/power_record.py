@@ -41,6 +41,17 @@ def was_cut(outcome: power.Outcome) -> bool:
     return outcome.confirmed and (outcome.before, outcome.after) == (power.State.ON, power.State.OFF)
 
 
+def confirms(outcome: power.Outcome) -> bool:
+    """Whether an off is a new confirmation of a node that has lived since it was known to be off.
+
+    A reading is none. What the daemon commands by itself (`fence`, `confirm_off`) is one only if the node read on
+    before it: else it is the word of the same BMC again.
+    """
+    if outcome.command.fences:
+        return was_cut(outcome)
+    return outcome.command is not power.Command.STATUS
+
+
 def difference(name: str, *, powered: bool, outcome: power.Outcome) -> str:
     """How a node's record differs from what its BMC says, or why that is not known; '' when they agree."""
     reads = read(outcome)

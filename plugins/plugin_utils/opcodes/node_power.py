@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import errors, health, power, power_record
+from ...module_utils.domain import dead_nodes, errors, health, power, power_record
 from ..planning import holdings
 from . import contract, time_limits
 
@@ -77,7 +77,7 @@ class Power(_AtBmcs):
     `status` that reads otherwise; with `empty` there is nothing to do while any instance has one of the nodes. With a
     `delay` (seconds) `on` is done a few nodes at a time; with `check` nothing is sent, and it is told what would be.
     `fence` and `confirm_off` are for silent nodes: what runs there is not asked, and a node that still answers is
-    refused.
+    refused. So is a `confirm_off`, which only the daemon submits, of a node that has lived since it was known off.
     """
 
     kind: ClassVar[str] = "power"
@@ -178,11 +178,19 @@ class Power(_AtBmcs):
         if node.uuid == cluster.cluster.master_node:
             return master_objection(cluster, node, "off" if self.command in FENCING else self.command)
         if self.command in FENCING:
-            return ""
+            return _lived_objection(node) if self.command == "confirm_off" else ""
         running = [one.name for one in primaries if one.is_up]
         if running and not self.force:
             return f"{node.name} still runs {', '.join(running)}: evacuate it first, or use --force"
         return ""
+
+
+def _lived_objection(node: clusters.Node) -> str:
+    """Why the daemon does not command off by itself what has lived since it was known to be off, or ''."""
+    if not dead_nodes.has_lived(node):
+        return ""
+    cure = dead_nodes.to_confirm_again(node)
+    return f"{node.name} is not commanded off: {dead_nodes.lived_text(node)}. {cure[:1].upper()}{cure[1:]}"
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,8 @@ class Processes:
     def _recorded(self, spec: process.Spec) -> list[changes.Change]:
         if spec.playbook.stem == "find_power":
             nodes = [one["uuid"] for one in spec.variables["node_targets"]]
-            return [changes.NodePowered(node, powered=self.powered.get(node, True)) for node in nodes]
+            read = {node: self.powered.get(node, True) for node in nodes}
+            return [changes.NodePowered(node, powered=powered, confirms=False) for node, powered in read.items()]
         return _recorded(spec)
 
     def held(self) -> list[Path]:
@@ -123,7 +124,8 @@ def _recorded(spec: process.Spec) -> list[changes.Change]:
     if kind in RECORDED:
         return [RECORDED[kind](told["instance"]["uuid"])]
     if kind == "power" and told["node_power"] in CHANGES_POWER:
-        return [changes.NodePowered(one["uuid"], powered=told["node_power"] == "on") for one in told["node_targets"]]
+        powered, confirms = told["node_power"] == "on", told["node_power"] != "confirm_off"
+        return [changes.NodePowered(one["uuid"], powered=powered, confirms=confirms) for one in told["node_targets"]]
     return []
 
 

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.maintenance import dead_nodes as silent_nodes
 from ansible_collections.roundsman.cluster.daemon.maintenance import views
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ansible_collections.roundsman.cluster.daemon import service
-    from ansible_collections.roundsman.cluster.daemon.jobs import values
     from ansible_collections.roundsman.cluster.daemon.lab import world
 
 
@@ -623,5 +623,71 @@ def test_a_statement_after_the_clock_was_ahead_ends_with_the_reports_of_the_node
         nodes.since, nodes.silent["node3"] = 900.0, 3
         await nodes.undrain()
         assert nodes.primaries("node3") == ["instance1"], "it reported, and its instances run on"
+
+    asyncio.run(scenario())
+
+
+async def recorded_off(folder: Path, monkeypatch: pytest.MonkeyPatch, **outcomes: str) -> Doubted:
+    """Silent nodes of which node3 is recorded as off, by a BMC that is wrong, and keeps instance1 so far."""
+    pairs = [("node3", "node1"), ("node2", "node3")]
+    lab = twins.lab(folder, nodes=6, pairs=pairs, dead_after=3, dead_node_policy="failover")
+    nodes = Doubted(lab, monkeypatch, **outcomes)
+    monkeypatch.setattr(nodes.service.dead, "_clock", time.time)
+    await nodes.hear()
+    lives = nodes.service.intake.lives
+    lives.ask(nodes.node("node3").uuid, lives.now(), gap=1e9)
+    off = changes.NodePowered(nodes.node("node3").uuid, powered=False)
+    await nodes.service.configuration.commit(lambda _: [off])
+    nodes.silent["node3"] = 3
+    nodes.bmc("node3", power.State.OFF)
+    return nodes
+
+
+@pytest.mark.parametrize("has_begun", [True, False], ids=["at its BMC", "waiting for a lock"])
+def test_a_command_from_before_a_sign_of_life_confirms_nothing_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_begun: bool
+) -> None:
+    async def scenario() -> None:
+        outcomes = {"power": "held"} if has_begun else {"replace_disks": "held"}
+        nodes = await recorded_off(tmp_path, monkeypatch, **outcomes)
+        if not has_begun:
+            instance = nodes.service.configuration.current.instance("instance2").uuid
+            params = {"instance": instance, "old": nodes.node("node3").uuid, "new": nodes.node("node1").uuid}
+            await nodes.service.queue.submit([twins.job(0, values.Opcode("replace_disks", params))])
+            await twins.until_held(nodes.twin)
+        await nodes.service.dead.step()
+        assert nodes.commands == ["confirm_off"]
+        (run,) = await twins.until_held(nodes.twin)
+        await nodes.revive()
+        await nodes.hear("node1", lost=["instance1"])
+        nodes.twin.outcomes = {}
+        nodes.twin.finish(run)
+        await nodes.settle()
+        assert ("power" in nodes.kinds, nodes.has_lived("node3")) == (True, True)
+        assert nodes.commands == ["confirm_off", "status"], "its BMC is only asked"
+        assert nodes.primaries("node3") == ["instance1"]
+        assert nodes.kinds.count("power") == (2 if has_begun else 1), "nothing is commanded once it has lived"
+
+    asyncio.run(scenario())
+
+
+def test_the_look_after_a_lost_power_command_confirms_nothing_of_a_node_that_has_lived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = await Doubted.begin(tmp_path, monkeypatch, by_person=False)
+        await nodes.revive()
+        await nodes.hear("node1", lost=["instance1"])
+        await nodes.undrain()
+        node = nodes.node("node3").uuid
+        so_far = ["success"] * nodes.kinds.count("power")
+        nodes.twin.outcomes["power"] = " ".join([*so_far, "lost", "success"])
+        off = values.Opcode("power", {"node": node, "command": "off", "force": True})
+        await nodes.service.queue.submit([twins.job(0, off)])
+        await twins.settle(nodes.service)
+        assert nodes.kinds[-1] == "find_power"
+        await nodes.settle()
+        assert nodes.has_lived("node3"), "its BMC was only read"
+        assert nodes.primaries("node3") == ["instance1"]
 
     asyncio.run(scenario())

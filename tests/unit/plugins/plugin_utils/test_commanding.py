@@ -4,7 +4,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, power, power_record
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import commanding, holding
 
 from tests.unit import small_cluster
@@ -51,3 +51,30 @@ def test_a_node_that_was_powered_off_lived_until_the_command_and_not_until_its_r
     assert commanding.recorded(targets, [found], given=GIVEN, variables={}) == []
 
     assert cluster.node("n3").alive_at == alive_at
+
+
+@pytest.mark.parametrize(
+    ("command", "before", "confirms"),
+    [
+        ("off", OFF, True),
+        ("off", ON, True),
+        ("emergency_off", OFF, True),
+        ("fence", ON, True),
+        ("fence", OFF, False),
+        ("confirm_off", OFF, False),
+        ("status", OFF, False),
+    ],
+)
+def test_only_what_a_person_commands_or_what_cut_the_power_confirms_the_off_of_a_node_that_has_lived_since(
+    monkeypatch: pytest.MonkeyPatch, command: str, before: power.State, *, confirms: bool
+) -> None:
+    recorded: list[changes.Change] = []
+    monkeypatch.setattr(holding, "current", lambda _variables: None)
+    monkeypatch.setattr(holding, "record", lambda _play, *stated, **_now: recorded.extend(stated))
+    sent = [power.Attempt(power.Answer.ACCEPTED)]
+    found = power.judge(
+        power.Command(command), name="node3", before=before, seen=[OFF, OFF], attempts=sent, seconds=1.0
+    )
+    targets: list[dict[str, Any]] = [{"name": "node3", "uuid": "n3"}]
+    assert commanding.recorded(targets, [found], given=GIVEN, rule=power_record.read, variables={}) == []
+    assert recorded[-1] == changes.NodePowered("n3", powered=False, confirms=confirms)

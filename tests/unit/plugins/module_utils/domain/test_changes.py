@@ -219,3 +219,16 @@ def test_no_other_change_of_a_node_says_again_that_it_is_off() -> None:
     for cluster in (off, read):
         lived = changes.apply(cluster, changes.NodeLived("n2"), now=2000.0)
         assert dead_nodes.has_lived(changes.apply(lived, drained, now=3000.0).node("n2"))
+
+
+def test_a_reading_of_off_confirms_nothing_of_a_node_that_lived_since_it_was_known_to_be_off() -> None:
+    read = changes.NodePowered("n2", powered=False, confirms=False)
+    off = changes.apply(CLUSTER, read, now=5.0)
+    assert dead_nodes.seen_off(off.node("n2")) == 5.0
+    lived = changes.apply(off, changes.NodeLived("n2"), now=6.0)
+    assert changes.apply(lived, read, now=7.0) is lived
+    stated = changes.apply(CLUSTER, changes.NodeOffConfirmed("n2", 5.0), now=5.0)
+    doubted = changes.apply(changes.apply(stated, changes.NodeLived("n2"), now=6.0), read, now=7.0).node("n2")
+    assert (doubted.powered, doubted.off_since, dead_nodes.has_lived(doubted)) == (False, 5.0, True)
+    on = changes.NodePowered("n2", powered=True, confirms=False)
+    assert not dead_nodes.is_off(changes.apply(lived, on, now=7.0).node("n2"))

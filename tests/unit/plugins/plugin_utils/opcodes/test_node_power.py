@@ -160,3 +160,19 @@ def test_warning_and_critical_items_are_noted_and_the_others_are_not() -> None:
         contract.Notice("node3: fan 1 is WARNING", is_trouble=True),
         contract.Notice("node3: PS is CRITICAL", is_trouble=True),
     ]
+
+
+def test_a_node_that_has_lived_since_it_was_known_to_be_off_is_not_confirmed_off_by_the_daemon() -> None:
+    lived = with_node("n3", powered=False, off_since=10.0, alive_at=20.0)
+    one = node_power.Power("n3", command="confirm_off")
+    assert one.hosts(lived) == []
+    with pytest.raises(errors.Refused, match="it showed that it lives, after it was known to be off") as refused:
+        one.variables(lived)
+    assert "`roundsman node power off node3 --force`" in str(refused.value)
+    others = (
+        one.variables(with_node("n3", powered=False, off_since=20.0)),
+        node_power.Power("n3", command="fence").variables(lived),
+        node_power.Power("n3", command="off", force=True).variables(lived),
+    )
+    for told in others:
+        assert [target["name"] for target in told["node_targets"]] == ["node3"]
