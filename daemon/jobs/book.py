@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from ...plugins.module_utils.domain import secret_values
 from . import values
 
 if TYPE_CHECKING:
@@ -68,13 +69,16 @@ class Book:
     def end(self, number: int, index: int, status: values.Status, text: str, *, result: Any = None) -> None:
         """An opcode has ended; after one that ended badly, or after the last, so has the job; one being canceled too.
 
+        Anybody may read its text: secrets in it are hidden.
+
         Raises:
             StoreFailed: it could not be written; the opcode stands as before.
         """
         now = self._clock()
 
         def rule(job: values.Job) -> values.Job:
-            opcode = dataclasses.replace(job.opcodes[index], status=status, text=text, ended=now, result=result)
+            told = secret_values.masked(text)
+            opcode = dataclasses.replace(job.opcodes[index], status=status, text=told, ended=now, result=result)
             job = job.with_opcode(index, opcode)
             if status is not values.Status.SUCCESS:
                 return job.over(now=now, text=f"opcode {index + 1} ended in {status.value}")

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import tree
+from ...plugins.module_utils.domain import secret_values, tree
 from ...plugins.plugin_utils import connection_tries, durable_files, loop_results, run_group, run_records, unsafe_json
 from .. import faults
 from . import ssh_sockets, task_log, unheard
@@ -135,7 +135,7 @@ def _play(run: Path, spec: dict[str, Any]) -> dict[str, Any]:
     text = "; ".join(said) if runner.rc == 0 else _summary(failures, runner, run)
     status = "success" if runner.rc == 0 else "error"
     value = {"value": values[-1]} if values else {}
-    return {"status": status, "rc": runner.rc, "text": text[:TEXT_LIMIT], **value}
+    return {"status": status, "rc": runner.rc, "text": secret_values.masked(text)[:TEXT_LIMIT], **value}
 
 
 def _variables(run: Path, spec: dict[str, Any]) -> str:

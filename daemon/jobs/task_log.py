@@ -11,6 +11,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from ...plugins.module_utils.domain import secret_values
 from ...plugins.plugin_utils import loop_results
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Writer:
         if self._lines == MOST_LINES:
             line |= {"type": "message", "host": "", "task": ""}
             text, seconds = CUT, None
-        line |= {"seconds": seconds, "text": text[:LONGEST_TEXT]}
+        line |= {"seconds": seconds, "text": secret_values.masked(text)[:LONGEST_TEXT]}
         try:
             os.write(self._descriptor, json.dumps(line).encode() + b"\n")
         except OSError:

@@ -18,6 +18,7 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleE
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from ..module_utils.domain import secret_values
 from . import reaching, run_group
 
 if TYPE_CHECKING:
@@ -190,8 +191,8 @@ def documented(name: str, answer: Mapping[str, Any]) -> tuple[dict[str, Any], st
 
 
 def shown(text: str) -> str:
-    """A text that may be printed: control characters are escaped, and what is too long is cut."""
-    whole = _SURROGATE.sub("\ufffd", text)
+    """A text that may be printed: without secrets, control characters escaped, and what is too long is cut."""
+    whole = str(secret_values.masked(_SURROGATE.sub("\ufffd", text)))
     cut = whole if len(whole) <= TEXT_LIMIT else f"{whole[:TEXT_LIMIT]} ... ({len(whole)} characters)"
     return _CONTROL.sub(lambda found: ascii(found.group())[1:-1], cut)
 

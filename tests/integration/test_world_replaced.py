@@ -9,7 +9,13 @@ import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Disk
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import replica_facts, simulated_world, templates
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
+    drbd_resource,
+    replica_facts,
+    simulated_programs,
+    simulated_world,
+    templates,
+)
 
 from . import labs, states
 
@@ -165,3 +171,21 @@ def assert_it_ends(one: labs.Running, target: str) -> None:
     ]
     holders = [node.name for node in one.lab.nodes() if NAME in templates.replicated(node.root)]
     assert [name for name in holders if name != "node4"] == sorted(["node2", target])
+
+
+@pytest.mark.slow
+def test_a_busy_node_tells_nobody_the_secret_of_a_pair(lab: Callable[..., labs.Running]) -> None:
+    one = lab(nodes=4, pairs=[("node2", "node3"), ("node1", "node2")], edit=being_made)
+    assert states.command(one, "instance", "stop", NAME, "--yes").returncode == 0
+    root = one.lab.node("node2").root
+    simulated_programs.SimulatedPrograms(root).run("drbdadm", "disconnect", f"{NAME}-disk0")
+    text = (root / f"{drbd_resource.FOLDER}/roundsman-{NAME}-disk0.res").read_text()
+    secret = text.split('shared-secret "')[1].split('"')[0]
+    simulated_world.set_busy(root, is_busy=True)
+
+    done = states.command(one, "instance", "activate-disks", NAME)
+
+    assert "did not terminate within 5 seconds" in done.stdout + done.stderr
+    assert secret not in done.stdout + done.stderr
+    files = [path for path in one.lab.controller.rglob("*") if path.is_file()]
+    assert [path for path in files if secret.encode() in path.read_bytes()] == []

@@ -21,10 +21,16 @@ _IN_PAIR = re.compile(
 _IN_ADDRESS = re.compile(r"(://[^/\s:\[]*:)(?!\d+(?:[/?#,;]|$))(?:(?!://)[^\s\"'<>])+@")
 """Up to the last @, as a password may hold one, or a slash; a port is no password."""
 _IN_TEXT = re.compile(
-    rf"""((?<![a-z0-9])(?:[a-z0-9]+[_-]){{0,6}}(?:{_WORDS})=|shared-secret\s+)("[^"]*"|'[^']*'|[^\s,;&"']+)""",
+    rf"""((?<![a-z0-9])(?:[a-z0-9]+[_-]){{0,6}}(?:{_WORDS})=)("[^"]*"|'[^']*'|[^\s,;&"']+)""",
     re.IGNORECASE,
 )
-"""`ansible_become_password=X`, and the secret in the configuration of DRBD."""
+"""`ansible_become_password=X`."""
+_OF_DRBD = re.compile(
+    r"""(shared-secret\\?["']?(?:\s*[=:,]\s*|\s+)(?:value=)?)"""
+    r"""(?:(\\?")(?:\\.|[^"\\\n])*|(\\?')(?:\\.|[^'\\\n])*|(?:\\.|[^\s;,&"'\\])+)""",
+    re.IGNORECASE,
+)
+"""As an option of drbdsetup, a line of DRBD's configuration, or in its XML; a quote may be cut off before it closes."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -43,8 +49,13 @@ def masked(value: Any) -> Any:
         return [masked(one) for one in value]
     if isinstance(value, str):
         without = _IN_ADDRESS.sub(r"\1" + HIDDEN + "@", value) if "://" in value else value
-        return _IN_TEXT.sub(r"\1" + HIDDEN, without)
+        return _IN_TEXT.sub(r"\1" + HIDDEN, without_drbd_secret(without))
     return value
+
+
+def without_drbd_secret(text: str) -> str:
+    """The text of a DRBD tool without the secret of a pair; quotes stay, so that XML can still be parsed."""
+    return _OF_DRBD.sub(r"\1\2\3" + HIDDEN, text)
 
 
 def _is_secret_pair(value: Sequence[Any]) -> bool:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from typing import TYPE_CHECKING, Protocol, Tuple
 
 from .. import killing
-from ..domain import errors
+from ..domain import errors, secret_values
+from . import program_output
 
 if TYPE_CHECKING:
     import pathlib
 
 TIME_LIMIT = 120.0
 _FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_TEXT_LIMIT = 400
-_BESIDE = re.compile(r"Command '.*' terminated with exit code|additional info")
 
 
 class Runner(Protocol):
@@ -68,16 +66,7 @@ class Programs:
             killing.kill(process)
             raise
         if process.returncode not in accepted:
-            raise errors.Failed(f"{shown}: {_said(stderr, stdout) or f'status {process.returncode}'}")
-        return stdout.decode(errors="replace")
-
-
-def _said(*outputs: bytes) -> str:
-    """The last line of the first output that has one; of DRBD's tools what the kernel said, and not who ran whom."""
-    for output in outputs:
-        lines = [line.strip() for line in output.decode(errors="replace").splitlines() if line.strip()]
-        lines = [line for line in lines if not _BESIDE.match(line)]
-        failures = [number for number, line in enumerate(lines) if re.search(r"(Failure|failed): \(", line)]
-        if lines:
-            return (" ".join(lines[failures[-1] :]) if failures else lines[-1])[:_TEXT_LIMIT]
-    return ""
+            raise errors.Failed(
+                f"{shown}: {program_output.failure_text(stderr, stdout) or f'status {process.returncode}'}"
+            )
+        return secret_values.without_drbd_secret(stdout.decode(errors="replace"))

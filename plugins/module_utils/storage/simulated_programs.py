@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Callable, Dict, List, Mapping, NamedTuple, Opt
 
 from ..domain import errors
 from ..hypervisor import node_journal
-from . import drbd_node, drbd_resource, simulated_drbd, simulated_store
+from . import drbd_node, drbd_resource, program_output, simulated_drbd, simulated_store
 from .simulated_drbd import (
     CONNECTED,
     CONNECTING,
@@ -49,6 +49,8 @@ _BLOCK = re.compile(
 )
 _SECRET = re.compile(r'shared-secret "([^"]*)"')
 _INSTANCE = re.compile(r"^# Written by Roundsman for (\S+),", re.MULTILINE)
+_CONNECTING = frozenset({"adjust", "connect", "net-options"})
+"""Verbs of drbdadm whose child gets the options of the connection."""
 Act = Callable[[Store, List[str], Tuple[str, ...]], str]
 
 
@@ -130,11 +132,25 @@ class SimulatedPrograms:
             with simulated_store.opened(self._root.parent, opcode=self._opcode, now=now) as store:
                 told = self._act(store, command)
                 self._tell_proc(store)
+            self._require_patience(command)
         except Rejected as error:
             if error.status in accepted:
                 return ""
-            raise errors.Failed(f"{' '.join(command[:3])}: {error.text}") from error
+            said = program_output.failure_text(error.text.encode()) or f"status {error.status}"
+            raise errors.Failed(f"{' '.join(command[:3])}: {said}") from error
         return told
+
+    def _require_patience(self, command: Tuple[str, ...]) -> None:
+        """On a busy node drbdadm fails though its child did its work, and prints that child's whole command."""
+        if command[0] != "drbdadm" or command[1] not in _CONNECTING or not simulated_store.is_busy(self._root):
+            return
+        resource = _resource(command[-1])
+        child = f"drbdsetup new-peer {resource} 1" if self._is_nine else f"drbdsetup-84 connect {resource}"
+        options = (
+            "--after-sb-2pri=disconnect --after-sb-1pri=disconnect --after-sb-0pri=disconnect "
+            f"--shared-secret={self._configured(resource).secret} --cram-hmac-alg=sha256 --protocol=C"
+        )
+        raise Rejected(f"Command '{child} {options}' did not terminate within 5 seconds", status=20)
 
     def _act(self, store: Store, command: Tuple[str, ...]) -> str:
         words = [word for word in command if not word.startswith("--")]

@@ -29,6 +29,8 @@ SPEED_FILE = "lab/resync-speed"
 """KiB per second of a resync in which the node takes part, as a text; without the file `SPEED`."""
 VERSION_FILE = "lab/drbd-version"
 """The major version of the node's DRBD, as a text; without the file 8, whose release is 8.4."""
+BUSY_FILE = "lab/drbd-busy"
+"""While it exists, drbdadm does not wait for its children on this node, which do their work, and prints a command."""
 LOCK, PENDING = "disks.lock", "disks.pending"
 MIB = 1024
 
@@ -366,6 +368,11 @@ def is_nine(root: Path) -> bool:
     """Whether the node with this root has version 9."""
     path = root / VERSION_FILE
     return path.exists() and path.read_text().strip() == "9"
+
+
+def is_busy(root: Path) -> bool:
+    """Whether drbdadm does not wait for its children on the node with this root."""
+    return (root / BUSY_FILE).exists()
 
 
 def _speed_of(root: Path) -> int:

@@ -17,7 +17,7 @@ from ..domain import errors
 from . import drbd_node, drbd_resource, simulated_store
 from .simulated_drbd import Metadata, Pair, Rejected, Side, Writer
 from .simulated_programs import VERSION
-from .simulated_store import MIB, SPEED_FILE, Replica, Store, Volume
+from .simulated_store import BUSY_FILE, MIB, SPEED_FILE, Replica, Store, Volume
 
 if TYPE_CHECKING:
     import contextlib
@@ -73,6 +73,14 @@ def set_resync_speed(root: Path, speed: Optional[int], *, now: Optional[int] = N
             (root / SPEED_FILE).unlink(missing_ok=True)
         else:
             (root / SPEED_FILE).write_text(str(speed))
+
+
+def set_busy(root: Path, *, is_busy: bool) -> None:
+    """Let the node be so busy that its drbdadm does not wait for its children, and prints their commands."""
+    if is_busy:
+        (root / BUSY_FILE).write_text("")
+    else:
+        (root / BUSY_FILE).unlink(missing_ok=True)
 
 
 def start_writing(

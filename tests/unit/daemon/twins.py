@@ -86,7 +86,7 @@ class Processes:
         else:
             await desk.ended(run / "livelock")
 
-    def finish(self, run: Path, outcome: str = "success") -> None:
+    def finish(self, run: Path, outcome: str = "success", *, text: str = "the twin was told to fail") -> None:
         spec = self.specs[run]
         if spec.playbook.stem == "power" and spec.variables["node_power"] in CHANGES_POWER:
             for one in spec.variables["node_targets"]:
@@ -95,7 +95,7 @@ class Processes:
             for one in self._recorded(spec):
                 run_records.append(run, recording.encode(one))
         if outcome != "lost":
-            result = {"status": outcome, "text": "" if outcome == "success" else "the twin was told to fail"}
+            result = {"status": outcome, "text": "" if outcome == "success" else text}
             value = self.values.get(spec.playbook.stem)
             run_records.conclude(run, {**result, "value": value(spec.variables) if callable(value) else value})
         self._over[run].set()

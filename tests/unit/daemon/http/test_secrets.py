@@ -213,7 +213,16 @@ def test_every_parameter_is_masked_by_its_name_or_known_to_be_no_secret() -> Non
         (f"http://u:p@ss:{SECRET}@h/", "http://u:hidden@h/"),
         (f"http://user:S3/{SECRET}@host", "http://user:hidden@host"),
         (f"run with ansible_become_password={SECRET} now", "run with ansible_become_password=hidden now"),
-        (f'shared-secret "{SECRET}";', "shared-secret hidden;"),
+        (f'shared-secret "{SECRET}";', 'shared-secret "hidden";'),
+        (f"shared-secret\t{SECRET};", "shared-secret\thidden;"),
+        (f'net {{ shared-secret "{SECRET}', 'net { shared-secret "hidden'),
+        (
+            f"'drbdsetup connect --shared-secret={SECRET}' did not end",
+            "'drbdsetup connect --shared-secret=hidden' did not end",
+        ),
+        (f'--shared-secret="{SECRET} \\"x" --protocol=C', "--shared-secret=hidden --protocol=C"),
+        (f"['--shared-secret', '{SECRET}']", "['--shared-secret', 'hidden']"),
+        (f'<option name="shared-secret" value="{SECRET}"/>', '<option name="shared-secret" value="hidden"/>'),
     ],
 )
 def test_a_secret_is_hidden_in_pairs_addresses_and_texts(value: Any, told: Any) -> None:

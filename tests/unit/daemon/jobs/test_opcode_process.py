@@ -103,6 +103,15 @@ def test_a_play_that_fails_says_where_and_why(tmp_path: Path) -> None:
     assert [entry[2] for entry in task_log.entries(run, first=1)] == ["started", "failed"]
 
 
+def test_what_is_told_of_a_failure_has_no_secret(tmp_path: Path) -> None:
+    said = f"Command 'drbdsetup-84 connect r0 --shared-secret={SECRET} --protocol=C' did not terminate"
+    run = ran(tmp_path, [{"name": "Adjust", "ansible.builtin.fail": {"msg": said}}])
+    text = "Command 'drbdsetup-84 connect r0 --shared-secret=hidden --protocol=C' did not terminate"
+    assert asyncio.run(settling.settle(run)).text == text
+    assert [entry[3] for entry in task_log.entries(run, first=1)][-1].endswith(text)
+    assert SECRET not in "".join(path.read_text() for path in run.glob("*.json*"))
+
+
 def test_a_loop_that_fails_says_why_its_items_did(tmp_path: Path) -> None:
     fail = {"name": "Check", "ansible.builtin.command": "{{ item }}", "loop": ["true", "false"], "ignore_errors": True}
     reach = {"name": "Reach", "ansible.builtin.ping": {}, "delegate_to": "{{ item }}", "loop": ["nowhere.invalid"]}

@@ -49,6 +49,19 @@ def test_an_opcode_that_fails_cancels_those_after_it(daemon: daemons.Daemon) -> 
     daemon.run(act, outcomes={"power": "error"})
 
 
+def test_the_text_of_an_opcode_that_anybody_may_read_has_no_secret(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, daemons.power(running))])
+        (run,) = await twins.until_held(twin)
+        twin.finish(run, "error", text="Command 'drbdsetup-84 connect r0 --shared-secret=abc12' did not terminate")
+        await twins.jobs_end(running)
+        text = "Command 'drbdsetup-84 connect r0 --shared-secret=hidden' did not terminate"
+        assert running.queue.jobs[1].opcodes[0].text == text
+        assert "abc12" not in "".join(path.read_text() for path in running.where.queue.rglob("job.json"))
+
+    daemon.run(act, outcomes={"power": "held"})
+
+
 def test_an_opcode_that_does_not_fit_any_more_fails_without_a_run(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         misfit = daemons.move(running)

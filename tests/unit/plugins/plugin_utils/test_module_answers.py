@@ -164,6 +164,7 @@ def test_an_answer_that_is_nested_too_deeply_is_refused() -> None:
 
 def test_what_is_printed_has_no_control_characters_and_an_end() -> None:
     assert module_answers.shown("a\x1b[31m\r\u202e\n") == "a\\x1b[31m\\r\\u202e\n"
+    assert module_answers.shown("net { shared-secret abc12; }") == "net { shared-secret hidden; }"
     assert len(module_answers.shown("x" * 100_000)) < module_answers.TEXT_LIMIT + 50
 
 

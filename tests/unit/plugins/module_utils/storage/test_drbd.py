@@ -10,8 +10,10 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_gene
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     disks,
     drbd,
+    drbd_node,
     drbd_roles,
     simulated_drbd,
+    simulated_world,
     templates,
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage.disks import Disk, State
@@ -258,6 +260,22 @@ def test_what_drbdadm_did_not_wait_for_is_asked_again(pair: Machine, monkeypatch
     tries = iter(["hasty"] * 3)
     with pytest.raises(errors.Failed, match="did not terminate within 5 seconds"):
         templates.done(storage(pair).steps(State.ACTIVE))
+
+
+@pytest.mark.parametrize("is_nine", [False, True])
+def test_a_busy_node_does_not_tell_the_secret_of_a_pair(machine: Machine, *, is_nine: bool) -> None:
+    if is_nine:
+        machine.use_version_9()
+    one = up_to_date(machine)
+    secret = "n1-and-n2"
+    assert f'shared-secret "{secret}"' in one.configured(NAME)
+    simulated_world.set_busy(one.root, is_busy=True)
+    for command in (("adjust", NAME), ("net-options", "--allow-two-primaries=yes", NAME)):
+        with pytest.raises(errors.Failed, match=drbd_node.HASTY) as failed:
+            one.do("drbdadm", *command)
+        assert secret not in str(failed.value)
+    simulated_world.set_busy(one.root, is_busy=False)
+    one.drbdadm("adjust", NAME)
 
 
 def test_a_new_peer_is_taken_while_the_primary_runs_on(pair: Machine) -> None:
