@@ -1,8 +1,38 @@
 from __future__ import annotations
 
-from ansible_collections.roundsman.cluster.plugins.action import replica_check
+from typing import Any
 
+import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.playbook.play_context import PlayContext
+from ansible.playbook.task import Task
+from ansible.plugins.connection.local import Connection
+from ansible.template import Templar
+from ansible_collections.roundsman.cluster.plugins.action import replica_check
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Generation
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_sides
+
+OURS, OLDER = Generation(0x20, bitmap=0x10), Generation(0x10)
 DISK = {"disk": "UpToDate", "peer_disk": "", "connected": False, "generation": None, "size": 1, "role": "", "peer": ""}
+
+
+def node(name: str, peer: str, generation: Generation, **changed: Any) -> dict[str, Any]:
+    """A node that is in sync with its peer, by its answer."""
+    known = {"text": "Connected, UpToDate/UpToDate", "peer_disk": "UpToDate", "connected": True, "peer": peer}
+    told = {**DISK, **known, "generation": drbd_sides.encode_generation(generation), **changed}
+    return {"name": name, "disks": {"disks": [told]}}
+
+
+def objection(*, primary: dict[str, Any], old: dict[str, Any], **flags: bool) -> str:
+    """What the action says when a play runs it."""
+    task = Task()
+    task.args = {"instance": {"name": "web1"}, "primary": primary, "old": old, **flags}
+    loader, context = DataLoader(), PlayContext()
+    module = replica_check.ActionModule(task, Connection(context), context, loader, Templar(loader), None)
+    result = module.run(task_vars={})
+    assert not result.get("failed"), result
+    assert result["changed"] is False
+    return str(result["objection"])
 
 
 def test_the_texts_of_a_node_are_made_printable() -> None:
@@ -11,3 +41,45 @@ def test_the_texts_of_a_node_are_made_printable() -> None:
     assert told.replicas[0].text == "down\\x1b[2J"
     silent = replica_check._node({"name": "node2", "disks": {"failed": True, "msg": "\x1b[2J"}})
     assert silent.why == "\\x1b[2J"
+
+
+def test_a_new_secondary_is_judged_by_the_rule_for_new_ones() -> None:
+    primary, new = node("node2", "node4", OURS), node("node4", "node2", OURS)
+    assert objection(primary=primary, old=new, made=True) == ""
+    # This one may be removed: both see an UpToDate peer. It is no replica of the primary's data.
+    other = node("node4", "node3", OURS)
+    assert objection(primary=primary, old=other) == ""
+    assert "not known to be in sync with each other" in objection(primary=primary, old=other, made=True)
+
+
+@pytest.mark.parametrize("connected", [False, None, "", "true", 1])
+def test_a_replica_is_connected_only_where_its_node_says_so(connected: object) -> None:
+    primary = node("node2", "node4", OURS)
+    new = node("node4", "node2", OURS, connected=connected)
+    assert "not known to be in sync with each other" in objection(primary=primary, old=new, made=True)
+
+
+def test_a_replica_that_was_left_behind_is_judged_by_the_rule_for_those() -> None:
+    primary = node("node2", "node3", OURS)
+    assert objection(primary=primary, old=node("node4", "node2", OLDER, connected=False), left_behind=True) == ""
+    connected = objection(primary=primary, old=node("node4", "node2", OURS), left_behind=True)
+    assert "node2 replicates web1 to node4" in connected
+    assert objection(primary=primary, old=node("node4", "node2", OURS)) == ""
+
+
+def test_an_old_secondary_that_was_not_contacted_is_no_reason_against_a_removal() -> None:
+    primary = node("node2", "node3", OURS)
+    assert objection(primary=primary, old={"name": "node4"}) == ""
+    assert "no answer" in objection(primary=primary, old={"name": "node4"}, made=True)
+    assert "no answer" in objection(primary=primary, old={"name": "node4"}, left_behind=True)
+
+
+def test_a_start_is_judged_by_the_rule_for_starts() -> None:
+    behind = node("node2", "node3", OLDER, connected=False, text="StandAlone", peer_disk="DUnknown")
+    newer = node("node3", "node2", OURS, connected=False, text="StandAlone", peer_disk="DUnknown")
+    assert objection(primary=newer, old=behind, starts=True) == ""
+    assert "web1" in objection(primary=behind, old=newer, starts=True)
+    assert objection(primary=newer, old={"name": "node2"}, starts=True) == ""
+    assert objection(primary=behind, old=behind | {"name": "node3"}, starts=True) == "", "nothing is removed"
+    writing = node("node3", "node2", OURS, role="Primary")
+    assert "open for writing" in objection(primary=node("node2", "node3", OURS), old=writing, starts=True)

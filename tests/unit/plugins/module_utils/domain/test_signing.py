@@ -63,6 +63,18 @@ def test_a_nodes_key_is_the_hex_of_hmac_sha256_over_its_name_with_the_whole_clus
 def test_an_empty_cluster_key_makes_no_keys() -> None:
     with pytest.raises(errors.InvalidInput):
         signing.node_key(b"", NODE)
+    with pytest.raises(errors.InvalidInput):
+        signing.pair_secret(b"", NODE, ("node1", "node2"))
+
+
+def test_each_pair_of_each_instance_has_a_secret_of_its_own_whichever_node_is_named_first() -> None:
+    pairs = [("node1", "node2"), ("node1", "node3"), ("node2", "node3")]
+    secrets = [signing.pair_secret(CLUSTER_KEY, instance, pair) for instance in ("a", "b") for pair in pairs]
+    assert len(set(secrets)) == len(secrets)
+    turned = [signing.pair_secret(CLUSTER_KEY, instance, (b, a)) for instance in ("a", "b") for a, b in pairs]
+    assert turned == secrets
+    assert all(len(secret) == 60 and set(secret) <= set("0123456789abcdef") for secret in secrets)
+    assert signing.pair_secret(CLUSTER_KEY.rstrip(), "a", pairs[0]) != secrets[0]
 
 
 def test_what_is_signed_is_read_and_verified() -> None:
