@@ -15,11 +15,12 @@ description:
   - It knows nothing of other nodes; the locks and the order of the steps take care of them.
   - A disk without a name is created and removed by Roundsman. A disk with a name was adopted; it is used, and neither
     created nor removed, and the nodes of a DRBD resource that was adopted are not changed.
-  - To give a replicated disk a new secondary, make it C(present) on the new node with the primary as I(peer) and
-    C(disconnected) on the old one, make it C(active) (or C(present)) on the primary with the new node as I(peer), wait
-    there until the replicas are in sync with I(state=info) and I(wait_synced), ask the new node whether it has the
-    data, and only then make it C(absent) on the old node.
-  - To replace the disks of the secondary on the same node, make them C(absent) there and then C(present).
+  - To give a replicated disk a new secondary, make it C(present) on the new node with the primary as I(peer), and
+    C(disconnected) there and on the old one. Then make it C(active) (or C(present)) on the primary with the new node as
+    I(peer) and I(new_secret), and C(present) on the new node again, which connects it. One that connects before its
+    primary waits for it ends standing alone. Wait on the primary until the replicas are in sync with I(state=info) and
+    I(wait_synced), ask the new node whether it has the data, and only then make it C(absent) on the old node.
+  - To replace the disks of the secondary on the same node, make them C(absent) there first; the rest is the same.
     To recreate all disks, C(absent) on the secondary, C(absent) on the primary, C(present) on both, C(active).
   - For the fake hypervisor of the lab DRBD and LVM are simulated; everything else is done as on a real node.
 options:
@@ -107,9 +108,19 @@ options:
     type: dict
     suboptions: *end
   secret:
-    description: The shared secret with which DRBD's nodes authenticate each other; at most 63 letters and digits.
+    description:
+      - The secret by which the nodes of a new pair know each other in DRBD; at most 63 letters and digits. Give each
+        pair of nodes another one, or a secondary that was replaced can pass for the new one.
+      - Without it a pair gets the one that Roundsman derives from the cluster's key for these two nodes.
+      - Nodes that are a pair already keep the secret that they have, unless O(new_secret) is given.
     type: str
     default: ""
+  new_secret:
+    description:
+      - Whether this node gets the O(secret) although it has another one for the same O(peer). The two part until the
+        peer has it too, so set it only while the peer is disconnected and gets the same.
+    type: bool
+    default: false
   alone:
     description:
       - Whether a DRBD replica may become primary without its peer. DRBD lets a replica be up to date although its peer
@@ -166,8 +177,18 @@ EXAMPLES = r"""
     disks: [{size: 10240, minor: 3}]
     here: {name: node4, address: 192.0.2.4}
     peer: {name: node1, address: 192.0.2.1}
-    secret: "{{ drbd_secret }}"
+    secret: "{{ drbd_secret_of_node1_and_node4 }}"
     state: present
+  delegate_to: node4
+
+- name: Let it wait until the primary has it as its peer
+  roundsman.cluster.instance_disks:
+    instance: web1
+    uuid: 5f0c5d2e-6a0e-4d86-8f0e-0f9d1e3f7a11
+    hypervisor: kvm
+    disk_template: drbd
+    disks: [{size: 10240, minor: 3}]
+    state: disconnected
   delegate_to: node4
 
 - name: Wait until the replicas are equal, a minute at a time
@@ -248,6 +269,7 @@ SPEC = {
     "here": {"type": "dict", "options": END},
     "peer": {"type": "dict", "options": END},
     "secret": {"type": "str", "default": "", "no_log": True},
+    "new_secret": {"type": "bool", "default": False, "no_log": False},
     "alone": {"type": "bool", "default": False},
     "force": {"type": "bool", "default": False},
     "last": {"type": "bool", "default": False},
@@ -261,7 +283,6 @@ def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     given, root = module.params, instance_options.root()
     wanted = disks.State(given["state"])
-    is_read = module.check_mode or wanted is disks.State.INFO
     lock = instance_lock.held(given["instance"], root, opcode=given["opcode"])
     try:
         storage = templates.get(
@@ -271,7 +292,7 @@ def main() -> None:
             hypervisor=given["hypervisor"],
             opcode=given["opcode"],
         )
-        with contextlib.nullcontext() if is_read else lock:
+        with contextlib.nullcontext() if module.check_mode or wanted is disks.State.INFO else lock:
             steps = storage.steps(wanted)
             if not module.check_mode:
                 templates.done(steps)

@@ -59,6 +59,9 @@ class End:
 class Disks:
     """The disks of an instance; those without a name are called after its UUID.
 
+    The `secret` is for a new pair: nodes that are a pair already keep the one that they have, unless `new_secret`. One
+    that is changed on one node only parts them.
+
     `alone` says that a replica may become primary without its peer, `last` that one may be removed although no other is
     known to be in sync: whoever asks for that has checked it. `force` says that one which is whole, though it may be
     old, may become primary without its peer: a person has given up what the peer wrote. `generations` has their
@@ -73,6 +76,7 @@ class Disks:
     here: Optional[End] = None
     peer: Optional[End] = None
     secret: str = ""
+    new_secret: bool = False
     alone: bool = False
     force: bool = False
     last: bool = False
@@ -146,6 +150,7 @@ def of_options(given: Mapping[str, Any]) -> Disks:
         here=_end(given["here"]),
         peer=_end(given["peer"]),
         secret=given["secret"],
+        new_secret=given.get("new_secret", False),
         alone=given.get("alone", False),
         force=given.get("force", False),
         last=given.get("last", False),

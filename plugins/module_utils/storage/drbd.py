@@ -66,6 +66,10 @@ class Template:
         """As `Storage.steps`."""
         if wanted is State.INFO:
             return []
+        if wanted is State.DISCONNECTED:
+            # Nothing else is asked of the node: its volumes may be what it is replaced for.
+            sides = {side.resource: side for side in self._node.sides()}
+            return [step for one in self._named() for step in self._let_go(one, sides.get(one.resource))]
         look = self._look()
         return [step for one in self._named() for step in self._of(one, wanted, look)]
 
@@ -83,8 +87,6 @@ class Template:
             is_idle = side is not None and side.role is not Role.PRIMARY
             reset = self._roles.standby(side, may_be_two=may_be_two) if is_idle else []
             return [*self._up_again(one, side, look), *reset]
-        if wanted is State.DISCONNECTED:
-            return self._let_go(one, side)
         if wanted is State.STANDBY:
             return [*self._up_again(one, side, look), *self._roles.standby(side, may_be_two=may_be_two)]
         made = self._made(one, wanted, look) if one.is_ours else []
@@ -295,9 +297,14 @@ class Template:
             nodename=self._nodename,
             here=here,
             peer=peer,
-            secret=self._disks.secret,
+            secret=self._secret(peer, written=written),
             node_ids=drbd_resource.node_ids(here, peer, written=written) if is_nine else None,
         )
+
+    def _secret(self, peer: asked.End, *, written: str) -> str:
+        """A pair keeps its secret: it would part while only one of its nodes has another."""
+        is_known = drbd_resource.written_peer(written) == peer.name and not self._disks.new_secret
+        return drbd_resource.written_secret(written) if is_known else self._disks.secret
 
     def _create_metadata(self, one: _One) -> None:
         """With a file of its own, which goes: the resource's is put in place when its metadata are whole."""

@@ -100,7 +100,7 @@ class DrbdNode:
     def stored_generation(self, resource: str, number: int = 0) -> Optional[Generation]:
         """The same, also of a resource that is down: drbdadm then reads its metadata."""
         try:
-            return drbd_status.generation(self._runner.run("drbdadm", "get-gi", f"{resource}/{number}"))
+            return drbd_status.generation(insist(self._runner, "drbdadm", "get-gi", f"{resource}/{number}"))
         except errors.RoundsmanError:
             return None
 
@@ -120,16 +120,15 @@ class DrbdNode:
             return ""
 
 
-def insist(runner: Runner, *command: str) -> None:
+def insist(runner: Runner, *command: str) -> str:
     """Run a command of drbdadm that may be repeated, again where drbdadm was in a hurry on a busy node."""
-    for left in reversed(range(TRIES)):
+    for _ in range(TRIES - 1):
         try:
-            runner.run(*command)
+            return runner.run(*command)
         except errors.Failed as error:
-            if HASTY not in str(error) or not left:
+            if HASTY not in str(error):
                 raise
-        else:
-            return
+    return runner.run(*command)
 
 
 def is_together(side: Side) -> bool:

@@ -109,6 +109,12 @@ def written_peer(written: str) -> str:
     return names[1] if len(names) > 1 else ""
 
 
+def written_secret(written: str) -> str:
+    """The secret in the text of a file, or ''."""
+    found = re.search(r'shared-secret "([^"]*)";', written)
+    return found.group(1) if found else ""
+
+
 def node_ids(here: End, peer: End, *, written: str) -> Tuple[int, int]:
     """The numbers that version 9 gives this node and its peer.
 

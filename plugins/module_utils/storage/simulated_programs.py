@@ -100,6 +100,7 @@ class SimulatedPrograms:
             "drbdadm get-gi": self._get_gi,
             "drbdadm sh-ll-dev": self._lower_device,
             "drbdadm attach": self._attach,
+            "drbdadm connect": self._connect,
             "drbdadm net-options": self._net_options,
             "drbdadm forget-peer": self._forget_peer,
             "drbdsetup del-peer": self._delete_peer,
@@ -108,7 +109,6 @@ class SimulatedPrograms:
             "primary": lambda pair, command: pair.promote(0, force="--force" in command),
             "secondary": lambda pair, _: pair.demote(0),
             "disconnect": lambda pair, _: pair.disconnect(0),
-            "connect": lambda pair, command: pair.connect(0, discards="--discard-my-data" in command),
             "detach": lambda pair, _: pair.detach(0),
             "invalidate": lambda pair, _: pair.invalidate(0),
             "outdate": lambda pair, _: pair.outdate(0),
@@ -269,13 +269,7 @@ class SimulatedPrograms:
         elif (device.peer, device.secret) != (wanted.peer, wanted.secret):
             if device.peer != wanted.peer and device.connection != STANDALONE:
                 self._keep(store, resource, pair, lambda: pair.disconnect(0))
-            moved = dataclasses.replace(
-                store.pair(self._node, resource).sides[0].device or device, peer=wanted.peer, secret=wanted.secret
-            )
-            known = store.replica(self._node, resource)
-            store.put(
-                self._node, resource, dataclasses.replace(known, side=dataclasses.replace(known.side, device=moved))
-            )
+            self._take_peer(store, resource, wanted)
         pair = store.pair(self._node, resource)
         if pair.sides[0].device is not None and not pair.sides[0].device.is_attached:
             before = pair
@@ -289,6 +283,26 @@ class SimulatedPrograms:
         elif device is not None and device.two_primaries:
             self._keep(store, resource, pair, lambda: pair.allow_two(0, allowed=False))
         return ""
+
+    def _connect(self, store: Store, words: List[str], command: Tuple[str, ...]) -> str:
+        """Wait for the peer that the file says, with its secret, as `drbdadm` of 8.4 tells the kernel both."""
+        resource = _resource(words[-1])
+        pair = store.pair(self._node, resource)
+        self._is_up(pair, resource, is_minor=False)
+        device = pair.sides[0].device
+        if device is not None and device.connection == STANDALONE:
+            self._take_peer(store, resource, self._configured(resource))
+            pair = store.pair(self._node, resource)
+        self._keep(store, resource, pair, lambda: pair.connect(0, discards="--discard-my-data" in command))
+        return ""
+
+    def _take_peer(self, store: Store, resource: str, wanted: Configured) -> None:
+        known = store.replica(self._node, resource)
+        if known.side.device is not None:
+            device = dataclasses.replace(known.side.device, peer=wanted.peer, secret=wanted.secret)
+            store.put(
+                self._node, resource, dataclasses.replace(known, side=dataclasses.replace(known.side, device=device))
+            )
 
     def _refuse_numbers(self, store: Store, resource: str, wanted: Configured) -> None:
         """A real one would take what the old peer with this number lacks for what the new one lacks."""

@@ -182,7 +182,8 @@ class ReplaceDisks:
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
         known = cluster.instance(self.instance)
-        return time_limits.limit(time_limits.disks(known, steps=11), time_limits.sync(known))
+        steps = 11 + len(self._made_elsewhere(cluster))
+        return time_limits.limit(time_limits.disks(known, steps=steps), time_limits.sync(known))
 
     def check_facts(self, cluster: clusters.Cluster, facts: contract.Facts) -> None:
         """What was planned may have waited: its target answers now, and takes instances."""
@@ -191,7 +192,7 @@ class ReplaceDisks:
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
         known = cluster.instances.get(self.instance)
         primary = () if known is None else (known.primary_node,)
-        return contract.instance_at(self.instance, (*primary, self.old, self.new))
+        return contract.instance_at(self.instance, (*primary, self.old, self.new, *self._made_elsewhere(cluster)))
 
     def moot(self, cluster: clusters.Cluster) -> str:
         if self.instance not in cluster.instances:
@@ -202,7 +203,7 @@ class ReplaceDisks:
         return left_meanwhile(cluster, instance, target=self.new)
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
-        return [cluster.instance(self.instance).primary_node, self.old, self.new]
+        return [cluster.instance(self.instance).primary_node, self.old, self.new, *self._made_elsewhere(cluster)]
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         instance = cluster.instance(self.instance)
@@ -212,6 +213,12 @@ class ReplaceDisks:
             )
         if self.new != self.old and self.new in instance.nodes:
             raise errors.Refused(f"{instance.name} keeps a replica on {cluster.node_name(self.new)} already")
+        adopted = [disk.name for disk in instance.disks if disk.name]
+        if adopted:
+            raise errors.Refused(
+                f"{adopted[0]} was adopted, and not made by Roundsman, which does not replace it: give it another "
+                "secondary with drbdadm"
+            )
         contract.refuse_unreachable(cluster, instance.primary_node, self.new)
         if self.new != self.old:
             left = clusters.left_behind(cluster, instance.uuid, self.new)
@@ -230,12 +237,23 @@ class ReplaceDisks:
             "instance_old": contract.node_variables(cluster, self.old),
             "instance_new": contract.node_variables(cluster, self.new),
             "instance_old_reachable": clusters.reachable(cluster, cluster.node(self.old)),
+            "instance_let_go": [contract.node_variables(cluster, uuid) for uuid in self._let_go(cluster)],
             "instance_given_up": [recording.encode(one) for one in self._given_up(cluster)],
         }
 
     def effects(self, cluster: clusters.Cluster) -> list[changes.Change]:
         primary = cluster.instance(self.instance).primary_node
         return [changes.InstanceNodes(self.instance, primary, (self.new,)), *self._given_up(cluster)]
+
+    def _let_go(self, cluster: clusters.Cluster) -> list[str]:
+        """The nodes (UUIDs) that may connect to the primary in place of the new secondary, as far as they answer."""
+        before = dict.fromkeys((self.old, *self._made_elsewhere(cluster)))
+        return [one for one in before if one != self.new and clusters.reachable(cluster, cluster.node(one))]
+
+    def _made_elsewhere(self, cluster: clusters.Cluster) -> list[str]:
+        """The nodes (UUIDs) on which replacements that did not end were to make a replica."""
+        made = clusters.being_made(cluster, self.instance)
+        return [one.node for one in made if one.node != self.new and one.node in cluster.nodes]
 
     def _given_up(self, cluster: clusters.Cluster) -> list[changes.ReplicaLeft]:
         """That what an earlier replacement was to make on another node is left behind with this one.

@@ -245,7 +245,7 @@ def test_a_step_runs_where_what_it_needs_is_known(file: str, name: str, told: To
                 MAKING,
                 "Make a replica on the new secondary",
                 "Disconnect the new secondary until the primary waits for it",
-                "Disconnect the old secondary",
+                "Disconnect what may connect in its place",
                 "Have the primary copy to the new secondary",
                 "Have the new secondary connect to the primary",
                 "Judge whether the new secondary has the data",
@@ -314,41 +314,46 @@ ALLOWED = {
     ("remove_replica", "instance_disks_last"): [True],
     ("replace_disks", "instance_disks_alone"): [True],
     ("replace_disks", "instance_disks_last"): [True, "{{ instance_old_judged }}"],
+    ("replace_disks", "instance_disks_new_secret"): [True, True, True],
     ("start", "instance_disks_alone"): [True],
 }
 
 
-def test_no_step_but_those_that_checked_before_opens_alone_forces_or_removes_the_last() -> None:
-    switches = [f"instance_disks_{name}" for name in ("alone", "force", "last")]
+def test_no_step_but_those_that_checked_before_opens_alone_forces_removes_the_last_or_changes_a_secret() -> None:
+    switches = [f"instance_disks_{name}" for name in ("alone", "force", "last", "new_secret")]
     found: dict[tuple[str, str], list[Any]] = {}
     for path in sorted((role_tasks.ROLES / "instance/tasks").glob("*.yml")):
         for one in role_tasks.tasks("instance", path.stem):
             for name in one.get("vars", {}).keys() & set(switches):
                 found.setdefault((path.stem, name), []).append(one["vars"][name])
     assert found == ALLOWED
-    assert [role_tasks.value("instance", "{{ " + name + " }}", GUARDED) for name in switches] == [False, False, False]
+    assert [role_tasks.value("instance", "{{ " + name + " }}", GUARDED) for name in switches] == [False] * 4
 
 
 @pytest.mark.parametrize(
-    ("peers", "new", "expected"),
+    ("primary", "new", "expected"),
     [
-        (["node2"], "node3", True),
-        (["node3", ""], "node3", True),
-        (["node3"], "node3", False),
-        (["node2"], "node2", False),
-        # An earlier replacement, which has not ended, had the primary replicate to a third node.
-        (["node3"], "node2", True),
+        ([("node3", True)], "node3", True),
+        ([("node3", True), ("node3", False)], "node3", False),
+        ([("node3", True), ("", True)], "node3", False),
+        ([("node2", True)], "node3", False),
+        # What the primary is connected to is removed, and made there again.
+        ([("node2", True)], "node2", False),
+        ([("node3", True)], "node2", False),
     ],
 )
-def test_nodes_are_disconnected_only_while_the_primary_has_another_peer(
-    peers: list[str], new: str, expected: bool
+def test_only_a_new_secondary_to_which_the_primary_copies_already_stays_connected(
+    primary: list[tuple[str, bool]], new: str, expected: bool
 ) -> None:
-    name = "Remember whether the primary replicates to another node than the new secondary"
-    one = role_tasks.task("instance", "replace_disks", name)
-    known = {**GUARDED, "instance_at_primary": {"disks": [{"peer": peer} for peer in peers]}}
+    one = role_tasks.task(
+        "instance", "replace_disks", "Remember whether the primary copies to the new secondary already"
+    )
+    disks = [{"peer": peer, "connected": is_connected} for peer, is_connected in primary]
+    known = {**GUARDED, "instance_at_primary": {"disks": disks}}
     known |= {"instance_new": {"uuid": new, "name": new}, "instance_old": {"uuid": "node2", "name": "node2"}}
-    found = role_tasks.value("instance", one["ansible.builtin.set_fact"], known)
-    assert found == {"instance_has_another_peer": expected}
+    assert role_tasks.value("instance", one["ansible.builtin.set_fact"], known) == {"instance_is_copied": expected}
+    step = role_tasks.task("instance", "replace_disks", "Disconnect the new secondary until the primary waits for it")
+    assert role_tasks.runs("instance", step, {**known, "instance_is_copied": expected}) is not expected
 
 
 @pytest.mark.parametrize(
@@ -359,3 +364,87 @@ def test_only_a_replica_that_was_judged_is_removed_as_the_last(told: Told, reach
     one = role_tasks.task("instance", "replace_disks", "Remember whether the replica of the old secondary was judged")
     known = {**GUARDED, "instance_disks_told": told, "instance_old_reachable": reachable}
     assert role_tasks.value("instance", one["ansible.builtin.set_fact"], known) == {"instance_old_judged": judged}
+
+
+REPLACING: list[tuple[str, str, str, dict[str, Any]]] = [
+    ("Ask the primary for its replica", "instance_primary", "info", {"generations": True}),
+    (
+        "Ask the old secondary for its replica, and bring it up where it is down",
+        "instance_old",
+        "standby",
+        {"generations": True, "may_fail": True},
+    ),
+    ("Remove the replica that is made anew on the same node", "instance_old", "absent", {"last": True}),
+    ("Make a replica on the new secondary", "instance_new", "present", {"new_secret": True}),
+    ("Disconnect the new secondary until the primary waits for it", "instance_new", "disconnected", {}),
+    ("Disconnect what may connect in its place", "", "disconnected", {"may_fail": True}),
+    ("Have the primary copy to the new secondary", "instance_primary", "active", {"new_secret": True, "alone": True}),
+    ("Have the new secondary connect to the primary", "instance_new", "present", {"new_secret": True}),
+    ("Ask the primary for what it has copied", "instance_primary", "info", {"generations": True, "may_fail": True}),
+    (
+        "Ask the new secondary for what it has received",
+        "instance_new",
+        "info",
+        {"generations": True, "may_fail": True},
+    ),
+    ("Ask the primary once more, before the old replica is removed", "instance_primary", "info", {}),
+    (DROP, "instance_old", "absent", {"last": True}),
+]
+
+
+def test_each_step_of_a_replacement_is_at_its_node() -> None:
+    known = {**GUARDED, "instance_old_judged": True}
+    found = []
+    for one in role_tasks.tasks("instance", "replace_disks"):
+        asked = dict(one.get("vars", {}))
+        if "instance_disks_state" in asked:
+            switches = {
+                name: role_tasks.value("instance", asked[f"instance_disks_{name}"], known)
+                for name in ("generations", "last", "alone", "force", "new_secret", "may_fail")
+                if f"instance_disks_{name}" in asked
+            }
+            member = asked.get("instance_member", "").strip("{ }")
+            state = role_tasks.value("instance", asked["instance_disks_state"], known)
+            found.append((one["name"], member, state, {name: True for name, is_so in switches.items() if is_so}))
+    assert found == REPLACING
+    apart = role_tasks.task("instance", "replace_disks", "Disconnect what may connect in its place")
+    assert apart["loop"] == "{{ instance_let_go }}"
+
+
+@pytest.mark.parametrize(("new", "runs"), [(TWO, True), (THREE, False)])
+def test_only_a_replica_that_is_made_on_the_same_node_is_removed_first(new: Told, runs: bool) -> None:
+    one = role_tasks.task("instance", "replace_disks", "Remove the replica that is made anew on the same node")
+    assert role_tasks.runs("instance", one, {**GUARDED, "instance_new": new}) is runs
+
+
+def test_who_is_judged_and_what_is_recorded_of_a_replacement() -> None:
+    known = {**GUARDED, "instance_at_primary": "at primary", "instance_copied": "copied", "instance_disks_told": SYNCED}
+    old = role_tasks.task("instance", "replace_disks", "Judge whether the replica of the old secondary is needed")
+    (judged,) = [one for key, one in old.items() if key.endswith("replica_check")]
+    asked = role_tasks.value("instance", judged, {**known, "instance_old_answered": True})
+    assert (asked["primary"]["name"], asked["old"]["name"], "made" in asked) == ("node1", "node2", False)
+    assert (asked["primary"]["disks"], asked["old"]["disks"]) == ("at primary", SYNCED)
+    new = role_tasks.task("instance", "replace_disks", "Judge whether the new secondary has the data")
+    (judged,) = [one for key, one in new.items() if key.endswith("replica_check")]
+    asked = role_tasks.value("instance", judged, known)
+    assert (asked["primary"]["name"], asked["old"]["name"], asked["made"]) == ("node1", "node3", True)
+    assert (asked["primary"]["disks"], asked["old"]["disks"]) == ("copied", SYNCED)
+    record = role_tasks.task("instance", "replace_disks", MAKING)["roundsman.cluster.record"]
+    told = role_tasks.value("instance", record, known)
+    assert (told["node"], told["present"], told["is_new"]) == ("u-node3", True, True)
+
+
+@pytest.mark.parametrize(
+    ("reachable", "new", "told", "answered"),
+    [
+        (True, THREE, SYNCED, True),
+        (True, THREE, FAILED, False),
+        # On the same node nothing is removed that was not judged.
+        (True, TWO, FAILED, True),
+        (False, THREE, SYNCED, False),
+    ],
+)
+def test_what_the_old_secondary_said_is_judged(reachable: bool, new: Told, told: Told, answered: bool) -> None:
+    one = role_tasks.task("instance", "replace_disks", "Judge whether the replica of the old secondary is needed")
+    known = {**GUARDED, "instance_old_reachable": reachable, "instance_new": new, "instance_disks_told": told}
+    assert role_tasks.value("instance", one["vars"]["instance_old_answered"], known) is answered

@@ -23,6 +23,7 @@ def storage(
     peer: End | None = TWO,
     wanted: tuple[Disk, ...] = (Disk(64, minor=3),),
     secret: str = "",
+    new_secret: bool = False,
     alone: bool = False,
     last: bool = False,
     force: bool = False,
@@ -30,7 +31,9 @@ def storage(
 ) -> drbd.Template:
     of_pair = "-and-".join(sorted((machine.root.name, peer.name))) if peer else ""
     named = Disks("web1", UUID, wanted, vg="vg", here=machine.end, peer=peer, secret=secret or of_pair)
-    asked = dataclasses.replace(named, alone=alone, last=last, force=force, generations=generations)
+    asked = dataclasses.replace(
+        named, new_secret=new_secret, alone=alone, last=last, force=force, generations=generations
+    )
     name = machine.root.name
     return drbd.Template(asked, runner=machine, root=machine.root, node=machine.node, nodename=name)
 

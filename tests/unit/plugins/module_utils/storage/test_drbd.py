@@ -24,6 +24,7 @@ from tests.unit.plugins.module_utils.storage.copies import (
     NAME,
     ONE,
     THREE,
+    TWO,
     become,
     new_pair,
     storage,
@@ -330,6 +331,60 @@ def test_what_a_secondary_has_is_older_once_its_peer_replicates_to_another_one(p
     assert old is not None
     assert new is not None
     assert relation(new, old) is Relation.OURS_NEWER
+
+
+def pair_with_another_secret(machine: Machine) -> tuple[Machine, Machine]:
+    """Both nodes of a pair whose secret is not the one that they are given now, as after the cluster's key changed."""
+    other = machine.peer()
+    for node, peer in ((machine, TWO), (other, ONE)):
+        templates.done(storage(node, peer=peer, secret="the-one-from-before").steps(State.PRESENT))
+    machine.drbdadm("new-current-uuid", f"{NAME}/0", "--clear-bitmap")
+    return machine, other
+
+
+def test_a_pair_keeps_the_secret_that_it_has(machine: Machine) -> None:
+    # What is written on one node only parts the two, and neither takes the other one any more.
+    one, two = pair_with_another_secret(machine)
+    for node, peer, state in ((one, TWO, State.ACTIVE), (one, TWO, State.SHARED), (two, ONE, State.SHARED)):
+        become(node, state, peer=peer)
+        assert (node.resources[NAME].connection, node.resources[NAME].role) == ("Connected", "Primary")
+        assert "the-one-from-before" in node.configured(NAME)
+
+
+def test_a_pair_gets_a_new_secret_with_the_disks_of_its_secondary(machine: Machine) -> None:
+    one, two = pair_with_another_secret(machine)
+    become(one, State.ACTIVE)
+    become(two, State.ABSENT, peer=ONE, last=True)
+    templates.done(storage(two, peer=ONE).steps(State.PRESENT))
+    become(two, State.DISCONNECTED, peer=ONE)
+    templates.done(storage(one, new_secret=True, alone=True).steps(State.ACTIVE))
+    become(two, State.PRESENT, peer=ONE)
+    one.clock.wait(60)
+    assert {node.resources[NAME].connection for node in (one, two)} == {"Connected"}
+    assert [disk.is_synced for disk in storage(one).local_disks()] == [True]
+    assert "n1-and-n2" in one.configured(NAME)
+    assert storage(one, new_secret=True).steps(State.ACTIVE) == []
+
+
+def test_a_replica_is_disconnected_where_nothing_but_drbd_works(pair: Machine) -> None:
+    pair.broken["lvs"] = "Volume group not found"
+    templates.done(storage(pair).steps(State.DISCONNECTED))
+    assert pair.resources[NAME].connection == "StandAlone"
+
+
+def test_the_generation_is_asked_again_where_drbdadm_did_not_wait_for_it(
+    pair: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (known,) = storage(pair, generations=True).local_disks()
+    run, tries = pair.run, iter(["hasty", "hasty"])
+
+    def hasty(*command: str, **options: Any) -> str:
+        if command[:2] == ("drbdadm", "get-gi") and next(tries, ""):
+            raise errors.Failed("drbdadm get-gi: Command 'drbdsetup' did not terminate within 5 seconds")
+        return run(*command, **options)
+
+    monkeypatch.setattr(pair, "run", hasty)
+    assert storage(pair, generations=True).local_disks()[0].generation == known.generation is not None
 
 
 def test_a_primary_is_not_disconnected_and_what_is_down_stays_so(pair: Machine) -> None:

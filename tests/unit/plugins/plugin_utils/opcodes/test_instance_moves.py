@@ -246,6 +246,13 @@ def test_the_same_secondary_gets_a_new_copy_however_full_it_is() -> None:
     assert told["instance_old"] == told["instance_new"]
 
 
+@pytest.mark.parametrize("new", ["n3", "n10"])
+def test_adopted_disks_are_not_replaced(new: str) -> None:
+    adopted = with_instance(disks=(clusters.Disk(10, name="r0"),))
+    with pytest.raises(errors.Refused, match="r0 was adopted, and not made by Roundsman, which does not replace it"):
+        instance_moves.ReplaceDisks("i1", "n3", new).variables(adopted)
+
+
 def test_a_failover_knows_what_a_person_stated_of_its_source() -> None:
     stated = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.node("n2"), off_confirmed=5.0))
     told = instance_moves.Failover("i1", "n2", "n3").variables(stated)

@@ -178,6 +178,32 @@ def test_a_replacement_onto_a_lost_node_ends_with_one_on_the_secondary_or_on_ano
     assert left_replica.RemoveReplica("i1", "n10", discard=True).moot(ended) == ""
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "offline", "apart"),
+    [
+        ("n3", "n1", "", ["n3", "n10"]),
+        ("n3", "n3", "", ["n10"]),
+        ("n3", "n10", "", ["n3"]),
+        ("n3", "n1", "n3", ["n10"]),
+        ("n3", "n1", "n10", ["n3"]),
+    ],
+)
+def test_what_may_connect_to_the_primary_in_the_place_of_the_new_secondary_is_disconnected(
+    old: str, new: str, offline: str, apart: list[str]
+) -> None:
+    # The new replica of the replacement that did not end dials too, with the secret of another pair.
+    cluster = changes.apply(small_cluster.make(), MAKING, now=9.0)
+    if offline:
+        cluster = clusters.with_node(cluster, dataclasses.replace(cluster.node(offline), offline=True))
+    opcode = instance_moves.ReplaceDisks("i1", old=old, new=new)
+    assert [one["uuid"] for one in opcode.variables(cluster)["instance_let_go"]] == apart
+    held = {f"node/{uuid}" for uuid in ("n2", old, new, "n10")}
+    assert set(opcode.wants(cluster)) == {"instance/i1", *held}
+    assert set(opcode.hosts(cluster)) == {"n2", old, new, "n10"}
+    before = instance_moves.ReplaceDisks("i1", old=old, new=new).time_limit(small_cluster.make())
+    assert (opcode.time_limit(cluster) > before) is (new != "n10")
+
+
 def test_a_replacement_that_is_finished_leaves_nothing_behind_on_its_new_node() -> None:
     cluster = changes.apply(small_cluster.make(), MAKING, now=9.0)
     for new in ("n10", "n1"):

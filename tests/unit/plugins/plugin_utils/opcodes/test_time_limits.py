@@ -118,7 +118,7 @@ class Costs:
             return 1
         if isinstance(loop, list):
             return len(loop)
-        if "hypervisors" in loop:
+        if "hypervisors" in loop or "instance_let_go" in loop:
             return 1
         if "repair_verdicts" in loop:
             return 2 * len(self.instance.disks)
