@@ -387,6 +387,36 @@ def test_the_generation_is_asked_again_where_drbdadm_did_not_wait_for_it(
     assert storage(pair, generations=True).local_disks()[0].generation == known.generation is not None
 
 
+def test_a_generation_is_begun_only_on_a_replica_that_drbd_takes_for_whole_at_that_moment(pair: Machine) -> None:
+    become(pair.peer(), State.DISCONNECTED, peer=ONE)
+    disconnect, *others = storage(pair, peer=THREE).steps(State.PRESENT)
+    templates.done([disconnect])
+    pair.drbdadm("outdate", NAME)
+    outdated = pair.metadata(NAME).text()
+    with pytest.raises(errors.Failed, match="Need access to UpToDate data"):
+        templates.done(others)
+    assert pair.resources[NAME].role == "Secondary"
+    assert pair.metadata(NAME).text() == outdated, "by force it would be up to date, with a generation of its own"
+
+
+def test_a_replica_that_never_had_data_changes_its_peer_without_a_generation(machine: Machine) -> None:
+    become(new_pair(machine), State.DISCONNECTED, peer=ONE)
+    assert become(machine, State.PRESENT, peer=THREE) == [
+        f"disconnect {NAME}",
+        f"write {machine.root}/etc/drbd.d/roundsman-{NAME}.res with n3 as peer",
+        f"adjust {NAME}",
+    ]
+    assert machine.resources[NAME].disk == "Inconsistent"
+
+
+def test_an_old_secondary_that_dials_is_disconnected_though_nobody_answers(pair: Machine) -> None:
+    old = pair.peer()
+    pair.drbdadm("down", NAME)
+    assert old.resources[NAME].connection == "WFConnection"
+    assert become(old, State.DISCONNECTED, peer=ONE) == [f"disconnect {NAME}"]
+    assert old.resources[NAME].connection == "StandAlone"
+
+
 def test_a_primary_is_not_disconnected_and_what_is_down_stays_so(pair: Machine) -> None:
     become(pair, State.ACTIVE)
     with pytest.raises(errors.Refused, match="is primary on this node: it keeps its peer"):
