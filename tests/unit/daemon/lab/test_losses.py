@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
+from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.lab import losses, orders
 
 from tests.unit.daemon.lab import written
@@ -81,6 +84,40 @@ def test_the_first_start_after_a_failover_while_it_was_down_loses_what_that_gave
     assert len(losses.writes(journal.events, written.ordered(failed_over, start), journal.seen)) == count
 
 
+@pytest.mark.parametrize(("failed", "target", "count"), [(False, "node3", 0), (True, "node3", 1), (False, "node4", 1)])
+def test_only_a_failover_that_succeeded_and_led_to_this_node_gave_writes_up_for_a_later_start(
+    failed: bool, target: str, count: int
+) -> None:
+    journal = written.Journal()
+    journal.web1(90, "node2", "stopped", "9/0", counter=5000)
+    journal.web1(130, "node3", "started", "2/0", counter=4000)
+    given = {**FAILOVER, "target": target}
+    order = written.opcode("failover", started=100, ended=105, ignore_consistency=True, **given)
+    order = dataclasses.replace(order, status=values.Status.ERROR) if failed else order
+    start = written.opcode("startup", started=125, ended=131, instance="web1")
+    assert len(losses.writes(journal.events, written.ordered(order, start), journal.seen)) == count
+
+
+def test_the_last_failover_while_an_instance_was_down_decides_what_its_start_may_lose() -> None:
+    journal = written.Journal()
+    journal.web1(90, "node2", "stopped", "9/0", counter=5000)
+    journal.web1(130, "node3", "started", "3/0", counter=4000)
+    first = written.opcode("failover", started=100, ended=105, ignore_consistency=True, **FAILOVER)
+    last = written.opcode("failover", started=110, ended=115, **FAILOVER)
+    start = written.opcode("startup", started=125, ended=131, instance="web1")
+    assert len(losses.writes(journal.events, written.ordered(first, last, start), journal.seen)) == 1
+
+
+def test_an_end_with_fewer_writes_does_not_lower_what_was_acknowledged() -> None:
+    journal = written.Journal()
+    journal.web1(90, "node2", "stopped", counter=5000)
+    journal.web1(100, "node3", "stopped", counter=4000)
+    journal.web1(130, "node3", "started", "1/0", counter=4000)
+    start = written.opcode("startup", started=125, ended=131, instance="web1")
+    (wrong,) = losses.writes(journal.events, written.ordered(start), journal.seen)
+    assert wrong.startswith("web1 lost 1000 acknowledged writes")
+
+
 @pytest.mark.parametrize("disturbance", ["silent", "garbage", "frozen", "short", "together again"])
 def test_reports_that_nobody_may_have_heard_prove_nothing(disturbance: str) -> None:
     journal = written.Journal()
@@ -118,6 +155,16 @@ def test_a_failover_that_was_killed_after_the_start_has_no_result_and_was_announ
         said = orders.Stated(308.0, "web1", "", "node3", seconds)
         announced = written.ordered(killed, announced=(said,))
         assert len(losses.writes(journal.events, announced, journal.seen)) == wrong
+
+
+def test_what_was_announced_does_not_excuse_a_failover_that_succeeded_and_said_that_it_loses_nothing() -> None:
+    journal = written.Journal()
+    journal.report("node2", 0, 300)
+    fail_over(journal, died=300, lost=20)
+    said = orders.Stated(308.0, "web1", "", "node3", 6.0)
+    succeeded = written.opcode("failover", started=302, ended=320, **FAILOVER)
+    announced = written.ordered(succeeded, announced=(said,))
+    assert len(losses.writes(journal.events, announced, journal.seen)) == 1
 
 
 @pytest.mark.parametrize(
