@@ -39,8 +39,8 @@ options:
         node reads off; it never cuts the power. Helper programs have no V(soft_off).
       - V(emergency_off) is V(off) for an emergency, which is sent even to a node that reads off.
       - V(fence) sends off even to a node that reads off. It is confirmed only when the BMC accepted it, or answered
-        that the node is off already, and then reads off twice in a row, a second apart. If the answer is lost, the
-        node must have read on right before. A command that the BMC rejected, or never got, is no fence.
+        that the node is off already, and then reads off twice in a row, a second apart. If the answer is lost, off
+        is sent again. A command that the BMC rejected, did not answer, or never got is no fence.
       - V(confirm_off) is V(fence) for a node that reads off. A node that reads on is left on.
     type: str
     required: true

@@ -155,19 +155,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt to send a command: what became of it, and how many of the states in `seen` were read before it.
-
-    `reason` is why it was not accepted, None where that is not known.
-    """
+    """One attempt to send a command: what became of it, and how many of the states in `seen` were read before it."""
 
     answer: Answer
     reads: int = 0
-    reason: Optional[Reason] = None
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether its BMC takes no such command, for a reason that does not pass."""
-        return self.answer is Answer.REJECTED and self.reason not in PASSING
 
 
 @dataclass(frozen=True)
@@ -211,8 +202,8 @@ class Outcome:
 
 
 def is_rejected(outcome: Outcome) -> bool:
-    """Whether a fence is none because its BMC took no off, although it reads off and never read anything else."""
-    is_unsteady = outcome.reason == Reason.NOT_OFF.value or outcome.before is not State.OFF
+    """Whether a fence is none because its BMC took no off, although it reads off in the end."""
+    is_unsteady = outcome.reason == Reason.NOT_OFF.value
     return outcome.command.fences and not outcome.confirmed and outcome.after is State.OFF and not is_unsteady
 
 
@@ -257,9 +248,8 @@ def objection(command: Command, *, before: State) -> Optional[Failure]:
 def was_commanded(*, before: State, seen: Sequence[State], attempts: Sequence[Attempt]) -> bool:
     """Whether an off reached its BMC, so that what it reads afterwards counts.
 
-    It accepted one; or it said that the node is off already, and did not read on right before; or the answer to one was
-    lost, and the node read on until then: what it reads afterwards shows whether the off arrived. But not where the
-    BMC refused another one later: then nothing says that it ever took one.
+    It accepted one; or it said that the node is off already, and did not read on right before. One whose answer was
+    lost never counts, whatever is read afterwards: a BMC that restarts reads off, too, and is busy or silent meanwhile.
     """
     return _commanded_at(before=before, seen=seen, attempts=attempts) is not None
 
@@ -354,11 +344,9 @@ def foresee(status: Outcome, *, command: Command) -> Outcome:
 
 def _commanded_at(*, before: State, seen: Sequence[State], attempts: Sequence[Attempt]) -> Optional[int]:
     """How many states were read before the first attempt that counts as an off (`was_commanded`), None without one."""
-    for number, one in enumerate(attempts):
+    for one in attempts:
         read_on = _reads_on(one, before=before, seen=seen)
         if one.answer is Answer.ACCEPTED or (one.answer is Answer.ALREADY and not read_on):
-            return one.reads
-        if one.answer is Answer.LOST and read_on and not any(later.is_refused for later in attempts[number + 1 :]):
             return one.reads
     return None
 

@@ -167,7 +167,7 @@ class Operation:
             await self._bmc.send(self._command.verb)
         except errors.PowerFailed as error:
             self._failure = _failure(error)
-            self._attempts[-1] = power.Attempt(power.Answer(error.answer), reads, self._failure.reason)
+            self._attempts[-1] = power.Attempt(power.Answer(error.answer), reads)
             return False
         self._failure = None
         self._attempts[-1] = power.Attempt(power.Answer.ACCEPTED, reads)

@@ -94,13 +94,19 @@ def test_a_bmc_that_does_not_stay_with_its_answer_is_not_believed() -> None:
     assert "roundsman node confirm-off node2" in verdict.unblock
 
 
-def test_a_bmc_that_reads_off_and_took_no_off_is_not_believed_and_a_person_is_told_why() -> None:
+@pytest.mark.parametrize(
+    ("before", "answer"),
+    [(power.State.OFF, power.Answer.REJECTED), (power.State.ON, power.Answer.LOST)],
+)
+def test_a_bmc_that_reads_off_and_took_no_off_is_not_believed_and_a_person_is_told_why(
+    before: power.State, answer: power.Answer
+) -> None:
     untaken = power.judge(
-        power.Command.CONFIRM_OFF,
+        power.Command.FENCE,
         name="node2",
-        before=power.State.OFF,
+        before=before,
         seen=[power.State.OFF] * 2,
-        attempts=[power.Attempt(power.Answer.REJECTED)],
+        attempts=[power.Attempt(answer)],
         seconds=1.0,
         failure=power.Failure(power.Reason.AUTH, "access denied"),
     )

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import chassis
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, power
-from ansible_collections.roundsman.cluster.plugins.module_utils.oob import drivers, ipmi
+from ansible_collections.roundsman.cluster.plugins.module_utils.oob import drivers, ipmi, ipmi_session
 
 from tests.unit.daemon.lab import simulated
 from tests.unit.plugins.module_utils.oob import virtual
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 FIRST, SECOND, THIRD = "127.0.8.1", "127.0.8.2", "127.0.8.3"
 ON, OFF, UNKNOWN = power.State.ON, power.State.OFF, power.State.UNKNOWN
@@ -88,9 +88,28 @@ def test_a_node_that_reads_off_and_whose_bmc_took_no_off_is_not_fenced(
     assert told.history == [], "the node is on"
 
 
-def test_an_off_whose_answer_is_lost_fences_a_node_that_then_reads_off() -> None:
+def test_an_off_whose_answer_is_always_lost_is_no_fence_and_says_why() -> None:
     told = virtual.at_one(power.Command.FENCE, chassis.MUTE)
-    assert (told.outcome.confirmed, told.outcome.before, told.outcome.after) == (True, ON, OFF)
+    assert (told.outcome.confirmed, told.outcome.before, told.outcome.reason) == (False, ON, "timeout")
+    assert set(told.history) == {False}, "it is off, but a BMC that restarts reads off, too"
+    assert told.outcome.text is not None
+    assert "accepted no command to power off (the answer to the command was lost)" in told.outcome.text
+
+
+@pytest.mark.parametrize("faults", [(), (chassis.STRICT,)], ids=["accepts", "already off"])
+def test_an_off_whose_first_answer_is_lost_is_a_fence_in_the_second_try(faults: tuple[str, ...]) -> None:
+    def prepare(rack: virtual.Rack) -> None:
+        off = (*ipmi.CHASSIS_CONTROL, bytes((ipmi.CONTROLS[power.Command.OFF],)))
+
+        def meddle(datagram: bytes, answer: bytes | None) -> Iterable[bytes]:
+            # Its answers to the first off, which is sent again and again within its session.
+            is_off = bool(rack.commands) and rack.commands[-1][1:] == off
+            return () if is_off and rack.count(*off) <= ipmi_session.ASKS else virtual.unchanged(datagram, answer)
+
+        rack.meddle = meddle
+
+    outcome = virtual.at_one(power.Command.FENCE, *faults, prepare=prepare).outcome
+    assert (outcome.confirmed, outcome.before, outcome.after, outcome.attempts) == (True, ON, OFF, 2)
 
 
 def test_a_bmc_that_says_off_of_a_node_that_is_on_is_exposed_by_the_command_that_confirms() -> None:

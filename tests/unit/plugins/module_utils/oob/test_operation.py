@@ -164,9 +164,15 @@ def test_an_off_that_was_not_taken_is_sent_again_and_only_readings_after_it_was_
     assert outcome.seconds >= 3 * operation.FENCE_PAUSE
 
 
-def test_an_off_whose_answer_was_lost_is_a_fence_when_the_node_then_goes_from_on_to_off() -> None:
-    outcome, _ = run(ScriptedBmc(ON, ON, OFF, answers=(LOST,) * 50), power.Command.FENCE)
-    assert (outcome.confirmed, outcome.before) == (True, ON)
+@pytest.mark.parametrize("second", [None, ALREADY])
+@pytest.mark.parametrize("between", [(), (LOST,), (power.Reason.BUSY, LOST)])
+def test_an_off_whose_answer_was_lost_is_sent_again_and_a_fence_once_its_bmc_answers(
+    between: tuple[power.Reason | power.Answer, ...], second: power.Answer | None
+) -> None:
+    bmc = ScriptedBmc(ON, OFF, answers=(LOST, *between, second))
+    outcome, told = run(bmc, power.Command.FENCE)
+    assert (outcome.confirmed, outcome.before, bmc.sent) == (True, ON, [power.Command.OFF] * (2 + len(between)))
+    assert [one.confirmed for one in told].count(True) == 2, "the first one when it read off twice after the last off"
 
 
 @pytest.mark.parametrize("first", [ON, UNKNOWN, OFF])
@@ -179,10 +185,17 @@ def test_a_bmc_that_restarts_reads_off_and_refuses_every_further_off_fences_nobo
     assert (outcome.confirmed, outcome.attempts) == (False, 2)
 
 
-@pytest.mark.parametrize("passing", [power.Reason.BUSY, power.Reason.UNREACHABLE])
-def test_an_off_whose_answer_was_lost_is_a_fence_while_its_bmc_is_only_busy(passing: power.Reason) -> None:
-    outcome, _ = run(ScriptedBmc(ON, ON, OFF, answers=(LOST, *[passing] * 50)), power.Command.FENCE)
-    assert outcome.confirmed
+@pytest.mark.parametrize("first", [ON, UNKNOWN, OFF])
+@pytest.mark.parametrize("later", [power.Reason.BUSY, power.Reason.UNREACHABLE, LOST])
+def test_a_bmc_that_restarts_reads_off_and_answers_no_further_off_fences_nobody(
+    first: power.State, later: power.Reason | power.Answer
+) -> None:
+    """As IPMI does with 0xD2 and 0xC0, and Redfish with 503: the node is on all the time."""
+    outcome, told = run(ScriptedBmc(ON, first, OFF, answers=(LOST, *[later] * 50)), power.Command.FENCE)
+    assert not any(one.confirmed for one in (*told, outcome))
+    assert (outcome.after, outcome.attempts > 2) == (OFF, True), "it was sent again until the time was up"
+    assert outcome.text is not None
+    assert "reads off, but accepted no command to power off (no)" in outcome.text
 
 
 def test_an_already_off_of_a_node_that_reads_on_is_a_contradiction_and_off_is_sent_again() -> None:
@@ -240,8 +253,10 @@ def test_a_fence_that_never_went_out_is_none_whatever_the_node_reads(command: po
     assert (outcome.confirmed, outcome.sent) == (False, False)
 
 
-def test_a_refused_off_is_read_back_once_and_not_repeated() -> None:
-    bmc = ScriptedBmc(ON, answers=(power.Reason.REFUSED,))
+@pytest.mark.parametrize("answer", [power.Reason.REFUSED, ALREADY])
+def test_a_refused_off_is_read_back_once_and_not_repeated(answer: power.Reason | power.Answer) -> None:
+    """Nor is one that contradicts the reading: that is a matter of fences."""
+    bmc = ScriptedBmc(ON, answers=(answer,) * 50)
     outcome, _ = run(bmc, power.Command.OFF)
     assert (outcome.reason, bmc.sent, outcome.seconds) == ("refused", [power.Command.OFF], 0.0)
 
