@@ -18,6 +18,7 @@ _SPEC = {
     "left_behind": {"type": "bool", "default": False},
     "starts": {"type": "bool", "default": False},
     "made": {"type": "bool", "default": False},
+    "recorded": {"type": "list", "elements": "str", "default": []},
 }
 
 
@@ -28,6 +29,9 @@ class ActionModule(module_answers.Action):
     ancestor of the primary's replica. With `starts` nothing is removed: the instance is to be started on the primary,
     and `old` is its secondary. With `made` it is the new secondary, whose replica has to be the primary's. Returns the
     `objection`, '' for none.
+
+    `recorded` are the generations of the old secondary's replicas that are on record as not newer than the primary's.
+    If nothing is objected to, `generations` are those that may be recorded so now.
     """
 
     _requires_connection = False
@@ -37,6 +41,7 @@ class ActionModule(module_answers.Action):
         result: dict[str, Any] = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
         name, primary = str(options["instance"]["name"]), _node(options["primary"])
+        generations: tuple[str, ...] = ()
         if options["starts"]:
             peer = _node(options["old"]) if options["old"].get("disks") else None
             objection = starts.objection(name, primary, peer)
@@ -46,8 +51,9 @@ class ActionModule(module_answers.Action):
             objection = replacements.objection_to_removal(name, primary, _node(options["old"]))
         else:
             old = _node(options["old"]) if options["old"].get("disks") else None
-            objection = replacements.objection(name, primary, old)
-        return {**result, "changed": False, "objection": objection}
+            objection = replacements.objection(name, primary, old, options["recorded"])
+            generations = () if objection else replacements.judged(primary, old, options["recorded"])
+        return {**result, "changed": False, "objection": objection, "generations": list(generations)}
 
 
 def _node(given: Mapping[str, Any]) -> replacements.Node:

@@ -48,6 +48,13 @@ options:
       and in sync, with the same generation.
     type: bool
     default: false
+  recorded:
+    description: >-
+      The generations of the replicas of I(old), by disk, that are on record as not newer than those of I(primary):
+      a replica that still has its own may be removed.
+    type: list
+    elements: str
+    default: []
 author:
   - The Roundsman founders (@roundsman)
 """

@@ -48,6 +48,12 @@ def is_copying(one: labs.Running) -> bool:
     return found is not None and found.is_connected and found.disk is Disk.INCONSISTENT
 
 
+def is_in_sync(one: labs.Running) -> bool:
+    """Whether node4 has the data of node2."""
+    found = fact(one, "node4")
+    return found is not None and found.is_connected and found.disk is Disk.UP_TO_DATE
+
+
 def removals(one: labs.Running) -> list[str]:
     """What became of the jobs that were to remove a replica."""
     steps = [job["opcodes"][0] for job in one.get("/1/jobs")]
@@ -81,6 +87,37 @@ def test_a_replacement_that_is_canceled_in_its_resync_is_on_record_and_can_be_fi
     again = states.command(one, "instance", "replace-disks", NAME, "--to", "node4")
 
     assert again.returncode == 0, again.stdout + again.stderr
+    assert one.cluster().maintenance.left_behind == ()
+    holders = [node.name for node in one.lab.nodes() if NAME in templates.replicated(node.root)]
+    assert holders == ["node2", "node4"]
+    one.until(states.at_rest, "its jobs end")
+    assert one.wrong() == []
+
+
+@pytest.mark.slow
+def test_a_replacement_that_broke_off_can_be_finished_though_drbd_has_forgotten_what_the_old_secondary_has(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=4, pairs=[("node2", "node3"), ("node1", "node2")])
+    labs.report_all(one)
+    simulated_world.set_resync_speed(one.lab.node("node4").root, 1)
+    body = {"mode": "replace_new_secondary", "remote_node": "node4"}
+    job = one.ask("POST", f"/2/instances/{NAME}/replace-disks", body).json()
+    one.until(is_copying, "node2 copies to node4")
+    assert states.command(one, "jobs", "cancel", str(job)).returncode == 0
+    states.job_ended(one, job)
+    simulated_world.set_resync_speed(one.lab.node("node4").root, None)
+    one.until(is_in_sync, "the resync ends by itself")
+    one.lab.node("node2").cut_link("node4", is_cut=True)
+    one.until(lambda _: not is_in_sync(one), "node4 has lost node2")
+    time.sleep(3)
+    one.lab.node("node2").cut_link("node4", is_cut=False)
+    one.until(is_in_sync, "they are in sync again")
+
+    again = states.command(one, "instance", "replace-disks", NAME, "--to", "node4")
+
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert secondary(one) == "node4"
     assert one.cluster().maintenance.left_behind == ()
     holders = [node.name for node in one.lab.nodes() if NAME in templates.replicated(node.root)]
     assert holders == ["node2", "node4"]

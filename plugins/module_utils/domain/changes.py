@@ -7,6 +7,7 @@ a run's `changes.jsonl` all go through `apply`.
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import dataclass
 from typing import Callable, Mapping, Optional, Sequence, Union
 
@@ -27,13 +28,15 @@ class InstanceNodes:
 class ReplicaLeft:
     """Whether a node that is none of an instance's holds something of its disks.
 
-    It was left there, or `is_new`: it is about to be made, to become the new secondary's.
+    It was left there, or `is_new`: it is about to be made, to become the new secondary's. `generations` are then those
+    of the secondary's replicas, by disk, known not to be newer than those of the primary; empty leaves what is known.
     """
 
     instance: str
     node: str
     present: bool
     is_new: bool = False
+    generations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,7 @@ class FilterGone:
     uuid: str
 
 
+_GENERATION = re.compile(r"[0-9a-f]{16}")
 _LOCAL_DISKS = frozenset({"drbd", "file", "plain"})
 Change = Union[
     InstanceNodes,
@@ -227,14 +231,26 @@ def _replica_left(cluster: clusters.Cluster, change: ReplicaLeft, now: float) ->
     others = tuple(one for one in cluster.maintenance.left_behind if one is not known)
     if not change.present:
         return _put_maintenance(cluster, now, left_behind=others)
-    if known is not None and known.is_new is change.is_new:
+    is_known = known is not None and known.is_new is change.is_new
+    if is_known and not change.generations:
         return cluster
     _node(cluster, change.node)
     instance = _instance(cluster, change.instance)
     if instance.disk_template not in _LOCAL_DISKS or any(disk.name for disk in instance.disks):
         return cluster
-    left = clusters.LeftBehind(change.node, instance, since=now, is_new=change.is_new)
+    generations = change.generations if change.is_new and _are_generations(change.generations, instance) else ()
+    if known is None or not is_known:
+        left = clusters.LeftBehind(change.node, instance, since=now, is_new=change.is_new, generations=generations)
+    elif generations in {(), known.generations}:
+        return cluster
+    else:
+        left = dataclasses.replace(known, instance=instance, generations=generations)
     return _put_maintenance(cluster, now, left_behind=(*others, left))
+
+
+def _are_generations(stated: Sequence[str], instance: clusters.Instance) -> bool:
+    """Whether each disk has one. They come from a node: what is none is left out, as the replica must be on record."""
+    return len(stated) == len(instance.disks) and all(_GENERATION.fullmatch(one) for one in stated)
 
 
 def _none_is_new(cluster: clusters.Cluster, instance: str, now: float) -> clusters.Cluster:
@@ -242,7 +258,7 @@ def _none_is_new(cluster: clusters.Cluster, instance: str, now: float) -> cluste
     if not clusters.being_made(cluster, instance):
         return cluster
     found = tuple(
-        dataclasses.replace(one, is_new=False) if one.instance.uuid == instance else one
+        dataclasses.replace(one, is_new=False, generations=()) if one.instance.uuid == instance else one
         for one in cluster.maintenance.left_behind
     )
     return _put_maintenance(cluster, now, left_behind=found)

@@ -210,13 +210,15 @@ class LeftBehind:
 
     `instance` is the instance as it was then. It was given up while the node did not answer; one that `is_new` is being
     made by a replacement of disks that has not ended, and the instance's primary may write to it instead of to its
-    secondary.
+    secondary. With such a one `generations` are those of the secondary's replicas, by disk, when the primary was known
+    to have all of their data: 16 hex digits each, without the role's bit; empty where that is not known.
     """
 
     node: str
     instance: Instance
     since: float
     is_new: bool = False
+    generations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -354,6 +356,18 @@ def left_behind(cluster: Cluster, instance: str, node: str) -> Optional[LeftBehi
 def being_made(cluster: Cluster, instance: str) -> tuple[LeftBehind, ...]:
     """The new replicas of an instance (UUID) whose replacement of disks has not ended."""
     return tuple(one for one in cluster.maintenance.left_behind if one.is_new and one.instance.uuid == instance)
+
+
+def judged_generations(cluster: Cluster, instance: str) -> tuple[str, ...]:
+    """The generations, by disk, of which an instance's primary had all data when its replacement of disks began.
+
+    Empty where none are on record, or not those of this primary and this secondary.
+    """
+    made = [one for one in being_made(cluster, instance) if one.generations]
+    known = cluster.instances.get(instance)
+    if known is None or not made or made[-1].instance.nodes != known.nodes:
+        return ()
+    return made[-1].generations
 
 
 def made_on(cluster: Cluster, node: str) -> tuple[Instance, ...]:

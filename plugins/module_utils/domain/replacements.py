@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Optional, Sequence, Tuple
 
 from .drbd import Disk, Generation
-from .drbd_generations import Relation, has_data_of, relation
+from .drbd_generations import Relation, bare, has_data_of, relation
 
 _WORTHLESS = frozenset({Disk.INCONSISTENT.value, *(disk.value for disk in Disk if disk.is_gone)})
 
@@ -39,10 +39,11 @@ class Node:
     why: str = ""
 
 
-def objection(instance: str, primary: Node, old: Optional[Node]) -> str:
+def objection(instance: str, primary: Node, old: Optional[Node], recorded: Sequence[str] = ()) -> str:
     """Why the replica on the old secondary must be kept, with what helps; '' if it may be removed.
 
-    `old` is None where it is not contacted, and so nothing is removed there.
+    `old` is None where it is not contacted, and so nothing is removed there. `recorded` are the generations of `judged`
+    that a replacement which has not ended had recorded, while the primary stays the primary.
     """
     if primary.replicas is None:
         return f"the disks of {instance} on {primary.name} cannot be read ({primary.why}): nothing is removed"
@@ -56,7 +57,27 @@ def objection(instance: str, primary: Node, old: Optional[Node]) -> str:
         return ""
     if old.replicas is None:
         return f"the disks of {instance} on {old.name} cannot be read ({old.why}): nothing is removed"
-    return _of_pairs(instance, primary, primary.replicas, old, old.replicas)
+    return _of_pairs(instance, primary, old, recorded)
+
+
+def judged(primary: Node, old: Optional[Node], recorded: Sequence[str] = ()) -> Tuple[str, ...]:
+    """The generations of the old secondary's replicas, by disk, if the primary is known to have all of their data.
+
+    They are for the record, which keeps them longer than DRBD's history: a replica that still has such a generation was
+    not written since. What is `recorded` already stays where the old secondary is not contacted.
+    """
+    if old is None:
+        return tuple(recorded)
+    ours, theirs = primary.replicas or (), old.replicas or ()
+    if len(ours) != len(theirs):
+        return ()
+    found = []
+    for mine, other, known in zip(ours, theirs, _by_disk(recorded, len(ours))):  # noqa: B905 - Python 3.9 has no strict
+        generation = _lasting(other)
+        if not generation or not (_is_not_newer(mine, other) or _is_recorded(other, known)):
+            return ()
+        found.append(generation)
+    return tuple(found)
 
 
 def objection_to_new(instance: str, primary: Node, new: Node) -> str:
@@ -120,11 +141,12 @@ def _is_ancestor(mine: Replica, other: Replica) -> bool:
     return _is_not_newer(mine, other)
 
 
-def _of_pairs(instance: str, primary: Node, ours: Sequence[Replica], old: Node, theirs: Sequence[Replica]) -> str:
+def _of_pairs(instance: str, primary: Node, old: Node, recorded: Sequence[str]) -> str:
+    ours, theirs = primary.replicas or (), old.replicas or ()
     if len(ours) != len(theirs):
         return f"{primary.name} and {old.name} have not the same disks of {instance}: nothing is removed"
-    for mine, other in zip(ours, theirs):  # noqa: B905 - Python 3.9 has no strict
-        if not _may_go(mine, other):
+    for mine, other, known in zip(ours, theirs, _by_disk(recorded, len(ours))):  # noqa: B905 - Python 3.9 has no strict
+        if not _may_go(mine, other, known):
             may_connect = bool(other.disk) and _relation(mine, other) is not Relation.UNRELATED
             return (
                 f"the replica of {instance} on {old.name} ({other.text}) may have data that {primary.name} has not "
@@ -143,13 +165,34 @@ def _if_apart(instance: str, node: str) -> str:
     )
 
 
-def _may_go(mine: Replica, other: Replica) -> bool:
+def _may_go(mine: Replica, other: Replica, recorded: str) -> bool:
     if not other.exists or other.disk in _WORTHLESS:
         return True
     if mine.is_connected and other.is_connected:
         return other.peer_disk == Disk.UP_TO_DATE.value
     # DRBD leaves both up to date when they part: only the generations say whether the other one was written, too.
-    return _is_not_newer(mine, other)
+    return _is_not_newer(mine, other) or _is_recorded(other, recorded)
+
+
+def _by_disk(recorded: Sequence[str], disks: int) -> Sequence[str]:
+    """What is recorded of each disk, '' where that is not known."""
+    return recorded if len(recorded) == disks else [""] * disks
+
+
+def _is_recorded(other: Replica, recorded: str) -> bool:
+    """Whether a replica was not written since its generation was recorded."""
+    return bool(recorded) and not other.is_connected and _lasting(other) == recorded
+
+
+def _lasting(replica: Replica) -> str:
+    """Its generation in 16 hex digits, if DRBD begins another one before it is written without its peer; else ''.
+
+    DRBD begins none where the bitmap has a generation already: the replica was written, or was the source of a resync.
+    """
+    found = replica.generation
+    if found is None or bare(found.bitmap) or found.crashed_primary or not 0 <= found.current < 1 << 64:
+        return ""
+    return f"{bare(found.current):016x}"
 
 
 def _relation(mine: Replica, other: Replica) -> Optional[Relation]:

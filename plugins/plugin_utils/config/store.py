@@ -50,13 +50,16 @@ def taken_over(
 ) -> clusters.Cluster:
     """The configuration that an imported document becomes: the round at work is that of this controller before.
 
-    Unless the document is of the present state, maintenance is paused until a person has compared it with reality.
+    Unless the document is of the present state, maintenance is paused until a person has compared it with reality, and
+    what it knew of the generations of replicas is dropped: the replicas may be other ones by now.
     """
     maintenance = cluster.maintenance
     if not is_present_state(cluster, before):
         present = before.maintenance.settings.paused if before is not None else ""
         text = present or maintenance.settings.paused or check_reason(cluster)
-        maintenance = dataclasses.replace(maintenance, settings=dataclasses.replace(maintenance.settings, paused=text))
+        left = tuple(dataclasses.replace(one, generations=()) for one in maintenance.left_behind)
+        settings = dataclasses.replace(maintenance.settings, paused=text)
+        maintenance = dataclasses.replace(maintenance, settings=settings, left_behind=left)
     if before is not None:
         maintenance = dataclasses.replace(maintenance, round=before.maintenance.round, jobs=before.maintenance.jobs)
     return dataclasses.replace(cluster, maintenance=maintenance, serial_no=serial_no, mtime=now)

@@ -238,6 +238,7 @@ class ReplaceDisks:
             "instance_new": contract.node_variables(cluster, self.new),
             "instance_old_reachable": clusters.reachable(cluster, cluster.node(self.old)),
             "instance_let_go": [contract.node_variables(cluster, uuid) for uuid in self._let_go(cluster)],
+            "instance_old_generations": list(clusters.judged_generations(cluster, self.instance)),
             "instance_given_up": [recording.encode(one) for one in self._given_up(cluster)],
         }
 

@@ -24,7 +24,12 @@ def node(name: str, peer: str, generation: Generation, **changed: Any) -> dict[s
 
 
 def objection(*, primary: dict[str, Any], old: dict[str, Any], **flags: bool) -> str:
-    """What the action says when a play runs it."""
+    """What the action objects to when a play runs it."""
+    return str(check(primary=primary, old=old, **flags)["objection"])
+
+
+def check(*, primary: dict[str, Any], old: dict[str, Any], **flags: Any) -> dict[str, Any]:
+    """What the action returns when a play runs it."""
     task = Task()
     task.args = {"instance": {"name": "web1"}, "primary": primary, "old": old, **flags}
     loader, context = DataLoader(), PlayContext()
@@ -32,7 +37,7 @@ def objection(*, primary: dict[str, Any], old: dict[str, Any], **flags: bool) ->
     result = module.run(task_vars={})
     assert not result.get("failed"), result
     assert result["changed"] is False
-    return str(result["objection"])
+    return dict(result)
 
 
 def test_the_texts_of_a_node_are_made_printable() -> None:
@@ -72,6 +77,26 @@ def test_an_old_secondary_that_was_not_contacted_is_no_reason_against_a_removal(
     assert objection(primary=primary, old={"name": "node4"}) == ""
     assert "no answer" in objection(primary=primary, old={"name": "node4"}, made=True)
     assert "no answer" in objection(primary=primary, old={"name": "node4"}, left_behind=True)
+
+
+def test_a_replica_that_is_not_newer_has_its_generation_for_the_record_and_is_known_by_it_later() -> None:
+    forgot, alone = Generation(0x80), {"connected": False, "peer_disk": "DUnknown"}
+    primary, old = node("node2", "node4", OURS), node("node3", "node2", OLDER, **alone)
+    assert check(primary=primary, old=old)["generations"] == ["0000000000000010"]
+    later = node("node2", "node4", forgot)
+    unknown = check(primary=later, old=old)
+    assert "it is kept" in unknown["objection"]
+    assert unknown["generations"] == []
+    known = check(primary=later, old=old, recorded=["0000000000000010"])
+    assert (known["objection"], known["generations"]) == ("", ["0000000000000010"])
+    silent = check(primary=later, old={"name": "node3"}, recorded=["0000000000000010"])
+    assert (silent["objection"], silent["generations"]) == ("", ["0000000000000010"])
+    for flag in ("starts", "made", "left_behind"):
+        result = check(primary=primary, old=old, recorded=["0000000000000010"], **{flag: True})
+        assert result["generations"] == []
+    assert (
+        "may hold writes" in check(primary=later, old=old, recorded=["0000000000000010"], left_behind=True)["objection"]
+    )
 
 
 def test_a_start_is_judged_by_the_rule_for_starts() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleError
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, recording
 
 from tests.unit.roles import role_tasks
 
@@ -30,6 +31,7 @@ GUARDED: dict[str, Any] = {
     "instance_old": TWO,
     "instance_new": THREE,
     "instance_old_reachable": True,
+    "instance_old_generations": [],
     "instance_left_at": THREE,
     "instance_now_nodes": [ONE, TWO],
     "instance_discard": False,
@@ -430,7 +432,7 @@ def test_who_is_judged_and_what_is_recorded_of_a_replacement() -> None:
     assert (asked["primary"]["name"], asked["old"]["name"], asked["made"]) == ("node1", "node3", True)
     assert (asked["primary"]["disks"], asked["old"]["disks"]) == ("copied", SYNCED)
     record = role_tasks.task("instance", "replace_disks", MAKING)["roundsman.cluster.record"]
-    told = role_tasks.value("instance", record, known)
+    told = role_tasks.value("instance", record, {**known, **check("", generations=[])})
     assert (told["node"], told["present"], told["is_new"]) == ("u-node3", True, True)
 
 
@@ -448,3 +450,22 @@ def test_what_the_old_secondary_said_is_judged(reachable: bool, new: Told, told:
     one = role_tasks.task("instance", "replace_disks", "Judge whether the replica of the old secondary is needed")
     known = {**GUARDED, "instance_old_reachable": reachable, "instance_new": new, "instance_disks_told": told}
     assert role_tasks.value("instance", one["vars"]["instance_old_answered"], known) is answered
+
+
+def test_a_replacement_judges_with_what_is_on_record_and_records_what_was_judged() -> None:
+    judges = role_tasks.task("instance", "replace_disks", "Judge whether the replica of the old secondary is needed")
+    records = role_tasks.task("instance", "replace_disks", MAKING)
+    known = {**GUARDED, **check("", generations=["00000000000000a0"]), "instance_old_generations": ["00000000000000b0"]}
+    asked = {"instance_at_primary": SYNCED, "instance_disks_told": UNSYNCED, "instance_old_answered": True}
+    told = role_tasks.value("instance", judges["roundsman.cluster.replica_check"], {**known, **asked})
+    assert (told["recorded"], told["old"]["disks"]) == (["00000000000000b0"], UNSYNCED)
+    names = [one["name"] for one in role_tasks.tasks("instance", "replace_disks")]
+    between = role_tasks.tasks("instance", "replace_disks")[names.index(judges["name"]) + 1 : names.index(MAKING)]
+    assert not [one for one in between if one.get("register") == "instance_check"]
+    change = recording.decode(role_tasks.value("instance", records["roundsman.cluster.record"], known))
+    assert change == changes.ReplicaLeft("u-web1", "u-node3", True, True, ("00000000000000a0",))
+
+
+def test_a_plan_by_hand_which_held_nothing_knows_no_generations() -> None:
+    one = role_tasks.task("evacuate", "move", "Do the step")
+    assert one["vars"]["instance_old_generations"] == []

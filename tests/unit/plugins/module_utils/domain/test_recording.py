@@ -21,6 +21,7 @@ RECORDED: list[changes.Change] = [
     changes.NodeLived("n3", at=5.5),
     membership.InstanceMade("i1"),
     membership.InstanceGone("i1"),
+    changes.ReplicaLeft("i1", "n3", present=True, is_new=True, generations=("00000000000000a0",)),
 ]
 OTHERS: list[changes.Change] = [
     tagging.Tagged("cluster", "", "new", present=True),
@@ -33,6 +34,13 @@ OTHERS: list[changes.Change] = [
 @pytest.mark.parametrize("change", RECORDED, ids=str)
 def test_a_recorded_change_survives_its_line(change: changes.Change) -> None:
     assert recording.decode(json.loads(json.dumps(recording.encode(change)))) == change
+
+
+def test_a_replica_that_an_older_version_recorded_has_no_generations() -> None:
+    told = {"change": "replica_left", "instance": "i1", "node": "n3", "present": True, "is_new": True}
+    assert recording.decode(told) == changes.ReplicaLeft("i1", "n3", present=True, is_new=True)
+    with pytest.raises(errors.InvalidInput, match="generations"):
+        recording.decode({**told, "generations": [160]})
 
 
 def test_a_sign_of_life_without_its_time_is_one_of_now() -> None:
@@ -49,7 +57,7 @@ def test_a_play_records_nothing_else(change: changes.Change) -> None:
 
 def test_whoever_records_holds_the_object() -> None:
     instance, node = "instance/i1", "node/n3"
-    assert [recording.lock_of(one) for one in RECORDED] == [instance, instance, *[node] * 3, instance, instance]
+    assert [recording.lock_of(one) for one in RECORDED] == [instance, instance, *[node] * 3, *[instance] * 3]
 
 
 def test_a_sign_of_life_may_be_recorded_by_whoever_shares_the_node() -> None:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import replacements
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Generation
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.replacements import Node, Replica
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 BEFORE = Generation(0x10)
 OURS = Generation(0x20, bitmap=0x10)
@@ -20,7 +23,8 @@ def disk(disk: str, peer: str = "DUnknown", *, generation: Generation | None = N
 
 def refusal(mine: Replica, *others: Replica, **changed: Any) -> str:
     old = changed.get("old", Node("node2", others))
-    return replacements.objection("web1", changed.get("primary", Node("node1", (mine,))), old)
+    primary = changed.get("primary", Node("node1", (mine,)))
+    return replacements.objection("web1", primary, old, changed.get("recorded", ()))
 
 
 @pytest.mark.parametrize("worth", ["Inconsistent", "Outdated", "Diskless", "Consistent", "DUnknown", ""])
@@ -82,6 +86,66 @@ def test_a_replica_that_is_down_and_whose_generations_are_not_known_is_kept_with
     assert "the replica of web1 on node2 (is down on this node) may have data that node1 has not" in text
     assert "`roundsman node offline node2`" in text
     assert "`roundsman instance repair-disks web1 --discard node2`" in text
+
+
+STRANGERS = ["0000000000000040"]
+
+
+@pytest.mark.parametrize("worth", ["UpToDate", "Outdated", "Consistent", ""])
+def test_a_replica_goes_that_was_not_written_since_it_was_recorded(worth: str) -> None:
+    mine, other = disk("UpToDate", "UpToDate", generation=OURS), disk(worth, generation=Generation(0x41))
+    assert "it is kept" in refusal(mine, other)
+    assert refusal(mine, other, recorded=STRANGERS) == ""
+    assert "the primary node1 is not up to date" in refusal(disk("Outdated"), other, recorded=STRANGERS)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        disk("UpToDate", generation=Generation(0x50, history=(0x40,))),
+        # DRBD begins no generation where the bitmap has one: it may have been primary since.
+        disk("UpToDate", generation=Generation(0x40, bitmap=0x10)),
+        disk("UpToDate", generation=Generation(0x40, crashed_primary=True)),
+        # Somebody else may write to it.
+        disk("UpToDate", "UpToDate", generation=STRANGE),
+        disk("UpToDate"),
+    ],
+)
+def test_a_replica_that_may_have_been_written_since_it_was_recorded_is_kept(other: Replica) -> None:
+    mine = disk("UpToDate", generation=OURS)
+    assert "it is kept" in refusal(mine, other, recorded=STRANGERS)
+    assert judged(mine, other, recorded=STRANGERS) == ()
+
+
+@pytest.mark.parametrize("recorded", [[], [""], ["40"], ["000000000000004 "], STRANGERS * 2, ["0000000000000041"]])
+def test_only_the_recorded_generation_of_each_disk_counts(recorded: list[str]) -> None:
+    assert "it is kept" in refusal(disk("UpToDate"), disk("UpToDate", generation=STRANGE), recorded=recorded)
+
+
+def judged(mine: Replica, *others: Replica, recorded: Sequence[str] = ()) -> tuple[str, ...]:
+    return replacements.judged(Node("node1", (mine,) * len(others)), Node("node2", others), recorded)
+
+
+def test_what_is_recorded_is_what_the_primary_has_all_data_of() -> None:
+    mine = disk("UpToDate", "UpToDate", generation=Generation(0x2F, bitmap=0x10))
+    assert judged(mine, disk("Outdated", generation=Generation(0x11))) == ("0000000000000010",)
+    together = disk("UpToDate", "UpToDate", generation=Generation(0x2E))
+    assert judged(mine, together, disk("", generation=BEFORE)) == ("000000000000002e", "0000000000000010")
+    for other in (THEIRS, STRANGE, None, Generation(0x10, bitmap=0x8), Generation(0x10, crashed_primary=True)):
+        assert judged(mine, disk("UpToDate", generation=BEFORE), disk("UpToDate", generation=other)) == ()
+
+
+@pytest.mark.parametrize("identifier", [1 << 64, -16])
+def test_what_is_no_generation_is_not_recorded(identifier: int) -> None:
+    one = disk("UpToDate", "UpToDate", generation=Generation(identifier))
+    assert judged(one, one) == ()
+
+
+def test_what_was_recorded_stays_where_the_old_secondary_is_not_contacted() -> None:
+    primary = Node("node1", (disk("UpToDate", generation=OURS),))
+    assert replacements.judged(primary, None, STRANGERS) == tuple(STRANGERS)
+    assert replacements.judged(primary, Node("node2", None, "silent"), STRANGERS) == ()
+    assert replacements.judged(Node("node1", None), Node("node2", (disk("UpToDate", generation=BEFORE),))) == ()
 
 
 def left_refusal(mine: Replica, *others: Replica) -> str:

@@ -5,7 +5,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, replacements
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_generations import Relation, relation
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     disks,
@@ -415,6 +415,76 @@ def test_an_old_secondary_that_dials_is_disconnected_though_nobody_answers(pair:
     assert old.resources[NAME].connection == "WFConnection"
     assert become(old, State.DISCONNECTED, peer=ONE) == [f"disconnect {NAME}"]
     assert old.resources[NAME].connection == "StandAlone"
+
+
+def replicas(machine: Machine) -> replacements.Node:
+    """What a play learns of the replica on a node."""
+    (found,) = storage(machine, peer=None, generations=True).local_disks()
+    told = replacements.Replica(
+        found.text,
+        found.disk,
+        found.peer_disk,
+        found.is_connected,
+        found.generation,
+        found.size is not None,
+        found.role,
+    )
+    return replacements.Node(machine.root.name, (told,))
+
+
+def replace_and_break_off(pair: Machine) -> tuple[str, ...]:
+    """Have the primary copy to n3 and end there, before that is recorded; returns what was recorded before."""
+    third = pair.peer("n3")
+    recorded = replacements.judged(replicas(pair), replicas(pair.peer()))
+    become(third, State.PRESENT, peer=ONE)
+    become(third, State.DISCONNECTED, peer=ONE)
+    become(pair.peer(), State.DISCONNECTED, peer=ONE)
+    become(pair, State.ACTIVE, peer=THREE, alone=True)
+    become(third, State.PRESENT, peer=ONE)
+    pair.clock.wait(600)
+    return recorded
+
+
+def blip(pair: Machine) -> None:
+    """The link to n3 is cut for a while, in which the instance writes."""
+    for is_cut in (True, False):
+        pair.set_link("n3", is_cut=is_cut)
+        pair.clock.wait(30)
+
+
+def test_an_old_secondary_that_drbd_has_forgotten_is_known_by_what_a_broken_off_replacement_recorded(
+    pair: Machine,
+) -> None:
+    become(pair, State.ACTIVE)
+    pair.open("web1", DEVICE)
+    pair.clock.wait(3)
+    recorded = replace_and_break_off(pair)
+    blip(pair)
+    primary, old = replicas(pair), replicas(pair.peer())
+    assert "may have data that n1 has not" in replacements.objection("web1", primary, old)
+    assert replacements.objection("web1", primary, old, recorded) == ""
+    assert replacements.judged(primary, old, recorded) == recorded, "for the replacement that ends the first"
+    pair.peer().drbdadm("down", NAME)
+    assert replacements.objection("web1", primary, replicas(pair.peer()), recorded) == ""
+
+
+@pytest.mark.parametrize("is_up", [True, False])
+def test_an_old_secondary_that_was_primary_since_is_not_what_was_recorded(pair: Machine, is_up: bool) -> None:
+    become(pair, State.ACTIVE)
+    pair.open("web1", DEVICE)
+    pair.clock.wait(3)
+    recorded = replace_and_break_off(pair)
+    blip(pair)
+    other = pair.peer()
+    other.drbdadm("primary", NAME, "--force")
+    other.open("web1", DEVICE)
+    other.clock.wait(3)
+    other.close("web1")
+    other.drbdadm("secondary", NAME)
+    if not is_up:
+        other.drbdadm("down", NAME)
+    assert "may have data that n1 has not" in replacements.objection("web1", replicas(pair), replicas(other), recorded)
+    assert replacements.judged(replicas(pair), replicas(other), recorded) == ()
 
 
 def test_a_primary_is_not_disconnected_and_what_is_down_stays_so(pair: Machine) -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, history, store
 from hypothesis import HealthCheck, given, settings
@@ -183,3 +185,31 @@ def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None
     with pytest.raises(OSError, match="Too many levels"), store.locked(where, "somebody"):
         pass
     assert (tmp_path / "another").read_text() == "kept"
+
+
+def being_made() -> clusters.Cluster:
+    """A replacement of disks onto n10 has broken off, which knew a generation of the secondary."""
+    instance = dataclasses.replace(CLUSTER.instance("i1"), disks=(clusters.Disk(64),))
+    making = changes.ReplicaLeft("i1", "n10", present=True, is_new=True, generations=("00000000000000a0",))
+    return changes.apply(clusters.with_instance(CLUSTER, instance), making, now=9.0)
+
+
+def test_what_a_backup_knew_of_the_generations_of_replicas_is_dropped_and_the_new_replica_stays_on_record() -> None:
+    wanted = being_made()
+    for present, known in (
+        (wanted, ("00000000000000a0",)),
+        (dataclasses.replace(wanted, serial_no=99), ()),
+        (None, ()),
+    ):
+        after = store.taken_over(wanted, before=present, serial_no=100, now=10.0)
+        assert [left.is_new for left in after.maintenance.left_behind] == [True]
+        assert clusters.judged_generations(after, "i1") == known
+
+
+def test_a_replica_that_an_older_version_recorded_is_read_and_has_no_generations() -> None:
+    cluster = being_made()
+    assert document.load(document.dump(cluster)) == cluster
+    raw = json.loads(document.dump(cluster))
+    del raw["maintenance"]["left_behind"][0]["generations"]
+    found = document.load(json.dumps(raw).encode())
+    assert [(left.is_new, left.generations) for left in found.maintenance.left_behind] == [(True, ())]

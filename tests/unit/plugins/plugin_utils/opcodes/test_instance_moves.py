@@ -240,6 +240,15 @@ def test_what_a_replacement_that_broke_off_has_made_takes_no_more_room() -> None
     assert instance_moves.ReplaceDisks("i1", "n3", "n10").variables(large)["instance_new"]["name"] == "node10"
 
 
+def test_a_replacement_is_told_what_one_that_broke_off_knew_of_the_secondary() -> None:
+    making = changes.ReplicaLeft("i1", "n10", present=True, is_new=True, generations=("00000000000000a0",))
+    cluster = changes.apply(with_instance(disks=(clusters.Disk(64),)), making, now=9.0)
+    for new in ("n10", "n3"):
+        told = instance_moves.ReplaceDisks("i1", "n3", new).variables(cluster)
+        assert told["instance_old_generations"] == ["00000000000000a0"]
+    assert instance_moves.ReplaceDisks("i1", "n3", "n10").variables(CLUSTER)["instance_old_generations"] == []
+
+
 def test_the_same_secondary_gets_a_new_copy_however_full_it_is() -> None:
     large = with_instance(disks=(clusters.Disk(10**9),))
     told = instance_moves.ReplaceDisks("i1", "n3", "n3").variables(large)
