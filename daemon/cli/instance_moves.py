@@ -21,6 +21,17 @@ To = Annotated[
     ),
 ]
 
+NewSecondary = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        metavar="NODE",
+        help="The node of the new replica; without it the planner chooses. It may be the secondary itself: its "
+        "replica is removed first, and a new one is created there.",
+        autocompletion=completion.nodes,
+    ),
+]
+
 
 def install(app: typer.Typer) -> None:
     """Give the instances their moves."""
@@ -53,8 +64,11 @@ def failover(
     _move(ctx, name, "failover", to=to, submit=submit, ignore_consistency=ignore_consistency)
 
 
-def replace_disks(ctx: typer.Context, name: Name, *, to: To = "", submit: parameters.Submit = False) -> None:
-    """Give an instance a new secondary."""
+def replace_disks(ctx: typer.Context, name: Name, *, to: NewSecondary = "", submit: parameters.Submit = False) -> None:
+    """Give an instance a new secondary, or its secondary a new replica.
+
+    On another node the old replica is removed last, once the new one is in sync; on the secondary itself, first.
+    """
     body = {"mode": "replace_new_secondary", **({"remote_node": to} if to else {})}
     with client.of(ctx) as daemon:
         job = daemon.send("POST", "2", "instances", name, "replace-disks", body=body)

@@ -49,10 +49,17 @@ class Failover(Move):
 
 
 class ReplaceDisks(bodies.JobBody):
-    """A new secondary replica; without `remote_node` where there is most room."""
+    """A new secondary replica; without `remote_node` where there is most room.
+
+    On another node it is in sync before the old one is removed. On the secondary itself the old one is removed first.
+    """
 
     mode: Literal["replace_new_secondary"]
-    remote_node: str | None = None
+    remote_node: str | None = pydantic.Field(
+        default=None,
+        description="The node of the new replica. It may be the secondary itself: its replica is removed first, and a "
+        "new one is created there.",
+    )
     iallocator: str | None = pydantic.Field(default=None, description="The daemon's planner chooses, whatever it says.")
     disks: list[int] = pydantic.Field(default=[], description="Must be empty: all disks of an instance go together.")
     early_release: bool = False
