@@ -203,3 +203,54 @@ def test_a_play_by_hand_may_have_done_what_happens_up_to_ten_minutes_after_it_an
     seconds: float, is_about: bool
 ) -> None:
     assert orders.Stated(100.0, "web1", "node2", "node3", 0.0).is_about(100.0 + seconds) is is_about
+
+
+def test_a_start_that_reads_the_last_acknowledged_write_loses_nothing_whoever_did_it() -> None:
+    journal = written.Journal()
+    journal.web1(90, "node2", "stopped", counter=5000)
+    journal.web1(130, "node3", "started", "unknown", counter=5000)
+    assert losses.writes(journal.events, written.ordered(), journal.seen) == []
+
+
+def test_only_the_replicas_that_a_person_gives_up_are_given_up_and_not_what_the_opcode_does_beside() -> None:
+    recreated = written.opcode("recreate_disks", started=80, ended=140, instance="web1")
+    for event, count in (("replica removed", 0), ("stopped", 1)):
+        journal = written.Journal()
+        journal.web1(90, "node2", "stopped", counter=5000)
+        journal.web1(100, "node2", event, "1/0", counter=5000)
+        journal.web1(130, "node3", "started", "9/0", counter=4000)
+        assert len(losses.writes(journal.events, written.ordered(recreated), journal.seen)) == count
+
+
+@pytest.mark.parametrize(
+    ("counter", "newest", "count"), [(80, 80, 0), (80, 81, 0), (81, 80, 1), (1, 0, 1), (1, None, 1), (0, None, 0)]
+)
+def test_a_replica_may_be_removed_while_another_one_has_as_many_writes(
+    counter: int, newest: int | None, count: int
+) -> None:
+    journal = written.Journal()
+    journal.web1(100, "node3", "replica removed", "1/0", counter=counter, newest=newest)
+    wrong = losses.writes(journal.events, written.ordered(), journal.seen)
+    assert len(wrong) == count
+    assert all(f"no other had more than {newest or 0} " in text for text in wrong)
+
+
+@pytest.mark.parametrize(
+    ("event", "counter", "count"),
+    [("replica removed", 5000, 0), ("replica removed", 5001, 1), ("overwritten", 5000, 1)],
+)
+def test_writes_that_were_given_up_for_a_start_may_go_with_their_replica_and_in_no_resync(
+    event: str, counter: int, count: int
+) -> None:
+    journal = written.Journal()
+    fail_over(journal, died=300, lost=1000)
+    journal.web1(350, "node2", event, "9/0", counter=counter, newest=4000)
+    assert len(found(journal, started=302, ignore_consistency=True)) == count
+
+
+def test_events_that_tell_of_no_write_are_not_judged() -> None:
+    journal = written.Journal()
+    for second, event in enumerate(("started", "stopped", "replica removed", "overwritten", "replica created")):
+        journal.web1(90 + second, "node2", event)
+    journal.web1(100, "node3", "parted", counter=80, newest=50)
+    assert losses.writes(journal.events, written.ordered(), journal.seen) == []
