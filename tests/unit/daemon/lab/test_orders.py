@@ -1,0 +1,105 @@
+"""What was ordered or announced, and for what and how long it counts."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.lab import orders
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated_world
+
+from tests.unit.daemon.lab import written
+
+AT = 1_000.0
+WEB1 = {"instance": "web1", "node": "node3"}
+
+
+@pytest.mark.parametrize(
+    ("rest", "seconds", "is_ignored"),
+    [
+        ("", 0.0, False),
+        (" (possible loss: writes of the last 12 s)", 12.0, False),
+        (" (possible loss: not known)", None, False),
+        (", consistency ignored", None, True),
+        (" (possible loss: writes of the last 12 s), consistency ignored", None, True),
+    ],
+)
+def test_a_play_by_hand_announces_a_loss_none_or_that_it_cannot_tell(
+    rest: str, seconds: float | None, is_ignored: bool
+) -> None:
+    line = (
+        f"2026-11-23 09:00:00,000 audit record user=ann uid=1000 play=evacuate.yml: failover web1: node2 -> node3{rest}"
+    )
+    (stated,) = orders.stated_by_hand(f"another line\n{line}\n")
+    assert (stated.instance, stated.source, stated.target) == ("web1", "node2", "node3")
+    assert (stated.seconds, stated.is_ignored) == (seconds, is_ignored)
+
+
+@pytest.mark.parametrize(
+    ("event", "at", "is_of"),
+    [
+        (WEB1, AT, True),
+        ({**WEB1, "instance": "web2"}, AT, False),
+        ({**WEB1, "node": "node2"}, AT, False),
+        (WEB1, AT + orders.LONGEST_PLAY + 1, False),
+        (WEB1, AT - 60, False),
+    ],
+)
+def test_what_was_announced_is_about_one_instance_one_target_and_some_minutes(
+    event: dict[str, str], at: float, is_of: bool
+) -> None:
+    assert orders.Stated(AT, "web1", "node2", "node3", 0.0).is_of(event, at=at) is is_of
+
+
+def test_an_announced_loss_allows_so_many_seconds_of_writes_and_not_one_more() -> None:
+    stated = orders.Stated(AT, "web1", "node2", "node3", 10.0)
+    most = round(15.0 * simulated_world.WRITES_PER_SECOND)
+    assert stated.allows(most, at=AT + 5)
+    assert not stated.allows(most + 1, at=AT + 5)
+    assert orders.Stated(AT, "web1", "node2", "node3", None).allows(10**9, at=AT)
+
+
+@pytest.mark.parametrize(
+    ("kind", "params", "may"),
+    [
+        ("power", {"command": "fence", "nodes": ["node2"]}, True),
+        ("power", {"command": "confirm_off", "nodes": ["node2"]}, True),
+        ("power", {"command": "fence", "nodes": ["node3"]}, False),
+        ("power", {"command": "off", "node": "node2", "force": True}, True),
+        ("power", {"command": "cycle", "node": "node2", "force": True}, True),
+        ("power", {"command": "off", "node": "node2", "force": False}, False),
+        ("power", {"command": "on", "node": "node2", "force": True}, False),
+        ("health", {"command": "fence", "nodes": ["node2"]}, False),
+        ("health", {"command": "off", "node": "node2", "force": True}, False),
+        ("failover", {"source": "node2", "target": "node3"}, True),
+        ("failover", {"source": "node3", "target": "node2"}, False),
+        ("migrate", {"source": "node2", "target": "node3"}, False),
+    ],
+)
+def test_power_is_taken_though_instances_run_by_fences_force_and_failovers_alone(
+    kind: str, params: dict[str, object], may: bool
+) -> None:
+    ordered = written.ordered(written.opcode(kind, started=100, ended=110, **params))
+    event = {"node": "node2", "event": "off", "ns": 105 * written.SECOND}
+    assert bool(ordered.powering_off(event)) is may
+    opcode = ordered.opcodes["1/0"]
+    assert orders.is_fence(opcode) is (kind == "power" and params["command"] in orders.FENCING)
+    is_taken = kind == "power" and params["command"] in orders.TAKING
+    assert orders.is_forced(opcode) is (is_taken and params["force"] is True)
+
+
+@pytest.mark.parametrize(
+    ("started", "ended", "at", "is_at_work"),
+    [
+        (100, 110, 105, True),
+        (100, 110, 110 + orders.LATE_POWER_OFF, True),
+        (100, 110, 111 + orders.LATE_POWER_OFF, False),
+        (100, 0, 100_000, True),
+        (100, 110, 50, False),
+        (0, 110, 105, False),
+    ],
+)
+def test_an_order_for_power_counts_while_it_is_at_work_and_while_a_bmc_may_be_slow(
+    started: float, ended: float, at: float, is_at_work: bool
+) -> None:
+    fence = written.opcode("power", started=started, ended=ended, command="fence", nodes=["node2"])
+    event = {"node": "node2", "event": "off", "ns": int(at * written.SECOND)}
+    assert bool(written.ordered(fence).powering_off(event)) is is_at_work
