@@ -182,6 +182,34 @@ def test_a_replacement_whose_node_is_lost_in_its_resync_ends_with_one_on_the_old
     assert one.wrong() == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["node3", "node1"])
+def test_a_replacement_whose_new_node_lives_is_given_up_at_the_first_attempt(
+    target: str, lab: Callable[..., labs.Running]
+) -> None:
+    # The new node dials on, and would be refused in place of the one that is chosen now: both would stand alone.
+    one = lab(nodes=4, pairs=[("node2", "node3"), ("node1", "node2")])
+    simulated_world.set_resync_speed(one.lab.node("node4").root, 1)
+    body = {"mode": "replace_new_secondary", "remote_node": "node4"}
+    job = one.ask("POST", f"/2/instances/{NAME}/replace-disks", body).json()
+    one.until(is_copying, "node2 copies to node4")
+    assert states.command(one, "jobs", "cancel", str(job)).returncode == 0
+    states.job_ended(one, job)
+
+    replaced = states.command(one, "instance", "replace-disks", NAME, "--to", target)
+
+    assert replaced.returncode == 0, replaced.stdout + replaced.stderr
+    new = fact(one, target)
+    assert new is not None
+    assert (new.is_connected, new.disk) == (True, Disk.UP_TO_DATE)
+    labs.report_all(one)
+    one.until(lambda _: one.cluster().maintenance.left_behind == (), "what was left is removed")
+    holders = [node.name for node in one.lab.nodes() if NAME in templates.replicated(node.root)]
+    assert holders == sorted(["node2", target])
+    one.until(states.at_rest, "its jobs end")
+    assert one.wrong() == []
+
+
 def being_made(cluster: clusters.Cluster) -> clusters.Cluster:
     """A replacement onto node4 has broken off before the primary was told of the new replica."""
     making = changes.ReplicaLeft(cluster.instance(NAME).uuid, cluster.node("node4").uuid, present=True, is_new=True)
