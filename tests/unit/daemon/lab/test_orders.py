@@ -103,3 +103,32 @@ def test_an_order_for_power_counts_while_it_is_at_work_and_while_a_bmc_may_be_sl
     fence = written.opcode("power", started=started, ended=ended, command="fence", nodes=["node2"])
     event = {"node": "node2", "event": "off", "ns": int(at * written.SECOND)}
     assert bool(written.ordered(fence).powering_off(event)) is is_at_work
+
+
+def test_the_daemon_announces_an_instance_its_target_and_the_possible_loss() -> None:
+    log = (
+        "2026-11-23 09:00:00,000 WARNING web1 fails over to node3, whose replica was last known to be in sync at "
+        "2026-11-23 08:59:48; possible loss: writes of the last 12 s\nweb2 is moved\n"
+    )
+    (stated,) = orders.stated_by_daemon(log)
+    assert (stated.instance, stated.source, stated.target, stated.seconds) == ("web1", "", "node3", 12.0)
+
+
+def test_what_no_known_opcode_did_was_decided_when_it_happened_and_gives_nothing_up() -> None:
+    event = {**WEB1, "event": "started", "opcode": "9/0", "ns": 50 * written.SECOND}
+    assert written.ordered().decided(event) == 50
+    assert not written.ordered().ignores_consistency(event, ended=0.0)
+    assert not written.ordered().states_loss(event, 1)
+    not_begun = written.opcode("failover", started=0.0)
+    assert written.ordered(not_begun).decided({**event, "opcode": "1/0"}) == 50
+    begun = written.opcode("failover", started=40.0)
+    assert written.ordered(begun).decided({**event, "opcode": "1/0"}) == 40
+
+
+def test_a_failover_may_lose_as_many_writes_as_it_said() -> None:
+    result = {"possible_loss": {"seconds": 10.0}}
+    ordered = written.ordered(written.opcode("failover", started=40, ended=60, result=result))
+    event = {**WEB1, "event": "started", "opcode": "1/0", "ns": 50 * written.SECOND}
+    most = round(10.0 * simulated_world.WRITES_PER_SECOND)
+    assert ordered.states_loss(event, most)
+    assert not ordered.states_loss(event, most + 1)

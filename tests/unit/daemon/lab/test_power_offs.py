@@ -57,3 +57,29 @@ def test_the_audit_log_says_from_when_to_when_an_emergency_stood() -> None:
     (first, second), (third, end) = orders.emergencies(log)
     assert second - first == 120
     assert (third - first, end) == (300, float("inf"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_judged"),
+    [
+        ({}, True),
+        ({"by": "BMC of node4"}, True),
+        ({"by": "power cut"}, False),
+        ({"by": None}, False),
+        ({"ran": []}, False),
+        ({"event": "powered on"}, False),
+    ],
+)
+def test_only_a_bmc_that_powers_off_a_node_with_instances_needs_an_order(
+    changed: dict[str, Any], is_judged: bool
+) -> None:
+    journal = written.Journal()
+    journal.note(300, "node4", **{"event": "powered off", "by": "bmc", "ran": ["web1"], **changed})
+    assert power_offs.wrong(journal.events, written.ordered(), journal.seen) == ([UNORDERED] if is_judged else [])
+
+
+@pytest.mark.parametrize(("source", "at", "wrong"), [("node4", 300, []), ("node3", 300, [UNORDERED])])
+def test_a_failover_by_hand_may_power_off_its_source_alone(source: str, at: float, wrong: list[str]) -> None:
+    said = (orders.Stated(295.0, "web1", source, "node2", 0.0),)
+    assert powered_off(written.Journal(), at=at, by_hand=said) == wrong
+    assert powered_off(written.Journal(), at=at + orders.LONGEST_PLAY, by_hand=said) == [UNORDERED]
