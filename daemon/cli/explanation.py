@@ -100,11 +100,7 @@ def failing(failures: Iterable[dict[str, Any]], *, now: float) -> Iterator[str]:
 
 
 def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> Iterator[str]:
-    name = node["name"]
-    power = {True: "its power is on", False: "its power is off", None: "it has no BMC"}[node["powered"]]
-    if node["off_confirmed"]:
-        power = f"a person stated {wording.age(node['off_confirmed'], now=now)} ago that it is off"
-    yield f"{name}, in group {node['group']}, is {_role(node['role'])}; {power}."
+    yield f"{node['name']}, in group {node['group']}, is {_role(node['role'])}; {_power(node, now=now)}."
     if node["refused"] is not None:
         yield f"Its newest report does not count ({node['refused']['reason']}): {node['refused']['text']}."
         yield "Nothing newer is known of its health."
@@ -135,10 +131,20 @@ def _state(node: dict[str, Any], *, epo: dict[str, Any] | None, now: float) -> I
         yield from _epo(node["name"], epo)
 
 
+def _power(node: dict[str, Any], *, now: float) -> str:
+    if node["lived_at"]:
+        return f"it was known to be off, but showed {wording.age(node['lived_at'], now=now)} ago that it lives"
+    if node["off_confirmed"]:
+        return f"a person stated {wording.age(node['off_confirmed'], now=now)} ago that it is off"
+    return {True: "its power is on", False: "its power is off", None: "it has no BMC"}[node["powered"]]
+
+
 def _stale(node: dict[str, Any], *, now: float) -> Iterator[str]:
     """What the last report said, which is not what is known now."""
     why = {"off": "it has no power"}.get(node["health"], "that is too old to count")
-    if node["health"] == "unknown" and node["offline"]:
+    if node["health"] == "unknown" and node["lived_at"]:
+        why = "it is not asked until its power is known"
+    elif node["health"] == "unknown" and node["offline"]:
         why = "it is offline and not asked"
     last = node["last_report"]
     if last is None:
@@ -310,11 +316,12 @@ def _for_node(told: dict[str, Any]) -> Iterator[str]:
         )
     elif node["problem"] is not None:
         yield "Fix the node's diagnose command; until then its health is unknown."
-    is_known_off = node["powered"] is False or node["off_confirmed"]
-    if node["silent"] and step is None and not (node["offline"] or is_known_off):
+    # Of one that has lived since the step or the verdict has the remedy.
+    is_recorded_off = node["powered"] is False or node["off_confirmed"]
+    if node["silent"] and step is None and not (node["offline"] or is_recorded_off):
         off = f"power off {node['name']} --force" if node["powered"] else f"confirm-off {node['name']}"
         yield f"If it is dead, power it off before you set it offline: `roundsman node {off}`"
-    if node["offline"] and node["powered"] is False:
+    if node["offline"] and node["powered"] is False and not node["lived_at"]:
         yield f"Power it on once it is repaired: `roundsman node power on {node['name']}`"
     if node["offline"]:
         yield f"Bring it back once it is repaired: `roundsman node online {node['name']}`"

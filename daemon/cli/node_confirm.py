@@ -26,7 +26,8 @@ def confirm_off(
     """State that you have seen that a node has no power and keeps none, which its BMC cannot say.
 
     Its instances may be started elsewhere then: should it run after all, they run twice and their disks are lost.
-    The statement ends when the node is powered on from here, reports again, or is taken back with --undo.
+    The statement ends when the node is powered on from here, when it reports or shows any other sign of life, or when
+    it is taken back with --undo.
     """
     if not undo and confirm != name:
         question = f"Have you seen that {name} has no power, and will it stay so? Type its name:"

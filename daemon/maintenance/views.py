@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import secret_values, signing, tagging
+from ...plugins.module_utils.domain import dead_nodes, secret_values, signing, tagging
 from ...plugins.plugin_utils import whereabouts
 from ...plugins.plugin_utils.planning import wording
 from ...plugins.plugin_utils.planning.holdings import Holdings
@@ -18,7 +18,7 @@ from . import replica_views
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ...plugins.module_utils.domain import dead_nodes, incidents
+    from ...plugins.module_utils.domain import incidents
     from ...plugins.plugin_utils.planning import work
     from ...plugins.plugin_utils.planning.rounds import RoundPlan
     from ..jobs.queue import Queue
@@ -110,6 +110,7 @@ def _node(
         "offline": one.offline,
         "powered": one.powered if has_oob else None,
         "off_confirmed": one.off_confirmed or None,
+        "lived_at": one.alive_at if dead_nodes.has_lived(one) else None,
         "health": _health(cluster, one, intake),
         "last_report": _report_age(one, intake),
         "problem": dataclasses.asdict(problem) if problem is not None else None,
@@ -133,10 +134,11 @@ def _node(
 def _health(cluster: clusters.Cluster, one: clusters.Node, intake: Intake) -> str | None:
     """What is known of a node now, in a word; None while it has not reported.
 
-    A node without power is `off`; `unknown` is one that is offline, or whose last report is too old to count.
+    A node that is known to be off is `off`; `unknown` is one that is offline, that has lived since it was known to be
+    off, or whose last report is too old to count.
     """
     if not clusters.reachable(cluster, one):
-        return "unknown" if one.offline and one.powered and not one.off_confirmed else "off"
+        return "off" if dead_nodes.is_known_off(one) else "unknown"
     said = _last_said(one, intake)
     return said if said is None or intake.is_current(one.uuid) else "unknown"
 

@@ -104,7 +104,8 @@ def judge(
     if has_lived(node):
         told = f"{told}, and {lived_text(node)}"
     if clusters.parameter(cluster, node, "oob_program") is None:
-        return Verdict(Step.WAIT, f"{told}, and it has no BMC that could say whether it is off", to_confirm(node))
+        cure = to_confirm_again(cluster, node) if has_lived(node) else to_confirm(node)
+        return Verdict(Step.WAIT, f"{told}, and it has no BMC that could say whether it is off", cure)
     return _by_its_bmc(cluster, node, told, reads=reads, silences=silences)
 
 
@@ -158,7 +159,7 @@ def _commanded(
 
 def _off(cluster: clusters.Cluster, node: clusters.Node, told: str) -> Verdict:
     if has_lived(node):
-        return _doubted(node, told)
+        return _doubted(cluster, node, told)
     if cluster.maintenance.settings.dead_node_policy == "none":
         return Verdict(Step.WAIT, told, _to_fail_over(node))
     return Verdict(Step.FAIL_OVER, told)
@@ -167,15 +168,15 @@ def _off(cluster: clusters.Cluster, node: clusters.Node, told: str) -> Verdict:
 def _reads_off(cluster: clusters.Cluster, node: clusters.Node, told: str) -> Verdict:
     """Off as it was before anybody commanded it is no fence: its BMC may be wrong."""
     if has_lived(node):
-        return _doubted(node, told)
+        return _doubted(cluster, node, told)
     if cluster.maintenance.settings.dead_node_policy == "none":
         return Verdict(Step.WAIT, told, _to_fail_over(node))
     return Verdict(Step.CONFIRM, told)
 
 
-def _doubted(node: clusters.Node, told: str) -> Verdict:
+def _doubted(cluster: clusters.Cluster, node: clusters.Node, told: str) -> Verdict:
     """The BMC or the person was wrong before, or the sign of life is: the same word again does not settle it."""
-    return Verdict(Step.WAIT, f"{told}: it may run its instances", to_confirm_again(node))
+    return Verdict(Step.WAIT, f"{told}: it may run its instances", to_confirm_again(cluster, node))
 
 
 def _to_fail_over(node: clusters.Node) -> str:
@@ -216,19 +217,25 @@ def lived_text(node: clusters.Node) -> str:
     return f"at {evidence.clock(node.alive_at)} it showed that it lives, after it was known to be off"
 
 
-def to_confirm_again(node: clusters.Node) -> str:
+def to_confirm_again(cluster: clusters.Cluster, node: clusters.Node) -> str:
     """What a person does about a node that was known to be off, and has lived since."""
-    return evidence.confirm_again(node.name)
+    return evidence.confirm_again(node.name, has_bmc=clusters.parameter(cluster, node, "oob_program") is not None)
 
 
 def step_by_hand(cluster: clusters.Cluster, node: clusters.Node) -> str:
-    """What a person does about the instances of a node that does not answer, or is off; '' if none should run there."""
+    """What a person does about the instances of a node that does not answer, or is off; '' if none should run there.
+
+    Of a node that has lived since it was known to be off also what is to be done about the node itself.
+    """
     names = ", ".join(one.name for one in cluster.primaries(node.uuid) if one.is_up)
-    if not names or node.offline:
-        return ""
     over = f"fail over with `roundsman evacuate {node.name} --failover`"
     if has_lived(node):
-        return f"{node.name} is the primary of {names}, and {lived_text(node)}: {to_confirm_again(node)}, then {over}"
+        cure = to_confirm_again(cluster, node)
+        if not names or node.offline:
+            return f"{node.name} may be on, because {lived_text(node)}: {cure}"
+        return f"{node.name} is the primary of {names}, and {lived_text(node)}: {cure}, then {over}"
+    if not names or node.offline:
+        return ""
     if is_off(node):
         return f"{node.name} is off and is the primary of {names}: power it on, or {over}"
     off = f"power it off with `roundsman node power off {node.name} --force`"

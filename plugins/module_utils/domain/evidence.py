@@ -116,7 +116,7 @@ class Question:
 
     `life` is what is known of the source's life; `interval` the seconds between two facts; `parted` what the
     configuration says. `made_on` names the nodes of new replicas, of which the source may write to one instead of to
-    the target's, since `made_since` (unix seconds).
+    the target's, since `made_since` (unix seconds). `has_bmc` is whether a power command reaches the source's BMC.
     """
 
     instance: str
@@ -130,6 +130,7 @@ class Question:
     parted: Optional[Parted] = None
     made_on: Tuple[str, ...] = ()
     made_since: float = 0.0
+    has_bmc: bool = True
 
     @property
     def gap(self) -> float:
@@ -151,7 +152,7 @@ def judge(asked: Question, known: Mapping[str, NodeTrack]) -> Evidence:
     if not reason:
         return Evidence(last_in_sync=when, seen_off=seen_off)
     reason = f"the replica of {asked.instance} on {asked.target_name} is not known to be in sync: {reason}"
-    return Evidence(reason, _cure(asked), when, seen_off)
+    return Evidence(reason, _cure(asked, has_lived=bool(lived_on)), when, seen_off)
 
 
 def _written_elsewhere(asked: Question) -> str:
@@ -164,9 +165,14 @@ def _written_elsewhere(asked: Question) -> str:
     )
 
 
-def _cure(asked: Question) -> str:
-    name, back = asked.instance, f"{asked.source_name} back in service"
-    by_force = f"or `roundsman instance failover {name} --ignore-consistency`, which loses what was written since"
+def _cure(asked: Question, *, has_lived: bool) -> str:
+    name, source = asked.instance, asked.source_name
+    back, second = f"{source} back in service", ""
+    if has_lived:
+        back, second = confirm_again(source, has_bmc=asked.has_bmc), f"starts a second copy if {source} runs, and "
+    by_force = (
+        f"or `roundsman instance failover {name} --ignore-consistency`, which {second}loses what was written since"
+    )
     if not asked.made_on:
         return f"{back}, {by_force}"
     nodes, finish = " or ".join(asked.made_on), finish_step(name, asked.made_on[-1], asked.target_name)
@@ -215,7 +221,7 @@ def _lived_on(asked: Question, target: Optional[NodeTrack]) -> str:
     source, off, connected = asked.source_name, asked.life.off, latest(*(one.in_sync for one in tracks))
     if off is None:
         return ""
-    known = f"known to be off since {clock(off.wall)}: {confirm_again(source)}"
+    known = f"although {source} was known to be off since {clock(off.wall)}"
     if connected is not None and is_contradicted(off, connected, interval=asked.interval):
         return f"{asked.target_name} reported at {clock(connected.wall)} that it was connected to {source}, {known}"
     if asked.life.seen_off is None and asked.life.alive is not None:
@@ -223,12 +229,14 @@ def _lived_on(asked: Question, target: Optional[NodeTrack]) -> str:
     return ""
 
 
-def confirm_again(source: str) -> str:
+def confirm_again(source: str, *, has_bmc: bool) -> str:
     """What a person does about a node that was known to be off, and has lived since."""
-    return (
-        f"check on site that {source} is off and will stay off, then run `roundsman node power off {source} --force`, "
-        f"or `roundsman node confirm-off {source}` if its BMC does not answer"
-    )
+    on, off = f"roundsman node power on {source}", f"`roundsman node confirm-off {source}`"
+    if not has_bmc:
+        on = f"roundsman node confirm-off {source} --undo"
+    else:
+        off = f"`roundsman node power off {source} --force`, or {off} if its BMC does not answer"
+    return f"check on site whether {source} is on; if it is on, run `{on}`; if it is off and will stay off, run {off}"
 
 
 def _last_in_sync(

@@ -178,18 +178,18 @@ class Power(_AtBmcs):
         if node.uuid == cluster.cluster.master_node:
             return master_objection(cluster, node, "off" if self.command in FENCING else self.command)
         if self.command in FENCING:
-            return _lived_objection(node) if self.command == "confirm_off" else ""
+            return _lived_objection(cluster, node) if self.command == "confirm_off" else ""
         running = [one.name for one in primaries if one.is_up]
         if running and not self.force:
             return f"{node.name} still runs {', '.join(running)}: evacuate it first, or use --force"
         return ""
 
 
-def _lived_objection(node: clusters.Node) -> str:
+def _lived_objection(cluster: clusters.Cluster, node: clusters.Node) -> str:
     """Why the daemon does not command off by itself what has lived since it was known to be off, or ''."""
     if not dead_nodes.has_lived(node):
         return ""
-    cure = dead_nodes.to_confirm_again(node)
+    cure = dead_nodes.to_confirm_again(cluster, node)
     return f"{node.name} is not commanded off: {dead_nodes.lived_text(node)}. {cure[:1].upper()}{cure[1:]}"
 
 

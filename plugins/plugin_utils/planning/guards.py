@@ -56,7 +56,7 @@ def unconfirmed(cluster: clusters.Cluster, incident: incidents.Incident) -> work
     node = cluster.nodes[incident.node]
     if dead_nodes.has_lived(node):
         reason = f"{dead_nodes.lived_text(node)}: it may run its instances"
-        return _refusal(cluster, incident, reason=reason, unblock=dead_nodes.to_confirm_again(node))
+        return _refusal(cluster, incident, reason=reason, unblock=dead_nodes.to_confirm_again(cluster, node))
     reason = "its agent does not answer, and nobody has confirmed that it is off: it may run its instances"
     return _refusal(cluster, incident, reason=reason, unblock=dead_nodes.to_confirm(node))
 

@@ -195,6 +195,19 @@ def test_an_instance_is_looked_for_only_where_somebody_may_look(daemon: daemons.
     daemon.run(act)
 
 
+def test_a_node_that_lived_since_it_was_known_to_be_off_is_not_passed_over_as_off(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        cluster = running.configuration.current
+        one = cluster.instance("instance1")
+        look = lookup.instance(cluster, one.uuid, beside=[])
+        off = dataclasses.replace(cluster.nodes[one.primary_node], powered=False, off_since=10.0)
+        for node, known in ((off, [off.uuid]), (dataclasses.replace(off, alive_at=20.0), [])):
+            changed = dataclasses.replace(cluster, nodes={**cluster.nodes, node.uuid: node})
+            assert look.variables(changed)["instance_known_off"] == known
+
+    daemon.run(act)
+
+
 def test_the_power_of_a_node_without_a_bmc_is_not_looked_at(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         cluster = running.configuration.current

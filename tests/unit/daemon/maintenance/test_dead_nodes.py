@@ -691,3 +691,29 @@ def test_the_look_after_a_lost_power_command_confirms_nothing_of_a_node_that_has
         assert nodes.primaries("node3") == ["instance1"]
 
     asyncio.run(scenario())
+
+
+def test_a_bmc_that_reads_off_and_takes_no_off_is_asked_again(lab: world.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        off, rejected = power.State.OFF, [power.Attempt(power.Answer.REJECTED)]
+
+        def told(variables: dict[str, Any]) -> list[dict[str, Any]]:
+            command = power.Command(variables["node_power"])
+            failure = power.Failure(power.Reason.AUTH, "access denied") if command.fences else None
+            values: dict[str, Any] = {"seen": [off] * 2, "attempts": rejected} if command.fences else {}
+            return [power.judge(command, name="node3", before=off, seconds=0.1, failure=failure, **values).as_dict()]
+
+        nodes.twin.values["power"] = told
+        nodes.twin.outcomes["power"] = "success error success error"
+        nodes.silent["node3"] = 3
+        await nodes.settle()
+        await nodes.service.dead.step()
+        assert nodes.commands == ["status", "confirm_off"]
+        assert "accepted no command to power off (auth)" in nodes.verdict("node3").reason
+        nodes.now += silent_nodes.ASKED_AGAIN + 1
+        await nodes.settle()
+        assert nodes.commands == ["status", "confirm_off"] * 2, "it may have been repaired"
+        assert nodes.primaries("node3")
+
+    asyncio.run(scenario())

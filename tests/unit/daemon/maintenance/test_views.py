@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import time
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import pytest
+from ansible_collections.roundsman.cluster.daemon.cli import explanation
 from ansible_collections.roundsman.cluster.daemon.maintenance import replica_views, views
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, json_values, replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Role
 
 from tests.unit import small_cluster
@@ -16,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    import pytest
     from ansible_collections.roundsman.cluster.daemon import service
 
 SAID = '{"status":"evacuate","details":{"big":123456789012345678901234567890,"z":1e-7,"a":0.1000000000000000000001}}'
@@ -181,6 +184,33 @@ def test_an_explanation_of_a_silent_node_has_the_verdict_on_each_instance_and_a_
     assert answering == [None, []]
     assert silent[0].startswith("node2 does not answer and is the primary of instance1")
     assert [(one["instance"], one["in_sync"]) for one in silent[1]] == [("instance1", False)]
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_a_node_that_lived_since_it_was_known_to_be_off_is_not_called_off_and_has_its_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, offline: bool
+) -> None:
+    """Its instances have failed over already."""
+    now = time.time()
+
+    def look(one: service.Service) -> Any:
+        cluster, plan = one.configuration.current, one.rounds.preview()
+        fields: dict[str, Any] = {"powered": False, "off_since": now - 600, "alive_at": now - 60, "offline": offline}
+        node = dataclasses.replace(cluster.node("node2"), ndparams={"oob_program": "ipmi"}, **fields)
+        known = clusters.with_node(cluster, node)
+        for instance in known.primaries(node.uuid):
+            moved = changes.InstanceNodes(instance.uuid, instance.secondary_nodes[0], (node.uuid,))
+            known = changes.apply(known, moved, now=now)
+        return views.explain(known, "node2", intake=one.intake, queue=one.queue, preview=plan)
+
+    told = orjson.loads(shown(tmp_path, monkeypatch, look))
+    assert (told["node"]["health"], told["node"]["lived_at"]) == ("unknown", now - 60)
+    said = "\n".join(explanation.sentences(told, now=now))
+    assert "it was known to be off, but showed 1 min ago that it lives" in said
+    assert "its power is off" not in said
+    assert "There is nothing for you to do" not in said
+    assert "if it is on, run `roundsman node power on node2`" in said
+    assert "`roundsman node power off node2 --force`" in said
 
 
 def test_what_a_node_that_has_booted_again_reports_shows_which_of_its_instances_are_down(

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.action import evacuate_node
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import holding
 
+from tests.unit import small_cluster
 from tests.unit.daemon.maintenance.test_replicas import NAME
 
 if TYPE_CHECKING:
@@ -32,3 +35,11 @@ def test_replicas_are_judged_again_once_the_locks_are_held(pair: Pair, monkeypat
     with pytest.raises(errors.Refused, match="changed while the locks were waited for"):
         evacuate_node._held(play, options, cluster, plan)
     assert NAME in {one.subject for one in evacuate_node._planned(play, options)[2].refusals}
+
+
+def test_a_node_that_lived_since_it_was_known_to_be_off_is_not_passed_over_as_off() -> None:
+    cluster = small_cluster.make()
+    off = dataclasses.replace(cluster.node("n3"), powered=False, off_since=10.0)
+    for node, known in ((off, ["n3"]), (dataclasses.replace(off, alive_at=20.0), [])):
+        changed = clusters.with_node(cluster, node)
+        assert evacuate_node._look(changed, changed.node_name("n2"), [])["off"] == known

@@ -278,9 +278,18 @@ def test_a_node_that_nobody_can_ask_has_a_step_by_hand_for_its_instances() -> No
         "node2 is off and is the primary of instance1: power it on, or fail over with "
         "`roundsman evacuate node2 --failover`"
     )
-    step = dead_nodes.step_by_hand(cluster, dataclasses.replace(off, off_since=10.0, alive_at=20.0))
+    lived = dataclasses.replace(off, off_since=10.0, alive_at=20.0)
+    step = dead_nodes.step_by_hand(cluster, lived)
     assert step.startswith("node2 is the primary of instance1, and at ")
-    assert "after it was known to be off: check on site that node2 is off" in step
+    assert (
+        "after it was known to be off: check on site whether node2 is on; if it is on, run `roundsman node power"
+        in step
+    )
+    for one in (dataclasses.replace(lived, offline=True), dataclasses.replace(lived, uuid="n9")):
+        alone = dead_nodes.step_by_hand(cluster, one)
+        assert alone.startswith("node2 may be on, because at ")
+        assert "`roundsman node power off node2 --force`" in alone
+        assert "evacuate" not in alone
     assert step.index("`roundsman node power off node2 --force`") < step.index("`roundsman evacuate node2 --failover`")
     blind = dataclasses.replace(cluster.nodes["n2"], ndparams={})
     assert "`roundsman node confirm-off node2`" in dead_nodes.step_by_hand(cluster, blind)

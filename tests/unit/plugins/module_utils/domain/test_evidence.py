@@ -178,8 +178,19 @@ def test_a_source_that_lived_after_it_was_known_to_be_off_is_to_be_confirmed_aga
     assert judged(*nodes, living(alive=Moment(195.0), off=Moment(198.0))).counts_as_in_sync
     found = judged(*nodes, living(alive=Moment(195.0), off=Moment(190.0)))
     assert (found.counts_as_in_sync, found.seen_off) == (False, 0.0)
-    assert "node1 showed that it lives, known to be off since" in found.reason
-    assert "`roundsman node power off node1 --force`, or `roundsman node confirm-off node1`" in found.reason
+    assert "node1 showed that it lives, although node1 was known to be off since" in found.reason
+    confirmed, forced = (found.unblock.index(one) for one in ("power off node1 --force", "--ignore-consistency"))
+    assert found.unblock.index("if it is on, run `roundsman node power on node1`") < confirmed < forced
+    assert "which starts a second copy if node1 runs" in found.unblock
+    assert "starts a second copy" not in judged(node((80, IN_SYNC)), node((80, IN_SYNC))).unblock
+
+
+@pytest.mark.parametrize("has_bmc", [True, False])
+def test_only_a_node_with_a_bmc_is_to_be_powered_off_to_confirm_it(*, has_bmc: bool) -> None:
+    told = evidence.confirm_again("node1", has_bmc=has_bmc)
+    assert ("node power o" in told) is has_bmc
+    assert "if it is off and will stay off, run" in told
+    assert "`roundsman node confirm-off node1`" in told
 
 
 def test_a_gap_between_two_questions_begins_the_asking_anew() -> None:
@@ -201,7 +212,10 @@ def test_a_target_that_was_connected_long_after_the_source_was_known_to_be_off_p
     within = 101.0 + INTERVAL + evidence.NOTICED
     assert judged(node((95, IN_SYNC)), node((within, IN_SYNC), (within + 10, APART)), life).counts_as_in_sync
     found = judged(node((95, IN_SYNC)), node((within + 1, IN_SYNC), (within + 10, APART)), life)
-    assert "node2 reported at 1970-01-01 00:02:12 UTC that it was connected to node1, known to be off" in found.reason
+    assert (
+        "node2 reported at 1970-01-01 00:02:12 UTC that it was connected to node1, although node1 was known to be off"
+        in found.reason
+    )
     assert evidence.loss(found, now=500.0) == pytest.approx(500.0 - 132.0), "it may write still"
     again = living(alive=Moment(132.0), off=Moment(140.0), is_asked=False)
     assert judged(node((95, IN_SYNC)), node((within + 1, IN_SYNC), (within + 10, APART)), again).counts_as_in_sync

@@ -148,6 +148,7 @@ def test_capacity_is_counted_under_the_limits_that_are_set() -> None:
 def test_a_dead_node_that_lived_since_it_was_known_to_be_off_waits_until_it_is_confirmed_again() -> None:
     cluster = tables.read("node1 9 9\nnode2 9 9")
     node = dataclasses.replace(cluster.nodes[tables.u("node2")], powered=False, off_since=10.0)
+    node = dataclasses.replace(node, ndparams={"oob_program": "ipmi"})
     incident = incidents.note(dead_nodes.report(node), node=node.uuid, uuid="a1", now=10.0)
     assert guards.unconfirmed(clusters.with_node(cluster, node), incident) is None
     lived = clusters.with_node(cluster, dataclasses.replace(node, alive_at=20.0))
