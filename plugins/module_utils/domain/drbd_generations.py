@@ -61,6 +61,17 @@ def has_data_of(ours: Generation, theirs: Generation) -> bool:
     return age(ours, theirs) in {Relation.EQUAL, Relation.OURS_NEWER}
 
 
+def is_noted(ours: Generation, theirs: Generation) -> bool:
+    """Whether DRBD has noted in its bitmaps all that differs between two replicas, or does not need them.
+
+    After a split brain it copies what both have noted since the generation that they had in common. If that is in
+    their histories only, one of them had another peer since, and has noted what differs from that one.
+    """
+    if relation(ours, theirs) is not Relation.SPLIT:
+        return True
+    return bare(ours.bitmap) == bare(theirs.bitmap) != 0
+
+
 def _synced_since(ours: Generation, theirs: Generation) -> bool:
     """Whether our past has a resync that started from the generation of theirs."""
     return bare((theirs.current + _SYNC_OFFSET) & _MOST) in _past(ours)

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import FrozenSet, List, Optional, Set, Tuple, Union
 
 from .drbd import Connection, Disk, Generation, Role, Side, Volume
-from .drbd_generations import Relation, age, relation
+from .drbd_generations import Relation, age, is_noted, relation
 
 
 class Where(Enum):
@@ -341,10 +341,22 @@ def _split(sides: _Sides, relations: List[Relation]) -> Verdict:
             f"split brain: the {_other(loser).value} does not have all data either, so nothing is discarded",
             "a person who says which data count",
         )
+    if not all(is_noted(ours, theirs) for ours, theirs in sides.generations) and not _is_copied(sides.at(loser)):
+        return _refused(
+            "split brain, and one side was in sync with another node since: DRBD has not noted all that differs, and "
+            "would copy a part",
+            "`drbdadm invalidate` of its resource on the node whose writes are lost, so that all is copied, then "
+            "roundsman instance repair-disks --discard NODE",
+        )
     steps = (Step(Action.DISCARD, loser), Step(Action.CONNECT, _other(loser)))
     if sides.pair.failed.issuperset(steps):
         return _refused("split brain, and its nodes do not connect again", "DRBD's log on both nodes looked at")
     return Verdict(Kind.REPAIR, f"split brain: a person gives up what the {loser.value} wrote", steps)
+
+
+def _is_copied(side: Side) -> bool:
+    """Whether DRBD copies all to a side, whatever it has noted."""
+    return all(volume.disk is Disk.INCONSISTENT for volume in side.volumes)
 
 
 def _is_good(side: Side) -> bool:

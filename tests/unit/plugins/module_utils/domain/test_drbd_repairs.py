@@ -42,6 +42,8 @@ UNRELATED = (Generation(0x20), Generation(0x30))
 # The history keeps the identifier of the resync to another node, which followed the generation of the older one.
 WENT_ON = Generation(0x20, history=(BASE + 0x0001000000000000, 0x40))
 FORGOTTEN = (WENT_ON, Generation(BASE))
+SPLIT_BEFORE = (Generation(0x20, 0x50, history=(BASE, 0x40)), Generation(0x30, BASE, history=(BASE, 0x40)))
+"""Ours was in sync with another node after the generation that the two have in common."""
 FORGOTTEN_SPLIT = (WENT_ON, Generation(BASE, history=(0x40,)))
 
 
@@ -226,6 +228,19 @@ def test_where_one_volume_is_split_and_another_newer_on_the_side_to_discard_noth
     assert _steps(decide(Pair(*pair, discard=other)))[0] == (Action.DISCARD, other.value)
 
 
+@pytest.mark.parametrize("discard", list(Where))
+def test_what_drbd_would_copy_a_part_of_is_not_connected_by_a_persons_choice(discard: Where) -> None:
+    # It copies what is in the bitmaps, and one of them is of another peer: the rest would differ, and count as in sync.
+    both = Generation(0x20, history=(BASE, 0x40)), Generation(0x30, history=(BASE, 0x40))
+    for one, other in (SPLIT_BEFORE, SPLIT_BEFORE[::-1], both):
+        ours, theirs = _side(connection=ALONE, generation=one), _side(connection=ALONE, generation=other)
+        verdict = decide(Pair(ours, theirs, discard=discard))
+        assert (verdict.kind, "`drbdadm invalidate`" in verdict.unblock) == (Kind.REFUSED, True)
+        empty = _side(Disk.INCONSISTENT, ALONE, generation=one), _side(Disk.INCONSISTENT, ALONE, generation=other)
+        pair = (empty[0], theirs) if discard is Where.PRIMARY else (ours, empty[1])
+        assert _steps(decide(Pair(*pair, discard=discard)))[0] == (Action.DISCARD, discard.value)
+
+
 def test_without_split_brain_a_persons_choice_discards_nothing() -> None:
     assert decide(Pair(_runs(), _side(), discard=Where.SECONDARY)) == Verdict(Kind.HEALTHY)
     newer = _runs(connection=ALONE, generation=OURS_NEWER[0]), _side(connection=ALONE, generation=OURS_NEWER[1])
@@ -316,7 +331,8 @@ FAILED: tuple[frozenset[Step], ...] = (
 def _every_pair() -> list[Pair]:
     found: list[Pair] = []
     told: list[Told] = [*SIDES, *Unread]
-    relations = (SAME, OURS_NEWER, THEIRS_NEWER, SPLIT, UNRELATED, FORGOTTEN, FORGOTTEN[::-1], (None, None))
+    related = (SAME, OURS_NEWER, THEIRS_NEWER, SPLIT, SPLIT_BEFORE, SPLIT_BEFORE[::-1], FORGOTTEN, FORGOTTEN[::-1])
+    relations = (*related, UNRELATED, (None, None))
     for ours, theirs, (first, second), failed in itertools.product(told, told, relations, FAILED):
         pair = Pair(_with(ours, first), _with(theirs, second), failed)
         found += [pair, *(dataclasses.replace(pair, discard=where) for where in Where)]
@@ -364,3 +380,4 @@ def _check_discard(pair: Pair, step: Step) -> None:
     assert ours is not None
     assert theirs is not None
     assert relation(ours, theirs) is Relation.SPLIT
+    assert ours.bitmap == theirs.bitmap or lost.volumes[0].disk is Disk.INCONSISTENT
