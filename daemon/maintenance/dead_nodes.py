@@ -253,7 +253,7 @@ class DeadNodes(parts.Part):
 
 
 def _told(job: values.Job | None, outcome: power.Outcome | None) -> dead_nodes.Reading:
-    """What a job's end says of the power; a job that tells nothing is a BMC that tells nothing."""
+    """The power that a job has read; of a job that left nothing it is unknown, as of a BMC that does not answer."""
     if outcome is not None:
         return dead_nodes.reading(outcome)
     is_commanded = job is not None and power.Command(job.opcodes[0].params["command"]).fences

@@ -326,7 +326,7 @@ def off_since(node: clusters.Node, *, at: float, now: float) -> float:
     """Since when a node is off that a new confirmation of this time says is off: a sign of life restarts it.
 
     A sign of life that is dated later than now came before the clock was set back, and so before the confirmation,
-    which gets its date: what came later is told by the order of these dates.
+    which gets its date: the order of these dates says what came later.
     """
     if is_known_off(node):
         return seen_off(node)

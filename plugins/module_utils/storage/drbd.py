@@ -68,15 +68,14 @@ class Template:
             return []
         if wanted is State.DISCONNECTED:
             # Nothing else is asked of the node: its volumes may be what it is replaced for.
-            sides = {side.resource: side for side in self._node.sides()}
-            return [step for one in self._named() for step in self._let_go(one, sides.get(one.resource))]
+            sides = self._sides()
+            return [step for disk in self._named() for step in self._let_go(disk, sides.get(disk.resource))]
         look = self._look()
         return [step for one in self._named() for step in self._of(one, wanted, look)]
 
     def local_disks(self) -> List[LocalDisk]:
         """As `Storage.local_disks`; a resource that is down has no replica that is equal."""
-        sides = {side.resource: side for side in self._node.sides()}
-        volumes = self._volumes.found()
+        sides, volumes = self._sides(), self._volumes.found()
         return [disk for one in self._named() for disk in self._local_disks(one, sides.get(one.resource), volumes)]
 
     def _of(self, one: _One, wanted: State, look: _Look) -> List[Step]:
@@ -269,9 +268,12 @@ class Template:
             for volume in side.volumes
         ]
 
+    def _sides(self) -> Dict[str, Side]:
+        return {side.resource: side for side in self._node.sides()}
+
     def _look(self) -> _Look:
         version = self._node.load()
-        sides = {side.resource: side for side in self._node.sides() if side.volumes}
+        sides = {name: side for name, side in self._sides().items() if side.volumes}
         return _Look(sides, self._volumes.found(), self._node.allowing_two(), version)
 
     def _named(self) -> List[_One]:

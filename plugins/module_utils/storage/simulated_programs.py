@@ -288,7 +288,7 @@ class SimulatedPrograms:
         """Wait for the peer that the file says, with its secret, as `drbdadm` of 8.4 tells the kernel both."""
         resource = _resource(words[-1])
         pair = store.pair(self._node, resource)
-        self._is_up(pair, resource, is_minor=False)
+        self._is_up(pair, resource)
         device = pair.sides[0].device
         if device is not None and device.connection == STANDALONE:
             self._take_peer(store, resource, self._configured(resource))
