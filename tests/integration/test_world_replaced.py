@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
@@ -54,6 +54,22 @@ def is_in_sync(one: labs.Running) -> bool:
     return found is not None and found.is_connected and found.disk is Disk.UP_TO_DATE
 
 
+def copying(one: labs.Running) -> int:
+    """The job of a replacement that copies to node4, and takes so long that the test goes on meanwhile."""
+    simulated_world.set_resync_speed(one.lab.node("node4").root, 1)
+    body = {"mode": "replace_new_secondary", "remote_node": "node4"}
+    job: int = one.ask("POST", f"/2/instances/{NAME}/replace-disks", body).json()
+    one.until(is_copying, "node2 copies to node4")
+    return job
+
+
+def cancel(one: labs.Running, job: int) -> dict[str, Any]:
+    """Cancel a job; how its opcode has ended."""
+    assert states.command(one, "jobs", "cancel", str(job)).returncode == 0
+    ended: dict[str, Any] = states.job_ended(one, job)["opcodes"][0]
+    return ended
+
+
 def removals(one: labs.Running) -> list[str]:
     """What became of the jobs that were to remove a replica."""
     steps = [job["opcodes"][0] for job in one.get("/1/jobs")]
@@ -66,14 +82,10 @@ def test_a_replacement_that_is_canceled_in_its_resync_is_on_record_and_can_be_fi
 ) -> None:
     one = lab(nodes=4, pairs=[("node2", "node3"), ("node1", "node2")])
     labs.report_all(one)
-    simulated_world.set_resync_speed(one.lab.node("node4").root, 1)
-    body = {"mode": "replace_new_secondary", "remote_node": "node4"}
-    job = one.ask("POST", f"/2/instances/{NAME}/replace-disks", body).json()
-    one.until(is_copying, "node2 copies to node4")
+    job = copying(one)
     assert removals(one) == [], "its job makes it"
 
-    assert states.command(one, "jobs", "cancel", str(job)).returncode == 0
-    ended = states.job_ended(one, job)["opcodes"][0]
+    ended = cancel(one, job)
 
     assert "a replica is on node4, not on record as its node, and may be in use" in ended["text"]
     assert is_copying(one), "who looks for an instance changes no peer"
@@ -102,12 +114,8 @@ def test_a_replacement_that_broke_off_can_be_finished_though_drbd_has_forgotten_
 ) -> None:
     one = lab(nodes=4, pairs=[("node2", "node3"), ("node1", "node2")])
     labs.report_all(one)
-    simulated_world.set_resync_speed(one.lab.node("node4").root, 1)
-    body = {"mode": "replace_new_secondary", "remote_node": "node4"}
-    job = one.ask("POST", f"/2/instances/{NAME}/replace-disks", body).json()
-    one.until(is_copying, "node2 copies to node4")
-    assert states.command(one, "jobs", "cancel", str(job)).returncode == 0
-    states.job_ended(one, job)
+    job = copying(one)
+    cancel(one, job)
     simulated_world.set_resync_speed(one.lab.node("node4").root, None)
     one.until(is_in_sync, "the resync ends by itself")
     one.lab.node("node2").cut_link("node4", is_cut=True)
@@ -167,13 +175,9 @@ def test_a_replacement_whose_node_is_lost_in_its_resync_ends_with_one_on_the_old
     target: str, lab: Callable[..., labs.Running]
 ) -> None:
     one = lab(nodes=4, pairs=[("node2", "node3"), ("node1", "node2")])
-    simulated_world.set_resync_speed(one.lab.node("node4").root, 1)
-    body = {"mode": "replace_new_secondary", "remote_node": "node4"}
-    job = one.ask("POST", f"/2/instances/{NAME}/replace-disks", body).json()
-    one.until(is_copying, "node2 copies to node4")
+    job = copying(one)
     one.lab.node("node4").lose_power()
-    assert states.command(one, "jobs", "cancel", str(job)).returncode == 0
-    states.job_ended(one, job)
+    cancel(one, job)
 
     assert_it_ends(one, target)
 
@@ -192,12 +196,8 @@ def test_a_replacement_whose_new_node_lives_is_given_up_at_the_first_attempt(
 ) -> None:
     # The new node dials on, and would be refused in place of the one that is chosen now: both would stand alone.
     one = lab(nodes=4, pairs=[("node2", "node3"), ("node1", "node2")])
-    simulated_world.set_resync_speed(one.lab.node("node4").root, 1)
-    body = {"mode": "replace_new_secondary", "remote_node": "node4"}
-    job = one.ask("POST", f"/2/instances/{NAME}/replace-disks", body).json()
-    one.until(is_copying, "node2 copies to node4")
-    assert states.command(one, "jobs", "cancel", str(job)).returncode == 0
-    states.job_ended(one, job)
+    job = copying(one)
+    cancel(one, job)
 
     replaced = states.command(one, "instance", "replace-disks", NAME, "--to", target)
 
