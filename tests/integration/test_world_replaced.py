@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from . import labs, states
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain import replicas
 
@@ -239,6 +241,59 @@ def assert_it_ends(one: labs.Running, target: str) -> None:
     ]
     holders = [node.name for node in one.lab.nodes() if NAME in templates.replicated(node.root)]
     assert [name for name in holders if name != "node4"] == sorted(["node2", target])
+
+
+@pytest.mark.slow
+def test_a_new_replica_that_broke_off_before_the_primary_had_its_secret_is_replaced_as_the_repair_says(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=4, pairs=[("node2", "node3"), ("node1", "node2")])
+    make_with_another_secret(one.lab.node("node3").root)
+
+    refused = states.command(one, "instance", "repair-disks", NAME)
+
+    assert (
+        "the secondary replaced (roundsman instance replace-disks NAME --to SECONDARY)"
+        in refused.stdout + refused.stderr
+    )
+    replaced = states.command(one, "instance", "replace-disks", NAME, "--to", "node3")
+    assert replaced.returncode == 0, replaced.stdout + replaced.stderr
+    new = fact(one, "node3")
+    assert new is not None
+    assert (new.is_connected, new.disk) == (True, Disk.UP_TO_DATE)
+    one.until(states.at_rest, "its jobs end")
+    assert one.wrong() == []
+
+
+def make_with_another_secret(root: Path) -> None:
+    """Leave what a replacement on the same node leaves that breaks off before its primary was told of the secret."""
+    programs, resource = simulated_programs.SimulatedPrograms(root), f"{NAME}-disk0"
+    file = root / drbd_resource.FOLDER / f"roundsman-{resource}.res"
+    programs.run("drbdadm", "down", resource)
+    file.write_text(re.sub('shared-secret "[^"]*"', 'shared-secret "another"', file.read_text()))
+    programs.run("drbdadm", "create-md", "--force", resource)
+    programs.run("drbdadm", "adjust", resource)
+
+
+@pytest.mark.slow
+def test_a_replacement_that_fails_before_its_resync_says_where_and_how_to_go_on(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=4, pairs=[("node2", "node3"), ("node1", "node2")])
+    hindrance = one.lab.node("node4").root / drbd_resource.FOLDER / f"roundsman-{NAME}-disk0.res.new"
+    hindrance.mkdir(parents=True)
+
+    failed = states.command(one, "instance", "replace-disks", NAME, "--to", "node4")
+
+    assert failed.returncode != 0
+    assert "instance1 keeps its replica on node3: node4: " in failed.stdout + failed.stderr
+    assert f"Is a directory. Run {FINISH} again" in failed.stdout + failed.stderr
+    hindrance.rmdir()
+    again = states.command(one, "instance", "replace-disks", NAME, "--to", "node4")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert secondary(one) == "node4"
+    one.until(states.at_rest, "its jobs end")
+    assert one.wrong() == []
 
 
 @pytest.mark.slow

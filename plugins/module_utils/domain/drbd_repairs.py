@@ -279,8 +279,19 @@ def _apart(sides: _Sides) -> Optional[Verdict]:
         return doubt
     steps = tuple(Step(Action.CONNECT, where) for where in alone)
     if sides.pair.failed.issuperset(steps):
-        return _refused("its nodes do not connect again", "DRBD's log on both nodes looked at")
+        return _unconnectable(sides)
     return Verdict(Kind.REPAIR, f"the {' and the '.join(where.value for where in alone)} stands alone", steps)
+
+
+def _unconnectable(sides: _Sides) -> Verdict:
+    """Two that refuse each other, as with different secrets: a replica that is not whole is replaced at no loss."""
+    if _is_good(sides.primary) and all(one.disk is Disk.INCONSISTENT for one in sides.secondary.volumes):
+        return _refused(
+            "its nodes do not connect again, and the replica of the secondary is incomplete, as where replace-disks "
+            "has not ended",
+            "the secondary replaced (roundsman instance replace-disks NAME --to SECONDARY)",
+        )
+    return _refused("its nodes do not connect again", "DRBD's log on both nodes looked at")
 
 
 def _diverged(sides: _Sides) -> Optional[Verdict]:

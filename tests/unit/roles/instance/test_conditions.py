@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 from ansible.errors import AnsibleError
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, recording
 
@@ -411,6 +412,35 @@ def test_each_step_of_a_replacement_is_at_its_node() -> None:
     assert found == REPLACING
     apart = role_tasks.task("instance", "replace_disks", "Disconnect what may connect in its place")
     assert apart["loop"] == "{{ instance_let_go }}"
+
+
+@pytest.mark.parametrize(
+    ("failed", "expected"),
+    [
+        (FAILED, "the module crashed"),
+        ({**FAILED, "_ansible_delegated_vars": {"ansible_delegated_host": "node3"}}, "node3: the module crashed"),
+        ({"failed": True}, "no reason is known"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("new", "kept"),
+    [(THREE, "web1 keeps its replica on node2"), (TWO, "the new replica of web1 on node2 is not in sync")],
+)
+def test_a_replacement_that_fails_says_where_and_why_and_how_it_goes_on(
+    failed: Told, expected: str, new: Told, kept: str
+) -> None:
+    one = role_tasks.task("instance", "replace_disks", "Say how the new secondary is made when a step fails")
+    known = {**GUARDED, "instance_new": new, "ansible_failed_result": failed}
+    again = f"Run `roundsman instance replace-disks web1 --to {new['name']}` again"
+    assert role_tasks.value("instance", one["ansible.builtin.fail"]["msg"], known) == f"{kept}: {expected}. {again}"
+
+
+def test_every_step_of_a_replacement_from_its_first_change_to_its_resync_says_how_it_goes_on() -> None:
+    file = role_tasks.ROLES / "instance/tasks/replace_disks.yml"
+    (block,) = (each for each in yaml.safe_load(file.read_text()) if "block" in each)
+    names = [one["name"] for one in role_tasks.tasks("instance", "replace_disks")]
+    first, last = names.index("Refuse before anything is removed"), names.index("Wait until its replicas are equal")
+    assert [one["name"] for one in block["block"]] == names[first + 1 : last + 1]
 
 
 @pytest.mark.parametrize(("new", "runs"), [(TWO, True), (THREE, False)])

@@ -172,6 +172,21 @@ def test_whoever_stands_alone_is_connected_again() -> None:
             assert _steps(verdict) == [(Action.CONNECT, name) for name in expected]
 
 
+def test_a_pair_that_does_not_connect_gets_a_new_secondary_only_if_the_old_one_has_no_data() -> None:
+    tried = [Step(Action.CONNECT, where) for where in Where]
+    cases = [
+        (GOOD, Disk.INCONSISTENT, True),
+        (GOOD, GOOD, False),
+        (GOOD, Disk.OUTDATED, False),
+        (Disk.OUTDATED, Disk.INCONSISTENT, False),
+    ]
+    for ours, theirs, is_replaced in cases:
+        verdict = _decided(_runs(ours, ALONE), _side(theirs, ALONE), *tried)
+        assert verdict.kind is Kind.REFUSED
+        assert ("roundsman instance replace-disks NAME --to SECONDARY" in verdict.unblock) is is_replaced
+        assert ("DRBD's log on both nodes" in verdict.unblock) is not is_replaced
+
+
 def _names() -> list[str]:
     return [where.value for where in Where]
 
