@@ -26,11 +26,14 @@ _IN_TEXT = re.compile(
 )
 """`ansible_become_password=X`."""
 _OF_DRBD = re.compile(
-    r"""(shared-secret\\?["']?(?:\s*[=:,]\s*|\s+)(?:value=)?)"""
-    r"""(?:(\\?")(?:\\.|[^"\\\n])*|(\\?')(?:\\.|[^'\\\n])*|(?:\\.|[^\s;,&"'\\])+)""",
+    r"""(shared-secret\\*["']?(?:\s*[=:,]\s*|\s+)(?:value=)?)"""
+    r"""(?:(\\*")(?:\\.|[^"\\\n])*|(\\*')(?:\\.|[^'\\\n])*|(?:\\.|[^\s;,&"'\\])+)""",
     re.IGNORECASE,
 )
-"""As an option of drbdsetup, a line of DRBD's configuration, or in its XML; a quote may be cut off before it closes."""
+"""As an option of drbdsetup, a line of DRBD's configuration, or in its XML; a quote may be cut off before it closes.
+
+It hides more than the secret where a name ends like the option, so it is only for texts that people read.
+"""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -49,13 +52,8 @@ def masked(value: Any) -> Any:
         return [masked(one) for one in value]
     if isinstance(value, str):
         without = _IN_ADDRESS.sub(r"\1" + HIDDEN + "@", value) if "://" in value else value
-        return _IN_TEXT.sub(r"\1" + HIDDEN, without_drbd_secret(without))
+        return _IN_TEXT.sub(r"\1" + HIDDEN, _OF_DRBD.sub(r"\1\2\3" + HIDDEN, without))
     return value
-
-
-def without_drbd_secret(text: str) -> str:
-    """The text of a DRBD tool without the secret of a pair; quotes stay, so that XML can still be parsed."""
-    return _OF_DRBD.sub(r"\1\2\3" + HIDDEN, text)
 
 
 def _is_secret_pair(value: Sequence[Any]) -> bool:

@@ -6,7 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING, Protocol, Tuple
 
 from .. import killing
-from ..domain import errors, secret_values
+from ..domain import errors
 from . import program_output
 
 if TYPE_CHECKING:
@@ -20,10 +20,11 @@ class Runner(Protocol):
     """What runs programs."""
 
     def run(self, *command: str, time_limit: float = TIME_LIMIT, accepted: Tuple[int, ...] = (0,)) -> str:
-        """Run a program, and give its standard output.
+        """Run a program, and give its standard output as it is, for parsers: it may hold secrets.
 
         Raises:
-            Failed: it is not there, is not done after `time_limit` seconds, or ends with a status not `accepted`.
+            Failed: it is not there, is not done after `time_limit` seconds, or ends with a status not `accepted`. The
+                text holds no secrets.
         """
 
 
@@ -69,4 +70,4 @@ class Programs:
             raise errors.Failed(
                 f"{shown}: {program_output.failure_text(stderr, stdout) or f'status {process.returncode}'}"
             )
-        return secret_values.without_drbd_secret(stdout.decode(errors="replace"))
+        return stdout.decode(errors="replace")

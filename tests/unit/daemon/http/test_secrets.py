@@ -222,6 +222,8 @@ def test_every_parameter_is_masked_by_its_name_or_known_to_be_no_secret() -> Non
         ),
         (f'--shared-secret="{SECRET} \\"x" --protocol=C', "--shared-secret=hidden --protocol=C"),
         (f"['--shared-secret', '{SECRET}']", "['--shared-secret', 'hidden']"),
+        (rf"{{\"shared-secret\": \"{SECRET}\"}}", r"{\"shared-secret\": \"hidden"),
+        (rf"{{\\\"shared-secret\\\": \\\"{SECRET}\\\"}}", r"{\\\"shared-secret\\\": \\\"hidden"),
         (f'<option name="shared-secret" value="{SECRET}"/>', '<option name="shared-secret" value="hidden"/>'),
     ],
 )
