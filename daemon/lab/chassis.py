@@ -18,7 +18,8 @@ SUITE_SHA256: Final = 17
 # The faults: never answers; accepts a control without effect; is too busy for a control; refuses one;
 # carries a control out but never answers it; tells the opposite of the power state; takes its time to follow;
 # tells the power state and its opposite in turn; answers "off" when off and "on" when on with an error, as many do;
-# reads off until a control arrives, whatever is so; answers late, by 5 s or by as many as `late=SECONDS` says.
+# reads off until a control arrives, whatever is so; does that, and is too busy for that control, as one that restarts;
+# answers late, by 5 s or by as many as `late=SECONDS` says.
 # A fault of a sensor is its name and what it shall read, such as `Fan1=critical`: sensors.py.
 DEAD: Final = "dead"
 STUBBORN: Final = "stubborn"
@@ -30,8 +31,9 @@ SLOW: Final = "slow"
 CHANGING: Final = "changing"
 STRICT: Final = "strict"
 STALE_OFF: Final = "stale-off"
+RESTARTING: Final = "restarting"
 LATE: Final = "late"
-FAULTS: Final = (DEAD, STUBBORN, BUSY, REFUSING, MUTE, LYING, SLOW, CHANGING, STRICT, STALE_OFF, LATE)
+FAULTS: Final = (DEAD, STUBBORN, BUSY, REFUSING, MUTE, LYING, SLOW, CHANGING, STRICT, STALE_OFF, RESTARTING, LATE)
 LATE_SECONDS: Final = 5.0
 
 
@@ -100,7 +102,7 @@ class Bmc:
     def reads_on(self) -> bool:
         """The power state as the BMC tells it."""
         faults, is_on = self.chassis.faults(), self.chassis.powered()
-        if STALE_OFF not in faults:
+        if not {STALE_OFF, RESTARTING} & faults:
             self.memory.was_controlled = False
         elif not self.memory.was_controlled:
             return False
@@ -108,6 +110,13 @@ class Bmc:
             self.memory.told += 1
             return is_on is (self.memory.told % 2 == 1)
         return is_on is not (LYING in faults)
+
+    def is_busy(self) -> bool:
+        """Whether the BMC is too busy for the control that arrives."""
+        faults, is_first = self.chassis.faults(), not self.memory.was_controlled
+        if BUSY not in faults:
+            self.memory.was_controlled = True
+        return BUSY in faults or (RESTARTING in faults and is_first)
 
 
 class MemoryChassis:

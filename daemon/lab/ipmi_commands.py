@@ -85,9 +85,8 @@ def _chassis_control(call: Call) -> Answer:
         control = Control(call.data[0] & 0x0F)
     except ValueError:
         return Answer(Code.INVALID_FIELD)
-    if chassis.BUSY in faults:
+    if call.bmc.is_busy():
         return Answer(Code.BUSY)
-    call.bmc.memory.was_controlled = True
     restarts = control in {Control.CYCLE, Control.RESET}
     is_vain = chassis.STRICT in faults and control is (Control.ON if node.powered() else Control.OFF)
     if chassis.REFUSING in faults or is_vain or (restarts and not node.powered()):

@@ -109,6 +109,7 @@ results:
       description: Whether the state read back shows success; in check mode, that nothing stands against it.
       type: bool
       returned: always
+    read_on: {description: "Whether any reading was V(on), before or after.", type: bool, returned: always}
     attempts: {description: How often the command went out., type: int, returned: always}
     seconds: {description: The time it took., type: float, returned: always}
     reason:

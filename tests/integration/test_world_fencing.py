@@ -60,6 +60,16 @@ def test_a_bmc_that_says_off_of_a_node_that_runs_starts_nothing_twice(lab: Calla
 
 
 @pytest.mark.slow
+def test_a_bmc_that_restarts_and_then_reads_on_has_its_node_keep_its_power(lab: Callable[..., labs.Running]) -> None:
+    one = lab(nodes=3, instances=3)
+    failed = evacuated_in_vain(one, chassis.RESTARTING)
+    assert "it reads on, although off was sent" in failed["reason"]
+    assert one.lab.node("node2").is_powered()
+    assert running_at(one)["instance2"] == ["node2"]
+    assert one.wrong() == []
+
+
+@pytest.mark.slow
 def test_a_bmc_that_reads_off_and_takes_no_off_fences_nobody_until_a_person_has_looked(
     lab: Callable[..., labs.Running],
 ) -> None:

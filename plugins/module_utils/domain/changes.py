@@ -294,7 +294,7 @@ def _node_powered(cluster: clusters.Cluster, change: NodePowered, now: float) ->
 def _node_off_confirmed(cluster: clusters.Cluster, change: NodeOffConfirmed, now: float) -> clusters.Cluster:
     node = _node(cluster, change.node)
     if not change.at:
-        return _put_node(cluster, node, now, off_confirmed=0.0, off_since=0.0 if node.powered else node.off_since)
+        return _put_node(cluster, node, now, off_confirmed=0.0, off_since=dead_nodes.off_since_unstated(node))
     since = dead_nodes.off_since(node, at=change.at, now=now)
     return _put_node(cluster, node, now, off_confirmed=change.at, off_since=since)
 

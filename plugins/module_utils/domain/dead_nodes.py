@@ -333,6 +333,14 @@ def off_since(node: clusters.Node, *, at: float, now: float) -> float:
     return node.alive_at if node.alive_at > now else at
 
 
+def off_since_unstated(node: clusters.Node) -> float:
+    """Since when a node is off once a person's statement is taken back: the sign of life that it ended stands again."""
+    if node.powered:
+        return 0.0
+    is_of_it = node.off_since >= node.off_confirmed > 0
+    return math.nextafter(node.alive_at, 0.0) if is_of_it and node.alive_at > 0 else node.off_since
+
+
 def alive_at(node: clusters.Node, *, at: float, now: float) -> float:
     """The date of a node's last sign of life after one that came now, and was `at` (unix seconds, 0 for now).
 

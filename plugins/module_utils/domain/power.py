@@ -22,7 +22,7 @@ class Command(Enum):
     `soft_off` asks the node's own system to shut down, which takes its time, or does not happen. `emergency_off` is
     `off` that is sent to a node that reads off already, too: its BMC may be wrong. `fence` is that, and is done only
     when the BMC took the off (`was_commanded`) and reads off twice in a row afterwards; `confirm_off` is `fence` for a
-    node that reads off: one that reads on keeps its power.
+    node that reads off: one that reads on, before or in between, is sent no more.
     """
 
     STATUS = "status"
@@ -116,6 +116,7 @@ _SENTENCES: Mapping[Reason, str] = {
     Reason.UNCONFIRMED: "accepted, unconfirmed: the node was not seen off",
 }
 _UNSTEADY = "off was sent, and the node does not read off twice in a row afterwards"
+_EXPOSED = "the node read on after it had read off, and off is not sent again"
 _UNTAKEN = (
     "its BMC reads off, but accepted no command to power off ({text}), so the node may still be on: repair the BMC, "
     "then retry; or check on site that {name} is off and will stay off, then run `roundsman node confirm-off {name}`"
@@ -167,7 +168,7 @@ class Outcome:
 
     `sent` says that sending was attempted, whatever became of it; `attempts` counts how often.
     `seconds` is the time from connecting to the verdict. `reason` is a value of `Reason`, None exactly
-    when the outcome is confirmed; `text` is for people.
+    when the outcome is confirmed; `text` is for people. `read_on` says that any reading was on, before or after.
     """
 
     name: str
@@ -180,6 +181,7 @@ class Outcome:
     seconds: float
     reason: Optional[str] = None
     text: Optional[str] = None
+    read_on: bool = False
 
     @property
     def ok(self) -> bool:
@@ -208,12 +210,12 @@ def is_rejected(outcome: Outcome) -> bool:
 
 
 def parse_outcome(document: Mapping[str, Any]) -> Outcome:
-    """Read back what `Outcome.as_dict` gave."""
+    """Read back what `Outcome.as_dict` gave, also that of a version that did not keep `read_on`."""
     values = {key: value for key, value in document.items() if key not in {"ok", "changed"}}
     values["command"] = Command(values["command"])
     values["before"] = State(values["before"])
     values["after"] = State(values["after"])
-    return Outcome(**values)
+    return Outcome(**{"read_on": State.ON in {values["before"], values["after"]}, **values})
 
 
 def wanted(command: Command) -> Optional[State]:
@@ -245,6 +247,11 @@ def objection(command: Command, *, before: State) -> Optional[Failure]:
     return None
 
 
+def is_exposed(command: Command, *, seen: Sequence[State]) -> bool:
+    """Whether a node that was to be confirmed off read on after off was sent: it is on, and nothing more is sent."""
+    return command is Command.CONFIRM_OFF and State.ON in seen
+
+
 def was_commanded(*, before: State, seen: Sequence[State], attempts: Sequence[Attempt]) -> bool:
     """Whether an off reached its BMC, so that what it reads afterwards counts.
 
@@ -262,6 +269,8 @@ def is_done(command: Command, *, before: State, seen: Sequence[State], attempts:
     sent = bool(attempts)
     if command is Command.STATUS:
         return before is not State.UNKNOWN
+    if is_exposed(command, seen=seen):
+        return False
     if command.fences:
         start = _commanded_at(before=before, seen=seen, attempts=attempts)
         return start is not None and list(seen[start:][-FENCE_READS:]) == [State.OFF] * FENCE_READS
@@ -290,7 +299,9 @@ def judge(
     confirmed = is_done(command, before=before, seen=seen, attempts=attempts)
     if not confirmed:
         failure = failure or _shortfall(command, seen=seen, sent=sent)
-        if command.fences and sent and seen and seen[-1] is State.OFF:
+        if is_exposed(command, seen=seen):
+            failure = Failure(Reason.REFUSED, _EXPOSED)
+        elif command.fences and sent and seen and seen[-1] is State.OFF:
             failure = _no_fence(failure, name=name, before=before, seen=seen, attempts=attempts)
     return Outcome(
         name=name,
@@ -303,6 +314,7 @@ def judge(
         seconds=seconds,
         reason=None if confirmed or failure is None else failure.reason.value,
         text=None if confirmed or failure is None else failure.text,
+        read_on=State.ON in {before, *seen},
     )
 
 

@@ -32,8 +32,8 @@ def read(outcome: power.Outcome) -> Optional[bool]:
 
 
 def lived(outcome: power.Outcome) -> bool:
-    """Whether a command found a node alive: its BMC read on, before or after, or the node itself answered."""
-    return power.State.ON in {outcome.before, outcome.after} or outcome.reason == power.Reason.ANSWERS.value
+    """Whether a command found a node alive: its BMC read on at any time, or the node itself answered."""
+    return outcome.read_on or outcome.reason == power.Reason.ANSWERS.value
 
 
 def was_cut(outcome: power.Outcome) -> bool:

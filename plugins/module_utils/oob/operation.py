@@ -139,6 +139,8 @@ class Operation:
                 accepted = await self._send()
             await self._read()
             hopeless = not accepted and self._is_refused()
+            if power.is_exposed(self._command, seen=self._seen):
+                return
             if self._is_done() or self._clock() >= self._until or (hopeless and not self._may_be_fenced()):
                 return
             await self._sleep(max(0.0, min(pause, self._until - self._clock())))

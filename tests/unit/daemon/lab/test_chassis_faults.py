@@ -124,6 +124,17 @@ def test_a_stale_off_is_told_until_a_control_arrives() -> None:
     assert not line.get(*STATUS)[0] & 1, "it came back"
 
 
+def test_a_bmc_that_restarts_reads_off_and_is_busy_once() -> None:
+    desk = Desk(chassis.RESTARTING)
+    line = desk.log_in()
+    assert not line.get(*STATUS)[0] & 1
+    assert line.ask(*CONTROL, OFF) == (0xC0, b"")
+    assert line.get(*STATUS)[0] & 1
+    assert desk.node.history == []
+    assert line.ask(*CONTROL, OFF) == DONE
+    assert not line.get(*STATUS)[0] & 1
+
+
 @pytest.mark.parametrize(
     ("faults", "seconds"), [((), 0.0), ((chassis.LATE,), chassis.LATE_SECONDS), (("late=31.5", "slow"), 31.5)]
 )

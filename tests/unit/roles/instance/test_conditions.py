@@ -51,8 +51,9 @@ def guests(*answers: Told) -> Told:
     return {"results": [{"item": node, **answer} for node, answer in zip((ONE, TWO), answers, strict=False)]}
 
 
-def unconfirmed(before: str, after: str, reason: str = "not_off") -> Told:
-    return {"results": [{"before": before, "after": after, "confirmed": False, "reason": reason, "text": "it is not"}]}
+def unconfirmed(before: str, after: str, reason: str = "not_off", *, read_on: bool = False) -> Told:
+    told = {"before": before, "after": after, "reason": reason, "read_on": read_on or "on" in {before, after}}
+    return {"results": [{**told, "confirmed": False, "text": "it is not"}]}
 
 
 READS_ON = unconfirmed("on", "on")
@@ -93,11 +94,16 @@ REFUSALS: list[tuple[str, str, Told, bool]] = [
     # What a person says counts where its BMC says nothing, or says off and takes no command; never against the BMC.
     *(
         ("fence_source", FENCE, {**STATED_OFF, "instance_fence": one}, False)
-        for one in (SKIPPED, FAILED, unconfirmed("off", "off", "refused"))
+        for one in (
+            SKIPPED,
+            FAILED,
+            unconfirmed("off", "off", "refused"),
+            unconfirmed("off", "unknown", "timeout"),
+        )
     ),
     *(
         ("fence_source", FENCE, {**STATED_OFF, "instance_fence": one}, True)
-        for one in (READS_ON, unconfirmed("off", "off"))
+        for one in (READS_ON, unconfirmed("off", "off"), unconfirmed("off", "unknown", "timeout", read_on=True))
     ),
     ("migrate", ARRIVED, {"instance_arrival": {"running": ["web1"]}}, False),
     *(("migrate", ARRIVED, {"instance_arrival": one}, True) for one in (ABSENT, SILENT, FAILED, SKIPPED)),

@@ -166,6 +166,18 @@ def test_a_sign_of_life_after_the_clock_was_set_back_counts_at_once(ahead: str, 
     assert dead_nodes.has_lived(changes.apply(again, changes.NodeLived("n2"), now=40.0).node("n2"))
 
 
+@pytest.mark.parametrize("ahead", [0.0, 3600.0], ids=["", "after the clock was ahead"])
+def test_the_sign_of_life_that_a_statement_ended_stands_again_when_it_is_taken_back(ahead: float) -> None:
+    off = changes.apply(CLUSTER, changes.NodePowered("n2", powered=False), now=5.0)
+    lived = changes.apply(off, changes.NodeLived("n2"), now=6.0 + ahead)
+    stated = changes.apply(lived, changes.NodeOffConfirmed("n2", 7.0), now=7.0)
+    assert dead_nodes.is_known_off(stated.node("n2"))
+    node = changes.apply(stated, changes.NodeOffConfirmed("n2", 0.0), now=8.0).node("n2")
+    assert (node.powered, dead_nodes.has_lived(node), dead_nodes.is_known_off(node)) == (False, True, False)
+    again = changes.apply(stated, changes.NodePowered("n2", powered=True), now=8.0)
+    assert dead_nodes.seen_off(changes.apply(again, changes.NodeOffConfirmed("n2", 0.0), now=9.0).node("n2")) == 0.0
+
+
 @pytest.mark.parametrize("powered_off", [True, False], ids=["by its BMC", "on record"])
 def test_a_statement_that_a_sign_of_life_has_ended_does_not_count_again_when_the_power_is_recorded(
     *, powered_off: bool

@@ -100,10 +100,24 @@ def test_an_off_that_nobody_took_is_told_with_its_reason_and_what_to_do(reason: 
 
 def test_a_bmc_that_took_no_off_and_changes_its_answer_is_not_off() -> None:
     failure = power.Failure(power.Reason.BUSY, "not now")
-    outcome = judged(
-        power.Command.CONFIRM_OFF, before=OFF, seen=[ON, OFF], attempts=attempts(REJECTED), failure=failure
-    )
+    outcome = judged(power.Command.FENCE, before=OFF, seen=[ON, OFF], attempts=attempts(REJECTED), failure=failure)
     assert (outcome.confirmed, outcome.reason) == (False, "not_off")
+
+
+@pytest.mark.parametrize("answer", [ACCEPTED, ALREADY, LOST, REJECTED])
+def test_a_node_that_read_on_is_never_confirmed_off(answer: power.Answer) -> None:
+    outcome = judged(power.Command.CONFIRM_OFF, before=OFF, seen=[ON, OFF, OFF], attempts=attempts(answer, ACCEPTED))
+    assert (outcome.confirmed, outcome.reason, outcome.read_on) == (False, "refused", True)
+    assert not power.is_rejected(dataclasses.replace(outcome, after=ON))
+
+
+@pytest.mark.parametrize(
+    ("before", "seen", "read_on"), [(ON, [], True), (OFF, [OFF, ON, UNKNOWN], True), (OFF, [OFF, UNKNOWN], False)]
+)
+def test_that_any_reading_was_on_is_kept(before: power.State, seen: list[power.State], *, read_on: bool) -> None:
+    outcome = judged(power.Command.FENCE, before=before, seen=seen, attempts=attempts(ACCEPTED))
+    assert outcome.read_on is read_on
+    assert power.cut_off(outcome, seconds=9.0).read_on is read_on
 
 
 def test_an_emergency_off_is_what_is_read_back_whatever_the_bmc_answered() -> None:

@@ -141,6 +141,7 @@ def test_one_node_is_summed_up_by_name_and_several_by_number() -> None:
         (power.Command.STATUS, "off", None, None, False),
         (power.Command.FENCE, "on", "off", None, True),
         (power.Command.CONFIRM_OFF, "off", "off", None, False),
+        (power.Command.CONFIRM_OFF, "off", "on", None, True),
         (power.Command.CONFIRM_OFF, "unknown", None, power.Failure(power.Reason.ANSWERS, "it answers"), True),
         (power.Command.STATUS, "unknown", None, power.Failure(power.Reason.TIMEOUT, "no answer"), False),
     ],
@@ -148,6 +149,15 @@ def test_one_node_is_summed_up_by_name_and_several_by_number() -> None:
 def test_a_bmc_that_reads_on_and_a_node_that_answers_are_signs_of_life(
     command: power.Command, before: str, after: str | None, failure: power.Failure | None, lives: bool
 ) -> None:
-    found = power.judge(command, name="node1", before=power.State(before), seconds=0.0, failure=failure)
-    found = found if after is None else dataclasses.replace(found, after=power.State(after))
+    seen = [] if after is None else [power.State(after)]
+    found = power.judge(command, name="node1", before=power.State(before), seen=seen, seconds=0.0, failure=failure)
     assert power_record.lived(found) == lives
+    silent = power.judge(
+        command,
+        name="node1",
+        before=power.State(before),
+        seen=[*seen, power.State.UNKNOWN],
+        seconds=0.0,
+        failure=failure,
+    )
+    assert power_record.lived(silent) == lives, "also where its BMC fell silent then"

@@ -235,8 +235,33 @@ def test_an_already_off_with_a_reading_that_changes_is_none() -> None:
 
 
 def test_a_busy_bmc_that_changes_its_answer_is_told_as_that() -> None:
-    outcome, _ = run(ScriptedBmc(OFF, *[OFF, ON] * 40, answers=(power.Reason.BUSY,) * 99), power.Command.CONFIRM_OFF)
+    outcome, _ = run(ScriptedBmc(OFF, *[OFF, ON] * 40, answers=(power.Reason.BUSY,) * 99), power.Command.FENCE)
     assert (outcome.confirmed, outcome.reason) == (False, "not_off" if outcome.after is OFF else "busy")
+
+
+@pytest.mark.parametrize("seen", [(ON,), (OFF, ON)])
+@pytest.mark.parametrize("first", [None, ALREADY, LOST, power.Reason.BUSY, power.Reason.UNREACHABLE])
+def test_a_node_that_reads_on_after_its_bmc_restarted_is_not_confirmed_off_and_is_sent_no_more(
+    first: power.Reason | power.Answer | None, seen: tuple[power.State, ...]
+) -> None:
+    bmc = ScriptedBmc(OFF, *seen, OFF, answers=(*[first] * len(seen), None))
+    outcome, told = run(bmc, power.Command.CONFIRM_OFF)
+    assert not any(one.confirmed for one in told)
+    assert (outcome.after, outcome.read_on, outcome.reason) == (ON, True, "refused")
+    assert outcome.text == "the node read on after it had read off, and off is not sent again"
+    assert len(bmc.sent) <= len(seen), "nothing after it read on"
+
+
+def test_a_bmc_that_read_on_and_hangs_then_is_known_to_have_read_on() -> None:
+    class Hangs(ScriptedBmc):
+        async def state(self) -> power.State:
+            if not self.states:
+                await asyncio.Event().wait()
+            return self.states.pop(0)
+
+    bmc = Hangs(OFF, ON, answers=(LOST,))
+    outcome = asyncio.run(operation.within(bmc, name="node1", command=power.Command.FENCE, deadline=0.5))
+    assert (outcome.confirmed, outcome.after, outcome.read_on) == (False, UNKNOWN, True)
 
 
 def test_a_node_that_is_on_is_fenced_and_never_confirmed_off() -> None:
