@@ -98,7 +98,7 @@ def _node_stands(cluster: clusters.Cluster, change: NodeStands, now: float) -> c
     wanted = change.node
     if known is not None and known.powered is not wanted.powered:
         since = 0.0 if wanted.powered else dead_nodes.off_since(known, at=now, now=now)
-        stated = 0.0 if dead_nodes.has_lived(known) else wanted.off_confirmed
+        stated = 0.0 if wanted.powered or dead_nodes.has_lived(known) else wanted.off_confirmed
         wanted = dataclasses.replace(wanted, off_since=since, off_confirmed=stated)
     stands = _stands(known, wanted, now)
     return cluster if stands is known else clusters.with_node(cluster, stands)

@@ -81,7 +81,8 @@ def node_modify(cluster: clusters.Cluster, name: str, fields: Fields) -> list[ch
 
     Raises:
         NotFound, InvalidInput: as `cluster_modify`. Refused: the master stays master_capable, a node with instances
-            stays vm_capable, and `powered` needs OOB, and for off a node that is offline.
+            stays vm_capable, and `powered` needs OOB, but not to record a node as on that is recorded as off, and for
+            off a node that is offline.
     """
     node = cluster.node(name)
     given = checked(fields, {**parameter_rules.NODE, "powered": parameter_rules.flag})
@@ -95,7 +96,7 @@ def node_modify(cluster: clusters.Cluster, name: str, fields: Fields) -> list[ch
     if not stands.master_capable and node.uuid == cluster.cluster.master_node:
         raise errors.Refused(f"{node.name} is the master: it stays master_capable")
     if "powered" in given:
-        _refuse_powered(clusters.with_node(cluster, stands), stands)
+        _refuse_powered(clusters.with_node(cluster, stands), stands, was_powered=node.powered)
     stated: list[changes.Change] = []
     if not stands.master_capable and node.master_candidate:
         stated += roles.promotions(cluster, without=node.uuid)
@@ -153,8 +154,10 @@ def refuse_without_instances(cluster: clusters.Cluster, node: clusters.Node) -> 
         raise errors.Refused(f"{node.name} holds {', '.join(holds)}: it stays vm_capable")
 
 
-def _refuse_powered(cluster: clusters.Cluster, node: clusters.Node) -> None:
-    if clusters.parameter(cluster, node, "oob_program") is None:
+def _refuse_powered(cluster: clusters.Cluster, node: clusters.Node, *, was_powered: bool) -> None:
+    # Without OOB nothing else ends an off that was recorded while there was some.
+    is_corrected = node.powered and not was_powered
+    if clusters.parameter(cluster, node, "oob_program") is None and not is_corrected:
         raise errors.Refused(f"Node {node.name} does not support OOB commands: it has no powered to set")
     if not node.powered and not node.offline:
         raise errors.Refused(

@@ -190,6 +190,14 @@ def test_a_statement_that_a_sign_of_life_has_ended_does_not_count_again_when_the
     assert (dead_nodes.is_known_off(node), dead_nodes.is_stated_off(node)) == (True, False)
 
 
+def test_a_person_who_records_a_node_as_on_takes_back_every_statement_that_it_is_off() -> None:
+    off = changes.apply(CLUSTER, changes.NodePowered("n2", powered=False), now=5.0)
+    stated = changes.apply(off, changes.NodeOffConfirmed("n2", 6.0), now=6.0)
+    on = membership.NodeStands(dataclasses.replace(stated.node("n2"), powered=True))
+    node = changes.apply(stated, on, now=7.0).node("n2")
+    assert (node.powered, node.off_confirmed, dead_nodes.is_off(node)) == (True, 0.0, False)
+
+
 def test_a_statement_that_a_sign_of_life_overtook_does_not_count() -> None:
     lived = changes.apply(CLUSTER, changes.NodeLived("n2"), now=9.8)
     stated = changes.apply(lived, changes.NodeOffConfirmed("n2", 9.5), now=10.0).node("n2")

@@ -141,6 +141,13 @@ def test_the_power_state_of_record_is_set_by_hand_where_there_is_oob() -> None:
     assert after(parameters.node_modify(CLUSTER, "node2", given_at_once)).node("node2").powered
 
 
+def test_a_node_that_lost_its_oob_after_it_was_recorded_as_off_can_be_recorded_as_on() -> None:
+    dark = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.node("node2"), powered=False))
+    assert after(parameters.node_modify(dark, "node2", {"powered": True}), dark).node("node2").powered
+    with pytest.raises(errors.Refused, match="does not support OOB commands"):
+        parameters.node_modify(dark, "node2", {"powered": False})
+
+
 def test_the_last_group_stays() -> None:
     alone = after(parameters.group_remove(CLUSTER, "other"))
     empty = clusters.Cluster(alone.cluster, nodegroups=alone.nodegroups)
