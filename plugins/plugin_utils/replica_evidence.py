@@ -78,7 +78,7 @@ def judge(
         parted=instance.parted,
         made_on=tuple(cluster.node_name(one.node) for one in made),
         made_since=min((one.since for one in made), default=0.0),
-        has_bmc=clusters.parameter(cluster, cluster.nodes[source], "oob_program") is not None,
+        confirm_again=dead_nodes.to_know_power(cluster, cluster.nodes[source]),
     )
     return evidence.judge(asked, known.tracks)
 

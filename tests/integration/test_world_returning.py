@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from . import labs, states
 
@@ -66,3 +69,53 @@ def test_a_node_that_comes_back_with_a_second_copy_is_refused_whatever_is_forced
     hypervisor.stop("instance1", time_limit=0)
     ((where, text),) = findings(one)
     assert (where, "instance1 does not run on its primary node3" in text) == ("node3", True)
+
+
+def lived(one: labs.Running, *off: changes.Change) -> None:
+    """Record these changes, and that node2 has lived since, as by the word of a peer."""
+    one.stop()
+    known = changes.apply_all(one.cluster(), list(off), now=time.time() - 1)
+    store.write(one.where.config, changes.apply(known, changes.NodeLived(known.node("node2").uuid), now=time.time()))
+    one.start()
+
+
+def advised(one: labs.Running, command: str) -> bool:
+    """Whether `explain` names a command for node2."""
+    return f"`roundsman {command}`" in states.command(one, "explain", "node2").stdout.replace("\n", " ")
+
+
+def succeeds(one: labs.Running, command: str) -> bool:
+    return states.command(one, *command.split()).returncode == 0
+
+
+@pytest.mark.slow
+def test_a_node_that_is_on_and_whose_bmc_is_dead_comes_back_by_the_commands_that_are_advised(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=3, pairs=(("node2", "node3"),))
+    labs.report_all(one)
+    uuid = one.cluster().node("node2").uuid
+    assert succeeds(one, "lab break node2 --bmc dead")
+
+    lived(one, changes.NodeOffConfirmed(uuid, time.time() - 1))
+    on, taken_back = "node power on node2", "node confirm-off node2 --undo"
+    assert advised(one, on)
+    assert advised(one, taken_back)
+    assert not succeeds(one, on)
+    assert succeeds(one, taken_back)
+    assert not advised(one, on)
+
+    # Known to be off it left service: now it may run second copies.
+    out_of_service = changes.NodeRole(uuid, drained=False, offline=True, master_candidate=False)
+    lived(one, changes.NodePowered(uuid, powered=False), out_of_service)
+    stated, corrected = "node confirm-off node2", "node modify node2 --powered yes"
+    assert advised(one, stated)
+    assert advised(one, corrected)
+    assert advised(one, "node online node2")
+    one.lab.node("node2").set_power(False)
+    assert succeeds(one, f"{stated} --confirm node2")
+    one.lab.node("node2").set_power(True)
+    assert succeeds(one, corrected)
+    assert not succeeds(one, "node online node2")
+    assert succeeds(one, "node online node2 --force")
+    assert role(one) == "candidate"

@@ -103,7 +103,7 @@ def judge(
         return _off(cluster, node, f"{told}, and a person has stated that it is off")
     if has_lived(node):
         told = f"{told}, and {lived_text(node)}"
-    if clusters.parameter(cluster, node, "oob_program") is None:
+    if not _has_bmc(cluster, node):
         cure = to_confirm_again(cluster, node) if has_lived(node) else to_confirm(node)
         return Verdict(Step.WAIT, f"{told}, and it has no BMC that could say whether it is off", cure)
     return _by_its_bmc(cluster, node, told, reads=reads, silences=silences)
@@ -218,8 +218,65 @@ def lived_text(node: clusters.Node) -> str:
 
 
 def to_confirm_again(cluster: clusters.Cluster, node: clusters.Node) -> str:
-    """What a person does about a node that was known to be off, and has lived since."""
-    return evidence.confirm_again(node.name, has_bmc=clusters.parameter(cluster, node, "oob_program") is not None)
+    """What a person does about a node that was known to be off, and has lived since, and how it returns to service."""
+    step = to_know_power(cluster, node)
+    return f"{step}. {_way_back(cluster, node)}" if _may_run_second_copies(cluster, node) else step
+
+
+def to_know_power(cluster: clusters.Cluster, node: clusters.Node) -> str:
+    """What a person does so that the power of a node is known that was known to be off, and has lived since."""
+    name, off, on = node.name, f"`roundsman node confirm-off {node.name}`", _to_state_on(node)
+    if _may_run_second_copies(cluster, node):
+        return _to_power_off(cluster, node)
+    if _has_bmc(cluster, node):
+        on = f"`roundsman node power on {name}`, or {on} if its BMC does not answer"
+        off = f"`roundsman node power off {name} --force`, or {off} if its BMC does not answer"
+    return f"check on site whether {name} is on; if it is on, run {on}; if it is off and will stay off, run {off}"
+
+
+def _may_run_second_copies(cluster: clusters.Cluster, node: clusters.Node) -> bool:
+    """Whether instances of a node that was known to be off may have been started elsewhere, and none should run there.
+
+    A node that is still the primary of some is contacted again once it is recorded as on: its reports show the others.
+    """
+    return node.vm_capable and (node.offline or not _running(cluster, node))
+
+
+def _to_power_off(cluster: clusters.Cluster, node: clusters.Node) -> str:
+    name, running = node.name, _running(cluster, node)
+    copies = f"second copies of instances that were started elsewhere may run on {name}"
+    stops = f", which also stops {running}" if running else ""
+    stated = f"run `roundsman node confirm-off {name}`"
+    if not _has_bmc(cluster, node):
+        return f"{copies}: power it off on site{stops}, and {stated}"
+    off = f"power it off with `roundsman node power off {name} --force`{stops}"
+    return f"{copies}: {off}; if its BMC does not answer, power it off on site and {stated}"
+
+
+def _way_back(cluster: clusters.Cluster, node: clusters.Node) -> str:
+    """How a node that was powered off by `_to_power_off` returns to service: it is looked at before."""
+    name, by_hand = node.name, f"power it on by hand and run {_to_state_on(node)}"
+    on, forced = by_hand, ""
+    if _has_bmc(cluster, node):
+        on = f"run `roundsman node power on {name}`; if its BMC does not answer, {by_hand}"
+        forced = " (with `--force` if its BMC does not answer)"
+    online = f"`roundsman node online {name}`{forced}, which refuses a node that runs second copies"
+    return f"To bring it back, {on}. Then run {online}"
+
+
+def _to_state_on(node: clusters.Node) -> str:
+    """The command by which a person states that a node is on that is recorded or stated to be off."""
+    command = f"confirm-off {node.name} --undo" if node.powered else f"modify {node.name} --powered yes"
+    return f"`roundsman node {command}`"
+
+
+def _has_bmc(cluster: clusters.Cluster, node: clusters.Node) -> bool:
+    return clusters.parameter(cluster, node, "oob_program") is not None
+
+
+def _running(cluster: clusters.Cluster, node: clusters.Node) -> str:
+    """The instances that should run on a node, by the record."""
+    return ", ".join(one.name for one in cluster.primaries(node.uuid) if one.is_up)
 
 
 def step_by_hand(cluster: clusters.Cluster, node: clusters.Node) -> str:
@@ -227,19 +284,19 @@ def step_by_hand(cluster: clusters.Cluster, node: clusters.Node) -> str:
 
     Of a node that has lived since it was known to be off also what is to be done about the node itself.
     """
-    names = ", ".join(one.name for one in cluster.primaries(node.uuid) if one.is_up)
+    names = _running(cluster, node)
     over = f"fail over with `roundsman evacuate {node.name} --failover`"
     if has_lived(node):
         cure = to_confirm_again(cluster, node)
         if not names or node.offline:
-            return f"{node.name} may be on, because {lived_text(node)}: {cure}"
+            return f"{node.name} may be on, because {lived_text(node)}. {cure[:1].upper()}{cure[1:]}"
         return f"{node.name} is the primary of {names}, and {lived_text(node)}: {cure}, then {over}"
     if not names or node.offline:
         return ""
     if is_off(node):
         return f"{node.name} is off and is the primary of {names}: power it on, or {over}"
     off = f"power it off with `roundsman node power off {node.name} --force`"
-    if clusters.parameter(cluster, node, "oob_program") is None:
+    if not _has_bmc(cluster, node):
         off = f"power it off on site and run `roundsman node confirm-off {node.name}`"
     silent = f"{node.name} does not answer and is the primary of {names}"
     return f"{silent}: restore its network link; if it stays silent, {off}, then {over}"

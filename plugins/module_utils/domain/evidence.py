@@ -116,7 +116,8 @@ class Question:
 
     `life` is what is known of the source's life; `interval` the seconds between two facts; `parted` what the
     configuration says. `made_on` names the nodes of new replicas, of which the source may write to one instead of to
-    the target's, since `made_since` (unix seconds). `has_bmc` is whether a power command reaches the source's BMC.
+    the target's, since `made_since` (unix seconds). `confirm_again` is what a person does about a source that was
+    known to be off, and has lived since.
     """
 
     instance: str
@@ -130,7 +131,7 @@ class Question:
     parted: Optional[Parted] = None
     made_on: Tuple[str, ...] = ()
     made_since: float = 0.0
-    has_bmc: bool = True
+    confirm_again: str = ""
 
     @property
     def gap(self) -> float:
@@ -169,7 +170,7 @@ def _cure(asked: Question, *, has_lived: bool) -> str:
     name, source = asked.instance, asked.source_name
     back, second = f"{source} back in service", ""
     if has_lived:
-        back, second = confirm_again(source, has_bmc=asked.has_bmc), f"starts a second copy if {source} runs, and "
+        back, second = asked.confirm_again, f"starts a second copy if {source} runs, and "
     by_force = (
         f"or `roundsman instance failover {name} --ignore-consistency`, which {second}loses what was written since"
     )
@@ -227,16 +228,6 @@ def _lived_on(asked: Question, target: Optional[NodeTrack]) -> str:
     if asked.life.seen_off is None and asked.life.alive is not None:
         return f"at {clock(asked.life.alive.wall)} {source} showed that it lives, {known}"
     return ""
-
-
-def confirm_again(source: str, *, has_bmc: bool) -> str:
-    """What a person does about a node that was known to be off, and has lived since."""
-    on, off = f"roundsman node power on {source}", f"`roundsman node confirm-off {source}`"
-    if not has_bmc:
-        on = f"roundsman node confirm-off {source} --undo"
-    else:
-        off = f"`roundsman node power off {source} --force`, or {off} if its BMC does not answer"
-    return f"check on site whether {source} is on; if it is on, run `{on}`; if it is off and will stay off, run {off}"
 
 
 def _last_in_sync(

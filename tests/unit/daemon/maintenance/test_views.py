@@ -209,7 +209,7 @@ def test_a_node_that_lived_since_it_was_known_to_be_off_is_not_called_off_and_ha
     assert "it was known to be off, but showed 1 min ago that it lives" in said
     assert "its power is off" not in said
     assert "There is nothing for you to do" not in said
-    assert "if it is on, run `roundsman node power on node2`" in said
+    assert "Second copies of instances that were started elsewhere may run on node2: power it off with" in said
     assert "`roundsman node power off node2 --force`" in said
 
 

@@ -278,18 +278,76 @@ def test_a_node_that_nobody_can_ask_has_a_step_by_hand_for_its_instances() -> No
         "node2 is off and is the primary of instance1: power it on, or fail over with "
         "`roundsman evacuate node2 --failover`"
     )
-    lived = dataclasses.replace(off, off_since=10.0, alive_at=20.0)
-    step = dead_nodes.step_by_hand(cluster, lived)
+    step = dead_nodes.step_by_hand(cluster, dataclasses.replace(off, off_since=10.0, alive_at=20.0))
     assert step.startswith("node2 is the primary of instance1, and at ")
     assert (
         "after it was known to be off: check on site whether node2 is on; if it is on, run `roundsman node power"
         in step
     )
-    for one in (dataclasses.replace(lived, offline=True), dataclasses.replace(lived, uuid="n9")):
-        alone = dead_nodes.step_by_hand(cluster, one)
-        assert alone.startswith("node2 may be on, because at ")
-        assert "`roundsman node power off node2 --force`" in alone
-        assert "evacuate" not in alone
     assert step.index("`roundsman node power off node2 --force`") < step.index("`roundsman evacuate node2 --failover`")
     blind = dataclasses.replace(cluster.nodes["n2"], ndparams={})
     assert "`roundsman node confirm-off node2`" in dead_nodes.step_by_hand(cluster, blind)
+
+
+def lived(**fields: object) -> clusters.Cluster:
+    """The primary of instance1, which was recorded as off and has lived since."""
+    known = {"powered": False, "off_since": 10.0, "alive_at": 20.0}
+    return with_node(with_instance(cluster_of()), **{**known, **fields})
+
+
+STATED: dict[str, object] = {"powered": True, "off_confirmed": 10.0}
+POWER_ON, POWER_OFF = "`roundsman node power on node2`", "`roundsman node power off node2 --force`"
+TAKEN_BACK, CORRECTED = "`roundsman node confirm-off node2 --undo`", "`roundsman node modify node2 --powered yes`"
+
+
+@pytest.mark.parametrize(
+    ("fields", "on", "off"),
+    [
+        ({}, f"{POWER_ON}, or {CORRECTED} if its BMC does not answer", POWER_OFF),
+        (STATED, f"{POWER_ON}, or {TAKEN_BACK} if its BMC does not answer", POWER_OFF),
+        ({"ndparams": {}}, CORRECTED, "`roundsman node confirm-off node2`"),
+        ({"ndparams": {}, **STATED}, TAKEN_BACK, "`roundsman node confirm-off node2`"),
+    ],
+)
+def test_what_a_person_states_of_a_node_that_lived_since_it_was_known_to_be_off_fits_what_is_recorded(
+    fields: dict[str, object], on: str, off: str
+) -> None:
+    cluster = lived(**fields)
+    told = dead_nodes.to_confirm_again(cluster, cluster.nodes["n2"])
+    assert told.startswith(
+        f"check on site whether node2 is on; if it is on, run {on}; if it is off and will stay off, run {off}"
+    )
+    assert ("if its BMC does not answer" in told) is ("ndparams" not in fields)
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_second_copies_on_a_node_that_lived_since_it_was_known_to_be_off_lose_their_power_first(*, moved: bool) -> None:
+    cluster = lived(offline=not moved)
+    if moved:
+        elsewhere = dataclasses.replace(cluster.instances["i1"], primary_node="n3", secondary_nodes=("n2",))
+        cluster = dataclasses.replace(cluster, instances={"i1": elsewhere})
+    told = dead_nodes.to_confirm_again(cluster, cluster.nodes["n2"])
+    assert told.startswith("second copies of instances that were started elsewhere may run on node2: power it off")
+    places = [
+        told.index(one) for one in (POWER_OFF, "`roundsman node confirm-off node2`", POWER_ON, CORRECTED, "node online")
+    ]
+    assert places == sorted(places)
+    assert ("which also stops instance1" in told) is not moved, "it is still recorded as running there"
+    step = dead_nodes.step_by_hand(cluster, cluster.nodes["n2"])
+    assert step.startswith("node2 may be on, because at 1970-01-01 00:00:20 UTC it showed that it lives")
+    assert "known to be off. Second copies of instances" in step
+    assert "evacuate" not in step
+
+
+def test_second_copies_on_a_node_without_a_bmc_are_ended_on_site() -> None:
+    cluster = lived(offline=True, ndparams={}, **STATED)
+    told = dead_nodes.to_confirm_again(cluster, cluster.nodes["n2"])
+    assert "power it off on site, which also stops instance1, and run `roundsman node confirm-off node2`" in told
+    assert told.index(TAKEN_BACK) < told.index("`roundsman node online node2`, which refuses")
+    assert "BMC" not in told
+    assert "node power" not in told
+
+
+def test_a_node_that_takes_no_instances_has_no_second_copies() -> None:
+    cluster = with_node(lived(vm_capable=False), offline=True)
+    assert dead_nodes.to_confirm_again(cluster, cluster.nodes["n2"]).startswith("check on site whether node2 is on")

@@ -176,21 +176,13 @@ def test_any_sign_of_life_counts_and_none_before_it_is_a_death() -> None:
 def test_a_source_that_lived_after_it_was_known_to_be_off_is_to_be_confirmed_again_whatever_the_replica_says() -> None:
     nodes = node((195, IN_SYNC)), node((196, IN_SYNC))
     assert judged(*nodes, living(alive=Moment(195.0), off=Moment(198.0))).counts_as_in_sync
-    found = judged(*nodes, living(alive=Moment(195.0), off=Moment(190.0)))
+    lived = dataclasses.replace(living(alive=Moment(195.0), off=Moment(190.0)), confirm_again="confirm it again")
+    found = judged(*nodes, lived)
     assert (found.counts_as_in_sync, found.seen_off) == (False, 0.0)
     assert "node1 showed that it lives, although node1 was known to be off since" in found.reason
-    confirmed, forced = (found.unblock.index(one) for one in ("power off node1 --force", "--ignore-consistency"))
-    assert found.unblock.index("if it is on, run `roundsman node power on node1`") < confirmed < forced
+    assert found.unblock.startswith("confirm it again, or `roundsman instance failover web1 --ignore-consistency`")
     assert "which starts a second copy if node1 runs" in found.unblock
     assert "starts a second copy" not in judged(node((80, IN_SYNC)), node((80, IN_SYNC))).unblock
-
-
-@pytest.mark.parametrize("has_bmc", [True, False])
-def test_only_a_node_with_a_bmc_is_to_be_powered_off_to_confirm_it(*, has_bmc: bool) -> None:
-    told = evidence.confirm_again("node1", has_bmc=has_bmc)
-    assert ("node power o" in told) is has_bmc
-    assert "if it is off and will stay off, run" in told
-    assert "`roundsman node confirm-off node1`" in told
 
 
 def test_a_gap_between_two_questions_begins_the_asking_anew() -> None:

@@ -1,14 +1,24 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, evidence
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    changes,
+    dead_nodes,
+    errors,
+    evidence,
+    parameters,
+)
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, node_work
 
 from tests.unit import small_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # In it, n1 is the master, i1 runs on n2 with its replica on n3, and only n3 has a BMC.
 CLUSTER = small_cluster.make()
@@ -39,6 +49,9 @@ class Said:
     def is_silent(self, node: str) -> bool:
         del node
         return self.silent
+
+
+SAID_OK = Said(is_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -197,6 +210,28 @@ def test_what_a_person_said_is_taken_back() -> None:
     after = changes.apply_all(stated, one.changes(stated, Said(is_ok=True), since=200.0), now=201.0)
     assert after.node("n3").off_confirmed == 0
     assert one.moot(after)
+
+
+@pytest.mark.parametrize("has_bmc", [True, False])
+@pytest.mark.parametrize(
+    "recorded", [{"powered": False}, {"off_confirmed": 100.0}, {"powered": False, "off_confirmed": 100.0}]
+)
+def test_a_node_that_is_on_is_stated_so_by_the_command_that_is_advised_where_its_bmc_says_nothing(
+    recorded: dict[str, Any], *, has_bmc: bool
+) -> None:
+    params = {"oob_program": "/bin/oob"} if has_bmc else {}
+    lived = with_node("n2", ndparams=params, off_since=100.0, alive_at=150.0, **recorded)
+    advice = dead_nodes.to_confirm_again(lived, lived.node("n2"))
+    on = advice[advice.index("if it is on") : advice.index("if it is off")]
+    *_, command = re.findall(r"`roundsman ([^`]*)`", on)
+    undo = node_work.NodeConfirmOff("n2", undo=True)
+    stated: dict[str, Callable[[], list[changes.Change]]] = {
+        "node confirm-off node2 --undo": lambda: [] if undo.moot(lived) else undo.changes(lived, SAID_OK, since=200.0),
+        "node modify node2 --powered yes": lambda: parameters.node_modify(lived, "node2", {"powered": True}),
+    }
+    node = changes.apply_all(lived, stated[command](), now=201.0).node("n2")
+    assert (dead_nodes.is_off(node), dead_nodes.has_lived(node)) == (False, False)
+    assert clusters.reachable(lived, node)
 
 
 def test_the_power_that_comes_back_ends_what_a_person_said() -> None:
