@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..module_utils.domain import changes, dead_nodes, errors, evidence
@@ -11,14 +12,12 @@ from ..module_utils.domain.locks import Mode
 from ..plugin_utils import daemon_client, holding, log_output, module_answers, replica_evidence
 from ..plugin_utils.config import store
 from ..plugin_utils.opcodes import contract, registry
-from ..plugin_utils.planning import evacuation, rounds
+from ..plugin_utils.planning import departures, evacuation, rounds, work
 from ..plugin_utils.planning.room import Room
 from ..plugin_utils.planning.waves import Waves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from ..plugin_utils.planning import work
 
 _SPEC = {
     "node": {"type": "str", "required": True},
@@ -26,6 +25,14 @@ _SPEC = {
     "ignore_consistency": {"type": "bool", "default": False},
     "time_limit": {"type": "float", "default": 300},
 }
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What is done, in this order, and what of the plan is refused."""
+
+    steps: tuple[dict[str, Any], ...]
+    refusals: tuple[work.Refusal, ...]
 
 
 class ActionModule(module_answers.Action):
@@ -45,7 +52,8 @@ class ActionModule(module_answers.Action):
             cluster, found, plan = _planned(play, options)
             if not self._task.check_mode:
                 cluster, found, plan = _held(play, options, cluster, plan)
-            steps = _steps(cluster, plan, ignore_consistency=options["ignore_consistency"], judged=found)
+            made = _steps(cluster, plan, ignore_consistency=options["ignore_consistency"], judged=found)
+            steps = list(made.steps)
             if not self._task.check_mode:
                 _audit(play, options["node"], steps, ignore_consistency=options["ignore_consistency"])
             look = _look(cluster, options["node"], steps)
@@ -53,7 +61,7 @@ class ActionModule(module_answers.Action):
             return {**result, "failed": True, "msg": str(error)}
         refusals = [
             {"instance": one.subject, "text": f"{one.subject}: {one.reason}", "unblock": one.unblock}
-            for one in plan.refusals
+            for one in (*plan.refusals, *made.refusals)
         ]
         told = [step["text"] for step in steps] + [f"stays: {one['text']}" for one in refusals]
         told = told or [f"{options['node']} has no instances and no replicas of any: nothing is to be done"]
@@ -140,19 +148,49 @@ def _steps(
     *,
     ignore_consistency: bool,
     judged: Mapping[str, evidence.Evidence],
-) -> list[dict[str, Any]]:
-    steps = []
-    for opcode in _opcodes(plan):
+) -> Steps:
+    """The steps of a plan, and what of it is refused: that keeps no other instance from leaving."""
+    steps: list[dict[str, Any]] = []
+    refusals: list[work.Refusal] = []
+    for job in plan.jobs:
+        made, refusal, cluster = _steps_of(cluster, job, ignore_consistency=ignore_consistency, judged=judged)
+        steps += made
+        refusals += refusal
+    return Steps(tuple(steps), tuple(refusals))
+
+
+def _steps_of(
+    cluster: clusters.Cluster,
+    job: work.Job,
+    *,
+    ignore_consistency: bool,
+    judged: Mapping[str, evidence.Evidence],
+) -> tuple[list[dict[str, Any]], list[work.Refusal], clusters.Cluster]:
+    """The steps of one instance, why there are no more of them, and the cluster after them.
+
+    Where a step is refused, those up to the last move before it remain: a new secondary is made only for a move.
+    """
+    steps: list[dict[str, Any]] = []
+    moved, after = 0, cluster
+    for opcode in job.opcodes:
         ignored = {"ignore_consistency": True} if ignore_consistency and opcode.kind == "failover" else {}
         made: Any = registry.make(opcode.kind, {**opcode.params, **ignored})
-        text, variables = _text(cluster, opcode), made.variables(cluster)
+        text = _text(cluster, opcode)
+        try:
+            variables = made.variables(cluster)
+        except errors.Refused as error:
+            name = cluster.instance(str(opcode.params["instance"])).name
+            reason = f"{text} is refused: {error}"
+            return steps[:moved], [work.Refusal(name, reason, "", incident=None, permanent=False)], after
         found = judged.get(str(opcode.params["instance"])) if opcode.kind == "failover" else None
         if found is not None:
             text += f" ({evidence.loss_text(found, now=time.time())})"
             variables["instance_replica_judged"] = True
         steps.append({"kind": opcode.kind, "text": text, "variables": variables})
         cluster = changes.apply_all(cluster, made.effects(cluster), now=0.0)
-    return steps
+        if opcode.kind in departures.MOVES:
+            moved, after = len(steps), cluster
+    return steps, [], cluster
 
 
 def _look(cluster: clusters.Cluster, name: str, steps: list[dict[str, Any]]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from ansible_collections.roundsman.cluster.plugins.action import evacuate_node
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import holding
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import room_now
 
 from tests.unit import small_cluster
 from tests.unit.daemon.maintenance.test_replicas import NAME
@@ -43,3 +44,60 @@ def test_a_node_that_lived_since_it_was_known_to_be_off_is_not_passed_over_as_of
     for node, known in ((off, ["n3"]), (dataclasses.replace(off, alive_at=20.0), [])):
         changed = clusters.with_node(cluster, node)
         assert evacuate_node._look(changed, changed.node_name("n2"), [])["off"] == known
+
+
+def two(*disks: clusters.Disk) -> clusters.Cluster:
+    """On node2 run inst1, and web1 with these disks; both have their replica on node3."""
+    cluster = dataclasses.replace(small_cluster.make(), maintenance=clusters.Maintenance())
+    made = dataclasses.replace(cluster.instances["i1"], disks=(clusters.Disk(10, minor=1),))
+    web1 = clusters.Instance("i2", "web1", "n2", ("n3",), disks=disks, memory=64)
+    return clusters.with_instance(clusters.with_instance(cluster, made), web1)
+
+
+def planned(cluster: clusters.Cluster) -> evacuate_node.Steps:
+    plan = evacuate_node._plan(cluster, "node2", failover=True, proof={})
+    return evacuate_node._steps(cluster, plan, ignore_consistency=True, judged={})
+
+
+@pytest.mark.parametrize("is_dead", [False, True])
+def test_an_instance_with_adopted_disks_leaves_its_node_with_the_others(is_dead: bool) -> None:
+    cluster = two(clusters.Disk(10, name="r0"))
+    if is_dead:
+        cluster = clusters.with_node(cluster, dataclasses.replace(cluster.node("n2"), off_confirmed=5.0, off_since=5.0))
+    found = planned(cluster)
+    kinds = [(step["kind"], step["variables"]["instance"]["name"]) for step in found.steps]
+    assert kinds == [("failover", "inst1"), ("replace_disks", "inst1"), ("failover", "web1")]
+    assert found.refusals == ()
+
+
+def test_a_step_that_is_refused_stops_only_its_own_instance(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_cluster: clusters.Cluster, instance: clusters.Instance, **_: object) -> None:
+        if instance.name == "inst1":
+            raise errors.Refused("no room there")
+
+    steps = {
+        "refuse_without_disk": "replace_disks inst1: node2 -> ",
+        "refuse_without_memory": "failover inst1: node2 -> ",
+    }
+    for rule, step in steps.items():
+        with monkeypatch.context() as patched:
+            patched.setattr(room_now, rule, refuse)
+            found = planned(two(clusters.Disk(10, minor=2)))
+        left = [("failover", "inst1")] if rule == "refuse_without_disk" else []
+        kinds = [(one["kind"], one["variables"]["instance"]["name"]) for one in found.steps]
+        assert kinds == [*left, ("failover", "web1"), ("replace_disks", "web1")]
+        (refusal,) = found.refusals
+        assert (refusal.subject, refusal.reason.startswith(step)) == ("inst1", True)
+        assert refusal.reason.endswith(" is refused: no room there")
+
+
+def test_a_new_secondary_is_not_made_for_a_move_that_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise errors.Refused("node9 has no room")
+
+    cluster = two(clusters.Disk(10, minor=2))
+    cluster = clusters.with_node(cluster, dataclasses.replace(cluster.node("n3"), drained=True))
+    assert [step["kind"] for step in planned(cluster).steps][:2] == ["replace_disks", "failover"]
+    monkeypatch.setattr(room_now, "refuse_without_memory", refuse)
+    found = planned(cluster)
+    assert (found.steps, [one.subject for one in found.refusals]) == ((), ["inst1", "web1"])
