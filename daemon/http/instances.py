@@ -175,6 +175,7 @@ def _copies(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
         if len(one.secondary_nodes) != 1:
             count = len(one.secondary_nodes)
             raise errors.Refused(f"The instance has a strange layout, expected one secondary but found {count}")
+        single_moves.refuse_adopted(one)
         new = _new_secondary(seen.cluster, one, wanted.remote_node)
         params = {"instance": one.uuid, "old": one.secondary_nodes[0], "new": new}
         job = await submissions.submit(

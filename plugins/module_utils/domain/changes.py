@@ -236,7 +236,7 @@ def _replica_left(cluster: clusters.Cluster, change: ReplicaLeft, now: float) ->
         return cluster
     _node(cluster, change.node)
     instance = _instance(cluster, change.instance)
-    if instance.disk_template not in _LOCAL_DISKS or any(disk.name for disk in instance.disks):
+    if instance.disk_template not in _LOCAL_DISKS or instance.adopted_disks:
         return cluster
     generations = change.generations if change.is_new and _are_generations(change.generations, instance) else ()
     if known is None or not is_known:

@@ -185,6 +185,11 @@ class Instance:
         return sum(disk.size for disk in self.disks)
 
     @property
+    def adopted_disks(self) -> tuple[str, ...]:
+        """The names of its disks that were adopted: Roundsman uses them, and neither makes nor removes them."""
+        return tuple(disk.name for disk in self.disks if disk.name)
+
+    @property
     def is_up(self) -> bool:
         return self.admin_state == "up"
 

@@ -102,9 +102,11 @@ class RecreateDisks(_Down):
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         one = cluster.instance(self.instance)
         contract.refuse_unreachable(cluster, *one.nodes)
-        adopted = [disk.name for disk in one.disks if disk.name]
-        if adopted:
-            raise errors.Refused(f"{adopted[0]} was adopted, and not made by Roundsman: it is not made anew")
+        if one.adopted_disks:
+            raise errors.Refused(
+                f"{one.name}: Roundsman does not recreate its disk {one.adopted_disks[0]}, which was adopted; recreate "
+                "it on its nodes by hand"
+            )
         return super().variables(cluster)
 
 

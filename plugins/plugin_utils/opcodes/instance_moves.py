@@ -213,12 +213,7 @@ class ReplaceDisks:
             )
         if self.new != self.old and self.new in instance.nodes:
             raise errors.Refused(f"{instance.name} keeps a replica on {cluster.node_name(self.new)} already")
-        adopted = [disk.name for disk in instance.disks if disk.name]
-        if adopted:
-            raise errors.Refused(
-                f"{adopted[0]} was adopted, and not made by Roundsman, which does not replace it: give it another "
-                "secondary with drbdadm"
-            )
+        single_moves.refuse_adopted(instance)
         contract.refuse_unreachable(cluster, instance.primary_node, self.new)
         if self.new != self.old:
             left = clusters.left_behind(cluster, instance.uuid, self.new)

@@ -193,6 +193,8 @@ class _Maker:
     def _replace(self, instance: clusters.Instance, target: str, step: str) -> tuple[work.Opcode, clusters.Instance]:
         if not instance.secondary_nodes or target in instance.nodes:
             raise errors.InvalidInput(f"{instance.name}: {step!r} needs another replica, and a node without one")
+        if bound := ways.not_replaced(instance):
+            raise errors.InvalidInput(f"{instance.name}: {bound}")
         old, *others = instance.secondary_nodes
         opcode = work.Opcode(REPLACE, {"instance": instance.uuid, "old": old, "new": target, "planned": True})
         return opcode, dataclasses.replace(instance, secondary_nodes=(target, *others))

@@ -30,6 +30,16 @@ def target(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
     return _best(cluster, instance, demand, room=room, action=Action.FAILOVER_TO_ANY)
 
 
+def refuse_adopted(instance: clusters.Instance) -> None:
+    """Refuse to replace disks that were adopted: their nodes are changed by the people who made them.
+
+    Raises:
+        Refused: the instance has such a disk.
+    """
+    if bound := ways.not_replaced(instance):
+        raise errors.Refused(f"{instance.name}: {bound}")
+
+
 def refuse_new_secondary(cluster: clusters.Cluster, instance: clusters.Instance, *, target: str) -> None:
     """Refuse a node (UUID) that the planner would not choose as new secondary of an instance, whatever its room.
 

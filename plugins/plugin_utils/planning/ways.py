@@ -97,6 +97,8 @@ class Ways:
         return Way((move,), choice.node, instance.secondary_nodes, keeps=choice.keeps, why=self._why(choice))
 
     def _of_copy(self, instance: clusters.Instance) -> Way | Obstruction:
+        if bound := not_replaced(instance):
+            return Obstruction(bound, permanent=True)
         primary = self._cluster.nodes.get(instance.primary_node)
         if primary is None or not clusters.reachable(self._cluster, primary):
             name = self._cluster.node_name(instance.primary_node)
@@ -130,28 +132,36 @@ class Ways:
 
     def _by_secondary(self, instance: clusters.Instance) -> Way:
         secondary = instance.secondary_nodes[0]
-        demand = self._secondary_demand(instance, primary=secondary)
-        scores = functools.partial(self._targets.scores, instance, Action.FAILOVER_AND_REPLACE)
-        choice = self._targets.best(demand, group=self._node.group, without=self._holding(instance), scores=scores)
         move = self._move(instance, secondary)
         others = _without(instance.secondary_nodes, secondary)
         keeps = self._keeps_at_secondary(instance, secondary)
-        if choice is None:
-            left, loss = self._left(instance, demand, secondary=secondary), self._loss(instance)
+        choice = self._for_replica(instance, secondary=secondary)
+        if isinstance(choice, Obstruction):
+            left, loss = self._left(instance, choice, secondary=secondary), self._loss(instance)
             return Way((move,), secondary, (self._node.uuid, *others), keeps=keeps, why=loss, left=left)
         swap = _replace(instance, old=self._node.uuid, new=choice.node)
         keeps = keeps and choice.keeps
         why = "; ".join(filter(None, [self._why(choice), self._loss(instance)]))
         return Way((move, swap), secondary, (*others, choice.node), keeps=keeps, why=why)
 
-    def _left(self, instance: clusters.Instance, demand: targets.Demand, *, secondary: str) -> Obstruction:
+    def _for_replica(self, instance: clusters.Instance, *, secondary: str) -> targets.Choice | Obstruction:
+        """The node for the replica of an instance that goes to its secondary, or why there is none."""
+        if bound := not_replaced(instance):
+            return Obstruction(bound, permanent=True)
+        demand, group = self._secondary_demand(instance, primary=secondary), self._node.group
+        scores = functools.partial(self._targets.scores, instance, Action.FAILOVER_AND_REPLACE)
+        choice = self._targets.best(demand, group=group, without=self._holding(instance), scores=scores)
+        return choice or self._no_room(demand, group=group, without=self._holding(instance))
+
+    def _left(self, instance: clusters.Instance, lack: Obstruction, *, secondary: str) -> Obstruction:
         """Why the replica of an instance stays on the node when the instance goes to its secondary."""
-        lack = self._no_room(demand, group=self._node.group, without=self._holding(instance))
         verb, primary = "runs" if instance.is_up else "is", self._cluster.node_name(secondary)
         text = f"{instance.name} {verb} on {primary} then; its replica stays on {self._node.name}: {lack.reason}"
-        return Obstruction(text, lack.unblock)
+        return dataclasses.replace(lack, reason=text)
 
     def _by_new_secondary(self, instance: clusters.Instance) -> Way | Obstruction:
+        if bound := not_replaced(instance):
+            return Obstruction(bound)
         old, group = instance.secondary_nodes[0], self._node.group
         demand = dataclasses.replace(self._running(instance), disk=disk_per_copy(instance))
         scores = functools.partial(self._targets.scores, instance, Action.REPLACE_AND_FAILOVER)
@@ -253,6 +263,17 @@ class Ways:
     def _no_room(self, demand: targets.Demand, *, group: str, without: Collection[str]) -> Obstruction:
         lack = self._targets.lack(demand, group=group, without=without)
         return Obstruction(lack.reason, lack.unblock)
+
+
+def not_replaced(instance: clusters.Instance) -> str:
+    """Why nothing replaces the disks of an instance, and what a person can do; "" where nothing forbids it."""
+    if not instance.adopted_disks:
+        return ""
+    return (
+        f"Roundsman does not replace its disk {instance.adopted_disks[0]}, which was adopted; to give {instance.name} "
+        "another secondary, use drbdadm, then correct its secondary_nodes on record (`roundsman config export`, "
+        "`roundsman config import`)"
+    )
 
 
 def _replace(instance: clusters.Instance, *, old: str, new: str) -> work.Opcode:

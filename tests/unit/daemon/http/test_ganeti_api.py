@@ -236,6 +236,20 @@ def test_a_new_secondary_is_only_a_node_that_takes_one(local: Callable[..., None
     local(act)
 
 
+def test_adopted_disks_are_not_replaced_and_no_job_is_submitted(local: Callable[..., None]) -> None:
+    async def act(one: Reached) -> None:
+        first = one.running.configuration.current
+        adopted = dataclasses.replace(first.instance("instance1"), disks=(clusters.Disk(10, name="r0"),))
+        await one.running.configuration.replace(clusters.with_instance(first, adopted))
+        for more in ({}, {"remote_node": "node3"}, {"remote_node": "node4"}):
+            body = {"mode": "replace_new_secondary", **more}
+            status, text = await one.refused("POST", "/2/instances/instance1/replace-disks", body)
+            assert (status, one.running.queue.jobs) == (409, {})
+            assert text.startswith("instance1: Roundsman does not replace its disk r0, which was adopted; to give")
+
+    local(act)
+
+
 def test_a_node_that_fell_silent_while_a_job_waited_gets_no_new_secondary(local: Callable[..., None]) -> None:
     async def act(one: Reached) -> None:
         cluster = one.running.configuration.current

@@ -57,5 +57,5 @@ def test_disks_are_made_anew_on_all_nodes_or_on_none() -> None:
 
 def test_adopted_disks_are_not_made_anew() -> None:
     one = dataclasses.replace(DOWN.instance("i1"), disks=(clusters.Disk(10, name="r0"),))
-    with pytest.raises(errors.Refused, match="r0 was adopted"):
+    with pytest.raises(errors.Refused, match=r"^inst1: Roundsman does not recreate its disk r0, which was adopted"):
         instance_disks.RecreateDisks("i1").variables(clusters.with_instance(DOWN, one))

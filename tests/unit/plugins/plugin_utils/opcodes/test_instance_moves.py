@@ -258,7 +258,8 @@ def test_the_same_secondary_gets_a_new_copy_however_full_it_is() -> None:
 @pytest.mark.parametrize("new", ["n3", "n10"])
 def test_adopted_disks_are_not_replaced(new: str) -> None:
     adopted = with_instance(disks=(clusters.Disk(10, name="r0"),))
-    with pytest.raises(errors.Refused, match="r0 was adopted, and not made by Roundsman, which does not replace it"):
+    text = "^inst1: Roundsman does not replace its disk r0, which was adopted; to give inst1 another secondary, use"
+    with pytest.raises(errors.Refused, match=text):
         instance_moves.ReplaceDisks("i1", "n3", new).variables(adopted)
 
 

@@ -2,6 +2,7 @@
 
     node1 16384 100000 drained oob group=b           name, memory, disk (MiB), then flags; cpus=8 tags=a,b
     instance1 drbd 4096 10240 node1 node2 down       name, template, memory, disk, nodes, then flags; vcpus=2 tags=a
+                                                     (adopted: its disk was, as resource r-instance1)
     tags htools:iextags:dns                          the cluster's
     incident a1 node1 evacuate pending 100 command=fix
     settings moves_per_node=2 power_off_evacuated=yes
@@ -82,7 +83,7 @@ def _instance(row: list[str]) -> clusters.Instance:
         name=row[0],
         disk_template=row[1],
         memory=int(row[2]),
-        disks=(clusters.Disk(int(row[3])),),
+        disks=(clusters.Disk(int(row[3]), name=f"r-{row[0]}" if "adopted" in flags else ""),),
         primary_node=at[0],
         secondary_nodes=tuple(at[1:]),
         admin_state="down" if "down" in flags else "up",

@@ -318,6 +318,58 @@ def test_an_instance_fails_over_from_a_dead_node_even_if_its_copy_stays() -> Non
     assert len(plan.refusals) == 1
 
 
+ADOPTED = f"{DRBD} adopted"
+NOT_REPLACED = (
+    "Roundsman does not replace its disk r-instance1, which was adopted; to give instance1 another secondary, use "
+    "drbdadm, then correct its secondary_nodes on record (`roundsman config export`, `roundsman config import`)"
+)
+
+
+@pytest.mark.parametrize(
+    ("flags", "opcode", "verb"),
+    [
+        ("", "migrate", "runs"),
+        (" down", "failover", "is"),
+    ],
+)
+def test_an_instance_with_adopted_disks_goes_to_its_secondary_and_its_replica_stays(
+    flags: str, opcode: str, verb: str
+) -> None:
+    plan = _plan(NODES + ADOPTED + flags)
+    assert steps.of(plan.jobs) == {"move:instance1": [f"{opcode} instance1 node1 node2"]}
+    (refusal,) = plan.refusals
+    assert refusal.reason == f"instance1 {verb} on node2 then; its replica stays on node1: {NOT_REPLACED}"
+    assert (refusal.subject, refusal.unblock, refusal.permanent) == ("instance1", "", True)
+
+
+def test_an_instance_with_adopted_disks_fails_over_from_a_dead_node() -> None:
+    plan = _plan(NODES.replace("node1 16384 100000", "node1 16384 100000 unpowered") + ADOPTED)
+    assert steps.of(plan.jobs) == {"move:instance1": ["failover instance1 node1 node2"]}
+    assert [one.reason.endswith(NOT_REPLACED) for one in plan.refusals] == [True]
+
+
+def test_an_instance_with_adopted_disks_gets_no_new_secondary_to_move_to() -> None:
+    reason, unblock, permanent = _refusal(NODES.replace("node2 16384 100000", "node2 16384 100000 drained") + ADOPTED)
+    assert reason == f"its secondary node2 is drained, and {NOT_REPLACED}"
+    assert (unblock, permanent) == ("node2 back from drained", False)
+
+
+@pytest.mark.parametrize("primary", ["node2 16384 100000", "node2 16384 100000 offline"])
+def test_a_replica_of_adopted_disks_never_leaves_its_node(primary: str) -> None:
+    table = NODES.replace("node2 16384 100000", primary) + "instance1 drbd 4096 10000 node2 node1 adopted"
+    assert _refusal(table) == (NOT_REPLACED, "", True)
+
+
+def test_adopted_disks_on_shared_storage_keep_no_instance_on_its_node() -> None:
+    assert len(_only(NODES + "instance1 sharedfile 4096 10000 node1 adopted")) == 1
+
+
+def test_one_instance_with_adopted_disks_holds_no_other_back() -> None:
+    plan = _plan(NODES + ADOPTED + "\ninstance2 drbd 1024 1000 node1 node2\ninstance3 drbd 1024 1000 node2 node1\n")
+    assert list(steps.of(plan.jobs)) == ["move:instance1", "move:instance2", "move:instance3"]
+    assert [one.subject for one in plan.refusals] == ["instance1"]
+
+
 def test_no_instance_goes_to_a_secondary_without_memory_for_the_sake_of_leaving() -> None:
     reason, unblock, permanent = _refusal("node1 16384 100000\nnode2 3072 100000\n" + DRBD)
     assert reason == (

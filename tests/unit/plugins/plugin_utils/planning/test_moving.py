@@ -169,3 +169,13 @@ def test_no_plan_puts_an_instance_where_no_planner_would(action: str, told: str)
 def test_a_copy_that_stays_where_it_was_is_not_misplaced() -> None:
     cluster = tables.read(TABLE.replace("node1 16384 100000", "node1 16384 100000 drained"))
     moving.refuse_misplaced(cluster, [moving.Move("instance1", "f")])
+
+
+def test_no_plan_of_any_origin_replaces_adopted_disks() -> None:
+    table = TABLE.replace("instance1 drbd 1024 1000 node1 node2", "instance1 drbd 1024 1000 node1 node2 adopted")
+    with pytest.raises(
+        errors.InvalidInput, match="instance1: Roundsman does not replace its disk r-instance1, which was"
+    ):
+        _jobs(("instance1", "f r:node3"), table=table)
+    (job,) = _jobs(("instance1", "f"), table=table)
+    assert steps.text(job) == ["migrate instance1 node1 node2"]

@@ -141,6 +141,15 @@ def test_the_incident_fails_when_only_instances_that_can_never_move_are_left() -
     assert plan.jobs == ()
 
 
+def test_an_adopted_replica_that_stays_fails_the_incident_once_all_else_has_left() -> None:
+    first = _plan(_with("drained") + PENDING + DRBD.replace("\n", " adopted\n"))
+    assert (steps.of(first.jobs), first.failed) == ({"move:instance1": ["migrate instance1 node1 node2"]}, ())
+    then = _plan(_with("drained") + PENDING + "instance1 drbd 4096 10000 node2 node1 adopted\n")
+    ((uuid, reason),) = then.failed
+    assert (uuid, then.jobs) == ("a1", ())
+    assert reason.startswith("instance1: Roundsman does not replace its disk r-instance1, which was adopted; to give")
+
+
 def test_a_node_is_drained_before_its_incident_fails() -> None:
     plan = _plan(NODES + EVACUATE + PLAIN)
     assert (list(steps.of(plan.jobs)), plan.failed) == (["drain:node1"], ())
