@@ -10,6 +10,7 @@ import typer
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import plan_documents
+from ...plugins.plugin_utils.planning import rebalancing
 from . import balance_options as options_of
 from . import client, output, planned, plans
 
@@ -81,7 +82,9 @@ def balance(
     name = _group(source.model, group)
     options = balancing.Options(max_moves=max_moves, seed=seed, price=balancing.PRICE if price is None else price)
     options = wanted.options(options)
-    options = replace(options, allowed=replace(options.allowed, kept=options.allowed.kept | source.fixed))
+    paired = _paired(source, name) if wanted.disk_moves else []
+    allowed = replace(options.allowed, kept=options.allowed.kept | source.fixed, paired=frozenset(paired))
+    options = replace(options, allowed=allowed)
     searched = state.of(wanted.cluster(_measured(ctx, source, wanted)))
     if like_hbal:
         found = balancing.like_hbal(searched, group=name, options=options)
@@ -92,8 +95,20 @@ def balance(
     command = source.command(
         "balance", *_words(options, group=group, like_hbal=like_hbal, price=price), *wanted.words()
     )
-    made = planned.document(source, plan_documents.Found(found.plan.moves, scores, kept), command=command)
+    notes = [rebalancing.paired_text(paired)] if paired else []
+    made = planned.document(source, plan_documents.Found(found.plan.moves, scores, kept, notes), command=command)
     plans.carry_out(ctx, made, asked=asked, empty="No move makes it better.")
+
+
+def _paired(source: planned.Source, group: str | None) -> list[str]:
+    """The instances (names) of a group, or of all, whose replicas stay because their disks were adopted."""
+    instances = {one.name: one for one in source.cluster.instances.values()}
+    homes = {name: source.cluster.nodes[one.primary_node].group for name, one in instances.items()}
+    return [
+        name
+        for name in rebalancing.paired(source.cluster)
+        if group is None or source.cluster.nodegroups[homes[name]].name == group
+    ]
 
 
 def _measured(ctx: typer.Context, source: planned.Source, wanted: options_of.Wanted) -> model.Model:

@@ -68,7 +68,8 @@ class Kept:
 class Document:
     """A plan: the command that it came from, the cluster (UUID) and the digest of all that was looked at.
 
-    `moves` are in the order of their jobs; `notes` are the failures of nodes that are no longer survived after it.
+    `moves` are in the order of their jobs; `notes` are the failures of nodes that are no longer survived after it, and
+    what balancing leaves where it is.
     With `ignore_consistency` its failovers may start replicas that are not known to be in sync.
     """
 
@@ -95,7 +96,7 @@ _DOCUMENT = pydantic.TypeAdapter(Document)
 
 @dataclass(frozen=True)
 class Found:
-    """What a planner found: moves, what stays, the failures no longer survived, and the scores of the cluster."""
+    """What a planner found: moves, what stays, the notes of a document, and the scores of the cluster."""
 
     moves: Sequence[moving.Moved]
     scores: compared.Scores

@@ -18,7 +18,7 @@ from . import moving, work
 from .models import configured, dynamic_load, measured
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from .balancing import balancing, plans
     from .models import model
@@ -32,6 +32,8 @@ HALVINGS = 2
 MOST_PAIRS = 40
 ENOUGH = 60
 """So many instances a search for one round moves: it takes about a second for 4,000 instances on 200 nodes."""
+NAMED = 3
+"""So many instances are named, the others are counted."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,21 @@ def refusals(asked: Question) -> tuple[work.Refusal, ...]:
     )
 
 
+def paired(cluster: clusters.Cluster) -> list[str]:
+    """The instances (names) that only change roles, because their replicated disks were adopted."""
+    found = [one.name for one in cluster.instances.values() if one.secondary_nodes and one.adopted_disks]
+    return sorted(found, key=clusters.natural)
+
+
+def paired_text(names: Sequence[str]) -> str:
+    """That the replicas of these instances are not balanced, and why."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return (
+        f"the replicas of {', '.join(names[:NAMED])}{more} stay on their nodes: their disks were adopted, and "
+        "Roundsman does not replace adopted disks"
+    )
+
+
 def _unfit(cluster: clusters.Cluster, node: clusters.Node) -> str:
     """Why nothing may go to a node, or nothing."""
     if not clusters.reachable(cluster, node):
@@ -111,7 +128,8 @@ def answer(asked: Question) -> Answer:
         searched_model, notes = _model(asked)
         searched = state.of(searched_model)
         groups = sorted(asked.cluster.nodegroups.values(), key=lambda one: clusters.natural(one.name))
-        return Answer(tuple(job for group in groups for job in _jobs(asked, searched, group)), notes)
+        jobs = tuple(job for group in groups for job in _jobs(asked, searched, group))
+        return Answer(jobs, (*notes, *_replicas_that_stay(asked.cluster)))
     except errors.RoundsmanError as error:
         # What cannot be balanced keeps no node from being evacuated.
         refusal = work.Refusal(SUBJECT, str(error), "a change of that", incident=None, permanent=False)
@@ -129,6 +147,15 @@ def _model(asked: Question) -> tuple[model.Model, tuple[work.Refusal, ...]]:
     return dynamic_load.loaded(found, asked.measured.loads), ()
 
 
+def _replicas_that_stay(cluster: clusters.Cluster) -> tuple[work.Refusal, ...]:
+    """That adopted replicas are not moved, where others may be."""
+    names = paired(cluster) if cluster.maintenance.settings.balance_disk_moves else []
+    if not names:
+        return ()
+    cure = "another secondary for each, made with drbdadm and put on record"
+    return (work.Refusal(SUBJECT, paired_text(names), cure, incident=None, permanent=False),)
+
+
 def _jobs(asked: Question, searched: states.State, group: clusters.Group) -> tuple[work.Job, ...]:
     from .balancing import balancing, candidates  # noqa: PLC0415 - NumPy, for those who need it
     from .score import scoring  # noqa: PLC0415 - NumPy, for those who need it
@@ -141,7 +168,9 @@ def _jobs(asked: Question, searched: states.State, group: clusters.Group) -> tup
         halvings=HALVINGS,
         enough=ENOUGH,
         mends=0,
-        allowed=candidates.Allowed(disk_moves=settings.balance_disk_moves, kept=kept),
+        allowed=candidates.Allowed(
+            disk_moves=settings.balance_disk_moves, kept=kept, paired=frozenset(paired(cluster))
+        ),
     )
     found = balancing.balance(searched, group=group.name, without=without, options=options)
     where = scoring.scope(searched, group=group.name, without=without)

@@ -142,6 +142,8 @@ class _Plan:
         if one.disk_template in ways.NOWHERE:
             reason = f"disk template {one.disk_template} keeps its only replica on {name}: no other group can have it"
             return work.Refusal(one.name, reason, "", incident=None, permanent=True)
+        if one.disk_template == "drbd" and (bound := ways.not_replaced(one)):
+            return work.Refusal(one.name, bound, "", incident=None, permanent=True)
         primary = self._cluster.nodes[one.primary_node]
         if clusters.reachable(self._cluster, primary):
             if one.is_bound and not self._failover:

@@ -32,6 +32,7 @@ class Allowed:
 
     disk_moves: replicas may go to other nodes; instance_moves: primaries may change; only_offline: only instances with
     an offline node. `chosen` are the only instances (names) that may move, None stands for all of them; `kept` may not.
+    The nodes of `paired` stay the same two: only primary and secondary change roles.
     """
 
     disk_moves: bool = True
@@ -39,6 +40,7 @@ class Allowed:
     only_offline: bool = False
     chosen: frozenset[str] | None = None
     kept: frozenset[str] = frozenset()
+    paired: frozenset[str] = frozenset()
 
     def of(self, names: list[str]) -> columns.Flags:
         """Which of these instances may move."""
@@ -46,6 +48,12 @@ class Allowed:
             return np.ones(len(names), dtype=bool)
         chosen = frozenset(names) if self.chosen is None else self.chosen
         return np.array([name in chosen and name not in self.kept for name in names], dtype=bool)
+
+    def only_swapped(self, names: list[str]) -> columns.Flags:
+        """Of which of these instances the replicas go to no other node."""
+        if not self.disk_moves or not self.paired:
+            return np.full(len(names), not self.disk_moves)
+        return np.array([name in self.paired for name in names], dtype=bool)
 
 
 ANY = Allowed()
@@ -64,7 +72,10 @@ class Move:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The moves within one scope of a state, which each look takes as it is then; meant: I, which may move."""
+    """The moves within one scope of a state, which each look takes as it is then.
+
+    meant: I, which may move; swapped: I, which only change roles if they have a secondary.
+    """
 
     state: states.State
     where: scoring.Scope
@@ -72,6 +83,7 @@ class Candidates:
     ignore_soft: bool
     allowed: Allowed
     meant: columns.Flags
+    swapped: columns.Flags
 
     def movable(self) -> columns.Indices:
         """The instances that may be moved: balanced automatically, with all their nodes in the scope."""
@@ -91,9 +103,7 @@ class Candidates:
         if not len(self.where.online) or not len(wanted):
             return
         look = scan.look(self.state, self.where, self.always, ignore_soft=self.ignore_soft, score=score)
-        swapped = np.zeros(len(wanted), dtype=bool)
-        if not self.allowed.disk_moves:
-            swapped = self.state.instances.secondary[wanted] != columns.NOWHERE
+        swapped = self.swapped[wanted] & (self.state.instances.secondary[wanted] != columns.NOWHERE)
         step = max(1, BLOCK // len(self.where.online))
         for some, made in ((wanted[swapped], look.swaps), (wanted[~swapped], look.block)):
             for start in range(0, len(some), step):
@@ -115,7 +125,7 @@ class Candidates:
             if least <= limit:
                 found += self._moves(block, limit)
         left = [move for move in found if move.score <= limit and move.score < below]
-        return left if self.allowed.disk_moves else sorted(left, key=lambda move: move.instance)
+        return sorted(left, key=lambda move: move.instance) if self.swapped.any() else left
 
     def _moves(self, block: scan.Block, limit: float) -> list[Move]:
         """The moves of one block up to a score: by instance, then as hbal tries them."""
@@ -139,4 +149,6 @@ class Candidates:
 
 def of(state: states.State, where: scoring.Scope, *, ignore_soft: bool = False, allowed: Allowed = ANY) -> Candidates:
     """The moves within a scope that are allowed; `ignore_soft` allows all that memory and disk have room for."""
-    return Candidates(state, where, scan.fixed(state, where), ignore_soft, allowed, allowed.of(state.instances.names))
+    names = state.instances.names
+    fixed = scan.fixed(state, where)
+    return Candidates(state, where, fixed, ignore_soft, allowed, allowed.of(names), allowed.only_swapped(names))

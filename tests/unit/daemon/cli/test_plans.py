@@ -153,6 +153,24 @@ def test_a_balance_leaves_nodes_with_incidents_alone_and_what_can_never_be_migra
     assert moved <= {"instance2"}
 
 
+def test_a_balance_replaces_no_adopted_disks_and_says_so(
+    roundsman: Run, running: stand_in.StandIn, tmp_path: Path
+) -> None:
+    crowd = "".join(f"instance{number} drbd 1024 10240 node2 node1 adopted\n" for number in range(3, 8))
+    store.write(tree.Tree(tmp_path / "root").config, tables.read(TABLE + "node4 16384 100000\n" + crowd))
+    for more in ((), ("--like-hbal",)):
+        told = json.loads(roundsman("balance", "--price", "0", *more, "-o", "json")[1])
+        actions = {move["instance"]: move["action"] for move in told["moves"]}
+        assert any(action == "f" for action in actions.values())
+        assert all(action == "f" for name, action in actions.items() if name not in {"instance1", "instance2"})
+        assert [note.partition(" stay ")[0] for note in told["notes"]] == [
+            "the replicas of instance3, instance4, instance5 and 2 more"
+        ]
+    assert running.asked("POST") == []
+    assert "Note: the replicas of instance3, " in roundsman("balance")[1]
+    assert json.loads(roundsman("balance", "--no-disk-moves", "-o", "json")[1])["notes"] == []
+
+
 def test_what_cannot_leave_is_told_with_its_reason_and_is_status_1(
     roundsman: Run, running: stand_in.StandIn, tmp_path: Path
 ) -> None:

@@ -144,6 +144,29 @@ def test_what_can_never_migrate_stays_where_it_runs() -> None:
     assert answered(wanting(tables.read(NODES + bound), balance_disk_moves=True)).jobs == ()
 
 
+def test_instances_with_adopted_disks_only_change_roles_and_a_refusal_says_so() -> None:
+    adopted = UNEVEN.replace("\n", " adopted\n")
+    answer = answered(wanting(tables.read(NODES + adopted), balance_disk_moves=True))
+    assert {opcode.kind for job in answer.jobs for opcode in job.opcodes} == {"migrate"}
+    (refusal,) = answer.refusals
+    assert (refusal.subject, refusal.permanent) == ("balancing", False)
+    assert refusal.reason == (
+        "the replicas of instance1, instance2, instance3 and 3 more stay on their nodes: their disks were adopted, and "
+        "Roundsman does not replace adopted disks"
+    )
+    assert "drbdadm" in refusal.unblock
+    assert answered(wanting(tables.read(NODES + adopted))).refusals == ()
+
+
+def test_beside_an_instance_with_adopted_disks_the_others_get_new_secondaries() -> None:
+    mixed = UNEVEN.replace("instance1 drbd 1024 1000 node1 node2\n", "instance1 drbd 1024 1000 node1 node2 adopted\n")
+    cluster = wanting(tables.read(NODES + mixed), balance_disk_moves=True)
+    answer = answered(cluster)
+    replaced = {opcode.params["instance"] for job in answer.jobs for opcode in job.opcodes if opcode.kind != "migrate"}
+    assert replaced
+    assert "u-instance1" not in replaced
+
+
 @settings(deadline=None, max_examples=20)
 @given(kinds.clusters(), st.booleans())
 def test_clusters_of_all_kinds_are_balanced_where_something_may_go(made: model.Model, disks: bool) -> None:

@@ -158,6 +158,16 @@ def test_what_has_lost_its_primary_and_cannot_start_on_its_copy_stays(node2: str
     assert len(plan.moves) == (1 if other else 0)
 
 
+def test_an_instance_with_adopted_disks_stays_in_its_group_and_the_others_leave() -> None:
+    plan = _drain(
+        tables.read(ALL.replace("instance1 drbd 1024 1024 node1 node2", "instance1 drbd 1 1 node1 node2 adopted"))
+    )
+    (refusal,) = plan.refusals
+    assert (refusal.subject, refusal.permanent) == ("instance1", True)
+    assert refusal.reason.startswith("Roundsman does not replace its disk r-instance1, which was adopted; to give")
+    assert {move.instance for move in plan.moves} == {"instance2", "instance3"}
+
+
 def test_what_can_never_be_migrated_is_moved_by_failover_only() -> None:
     cluster = tables.read(NODES + PAIR.replace("node2", "node2 migratable=no"))
     assert "can never be migrated" in _why(_drain(cluster))
