@@ -16,6 +16,7 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import processes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_resource
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs
 
 from tests.unit.daemon.lab import replicas
@@ -32,6 +33,15 @@ LIVE_REPAIR = '{"status": "live-repair", "command": "lab-repair"}'
 def _with_plain_disk(cluster: clusters.Cluster) -> clusters.Cluster:
     one = dataclasses.replace(cluster.instance("instance3"), disk_template="plain", secondary_nodes=())
     return clusters.with_instance(cluster, one)
+
+
+def _with_an_adopted_disk(cluster: clusters.Cluster) -> clusters.Cluster:
+    one = cluster.instance("instance4")
+    disks = [
+        dataclasses.replace(disk, name=drbd_resource.name(one.name, one.uuid, number))
+        for number, disk in enumerate(one.disks)
+    ]
+    return clusters.with_instance(cluster, dataclasses.replace(one, disks=tuple(disks)))
 
 
 def _on(one: labs.Running, node: str) -> list[str]:
@@ -81,6 +91,21 @@ def test_check_mode_says_what_would_move_and_what_would_stay_and_changes_nothing
     assert states.digest(one.lab.folder) == before
     assert "replace_disks instance1: node3 -> node1" in done.stdout
     assert "instance3: disk template plain keeps its only replica on node3" in done.stdout
+    assert one.wrong() == []
+
+
+@pytest.mark.slow
+def test_an_instance_with_adopted_disks_keeps_no_other_instance_on_the_node(lab: Callable[..., labs.Running]) -> None:
+    one = lab(nodes=3, pairs=(*PAIRS, ("node3", "node2")), edit=_with_an_adopted_disk)
+    processes.stop(one.lab, "daemon")
+
+    done = one.play("evacuate.yml", "-e", "node=node3")
+
+    assert done.returncode != 0
+    text = "instance4: instance4 runs on node2 then; its replica stays on node3: Roundsman does not replace its disk"
+    assert text in done.stdout
+    assert _on(one, "node3") == ["instance4"]
+    assert one.cluster().node_name(one.cluster().instance("instance4").primary_node) == "node2"
     assert one.wrong() == []
 
 
