@@ -157,12 +157,13 @@ class Template:
         is_new = self._is_unwritten(one, look)
         if is_new:
             text = self._text(one, look)
-            if side is not None:
-                self._refuse_worthless(one, side)
-                if side.connection is not Connection.STANDALONE:
-                    steps.append(self._drbdadm("disconnect", one.resource))
             peer = self._disks.peer.name if self._disks.peer else ""
             old = "" if self._is_unmade(one, look) else drbd_resource.written_peer(_text_of(one.file))
+            if side is not None:
+                if side.role is Role.PRIMARY or old != peer:
+                    self._refuse_worthless(one, side)
+                if side.connection is not Connection.STANDALONE:
+                    steps.append(self._drbdadm("disconnect", one.resource))
             if side is not None and old not in {"", peer}:
                 steps += self._roles.new_generation(side)
             if look.version >= NINE and old not in {"", peer}:
@@ -182,7 +183,10 @@ class Template:
         return [self._drbdadm("disconnect", one.resource)]
 
     def _refuse_worthless(self, one: _One, side: Side) -> None:
-        """The old peer is let go only by a replica that has all data, or by one that never had any."""
+        """The old peer is let go only by a replica that has all data, or by one that never had any.
+
+        A secondary in the middle of its resync may get another secret or address of the same peer, and goes on with it.
+        """
         if all(volume.disk is Disk.UP_TO_DATE for volume in side.volumes) or self._roles.is_fresh(side):
             return
         states = ", ".join(volume.disk.value for volume in side.volumes)

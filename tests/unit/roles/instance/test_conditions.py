@@ -323,7 +323,7 @@ ALLOWED = {
     ("remove_replica", "instance_disks_last"): [True],
     ("replace_disks", "instance_disks_alone"): [True],
     ("replace_disks", "instance_disks_last"): [True, "{{ instance_old_judged }}"],
-    ("replace_disks", "instance_disks_new_secret"): [True, True, True],
+    ("replace_disks", "instance_disks_new_secret"): ["{{ not instance_is_copied }}"] * 3,
     ("start", "instance_disks_alone"): [True],
 }
 
@@ -363,6 +363,14 @@ def test_only_a_new_secondary_to_which_the_primary_copies_already_stays_connecte
     assert role_tasks.value("instance", one["ansible.builtin.set_fact"], known) == {"instance_is_copied": expected}
     step = role_tasks.task("instance", "replace_disks", "Disconnect the new secondary until the primary waits for it")
     assert role_tasks.runs("instance", step, {**known, "instance_is_copied": expected}) is not expected
+    secrets = [
+        role_tasks.value(
+            "instance", one["vars"]["instance_disks_new_secret"], {**known, "instance_is_copied": expected}
+        )
+        for one in role_tasks.tasks("instance", "replace_disks")
+        if "instance_disks_new_secret" in one.get("vars", {})
+    ]
+    assert secrets == [not expected] * 3, "both nodes keep theirs, or both get the new one"
 
 
 @pytest.mark.parametrize(
@@ -402,7 +410,7 @@ REPLACING: list[tuple[str, str, str, dict[str, Any]]] = [
 
 
 def test_each_step_of_a_replacement_is_at_its_node() -> None:
-    known = {**GUARDED, "instance_old_judged": True}
+    known = {**GUARDED, "instance_old_judged": True, "instance_is_copied": False}
     found = []
     for one in role_tasks.tasks("instance", "replace_disks"):
         asked = dict(one.get("vars", {}))

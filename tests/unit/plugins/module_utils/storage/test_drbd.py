@@ -366,6 +366,54 @@ def test_a_pair_gets_a_new_secret_with_the_disks_of_its_secondary(machine: Machi
     assert storage(one, new_secret=True).steps(State.ACTIVE) == []
 
 
+def resyncing_with_another_secret(machine: Machine) -> Machine:
+    """n2, to which n1 copies, while the two have another secret than the one that they are given now."""
+    other = machine.peer()
+    other.set_resync_speed(1)
+    wanted = (Disk(10**6, minor=3),)
+    for node, peer, state in ((machine, TWO, State.PRESENT), (other, ONE, State.PRESENT), (machine, TWO, State.ACTIVE)):
+        templates.done(storage(node, peer=peer, secret="the-one-from-before", wanted=wanted).steps(state))
+    assert (other.resources[NAME].connection, other.resources[NAME].disk) == ("SyncTarget", "Inconsistent")
+    return other
+
+
+def test_a_replacement_that_broke_off_in_its_resync_goes_on_under_another_secret(machine: Machine) -> None:
+    other = resyncing_with_another_secret(machine)
+    wanted = (Disk(10**6, minor=3),)
+    other.set_link("n1", is_cut=True)
+
+    for node, peer, state in (
+        (other, ONE, State.PRESENT),
+        (other, ONE, State.DISCONNECTED),
+        (machine, TWO, State.ACTIVE),
+    ):
+        templates.done(storage(node, peer=peer, wanted=wanted, new_secret=True, alone=True).steps(state))
+    other.set_link("n1", is_cut=False)
+    templates.done(storage(other, peer=ONE, wanted=wanted, new_secret=True).steps(State.PRESENT))
+
+    assert [node.resources[NAME].connection for node in (machine, other)] == ["SyncSource", "SyncTarget"]
+    assert [node.configured(NAME).count("n1-and-n2") for node in (machine, other)] == [1, 1]
+    other.set_resync_speed(10**8)
+    other.clock.wait(600)
+    assert [disk.is_synced for disk in storage(machine, wanted=wanted).local_disks()] == [True]
+
+
+def test_a_replica_in_its_resync_gets_no_other_peer(machine: Machine) -> None:
+    other = resyncing_with_another_secret(machine)
+    with pytest.raises(errors.Refused, match="is Inconsistent on this node: it keeps its peer"):
+        storage(other, peer=THREE, new_secret=True).steps(State.PRESENT)
+
+
+def test_a_primary_in_its_resync_keeps_its_secret(pair: Machine) -> None:
+    # It reads from its peer what it does not have yet.
+    pair.set_resync_speed(1)
+    become(pair, State.ACTIVE)
+    pair.drbdadm("invalidate", NAME)
+    assert (pair.resources[NAME].role, pair.resources[NAME].disk) == ("Primary", "Inconsistent")
+    with pytest.raises(errors.Refused, match="is Inconsistent on this node: it keeps its peer"):
+        storage(pair, secret="another", new_secret=True).steps(State.ACTIVE)
+
+
 def test_a_replica_is_disconnected_where_nothing_but_drbd_works(pair: Machine) -> None:
     pair.broken["lvs"] = "Volume group not found"
     templates.done(storage(pair).steps(State.DISCONNECTED))
