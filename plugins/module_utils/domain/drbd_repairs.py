@@ -352,22 +352,35 @@ def _split(sides: _Sides, relations: List[Relation]) -> Verdict:
             f"split brain: the {_other(loser).value} does not have all data either, so nothing is discarded",
             "a person who says which data count",
         )
-    if not all(is_noted(ours, theirs) for ours, theirs in sides.generations) and not _is_copied(sides.at(loser)):
-        return _refused(
-            "split brain, and one side was in sync with another node since: DRBD has not noted all that differs, and "
-            "would copy a part",
-            "`drbdadm invalidate` of its resource on the node whose writes are lost, so that all is copied, then "
-            "roundsman instance repair-disks --discard NODE",
-        )
+    if not all(is_noted(ours, theirs) for ours, theirs in sides.generations):
+        return _unnoted(sides, loser)
     steps = (Step(Action.DISCARD, loser), Step(Action.CONNECT, _other(loser)))
     if sides.pair.failed.issuperset(steps):
         return _refused("split brain, and its nodes do not connect again", "DRBD's log on both nodes looked at")
     return Verdict(Kind.REPAIR, f"split brain: a person gives up what the {loser.value} wrote", steps)
 
 
-def _is_copied(side: Side) -> bool:
-    """Whether DRBD copies all to a side, whatever it has noted."""
-    return all(volume.disk is Disk.INCONSISTENT for volume in side.volumes)
+def _unnoted(sides: _Sides, loser: Where) -> Verdict:
+    """DRBD would copy a part only, and one side's file may name another node: the side that is given up is replaced."""
+    invalidated = (
+        "invalidated (there, `drbdadm disconnect` of the resource unless it is StandAlone, then `drbdadm invalidate`)"
+    )
+    # The new secondary needs a primary that is up to date; a failover makes its target so.
+    forced = (
+        "the replica of the primary made up to date (`drbdadm primary --force`, then `drbdadm secondary` there), then "
+    )
+    unblock = {
+        Where.SECONDARY: f"{'' if _is_good(sides.primary) else forced}the secondary {invalidated}, then replaced "
+        "(roundsman instance replace-disks NAME --to SECONDARY)",
+        Where.PRIMARY: "the instance failed over to its secondary (roundsman instance failover NAME "
+        f"--ignore-consistency), then its old primary {invalidated}, then replaced (roundsman instance replace-disks "
+        "NAME --to OLD_PRIMARY)",
+    }
+    return _refused(
+        "split brain, and one side was in sync with another node since: DRBD has not noted all that differs, and "
+        "would copy a part",
+        unblock[loser],
+    )
 
 
 def _is_good(side: Side) -> bool:

@@ -250,10 +250,32 @@ def test_what_drbd_would_copy_a_part_of_is_not_connected_by_a_persons_choice(dis
     for one, other in (SPLIT_BEFORE, SPLIT_BEFORE[::-1], both):
         ours, theirs = _side(connection=ALONE, generation=one), _side(connection=ALONE, generation=other)
         verdict = decide(Pair(ours, theirs, discard=discard))
-        assert (verdict.kind, "`drbdadm invalidate`" in verdict.unblock) == (Kind.REFUSED, True)
+        assert verdict.kind is Kind.REFUSED
+        node = "SECONDARY" if discard is Where.SECONDARY else "OLD_PRIMARY"
+        assert verdict.unblock.endswith(
+            "invalidated (there, `drbdadm disconnect` of the resource unless it is StandAlone, then `drbdadm "
+            f"invalidate`), then replaced (roundsman instance replace-disks NAME --to {node})"
+        )
+        first = verdict.unblock.startswith(
+            "the instance failed over to its secondary (roundsman instance failover NAME --ignore-consistency), then"
+        )
+        assert first is (discard is Where.PRIMARY)
+        # Invalidated, it still may have another node's secret: it is replaced, and never connected.
         empty = _side(Disk.INCONSISTENT, ALONE, generation=one), _side(Disk.INCONSISTENT, ALONE, generation=other)
         pair = (empty[0], theirs) if discard is Where.PRIMARY else (ours, empty[1])
-        assert _steps(decide(Pair(*pair, discard=discard)))[0] == (Action.DISCARD, discard.value)
+        assert decide(Pair(*pair, discard=discard)) == verdict
+
+
+def test_a_primary_that_was_outdated_is_made_up_to_date_before_it_is_copied_in_full() -> None:
+    ours, theirs = (
+        _side(disk, ALONE, generation=one) for disk, one in zip((Disk.OUTDATED, GOOD), SPLIT_BEFORE, strict=True)
+    )
+    forced = (
+        "the replica of the primary made up to date (`drbdadm primary --force`, then `drbdadm secondary` there), then "
+    )
+    assert decide(Pair(ours, theirs, discard=Where.SECONDARY)).unblock.startswith(forced)
+    assert forced not in decide(Pair(theirs, ours, discard=Where.PRIMARY)).unblock
+    assert forced not in decide(Pair(theirs, ours, discard=Where.SECONDARY)).unblock
 
 
 def test_without_split_brain_a_persons_choice_discards_nothing() -> None:
@@ -395,4 +417,4 @@ def _check_discard(pair: Pair, step: Step) -> None:
     assert ours is not None
     assert theirs is not None
     assert relation(ours, theirs) is Relation.SPLIT
-    assert ours.bitmap == theirs.bitmap or lost.volumes[0].disk is Disk.INCONSISTENT
+    assert ours.bitmap == theirs.bitmap

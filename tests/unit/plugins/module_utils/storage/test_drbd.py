@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, replacements
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_generations import Relation, relation
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_generations import (
+    Relation,
+    is_noted,
+    relation,
+)
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     disks,
     drbd,
@@ -533,6 +537,33 @@ def test_an_old_secondary_that_was_primary_since_is_not_what_was_recorded(pair: 
         other.drbdadm("down", NAME)
     assert "may have data that n1 has not" in replacements.objection("web1", replicas(pair), replicas(other), recorded)
     assert replacements.judged(replicas(pair), replicas(other), recorded) == ()
+
+
+def test_what_a_split_brain_gives_up_of_a_side_that_had_another_peer_is_invalidated_and_replaced(pair: Machine) -> None:
+    # The old secondary was started with its older data, and the side that is given up still names n3 as its peer.
+    become(pair, State.ACTIVE)
+    replace_and_break_off(pair)
+    become(pair, State.STANDBY)
+    other = pair.peer()
+    become(other, State.ACTIVE, peer=ONE, alone=True)
+    ours, theirs = (storage(node, generations=True).local_disks()[0].generation for node in (other, pair))
+    assert ours is not None
+    assert theirs is not None
+    assert not is_noted(ours, theirs)
+    assert "may have data that n2 has not" in replacements.objection("web1", replicas(other), replicas(pair))
+
+    pair.drbdadm("disconnect", NAME)
+    pair.drbdadm("invalidate", NAME)
+
+    assert replacements.objection("web1", replicas(other), replicas(pair)) == ""
+    become(pair, State.ABSENT, last=True)
+    templates.done(storage(pair, new_secret=True).steps(State.PRESENT))
+    become(pair, State.DISCONNECTED)
+    templates.done(storage(other, peer=ONE, new_secret=True, alone=True).steps(State.ACTIVE))
+    templates.done(storage(pair, new_secret=True).steps(State.PRESENT))
+    pair.clock.wait(600)
+    assert [disk.is_synced for disk in storage(other, peer=ONE).local_disks()] == [True]
+    assert other.resources[NAME].peer == "n1"
 
 
 def test_a_primary_is_not_disconnected_and_what_is_down_stays_so(pair: Machine) -> None:
