@@ -14,6 +14,8 @@ from ansible_collections.roundsman.cluster.daemon.locks import desk
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
     membership,
+    power,
+    power_record,
     recording,
     replicas,
     reports,
@@ -91,13 +93,13 @@ class Processes:
         if spec.playbook.stem == "power" and spec.variables["node_power"] in CHANGES_POWER:
             for one in spec.variables["node_targets"]:
                 self.powered[one["uuid"]] = spec.variables["node_power"] == "on"
-        if outcome == "success":
-            for one in self._recorded(spec):
-                run_records.append(run, recording.encode(one))
+        value = self.values.get(spec.playbook.stem)
+        value = value(spec.variables) if callable(value) else value
+        for one in [*_lived(spec, value), *(self._recorded(spec) if outcome == "success" else [])]:
+            run_records.append(run, recording.encode(one))
         if outcome != "lost":
             result = {"status": outcome, "text": "" if outcome == "success" else text}
-            value = self.values.get(spec.playbook.stem)
-            run_records.conclude(run, {**result, "value": value(spec.variables) if callable(value) else value})
+            run_records.conclude(run, {**result, "value": value})
         self._over[run].set()
 
     def _recorded(self, spec: process.Spec) -> list[changes.Change]:
@@ -110,6 +112,14 @@ class Processes:
     def held(self) -> list[Path]:
         """The runs that have not ended."""
         return [run for run, over in self._over.items() if not over.is_set()]
+
+
+def _lived(spec: process.Spec, value: Any) -> list[changes.Change]:
+    """The signs of life that a power command's play records, also one that fails."""
+    if spec.playbook.stem != "power" or not isinstance(value, list):
+        return []
+    alive = {one["name"] for one in value if power_record.lived(power.parse_outcome(one))}
+    return [changes.NodeLived(one["uuid"]) for one in spec.variables["node_targets"] if one["name"] in alive]
 
 
 def _recorded(spec: process.Spec) -> list[changes.Change]:

@@ -39,8 +39,7 @@ def fixture_lab(tmp_path: Path) -> world.Lab:
 def outcome(name: str, state: power.State, command: power.Command, then: power.State) -> dict[str, Any]:
     """What a power command's play leaves for a node that reads a state, and then another once it is commanded."""
     if not command.fences:
-        confirmed = state is not power.State.UNKNOWN
-        return power.Outcome(name, command, state, state, False, confirmed, 1, 0.1).as_dict()
+        return power.judge(command, name=name, before=state, seconds=0.1).as_dict()
     sent = [power.Attempt(power.Answer.ACCEPTED)]
     told = power.judge(command, name=name, before=state, seen=[then, then], attempts=sent, seconds=0.1)
     return told.as_dict()
