@@ -62,6 +62,26 @@ class Known:
         return evidence.Life(Moment(210.0), Moment(200.0), evidence.Asked(Moment(0.0), Moment(205.0)))
 
 
+class LivedOn(Known):
+    """The same, where all were known to be off before."""
+
+    def life(self, _node: str) -> evidence.Life:
+        return evidence.Life(Moment(210.0), Moment(200.0), off=Moment(190.0))
+
+
+@pytest.mark.parametrize(("ndparams", "has_bmc"), [({"oob_program": "ipmi"}, True), ({}, False)])
+def test_what_a_person_does_about_a_source_that_lived_on_fits_its_bmc(
+    ndparams: dict[str, str], *, has_bmc: bool
+) -> None:
+    cluster = with_node("n2", ndparams=ndparams, powered=False, off_since=190.0, alive_at=200.0)
+    found = replica_evidence.judge(cluster, INSTANCE, LivedOn({}), source="n2", target="n3")
+    assert found.unblock.startswith("check on site whether node2 is on; if it is on, run `roundsman node ")
+    assert "`roundsman node modify node2 --powered yes`" in found.unblock
+    assert "`roundsman node confirm-off node2`" in found.unblock
+    assert ("`roundsman node power off node2 --force`" in found.unblock) is has_bmc
+    assert "starts a second copy if node2 runs" in found.unblock
+
+
 @pytest.mark.parametrize(
     ("reported", "recorded", "alive"), [(100.0, 300.0, 300.0), (300.0, 100.0, 300.0), (100.0, 0.0, 100.0)]
 )

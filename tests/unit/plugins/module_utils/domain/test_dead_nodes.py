@@ -156,10 +156,12 @@ def test_what_is_confirmed_before_a_sign_of_life_does_not_count_and_what_is_conf
     assert (judged(again, reads=OFF).step, judged(again, reads=FENCED).step) == (Step.CONFIRM, Step.FAIL_OVER)
 
     stated = with_node(cluster_of(oob="!"), off_confirmed=10.0, off_since=10.0, alive_at=20.0)
-    verdict = judged(stated)
-    assert verdict.step is Step.WAIT
-    assert "it showed that it lives, after it was known to be off" in verdict.reason
-    assert "`roundsman node confirm-off node2`" in verdict.unblock
+    for blind in (stated, with_node(stated, off_confirmed=0.0, powered=False)):
+        verdict = judged(blind)
+        assert verdict.step is Step.WAIT
+        assert "it showed that it lives, after it was known to be off" in verdict.reason
+        assert "`roundsman node confirm-off node2`" in verdict.unblock
+        assert "`roundsman node power" not in verdict.unblock, "nothing commands what has no BMC"
     assert judged(with_node(stated, off_confirmed=21.0, off_since=21.0)).step is Step.FAIL_OVER
 
 
@@ -285,8 +287,12 @@ def test_a_node_that_nobody_can_ask_has_a_step_by_hand_for_its_instances() -> No
         in step
     )
     assert step.index("`roundsman node power off node2 --force`") < step.index("`roundsman evacuate node2 --failover`")
-    blind = dataclasses.replace(cluster.nodes["n2"], ndparams={})
-    assert "`roundsman node confirm-off node2`" in dead_nodes.step_by_hand(cluster, blind)
+    has_lived = {"powered": False, "off_since": 10.0, "alive_at": 20.0}
+    for fields in ({}, has_lived, {**has_lived, "offline": True}):
+        blind = dataclasses.replace(cluster.nodes["n2"], ndparams={}, **fields)  # type: ignore[arg-type] # its fields
+        step = dead_nodes.step_by_hand(cluster, blind)
+        assert "`roundsman node confirm-off node2`" in step
+        assert "`roundsman node power" not in step, "nothing commands what has no BMC"
 
 
 def lived(**fields: object) -> clusters.Cluster:

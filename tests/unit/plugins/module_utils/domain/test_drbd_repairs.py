@@ -235,12 +235,42 @@ def test_a_person_may_keep_the_replica_that_was_outdated_when_the_two_lost_each_
 def test_where_one_volume_is_split_and_another_newer_on_the_side_to_discard_nothing_is_done(
     newer: tuple[Generation, Generation], discard: Where
 ) -> None:
-    ours = (Volume(0, GOOD, generation=SPLIT[0]), Volume(1, GOOD, generation=newer[0]))
-    theirs = (Volume(0, GOOD, generation=SPLIT[1]), Volume(1, GOOD, generation=newer[1]))
-    pair = Side("r0", Role.SECONDARY, ALONE, ours), Side("r0", Role.SECONDARY, ALONE, theirs)
+    pair = _two_volumes(SPLIT, newer)
     assert decide(Pair(*pair, discard=discard)).kind is Kind.REFUSED
     other = Where.PRIMARY if discard is Where.SECONDARY else Where.SECONDARY
     assert _steps(decide(Pair(*pair, discard=other)))[0] == (Action.DISCARD, other.value)
+
+
+def _two_volumes(
+    first: tuple[Generation | None, Generation | None], second: tuple[Generation | None, Generation | None]
+) -> tuple[Side, Side]:
+    """Two sides that stand alone, with two volumes of these generations."""
+    pairs = zip(first, second, strict=True)
+    one, other = ((Volume(0, GOOD, generation=low), Volume(1, GOOD, generation=high)) for low, high in pairs)
+    return Side("r0", Role.SECONDARY, ALONE, one), Side("r0", Role.SECONDARY, ALONE, other)
+
+
+@pytest.mark.parametrize("discard", list(Where))
+@pytest.mark.parametrize("unnoted", [SPLIT_BEFORE, SPLIT_BEFORE[::-1]])
+def test_one_volume_of_which_drbd_would_copy_a_part_keeps_all_from_being_connected(
+    unnoted: tuple[Generation, Generation], discard: Where
+) -> None:
+    for volumes in ((SPLIT, unnoted), (unnoted, SPLIT), (unnoted, unnoted)):
+        verdict = decide(Pair(*_two_volumes(*volumes), discard=discard))
+        assert verdict.kind is Kind.REFUSED
+        assert "DRBD has not noted all that differs" in verdict.reason
+    assert decide(Pair(*_two_volumes(SPLIT, SPLIT), discard=discard)).steps[0] == Step(Action.DISCARD, discard)
+
+
+@pytest.mark.parametrize("discard", [None, *Where])
+@pytest.mark.parametrize("unknown", [(None, None), (SPLIT[0], None), (None, SPLIT[1])])
+def test_while_the_generations_of_one_volume_are_not_known_nothing_is_concluded_from_the_others(
+    unknown: tuple[Generation | None, Generation | None], discard: Where | None
+) -> None:
+    # DRBD finds out when it connects, and stands alone again where it must.
+    for volumes in ((SPLIT, unknown), (unknown, SPLIT)):
+        verdict = decide(Pair(*_two_volumes(*volumes), discard=discard))
+        assert {action for action, _ in _steps(verdict)} == {Action.CONNECT}
 
 
 @pytest.mark.parametrize("discard", list(Where))

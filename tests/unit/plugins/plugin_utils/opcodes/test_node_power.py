@@ -169,6 +169,8 @@ def test_a_node_that_has_lived_since_it_was_known_to_be_off_is_not_confirmed_off
     with pytest.raises(errors.Refused, match="it showed that it lives, after it was known to be off") as refused:
         one.variables(lived)
     assert "`roundsman node power off node3 --force`" in str(refused.value)
+    with pytest.raises(errors.Refused, match=r"^Node node2 does not support OOB commands$"):
+        node_power.Power("n2", command="confirm_off").variables(with_node("n2", off_confirmed=10.0, alive_at=20.0))
     others = (
         one.variables(with_node("n3", powered=False, off_since=20.0)),
         node_power.Power("n3", command="fence").variables(lived),

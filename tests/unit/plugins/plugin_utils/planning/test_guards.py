@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import dead_nodes, incidents
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import guards, work
@@ -145,16 +146,26 @@ def test_capacity_is_counted_under_the_limits_that_are_set() -> None:
     assert guards.capacity(limited, incident, begun=(), avoid=()) is not None
 
 
-def test_a_dead_node_that_lived_since_it_was_known_to_be_off_waits_until_it_is_confirmed_again() -> None:
+@pytest.mark.parametrize(
+    ("ndparams", "off"),
+    [
+        ({"oob_program": "ipmi"}, "power it off with `roundsman node power off node2 --force`"),
+        ({}, "power it off on site, and run `roundsman node confirm-off node2`"),
+    ],
+)
+def test_a_dead_node_that_lived_since_it_was_known_to_be_off_waits_until_it_is_confirmed_again(
+    ndparams: dict[str, str], off: str
+) -> None:
     cluster = tables.read("node1 9 9\nnode2 9 9")
     node = dataclasses.replace(cluster.nodes[tables.u("node2")], powered=False, off_since=10.0)
-    node = dataclasses.replace(node, ndparams={"oob_program": "ipmi"})
+    node = dataclasses.replace(node, ndparams=ndparams)
     incident = incidents.note(dead_nodes.report(node), node=node.uuid, uuid="a1", now=10.0)
     assert guards.unconfirmed(clusters.with_node(cluster, node), incident) is None
     lived = clusters.with_node(cluster, dataclasses.replace(node, alive_at=20.0))
     refusal = guards.unconfirmed(lived, incident)
     assert refusal is not None
     assert "it showed that it lives, after it was known to be off" in refusal.reason
-    assert "`roundsman node power off node2 --force`" in refusal.unblock
+    assert off in refusal.unblock
+    assert ("`roundsman node power" in refusal.unblock) is bool(ndparams), "nothing commands what has no BMC"
     again = clusters.with_node(cluster, dataclasses.replace(node, off_since=21.0, alive_at=20.0))
     assert guards.unconfirmed(again, incident) is None
