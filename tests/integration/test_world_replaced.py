@@ -146,7 +146,10 @@ def test_an_old_secondary_that_cannot_be_told_is_not_taken_for_the_new_one(lab: 
     first = states.command(one, "instance", "replace-disks", NAME, "--to", "node4")
 
     assert first.returncode != 0
-    assert "stands alone" in first.stdout + first.stderr
+    told = first.stdout + first.stderr
+    assert "stands alone" in told
+    assert f"{NAME} keeps its replica on node3: " in told
+    assert f"{FINISH} again" in told
     assert secondary(one) == "node3"
 
     again = states.command(one, "instance", "replace-disks", NAME, "--to", "node4")

@@ -295,7 +295,9 @@ def test_each_node_answers_before_anything_of_an_instance_is_removed(file: str, 
 AS_THEY_SHALL_BE = "Have the disks of the instance as they shall be there"
 
 
-@pytest.mark.parametrize(("may_fail", "told", "fails"), [(False, FAILED, True), (False, SYNCED, False)])
+@pytest.mark.parametrize(
+    ("may_fail", "told", "fails"), [(False, FAILED, True), (False, SYNCED, False), (True, FAILED, False)]
+)
 def test_disks_that_are_not_as_they_shall_be_end_the_play(may_fail: bool, told: Told, fails: bool) -> None:
     one = role_tasks.task("instance", "disks_of_member", AS_THEY_SHALL_BE)
     failing = {**one, "when": [one["failed_when"]]}
@@ -310,6 +312,33 @@ def test_a_replica_keeps_the_peer_that_it_has_unless_it_is_made(state: str, keep
     one = role_tasks.task("instance", "disks_of_member", AS_THEY_SHALL_BE)
     known = {**GUARDED, "instance": {**DRBD, "keeps_peer": keeps}, "instance_disks_state": state}
     assert role_tasks.value("instance", one["vars"]["instance_peer_stays"], known) is expected
+
+
+def test_what_a_step_asks_of_disks_reaches_the_module_on_its_node() -> None:
+    one = role_tasks.task("instance", "disks_of_member", AS_THEY_SHALL_BE)
+    passed = {
+        "state": "disks_state",
+        "new_secret": "disks_new_secret",
+        "alone": "disks_alone",
+        "force": "disks_force",
+        "last": "disks_last",
+        "generations": "disks_generations",
+        "wait_synced": "disks_wait",
+        "wait_connected": "disks_connecting",
+    }
+    known = {**GUARDED, **{f"instance_{name}": f"the {name}" for name in passed.values()}, "instance_member": TWO}
+    module = one["roundsman.cluster.instance_disks"]
+    asked = role_tasks.value("instance", {key: module[key] for key in (*passed, "uuid", "here")}, known)
+    expected = {key: f"the {name}" for key, name in passed.items()}
+    assert asked == {**expected, "uuid": "u-web1", "here": {"name": "node2"}}
+    assert role_tasks.value("instance", one["delegate_to"], known) == "node2"
+    peer = {"instance_peer_stays": False, "instance_peer_number": 1, "omit": "none"}
+    known |= {**peer, "instance": {**DRBD, "keeps_peer": False}}
+    known |= {
+        name: role_tasks.value("instance", one["vars"][name], known) for name in ("instance_peer", "instance_number")
+    }
+    assert role_tasks.value("instance", module["peer"], known) == {"name": "node1", "node_id": 1}
+    assert role_tasks.value("instance", module["peer"], {**known, "instance_peer_stays": True}) == "none"
 
 
 # What a step may do to disks beyond what DRBD and the module allow by themselves; no other step may.
@@ -383,49 +412,125 @@ def test_only_a_replica_that_was_judged_is_removed_as_the_last(told: Told, reach
     assert role_tasks.value("instance", one["ansible.builtin.set_fact"], known) == {"instance_old_judged": judged}
 
 
+OF_OLD = "Ask the old secondary for its replica, and bring it up where it is down"
+ANEW = "Remove the replica that is made anew on the same node"
+MAKE = "Make a replica on the new secondary"
+APART = "Disconnect the new secondary until the primary waits for it"
+COPY = "Have the primary copy to the new secondary"
+CONNECT = "Have the new secondary connect to the primary"
+WAIT = "Wait until its replicas are equal"
+ASKED = {"generations": True, "may_fail": True}
+ANEW_SECRET = {"new_secret": True}
 REPLACING: list[tuple[str, str, str, dict[str, Any]]] = [
     ("Ask the primary for its replica", "instance_primary", "info", {"generations": True}),
+    (OF_OLD, "instance_old", "standby", {**ASKED, "ignore_unreachable": True}),
+    (ANEW, "instance_old", "absent", {"last": True}),
+    (MAKE, "instance_new", "present", {**ANEW_SECRET, "peer_number": 1}),
+    (APART, "instance_new", "disconnected", {}),
     (
-        "Ask the old secondary for its replica, and bring it up where it is down",
-        "instance_old",
-        "standby",
-        {"generations": True, "may_fail": True},
+        "Disconnect what may connect in its place",
+        "instance_let_go",
+        "disconnected",
+        {"may_fail": True, "ignore_unreachable": True},
     ),
-    ("Remove the replica that is made anew on the same node", "instance_old", "absent", {"last": True}),
-    ("Make a replica on the new secondary", "instance_new", "present", {"new_secret": True}),
-    ("Disconnect the new secondary until the primary waits for it", "instance_new", "disconnected", {}),
-    ("Disconnect what may connect in its place", "", "disconnected", {"may_fail": True}),
-    ("Have the primary copy to the new secondary", "instance_primary", "active", {"new_secret": True, "alone": True}),
-    ("Have the new secondary connect to the primary", "instance_new", "present", {"new_secret": True}),
-    ("Ask the primary for what it has copied", "instance_primary", "info", {"generations": True, "may_fail": True}),
-    (
-        "Ask the new secondary for what it has received",
-        "instance_new",
-        "info",
-        {"generations": True, "may_fail": True},
-    ),
+    (COPY, "instance_primary", "active", {**ANEW_SECRET, "alone": True}),
+    (CONNECT, "instance_new", "present", {**ANEW_SECRET, "peer_number": 1}),
+    (WAIT, "instance_primary", "disks_synced.yml", {}),
+    ("Ask the primary for what it has copied", "instance_primary", "info", ASKED),
+    ("Ask the new secondary for what it has received", "instance_new", "info", ASKED),
     ("Ask the primary once more, before the old replica is removed", "instance_primary", "info", {}),
-    (DROP, "instance_old", "absent", {"last": True}),
+    (DROP, "instance_old", "absent", {"last": True, "ignore_unreachable": True}),
 ]
+REPLACED: Told = {
+    **GUARDED,
+    "instance_old_judged": True,
+    "instance_is_copied": False,
+    "instance_at_primary": {"node_id": 1},
+    "instance_let_go": [THREE],
+}
+
+
+def included(one: role_tasks.Task, known: Told) -> tuple[str, str, str, Told]:
+    """A task's name, the variable with the node or nodes at which it is done, the state that it asks for, and more."""
+    includes, asked, loop = one["ansible.builtin.include_tasks"], one.get("vars", {}), one.get("loop_control", {})
+    told = includes if isinstance(includes, dict) else {"file": includes}
+    more = {
+        name: role_tasks.value("instance", asked[f"instance_{prefix}{name}"], known)
+        for prefix, names in (
+            ("disks_", ("generations", "last", "alone", "force", "new_secret", "may_fail")),
+            ("", ("peer_number",)),
+        )
+        for name in names
+        if f"instance_{prefix}{name}" in asked
+    }
+    more |= told.get("apply", {})
+    member = one["loop"] if loop.get("loop_var") == "instance_member" else asked["instance_member"]
+    state = told["file"]
+    if state == "disks_of_member.yml":
+        state = role_tasks.value("instance", asked["instance_disks_state"], known)
+    return one["name"], member.strip("{ }"), state, {name: each for name, each in more.items() if each}
 
 
 def test_each_step_of_a_replacement_is_at_its_node() -> None:
-    known = {**GUARDED, "instance_old_judged": True, "instance_is_copied": False}
-    found = []
-    for one in role_tasks.tasks("instance", "replace_disks"):
-        asked = dict(one.get("vars", {}))
-        if "instance_disks_state" in asked:
-            switches = {
-                name: role_tasks.value("instance", asked[f"instance_disks_{name}"], known)
-                for name in ("generations", "last", "alone", "force", "new_secret", "may_fail")
-                if f"instance_disks_{name}" in asked
-            }
-            member = asked.get("instance_member", "").strip("{ }")
-            state = role_tasks.value("instance", asked["instance_disks_state"], known)
-            found.append((one["name"], member, state, {name: True for name, is_so in switches.items() if is_so}))
-    assert found == REPLACING
-    apart = role_tasks.task("instance", "replace_disks", "Disconnect what may connect in its place")
-    assert apart["loop"] == "{{ instance_let_go }}"
+    steps = [one for one in role_tasks.tasks("instance", "replace_disks") if "ansible.builtin.include_tasks" in one]
+    assert [included(one, REPLACED) for one in steps] == REPLACING
+    (down,) = [included(one, {**REPLACED, "instance": DOWN}) for one in steps if one["name"] == COPY]
+    assert down[2] == "present", "nothing opens the disks of an instance that is down"
+
+
+@pytest.mark.parametrize(
+    ("told", "left_out"),
+    [
+        ({}, {ANEW}),
+        # What is connected already is not disconnected; all else is done again.
+        ({"instance_is_copied": True}, {ANEW, APART}),
+        ({"instance_old_reachable": False}, {ANEW, OF_OLD, DROP}),
+        ({"instance_new": TWO}, {DROP}),
+        (
+            {"instance": {**DRBD, "disk_template": "plain"}},
+            {name for name, *_ in REPLACING} - {MAKE, DROP},
+        ),
+    ],
+)
+def test_a_replacement_leaves_no_step_out_but_what_does_not_apply(told: Told, left_out: set[str]) -> None:
+    known = {**REPLACED, **told}
+    one = {each["name"]: each for each in role_tasks.tasks("instance", "replace_disks")}
+    assert {name for name, *_ in REPLACING if not role_tasks.runs("instance", one[name], known)} == left_out
+
+
+def test_a_replacement_holds_its_instance_alone_and_every_node_where_it_changes_something() -> None:
+    four = {"uuid": "u-node4", "name": "node4"}
+    hold = role_tasks.task("instance", "replace_disks", "Hold the instance and its nodes")
+    known = {**GUARDED, "instance_let_go": [four]}
+    known["held"] = role_tasks.value("instance", hold["vars"]["held"], known)
+    held = role_tasks.value("instance", hold["roundsman.cluster.hold"], known)
+    assert held == {
+        "instances": {"u-web1": "exclusive"},
+        "nodes": {one["uuid"]: "shared" for one in (ONE, TWO, THREE, four)},
+    }
+
+
+SYNCING = "Wait until the replicas are equal"
+
+
+@pytest.mark.parametrize(("told", "is_over"), [(SYNCED, True), (UNSYNCED, False), (FAILED, True)])
+def test_replicas_are_waited_for_at_the_node_that_was_named(told: Told, is_over: bool) -> None:
+    one = role_tasks.task("instance", "disks_synced", SYNCING)
+    known = {**GUARDED, "instance_member": TWO, "instance_sync": told}
+    assert role_tasks.value("instance", one["delegate_to"], known) == "node2"
+    assert role_tasks.runs("instance", {"when": [one["until"]]}, known) is is_over
+    assert one["roundsman.cluster.instance_disks"]["state"] == "info"
+    assert one["roundsman.cluster.instance_disks"]["wait_synced"] > 0
+
+
+ENDLESS: Told = {
+    "failed": True,
+    "msg": "Task failed: Action failed: Unknown error.",
+    "attempts": 3,
+    "synced": False,
+    "disks": [{"text": "SyncSource 50 %"}, {"text": "SyncSource 60 %"}],
+    "_ansible_delegated_vars": {"ansible_delegated_host": "node1"},
+}
 
 
 @pytest.mark.parametrize(
@@ -434,6 +539,8 @@ def test_each_step_of_a_replacement_is_at_its_node() -> None:
         (FAILED, "the module crashed"),
         ({**FAILED, "_ansible_delegated_vars": {"ansible_delegated_host": "node3"}}, "node3: the module crashed"),
         ({"failed": True}, "no reason is known"),
+        # Ansible's own message where the tries are over says nothing.
+        (ENDLESS, "node1: the replicas of web1 are still not in sync (SyncSource 50 %, SyncSource 60 %)"),
     ],
 )
 @pytest.mark.parametrize(
@@ -447,6 +554,32 @@ def test_a_replacement_that_fails_says_where_and_why_and_how_it_goes_on(
     known = {**GUARDED, "instance_new": new, "ansible_failed_result": failed}
     again = f"Run `roundsman instance replace-disks web1 --to {new['name']}` again"
     assert role_tasks.value("instance", one["ansible.builtin.fail"]["msg"], known) == f"{kept}: {expected}. {again}"
+    keeps = role_tasks.task("instance", "replace_disks", MADE)
+    known |= check("node3 is behind")
+    assert (
+        role_tasks.value("instance", keeps["ansible.builtin.fail"]["msg"], known) == f"{kept}: node3 is behind. {again}"
+    )
+    waited = role_tasks.task("instance", "disks_synced", "Say why the replicas are not equal")
+    assert role_tasks.value("instance", waited["ansible.builtin.fail"]["msg"], known) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (REPLACE, "The replica of web1 on node2 was not replaced: it is needed"),
+        (
+            IN_SYNC,
+            (
+                "web1 has its new secondary on node3, but the two are not in sync any more (50 %): the old replica is "
+                "left on node2"
+            ),
+        ),
+    ],
+)
+def test_a_replacement_that_ends_says_what_it_left(name: str, expected: str) -> None:
+    one = role_tasks.task("instance", "replace_disks", name)
+    known = {**GUARDED, **check("it is needed"), "instance_disks_told": UNSYNCED}
+    assert role_tasks.value("instance", one["ansible.builtin.fail"]["msg"], known) == expected
 
 
 def test_every_step_of_a_replacement_from_its_first_change_to_its_resync_says_how_it_goes_on() -> None:
@@ -455,6 +588,8 @@ def test_every_step_of_a_replacement_from_its_first_change_to_its_resync_says_ho
     names = [one["name"] for one in role_tasks.tasks("instance", "replace_disks")]
     first, last = names.index("Refuse before anything is removed"), names.index("Wait until its replicas are equal")
     assert [one["name"] for one in block["block"]] == names[first + 1 : last + 1]
+    assert block.keys() == {"name", "block", "rescue"}
+    assert [one["name"] for one in block["rescue"]] == ["Say how the new secondary is made when a step fails"]
 
 
 @pytest.mark.parametrize(("new", "runs"), [(TWO, True), (THREE, False)])
@@ -513,3 +648,14 @@ def test_a_replacement_judges_with_what_is_on_record_and_records_what_was_judged
 def test_a_plan_by_hand_which_held_nothing_knows_no_generations() -> None:
     one = role_tasks.task("evacuate", "move", "Do the step")
     assert one["vars"]["instance_old_generations"] == []
+
+
+def test_a_step_of_an_evacuation_has_what_was_planned_for_it() -> None:
+    one = role_tasks.task("evacuate", "move", "Do the step")
+    planned: Told = {name: f"the {name}" for name in one["vars"].keys() - {"instance_old_generations"}}
+    known = {"step": {"kind": "replace_disks", "variables": planned}}
+    assert role_tasks.value("evacuate", {name: one["vars"][name] for name in planned}, known) == planned
+    asked = role_tasks.value("evacuate", one["ansible.builtin.include_role"], known)
+    assert asked == {"name": "roundsman.cluster.instance", "tasks_from": "replace_disks"}
+    used = {"instance", "instance_primary", "instance_old", "instance_new", "instance_old_reachable", "instance_let_go"}
+    assert used | {"instance_members"} <= planned.keys()
