@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,7 +94,8 @@ def state_of(process: subprocess.Popen[bytes]) -> str:
 def agent(node: world.LabNode) -> Iterator[subprocess.Popen[bytes]]:
     """A program that runs on the node as its agent does."""
     (node.root / "etc/roundsman/agent.json").write_text("{}")
-    words = ["/bin/sh", "-c", "while :; do sleep 600; done", "--front"]
+    # It has no child: a shell that waits for one that has not run its program yet does not stop.
+    words = [sys.executable, "-Ic", "import signal; signal.pause()", "--front"]
     with subprocess.Popen(words, env={"ROUNDSMAN_ROOT": str(node.root)}) as process:
         try:
             # A forked child has its parent's environment until it runs its own program.
