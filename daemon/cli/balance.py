@@ -102,13 +102,12 @@ def balance(
 
 def _paired(source: planned.Source, group: str | None) -> list[str]:
     """The instances (names) of a group, or of all, whose replicas stay because their disks were adopted."""
-    instances = {one.name: one for one in source.cluster.instances.values()}
-    homes = {name: source.cluster.nodes[one.primary_node].group for name, one in instances.items()}
-    return [
-        name
-        for name in rebalancing.paired(source.cluster)
-        if group is None or source.cluster.nodegroups[homes[name]].name == group
-    ]
+    cluster = source.cluster
+    groups = {
+        instance.name: cluster.nodegroups[cluster.nodes[instance.primary_node].group].name
+        for instance in cluster.instances.values()
+    }
+    return [name for name in rebalancing.paired(cluster) if group in {None, groups[name]}]
 
 
 def _measured(ctx: typer.Context, source: planned.Source, wanted: options_of.Wanted) -> model.Model:

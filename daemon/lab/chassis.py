@@ -111,12 +111,13 @@ class Bmc:
             return is_on is (self.memory.told % 2 == 1)
         return is_on is not (LYING in faults)
 
-    def is_busy(self) -> bool:
-        """Whether the BMC is too busy for the control that arrives."""
+    def note_control(self) -> bool:
+        """Note that a control arrives, and say whether the BMC is not too busy for it."""
         faults, is_first = self.chassis.faults(), not self.memory.was_controlled
-        if BUSY not in faults:
-            self.memory.was_controlled = True
-        return BUSY in faults or (RESTARTING in faults and is_first)
+        if BUSY in faults:
+            return False
+        self.memory.was_controlled = True
+        return not (RESTARTING in faults and is_first)
 
 
 class MemoryChassis:

@@ -85,7 +85,7 @@ def _chassis_control(call: Call) -> Answer:
         control = Control(call.data[0] & 0x0F)
     except ValueError:
         return Answer(Code.INVALID_FIELD)
-    if call.bmc.is_busy():
+    if not call.bmc.note_control():
         return Answer(Code.BUSY)
     restarts = control in {Control.CYCLE, Control.RESET}
     is_vain = chassis.STRICT in faults and control is (Control.ON if node.powered() else Control.OFF)
