@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import client, completion, explanation, incident, jobs, output, plans, wording
+from . import client, completion, explanation, incident, jobs, output, wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,8 +23,6 @@ OPEN = frozenset({"noted", "pending"})
 def install(app: typer.Typer) -> None:
     """Give the application its commands about the whole cluster."""
     app.command(epilog="Example: roundsman status")(status)
-    plans.app.callback()(plan)
-    app.add_typer(plans.app, name="plan", epilog="Example: roundsman plan -o json")
     app.command(epilog="Example: roundsman explain node3; of an instance: roundsman explain instance3")(explain)
     app.command(epilog="Example: roundsman pause 'the switch is being replaced'")(pause)
     app.command(epilog="Example: roundsman resume")(resume)

@@ -8,7 +8,7 @@ import typer
 
 from ...plugins.plugin_utils.planning import departures
 from ...plugins.plugin_utils.planning.allocation import allocator
-from . import completion, planned, plans, questions
+from . import completion, parameters, planned, plans, questions
 
 Names = Annotated[list[str], typer.Argument(metavar="NODE…", help="The nodes' names.", autocompletion=completion.nodes)]
 Mode = Annotated[
@@ -23,7 +23,7 @@ def evacuate(
     *,
     mode: Mode = allocator.Scope.ALL,
     failover: planned.Failover = False,
-    ignore_consistency: planned.IgnoreConsistency = False,
+    ignore_consistency: parameters.IgnoreConsistency = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before --ignore-consistency.")] = False,
     plan: planned.OnlyPlan = False,
     text: planned.Text = None,
@@ -45,7 +45,7 @@ def evacuate(
     options = {"--failover": failover, "--ignore-consistency": ignore_consistency}
     command = source.command("evacuate", *words, *(name for name, is_given in options.items() if is_given))
     if ignore_consistency and asked.runs:
-        questions.confirm(planned.RISK.format(f"the instances of {', '.join(names)}"), yes=yes)
+        questions.confirm(questions.STALE_RISK.format(f"the instances of {', '.join(names)}"), yes=yes)
     plans.depart(
         ctx,
         source,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import client, completion, jobs, output, parameters, planned, questions
+from . import client, completion, jobs, output, parameters, questions
 
 Name = Annotated[
     str, typer.Argument(metavar="INSTANCE", help="The instance's name.", autocompletion=completion.instances)
@@ -50,7 +50,7 @@ def failover(
     name: Name,
     *,
     to: To = "",
-    ignore_consistency: planned.IgnoreConsistency = False,
+    ignore_consistency: parameters.IgnoreConsistency = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before --ignore-consistency.")] = False,
     submit: parameters.Submit = False,
 ) -> None:
@@ -60,7 +60,7 @@ def failover(
     """
     if ignore_consistency:
         _warn_of_loss(ctx, name)
-        questions.confirm(planned.RISK.format(name), yes=yes)
+        questions.confirm(questions.STALE_RISK.format(name), yes=yes)
     _move(ctx, name, "failover", to=to, submit=submit, ignore_consistency=ignore_consistency)
 
 

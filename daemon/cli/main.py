@@ -2,49 +2,211 @@
 
 from __future__ import annotations
 
+import functools
 import sys
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path  # noqa: TC003 - Typer reads the annotations at run time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
+import typer.main
+from typer.core import TyperGroup
 
 from ...plugins.module_utils.domain import errors
-from . import (
-    balance,
-    capacity,
-    cluster,
-    cluster_status,
-    config,
-    evacuation,
-    group,
-    incident,
-    instance,
-    instance_disks,
-    instance_making,
-    instance_moves,
-    instance_runs,
-    jobs,
-    lab,
-    lab_faults,
-    locks,
-    node,
-    output,
-    queue,
-    rapi,
-    regrouping,
-    rolling,
-    survival,
-    tags,
-)
-from . import filter as filters
+from . import output
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, MutableMapping, Sequence
+
+    from typer.core import TyperCommand
 
 DISTRIBUTION = "roundsman-cluster"
+
+
+def _about_cluster(to: typer.Typer) -> None:
+    from . import cluster_status
+
+    cluster_status.install(to)
+
+
+def _plan(to: typer.Typer) -> None:
+    from . import cluster_status, plans
+
+    plans.app.callback()(cluster_status.plan)
+    to.add_typer(plans.app, name="plan", epilog="Example: roundsman plan -o json")
+
+
+def _balance(to: typer.Typer) -> None:
+    from . import balance
+
+    to.command(epilog="Example: roundsman balance --text cluster.data -o commands")(balance.balance)
+
+
+def _evacuate(to: typer.Typer) -> None:
+    from . import evacuation
+
+    to.command(epilog="Example: roundsman evacuate node3 node4 --plan")(evacuation.evacuate)
+
+
+def _capacity(to: typer.Typer) -> None:
+    from . import capacity
+
+    to.command(epilog="Example: roundsman capacity --max-inst-spec 32768,1048576,8")(capacity.capacity)
+
+
+def _rolling(to: typer.Typer) -> None:
+    from . import rolling
+
+    to.command(epilog="Example: roundsman rolling --text cluster.data")(rolling.rolling)
+
+
+def _n1(to: typer.Typer) -> None:
+    from . import survival
+
+    to.command(epilog="Example: roundsman n1 --fail node3")(survival.n1)
+
+
+def _group(to: typer.Typer) -> None:
+    from . import group, regrouping, tags
+
+    group.app.command(epilog="Example: roundsman group drain rack1 --to rack2,rack3 --plan")(regrouping.drain)
+    group.app.add_typer(tags.sub_app("group"), name="tags")
+    to.add_typer(group.app, name="group")
+
+
+def _instance(to: typer.Typer) -> None:
+    from . import instance, instance_disks, instance_making, instance_moves, instance_runs, regrouping, tags
+
+    instance_making.install(instance.app)
+    instance_runs.install(instance.app)
+    instance_moves.install(instance.app)
+    instance_disks.install(instance.app)
+    example = "Example: roundsman instance change-group instance3 --to rack2"
+    instance.app.command(epilog=example)(regrouping.change_group)
+    instance.app.add_typer(tags.sub_app("instance"), name="tags")
+    to.add_typer(instance.app, name="instance")
+
+
+def _node(to: typer.Typer) -> None:
+    from . import node, tags
+
+    node.app.add_typer(tags.sub_app("node"), name="tags")
+    to.add_typer(node.app, name="node")
+
+
+def _cluster(to: typer.Typer) -> None:
+    from . import cluster, tags
+
+    cluster.app.add_typer(tags.sub_app("cluster"), name="tags")
+    to.add_typer(cluster.app, name="cluster")
+
+
+def _config(to: typer.Typer) -> None:
+    from . import config
+
+    to.add_typer(config.app, name="config")
+
+
+def _incident(to: typer.Typer) -> None:
+    from . import incident
+
+    to.add_typer(incident.app, name="incident")
+
+
+def _jobs(to: typer.Typer) -> None:
+    from . import jobs
+
+    to.add_typer(jobs.app, name="jobs")
+
+
+def _queue(to: typer.Typer) -> None:
+    from . import queue
+
+    to.add_typer(queue.app, name="queue")
+
+
+def _filter(to: typer.Typer) -> None:
+    from . import filter as filters
+
+    to.add_typer(filters.app, name="filter")
+
+
+def _locks(to: typer.Typer) -> None:
+    from . import locks
+
+    to.add_typer(locks.app, name="locks")
+
+
+def _rapi(to: typer.Typer) -> None:
+    from . import rapi
+
+    to.add_typer(rapi.app, name="rapi")
+
+
+def _lab(to: typer.Typer) -> None:
+    from . import lab, lab_faults
+
+    lab_faults.install(lab.app)
+    to.add_typer(lab.app, name="lab")
+
+
+INSTALLED: dict[str, Callable[[typer.Typer], None]] = {
+    **dict.fromkeys(("status", "explain", "pause", "resume"), _about_cluster),
+    "balance": _balance,
+    "evacuate": _evacuate,
+    "capacity": _capacity,
+    "rolling": _rolling,
+    "n1": _n1,
+    "plan": _plan,
+    "group": _group,
+    "instance": _instance,
+    "node": _node,
+    "cluster": _cluster,
+    "config": _config,
+    "incident": _incident,
+    "jobs": _jobs,
+    "queue": _queue,
+    "filter": _filter,
+    "locks": _locks,
+    "rapi": _rapi,
+    "lab": _lab,
+}
+"""What gives the application a command, by its name and in the order of `--help`.
+
+A command imports what it needs and nothing else: planner, simulated nodes and Ansible take two seconds.
+"""
+
+
+@functools.cache
+def _commands(install: Callable[[typer.Typer], None]) -> Mapping[str, TyperCommand]:
+    part = typer.Typer()
+    install(part)
+    return cast("Mapping[str, TyperCommand]", typer.main.get_group(part).commands)
+
+
+class _Commands(Mapping[str, "TyperCommand"]):
+    """The commands, each of which is imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> TyperCommand:
+        return _commands(INSTALLED[name])[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(INSTALLED)
+
+    def __len__(self) -> int:
+        return len(INSTALLED)
+
+
+class _Group(TyperGroup):
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = cast("MutableMapping[str, Any]", _Commands())
+
+
 app = typer.Typer(
     name="roundsman",
+    cls=_Group,
     epilog="Example: roundsman status",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -74,37 +236,6 @@ def options(
     ] = False,
 ) -> None:
     """Keep a cluster of virtualization nodes healthy: see what is broken, what is done about it, and why."""
-
-
-cluster_status.install(app)
-app.command(epilog="Example: roundsman balance --text cluster.data -o commands")(balance.balance)
-app.command(epilog="Example: roundsman evacuate node3 node4 --plan")(evacuation.evacuate)
-app.command(epilog="Example: roundsman capacity --max-inst-spec 32768,1048576,8")(capacity.capacity)
-app.command(epilog="Example: roundsman rolling --text cluster.data")(rolling.rolling)
-app.command(epilog="Example: roundsman n1 --fail node3")(survival.n1)
-group.app.command(epilog="Example: roundsman group drain rack1 --to rack2,rack3 --plan")(regrouping.drain)
-instance_making.install(instance.app)
-instance_runs.install(instance.app)
-instance_moves.install(instance.app)
-instance_disks.install(instance.app)
-lab_faults.install(lab.app)
-instance.app.command(epilog="Example: roundsman instance change-group instance3 --to rack2")(regrouping.change_group)
-for name, noun in (
-    ("group", group.app),
-    ("instance", instance.app),
-    ("node", node.app),
-    ("cluster", cluster.app),
-):
-    noun.add_typer(tags.sub_app(name), name="tags")
-    app.add_typer(noun, name=name)
-app.add_typer(config.app, name="config")
-app.add_typer(incident.app, name="incident")
-app.add_typer(jobs.app, name="jobs")
-app.add_typer(queue.app, name="queue")
-app.add_typer(filters.app, name="filter")
-app.add_typer(locks.app, name="locks")
-app.add_typer(rapi.app, name="rapi")
-app.add_typer(lab.app, name="lab")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

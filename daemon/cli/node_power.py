@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...plugins.module_utils.domain import errors
-from ...plugins.plugin_utils.opcodes import node_power as opcode
+from ...plugins.module_utils.domain import power as power_rules
 from . import client, completion, output, questions, watching, wording
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _running(daemon: client.Daemon, names: Sequence[str]) -> dict[str, list[str]
         if name not in known:
             raise errors.NotFound(f"there is no node {name!r}")
         if known[name]["powered"] is None:
-            raise errors.Refused(opcode.NO_OOB.format(known[name]["name"]))
+            raise errors.Refused(power_rules.NO_OOB.format(known[name]["name"]))
     found: dict[str, list[str]] = {known[name]["name"]: [] for name in names}
     for one in daemon.get("1", "instances"):
         if one["primary"] in found and one["admin_state"] == "up":

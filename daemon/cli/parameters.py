@@ -15,6 +15,15 @@ Given = Annotated[
 ]
 Submit = Annotated[bool, typer.Option("--submit", help="Print the job's number and do not wait for its end.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be different.")]
+IgnoreConsistency = Annotated[
+    bool,
+    typer.Option(
+        "--ignore-consistency",
+        help="Fail over although the target's replica is not known to be in sync. What was written since the replica "
+        "was last in sync is LOST. If the source is confirmed off, even an outdated replica is promoted by force. Asks "
+        "for confirmation.",
+    ),
+]
 LISTS = {"networks": policy_texts.names, "max_inst_spec": policy_texts.numbers}
 WORDS = {"true": True, "yes": True, "false": False, "no": False}
 

@@ -54,16 +54,6 @@ Submit = Annotated[bool, typer.Option("--submit", help="Run it: print the job's 
 Failover = Annotated[
     bool, typer.Option("--failover", help="Stop instances and start them on their new nodes, no live migration.")
 ]
-IgnoreConsistency = Annotated[
-    bool,
-    typer.Option(
-        "--ignore-consistency",
-        help="Fail over although the target's replica is not known to be in sync. What was written since the replica "
-        "was last in sync is LOST. If the source is confirmed off, even an outdated replica is promoted by force. Asks "
-        "for confirmation.",
-    ),
-]
-RISK = "Fail over {} even to a stale replica? What was written since that replica was last in sync is lost."
 STANDARD_INPUT = Path("-")
 
 

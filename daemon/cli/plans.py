@@ -45,7 +45,7 @@ def submit(
     """Run a plan that was kept, unless the cluster has changed since, and wait for the end of its jobs."""
     found = _read(file)
     if found.ignore_consistency:
-        questions.confirm(planned.RISK.format("the instances of this plan"), yes=yes)
+        questions.confirm(questions.STALE_RISK.format("the instances of this plan"), yes=yes)
     run(ctx, found, submit=submit, form=planned.Format.TABLE)
 
 

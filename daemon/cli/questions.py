@@ -11,6 +11,7 @@ from . import output
 
 DECLINED = 1
 """The exit status of a command that was not confirmed."""
+STALE_RISK = "Fail over {} even to a stale replica? What was written since that replica was last in sync is lost."
 
 
 def typed(answer: str, *, question: str, instead: str = "") -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import changes, errors, roles
 from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain import power as power_rules
 from ...plugins.plugin_utils.opcodes import node_power
 from ..jobs import values
 from . import asking, auditing
@@ -104,7 +105,7 @@ def _with_oob(cluster: clusters.Cluster, names: Sequence[str]) -> list[clusters.
     nodes = list({one.uuid: one for one in map(cluster.node, names)}.values())
     lacking = [one.name for one in nodes if clusters.parameter(cluster, one, "oob_program") is None]
     if lacking:
-        raise errors.Refused("; ".join(node_power.NO_OOB.format(name) for name in lacking))
+        raise errors.Refused("; ".join(power_rules.NO_OOB.format(name) for name in lacking))
     return nodes
 
 

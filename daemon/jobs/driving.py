@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import errors, locks
 from ...plugins.plugin_utils.opcodes import contract, registry
-from ..locks import holders
 from . import accepting, ageing, inside, mending, process, running, values
 
 if TYPE_CHECKING:
@@ -68,14 +67,14 @@ class Driver:
     def release(self, job: int) -> None:
         """Give back what a job holds and waits for."""
         try:
-            self._ports.desk.release(owner(job))
+            self._ports.desk.release(values.lock_owner(job))
         except errors.StoreFailed:
             # They are free, and the next change of the table writes it down.
             LOG.exception("the locks of job %s are free, but that could not be written", job)
 
     def reprioritize(self, job: int, priority: int) -> None:
         """Let a job wait for its locks with another priority; its attempts begin anew."""
-        self._ports.desk.reprioritize(owner(job), priority)
+        self._ports.desk.reprioritize(values.lock_owner(job), priority)
         attempts, seconds = self._attempts.get(job), ageing.patience(priority)
         if attempts is not None and not attempts.expired():
             attempts.reschedule(None if seconds is None else asyncio.get_running_loop().time() + seconds)
@@ -95,7 +94,7 @@ class Driver:
         opcode = self._book.jobs[job].opcodes[index]
         try:
             if opcode.kind == values.UNREADABLE:
-                text = await mending.clear_up(self._ports, job, owner(job))
+                text = await mending.clear_up(self._ports, job, values.lock_owner(job))
                 self._book.end(job, index, values.Status.ERROR, "; ".join(filter(None, [opcode.text, text])))
                 return True
             made = registry.make(opcode.kind, opcode.params)
@@ -109,7 +108,7 @@ class Driver:
         return True
 
     async def _locked(self, job: int, index: int, made: registry.Made) -> bool:
-        opcode, mine = self._book.jobs[job].opcodes[index], owner(job)
+        opcode, mine = self._book.jobs[job].opcodes[index], values.lock_owner(job)
         is_running = opcode.status is values.Status.RUNNING
         if is_running and self._ports.desk.table.locks_of(mine):
             # It was at work when the daemon ended, and kept what it was granted.
@@ -141,11 +140,11 @@ class Driver:
             opcode, wants = self._book.jobs[job].opcodes[index], made.wants(self._ports.configuration.current)
             if not self._has(job, wants):
                 self.release(job)
-            await self._ports.desk.acquire(owner(job), wants, priority=opcode.priority, purpose=opcode.kind)
+            await self._ports.desk.acquire(values.lock_owner(job), wants, priority=opcode.priority, purpose=opcode.kind)
             is_settled = self._has(job, made.wants(self._ports.configuration.current))
 
     def _has(self, job: int, wants: Mapping[str, locks.Mode]) -> bool:
-        held = self._ports.desk.table.locks_of(owner(job))
+        held = self._ports.desk.table.locks_of(values.lock_owner(job))
         return all(locks.covers(held, lock, mode) for lock, mode in wants.items())
 
     async def _carry_out(self, job: int, index: int, made: Any) -> None:
@@ -164,9 +163,4 @@ class Driver:
             if isinstance(made, contract.DelayKind):
                 await self._inside.delay(job, index, made)
             else:
-                await running.run(self._ports, self._book, made, job=job, index=index, owner=owner(job))
-
-
-def owner(job: int) -> holders.Owner:
-    """How a job is called in the lock table."""
-    return holders.Owner(f"job {job}")
+                await running.run(self._ports, self._book, made, job=job, index=index, owner=values.lock_owner(job))

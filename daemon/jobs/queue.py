@@ -14,7 +14,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import errors
-from . import accepting, archiving, book, dependencies, driving, turns, values
+from . import accepting, archiving, book, dependencies, turns, values
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -135,7 +135,7 @@ class Queue:
 
     def resume(self) -> None:
         """After a start: go on with every job that had not ended; locks are kept only where an opcode is at work."""
-        at_work = {driving.owner(job.id) for job in self.jobs.values() if _is_running(job)}
+        at_work = {values.lock_owner(job.id) for job in self.jobs.values() if _is_running(job)}
         for owner in self._ports.desk.table.owners():
             if not owner.livelock and owner not in at_work:
                 self._ports.desk.release(owner)

@@ -297,5 +297,5 @@ class Turns:
 
     def _urgency(self, job_id: int) -> int:
         """A job that others wait for is as urgent as the most urgent of them."""
-        awaited = self._ports.desk.table.awaited(driving.owner(job_id))
+        awaited = self._ports.desk.table.awaited(values.lock_owner(job_id))
         return self._book.jobs[job_id].priority if awaited is None else min(awaited, self._book.jobs[job_id].priority)

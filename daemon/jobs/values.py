@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from ...plugins.module_utils.domain import errors
+from ..locks import holders
 
 HIGHEST, LOWEST = -20, 19
 SUBMITTABLE = {"high": -10, "normal": 0, "low": 10}
@@ -163,6 +164,11 @@ class Job:
         if opcodes == self.opcodes and not any(one.status in {Status.QUEUED, Status.WAITING} for one in self.opcodes):
             raise errors.Refused(f"job {self.id} keeps its priority: its last opcode runs")
         return dataclasses.replace(self, opcodes=opcodes)
+
+
+def lock_owner(job: int) -> holders.Owner:
+    """How a job is called in the lock table."""
+    return holders.Owner(f"job {job}")
 
 
 def check_priority(priority: int) -> None:

@@ -21,8 +21,8 @@ from ...plugins.module_utils.hypervisor import fake
 from ...plugins.module_utils.storage import simulated, simulated_world
 from ...plugins.plugin_utils import livelocks, sealed_json
 from ...plugins.plugin_utils.config import store
-from ..jobs import driving, values
 from ..jobs import store as job_store
+from ..jobs import values
 from . import journals, losses, neglects, power_offs, sightings
 from . import orders as ordering
 
@@ -335,7 +335,7 @@ def _locks(case: _Case) -> list[str]:
         rows = json.loads(sealed_json.unseal(case.where.locks.read_bytes()))["held"]
     except FileNotFoundError:
         return []
-    owners = {driving.owner(job.id).name for job in case.jobs.values() if not job.is_final}
+    owners = {values.lock_owner(job.id).name for job in case.jobs.values() if not job.is_final}
     return [
         f"{lock} is held by {row['owner']}, which has ended"
         for row in rows

@@ -12,6 +12,7 @@ from typing import Any, Dict, Mapping, Optional, Sequence
 from . import errors
 
 LAST_PORT = 65535
+NO_OOB = "Node {} does not support OOB commands"
 FENCE_READS = 2
 """So many times in a row a node reads off after its BMC took an off, before instances may start elsewhere."""
 

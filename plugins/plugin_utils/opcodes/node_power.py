@@ -24,7 +24,6 @@ BATCH = 10
 """So many nodes are powered on together when there is a delay between."""
 LONGEST_WAIT = 1800.0
 """Seconds that all delays of one opcode may take together; the rest of its time is for BMCs that do not answer."""
-NO_OOB = "Node {} does not support OOB commands"
 MASTER = (
     "{} is the master: its power cannot be taken from here. Elsewhere it is done with `{} power-{} {}`, "
     "once the master role has moved or the cluster may stop"
@@ -172,7 +171,7 @@ class Power(_AtBmcs):
 
     def _objection(self, cluster: clusters.Cluster, node: clusters.Node, primaries: list[clusters.Instance]) -> str:
         if clusters.parameter(cluster, node, "oob_program") is None:
-            return NO_OOB.format(node.name)
+            return power.NO_OOB.format(node.name)
         if self.command not in TAKING | FENCING:
             return ""
         if node.uuid == cluster.cluster.master_node:
@@ -208,7 +207,7 @@ class Health(_AtBmcs):
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         targets = self._targets(cluster)
         has_oob = {one.name: clusters.parameter(cluster, one, "oob_program") is not None for one in targets}
-        refused = {name: NO_OOB.format(name) for name, has in has_oob.items() if not has}
+        refused = {name: power.NO_OOB.format(name) for name, has in has_oob.items() if not has}
         if len(refused) == len(targets):
             raise errors.Refused("; ".join(refused.values()))
         return {

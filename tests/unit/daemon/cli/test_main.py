@@ -51,6 +51,22 @@ def test_the_help_of_every_command_has_a_sentence_and_an_example(path: tuple[str
     assert any(line.strip().endswith(".") for line in out.splitlines()[2:8])
 
 
+@pytest.mark.parametrize("words", ["status", "node list", "node power off", "jobs list", "incident list", "cluster"])
+def test_a_command_that_asks_the_daemon_imports_neither_planner_nor_ansible_nor_lab(words: str) -> None:
+    heavy = "{'numpy', 'ansible', 'ansible_runner', 'watchdog', 'fastapi'}"
+    program = f"""
+import sys
+from ansible_collections.roundsman.cluster.daemon.cli import main
+try:
+    main.main({[*words.split(), "--help"]})
+except SystemExit:
+    names = {{name.split(".")[0] for name in sys.modules}} & {heavy}
+    print(*sorted(names), *sorted(name for name in sys.modules if ".planning.rounds" in name or ".daemon.lab" in name))
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines()[-1] == ""
+
+
 def test_a_daemon_that_is_not_there_is_one_line_and_exit_status_1(tmp_path: Path, roundsman: Run) -> None:
     (tmp_path / "etc").mkdir()
     code, out, err = roundsman("--dir", str(tmp_path), "status")
