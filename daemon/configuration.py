@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ..plugins.module_utils.domain import changes, errors
-from ..plugins.plugin_utils import replication
 from ..plugins.plugin_utils.config import store
 from . import audit, faults
 from .failures import Defect, Failures
@@ -29,11 +28,9 @@ class Configuration:
         *,
         clock: Callable[[], float],
         on_change: Callable[[], None] = lambda: None,
-        replicated: replication.Replication | None = None,
         failures: Failures | None = None,
     ) -> None:
         self._failures = failures or Failures()
-        self._replication = replicated or replication.Replication(replication.NoReplica())
         self._on_change = on_change
         self._path = where.config
         self._clock = clock
@@ -109,8 +106,7 @@ class Configuration:
             version, waiting, self._waiting = self._head, self._waiting, []
             self._writing = waiting
             try:
-                data = await asyncio.to_thread(store.write, self._path, version)
-                self._replication.committed(self._path.name, data)
+                await asyncio.to_thread(store.write, self._path, version)
             except (errors.StoreFailed, errors.InvalidInput) as error:
                 self._failures.failed(PART, error, remedy="free space on the disk of /var/lib/roundsman")
                 self._head = self._current

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..plugins.module_utils.domain import host_variables
-from ..plugins.plugin_utils import ansible_runs, findings, replication, report_originals
+from ..plugins.plugin_utils import ansible_runs, findings, report_originals
 from .abnormal_ends import AbnormalEnds, ReadOnly
 from .configuration import Configuration
 from .failures import Failures
@@ -91,15 +91,14 @@ def assemble(
         replicas.wake()
         left_behind.wake()
 
-    replicated = replication.Replication(replication.NoReplica())
-    configuration = Configuration(where, clock=clock, on_change=changed, replicated=replicated, failures=failures)
+    configuration = Configuration(where, clock=clock, on_change=changed, failures=failures)
     _warn_of_ignored(configuration.current)
     desk = Desk(where.locks, clock=clock, failures=failures)
     desk.restore()
     intake = Intake(where, clock=clock, cluster=lambda: configuration.current, on_change=heard, failures=failures)
     processes = Processes()
     environment = ansible_runs.environment(where, first=(shim_folder(where),) if is_warm else ())
-    store = Store(where.queue, replicated=replicated)
+    store = Store(where.queue)
     ports = Ports(store, desk, processes, configuration, intake, environment, clock, failures, intake.lives.live)
     queue = Queue(
         ports,

@@ -88,10 +88,7 @@ class Archivist:
         """
         needed = {one.job for job in self._book.jobs.values() if not job.is_final for one in job.depends}
         before = self._ports.clock() - seconds
-        removed = await asyncio.to_thread(self._ports.store.archive.remove_older, than=before, but=needed)
-        for number in removed:
-            self._ports.store.removed(number)
-        return removed
+        return await asyncio.to_thread(self._ports.store.archive.remove_older, than=before, but=needed)
 
     async def clear(self, *, keep: float) -> None:
         """Remove for ever what ended longer ago than so many seconds."""
@@ -105,7 +102,6 @@ class Archivist:
 
     def _forget(self, number: int) -> None:
         del self._book.jobs[number]
-        self._ports.store.moved(number)
 
     def _kept(self) -> set[int]:
         maintenance = self._ports.configuration.current.maintenance

@@ -97,7 +97,6 @@ async def _settle(
         look = lookup.after(made, ports.configuration.current)
         if look is not None:
             text += "; " + await lookup.carry_out(look, folder=folder / "lookup", ports=ports, owner=owner)
-    ports.store.settled(job, index)
     # Before the end is written: a crash between has it logged twice, never not at all.
     if settlement.value is not None and isinstance(made, contract.NoticeKind):
         audit.notices(made.notices(settlement.value), by=owner.name)

@@ -17,7 +17,7 @@ import pydantic
 import pydantic_core
 
 from ...plugins.module_utils.domain import errors
-from ...plugins.plugin_utils import durable_files, replication, sealed_json
+from ...plugins.plugin_utils import durable_files, sealed_json
 from . import archive, values
 
 if TYPE_CHECKING:
@@ -60,9 +60,8 @@ def decode(data: bytes, *, number: int) -> values.Job:
 class Store:
     """The queue folder."""
 
-    def __init__(self, folder: Path, *, replicated: replication.Replication | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._replication = replicated or replication.Replication(replication.NoReplica())
         self.archive = archive.Archive(folder)
 
     def save(self, job: values.Job) -> None:
@@ -72,9 +71,7 @@ class Store:
             StoreFailed: it could not be written; what was there before is still there.
         """
         folder = self._made(job)
-        data = encode(job)
-        durable_files.replace(folder / "job.json", data)
-        self._replication.committed(f"queue/{job.id}/job.json", data)
+        durable_files.replace(folder / "job.json", encode(job))
 
     def save_new(self, jobs: Sequence[values.Job]) -> None:
         """Make new jobs durable together; nothing of them is left when one of them cannot be.
@@ -93,8 +90,6 @@ class Store:
                 with futures.ThreadPoolExecutor(TOGETHER) as pool:
                     list(pool.map(lambda job: durable_files.replace(self._path(job.id), encode(job)), jobs))
             durable_files.sync_folder(self._folder)
-            for job in jobs:
-                self._replication.committed(f"queue/{job.id}/job.json", encode(job))
         except (OSError, errors.StoreFailed) as error:
             for folder in made:
                 _undo(folder)
@@ -144,23 +139,6 @@ class Store:
     def folder_of(self, job: values.Job) -> Path:
         """Where a job has its files: those of its runs too, their logs among them."""
         return self.archive.folder(job.id) if job.archived else self._folder / str(job.id)
-
-    def settled(self, job: int, index: int) -> None:
-        """The result of an opcode is final: it leaves with the state that is committed."""
-        with contextlib.suppress(OSError):
-            data = (self.run_folder(job, index) / "result.json").read_bytes()
-            self._replication.committed(f"queue/{job}/{index}/result.json", data)
-
-    def moved(self, job: int) -> None:
-        """A job is in the archive from now on."""
-        self._replication.gone(f"queue/{job}")
-        with contextlib.suppress(OSError):
-            path = self.archive.folder(job) / "job.json"
-            self._replication.committed(f"queue/{path.relative_to(self._folder)}", path.read_bytes())
-
-    def removed(self, job: int) -> None:
-        """A job is not in the archive any more."""
-        self._replication.gone(f"queue/{self.archive.folder(job).relative_to(self._folder)}")
 
     def damaged(self) -> list[int]:
         """The numbers of the jobs whose damaged files were set aside."""

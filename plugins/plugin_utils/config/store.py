@@ -94,8 +94,8 @@ def _good(paths: Iterable[Path]) -> Iterator[tuple[int, Path]]:
             yield document.unseal(path.read_bytes()).serial_no, path
 
 
-def write(path: Path, cluster: clusters.Cluster) -> bytes:
-    """Replace the configuration durably; the version before it is kept beside it. Returns what was written.
+def write(path: Path, cluster: clusters.Cluster) -> None:
+    """Replace the configuration durably; the version before it is kept beside it.
 
     Raises:
         InvalidInput: it cannot be represented, and the old one stands.
@@ -121,7 +121,6 @@ def write(path: Path, cluster: clusters.Cluster) -> bytes:
         history.keep(path, cluster.serial_no)
     except OSError as error:
         LOG.warning("version %s was committed, and is not in the history: %s", cluster.serial_no, error)
-    return data
 
 
 def open_lock(where: tree.Tree) -> int:

@@ -133,9 +133,9 @@ def test_the_whole_is_durable_before_the_incident_and_is_removed_after_it(
     write = store.write
 
     async def scenario(running: service.Service, _twin: twins.Processes) -> None:
-        def noted(path: Path, cluster: Any) -> bytes:
+        def noted(path: Path, cluster: Any) -> None:
             seen.append((len(cluster.maintenance.incidents), originals(running)))
-            return write(path, cluster)
+            write(path, cluster)
 
         monkeypatch.setattr(store, "write", noted)
         twins.report(lab, running, "node2", large("live-repair"))
