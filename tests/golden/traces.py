@@ -49,6 +49,12 @@ def differences(trace: str) -> list[str]:
     return [line for name in sorted(files | set(texts)) for line in _diff(folder / name, texts.get(name, ""))]
 
 
+def file_differences(trace: str, name: str, text: str) -> list[str]:
+    """The lines in which the text of one file of a trace differs from what was recorded, as a unified diff."""
+    assert (RECORDED / trace / name).is_file(), f"{name} of the trace {trace} was never recorded"
+    return list(_diff(RECORDED / trace / name, text))
+
+
 def _diff(file: Path, now: str) -> Iterator[str]:
     before = file.read_text(encoding="utf-8") if file.is_file() else ""
     if before == now:

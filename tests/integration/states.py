@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 FINAL = frozenset({"success", "error", "canceled"})
 
 
-def command(one: labs.Running, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `roundsman` against a lab."""
+def command(one: labs.Running, *arguments: str, columns: int = 200) -> subprocess.CompletedProcess[str]:
+    """Run `roundsman` against a lab, in a terminal of so many columns."""
     program = str(Path(sys.executable).with_name("roundsman"))
     return subprocess.run(
         [program, "--dir", str(one.lab.folder), *arguments],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"},
+        env={**os.environ, "COLUMNS": str(columns), "NO_COLOR": "1"},
     )
 
 
