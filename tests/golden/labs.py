@@ -50,4 +50,5 @@ def text(scenario: story.Scenario) -> str:
             scenario.play(running)
             return f"# {scenario.name}\n\n{account.write(running, scenario.explained)}"
         finally:
+            running.close()
             labs.down(running)

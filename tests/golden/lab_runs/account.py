@@ -27,6 +27,9 @@ UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 AGE = re.compile(r"\b\d+(?:\.\d+)? (?:ms|s|min|h|d|days?) ago\b")
 LOSS = re.compile(r"(?<=writes of the last )\d+(?:\.\d+)? (?:ms|s|min|h)\b")
 MOMENT = re.compile(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z| UTC|[+-]\d\d:\d\d)?")
+SECONDS = re.compile(r"(?<= )\d+\.\d s$", re.MULTILINE)
+"""What a step of a play took."""
+PLAY = re.compile(r"\bplay-\d+-\d+\b")
 UNSTABLE = frozenset({"uuid", "last_report", "lived_at", "off_confirmed", "agent", "ctime", "mtime", "mfree"})
 """Fields of nodes and instances that a clock or a run decides."""
 COUNTED = frozenset({"ns", "node", "instance", "opcode", "event", "counter", "newest", "lost", "resource"})
@@ -71,7 +74,8 @@ def _normalised(story: Story, text: str) -> str:
         text = text.replace(uuid, label)
         text = re.sub(rf"\b{uuid[:8]}\b", label, text)
     text = text.replace(str(story.lab.folder), "<lab>")
-    text = MOMENT.sub("<moment>", text)
+    text = text.replace(f" by {getpass.getuser()}", " by <user>")
+    text = PLAY.sub("<play>", MOMENT.sub("<moment>", SECONDS.sub("<time>", text)))
     return LOSS.sub("<time>", AGE.sub("<time> ago", text))
 
 
@@ -191,7 +195,7 @@ def _audit(story: Story) -> Iterator[str]:
         lines = [line for line in lines if not line.startswith("request ")]
     lines = [re.sub(r"user=\S+ uid=\d+", "user=<user>", line) for line in lines]
     jobs = [line for line in lines if re.match(r"job \d+:", line)]
-    yield from (line.replace(f"by {getpass.getuser()}", "by <user>") for line in lines if line not in jobs)
+    yield from (line for line in lines if line not in jobs)
     yield from sorted(jobs, key=lambda line: int(line.split()[1].rstrip(":")))
 
 

@@ -55,13 +55,12 @@ def failover_of_a_silent_node(story: Story) -> None:
     story.lab.node("node2").silence(is_silent=True)
     story.note("all nodes have reported Ok; node2 answers no more, and its BMC reads on")
     story.report("node2", {"status": "evacuate-failover"})
-    failed = story.await_incident("node2", *ENDED)
+    story.await_incident("node2", *ENDED)
     story.command("explain", "node2")
     story.lab.node("node2").set_power(False)
     story.note("node2 is powered off by a person")
-    story.call("PUT", f"/2/incidents/{failed['id']}/ack?")
-    story.until(lambda _: (story.incident("node2") or failed)["id"] != failed["id"], "it is noted again")
-    story.await_incident("node2", *ENDED)
+    # How long reports count is a clock's matter, and a person does without them.
+    story.run("PUT", "/2/instances/instance1/failover", {"ignore_consistency": True})
 
 
 def live_repairs(story: Story) -> None:
