@@ -31,6 +31,6 @@ def environment() -> Path | None:
 def up(folder: Path, options: Mapping[str, Any]) -> Story:
     """Make a lab and start its first daemon by the command line of an environment, this checkout's by default."""
     program = options.get("environment", Path(sys.prefix)) / "bin/roundsman"
-    sizes = ["--nodes", "3", "--instances", "1", "--migration-seconds", "6", "--diagnose-interval", "0"]
+    sizes = ["--nodes", "3", "--instances", "1", "--migration-seconds", "10", "--diagnose-interval", "0"]
     subprocess.run([program, "lab", "up", "--dir", folder, *sizes], check=True, capture_output=True)
     return Story(world.Lab(folder.resolve()), {}, folder.with_name("faults"))

@@ -110,7 +110,7 @@ NAMES = {
     "before-settling": "killed_before_settling",
     "between-commits": "killed_between_commit_and_end",
 }
-SLOW = {"pairs": PAIR, "migration_seconds": 4.0}
+SLOW = {"pairs": PAIR, "migration_seconds": 10.0}
 STUCK = {"pairs": PAIR, "migration_seconds": 60.0}
 ADOPTED = Scenario("adopted_by_a_later_daemon", adopted_by_a_later_daemon, start=elder.up)
 SCENARIOS = (

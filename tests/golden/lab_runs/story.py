@@ -100,8 +100,9 @@ class Story(labs.Running):
         return int(found if isinstance(found, int) else found["id"])
 
     def run(self, method: str, path: str, body: Any = None) -> None:
-        """Ask for a job, and wait for its end."""
+        """Ask for a job, and wait for its end and for that of the jobs that it submits."""
         self.note(f"  it ends: {states.job_ended(self, self.submit(method, path, body))['status']}")
+        self.until(states.at_rest, "the jobs that it has submitted end")
 
     def call(self, method: str, path: str, body: Any = None) -> None:
         """Ask for something that is no job."""
