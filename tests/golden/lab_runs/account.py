@@ -10,7 +10,6 @@ from __future__ import annotations
 import getpass
 import json
 import re
-from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -97,10 +96,8 @@ def _jobs(story: Story) -> Iterator[str]:
             if not source.startswith("gnt:opcode:"):
                 yield f"  because {source}: {'<user>' if source.startswith('gnt:client:') else text}"
         details = story.get(f"/2/jobs/{job['id']}")["opcodes"]
-        begun = Counter(text for source, text, _ in job["reason"] if source.startswith("gnt:opcode:"))
-        for index, (opcode, detail) in enumerate(zip(job["opcodes"], details, strict=True)):
-            times = begun[f"job={job['id']};index={index}"]
-            yield f"  {opcode['kind']}, {opcode['what']}: {opcode['status']}, begun {times} times"
+        for opcode, detail in zip(job["opcodes"], details, strict=True):
+            yield f"  {opcode['kind']}, {opcode['what']}: {opcode['status']}"
             yield f"    with {_json(detail['params'])}"
             yield from (f"    {line}" for line in opcode["text"].splitlines())
 
