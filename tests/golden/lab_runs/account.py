@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 AGE = re.compile(r"\b\d+(?:\.\d+)? (?:ms|s|min|h|d|days?) ago\b")
-LOSS = re.compile(r"(?<=writes of the last )\d+(?:\.\d+)? (?:ms|s|min|h)\b")
+LOSS = re.compile(r"(?<=possible loss: )[^;\n]+")
+"""Of how long writes may be lost: how old a report counts is a clock's matter."""
 MOMENT = re.compile(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z| UTC|[+-]\d\d:\d\d)?")
 SECONDS = re.compile(r"(?<= )\d+\.\d s$", re.MULTILINE)
 """What a step of a play took."""
@@ -76,7 +77,7 @@ def _normalised(story: Story, text: str) -> str:
     text = text.replace(str(story.lab.folder), "<lab>")
     text = text.replace(f" by {getpass.getuser()}", " by <user>")
     text = PLAY.sub("<play>", MOMENT.sub("<moment>", SECONDS.sub("<time>", text)))
-    return LOSS.sub("<time>", AGE.sub("<time> ago", text))
+    return LOSS.sub("<how much>", AGE.sub("<time> ago", text))
 
 
 def _kinds(story: Story) -> dict[str, str]:
