@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..plugins.module_utils.domain import errors
-from ..plugins.plugin_utils.planning.allocation import allocator
-from ..plugins.plugin_utils.planning.allocators import allocator_json, own_allocator
+from ..plugins.plugin_utils.placement.allocation import allocator
+from ..plugins.plugin_utils.placement.protocol import allocator_json, own_allocator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ..plugins.plugin_utils import log_output
-from ..plugins.plugin_utils.planning import audit_lines
+from ..plugins.plugin_utils.rounds import audit_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

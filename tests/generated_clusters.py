@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model
 
 SIZES = (1024, 1024, 2048, 2048, 4096, 4096, 4096, 8192, 8192, 16384)
 DISKS = (10240, 20480, 20480, 51200, 51200, 102400, 204800)

@@ -16,7 +16,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import de
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import replica_evidence
 
-from tests.unit.plugins.plugin_utils.planning import tables
+from tests.unit.plugins.plugin_utils.rounds import tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -19,8 +19,8 @@ import typer
 from ...plugins.module_utils.domain import changes, errors, instance_making, joining, tree
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils import ansible_runs, daemon_client, name_resolution, unsafe_json
+from ...plugins.plugin_utils.adoption import adoption
 from ...plugins.plugin_utils.config import store
-from ...plugins.plugin_utils.planning import adoption
 from . import (
     client,
     cluster_init,

@@ -10,13 +10,13 @@ import typer
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import plan_documents
-from ...plugins.plugin_utils.planning import rebalancing
+from ...plugins.plugin_utils.rounds import rebalancing
 from . import balance_options as options_of
 from . import client, output, planned, plans
 
 if TYPE_CHECKING:
-    from ...plugins.plugin_utils.planning.balancing import balancing as rules
-    from ...plugins.plugin_utils.planning.models import model
+    from ...plugins.plugin_utils.placement.balancing import balancing as rules
+    from ...plugins.plugin_utils.placement.models import model
 
 LikeHbal = Annotated[bool, typer.Option("--like-hbal", help="Make the choices of Ganeti's hbal, move for move.")]
 MaxMoves = Annotated[
@@ -62,8 +62,8 @@ def balance(
     Nothing is moved without --submit. The score is Ganeti's, less is better; moves that share no node may run side by
     side.
     """
-    from ...plugins.plugin_utils.planning.balancing import balancing  # noqa: PLC0415 - NumPy, for those who need it
-    from ...plugins.plugin_utils.planning.score import compared, state  # noqa: PLC0415 - NumPy, for those who need it
+    from ...plugins.plugin_utils.placement.balancing import balancing  # noqa: PLC0415 - NumPy, for those who need it
+    from ...plugins.plugin_utils.placement.score import compared, state  # noqa: PLC0415 - NumPy, for those who need it
 
     asked = planned.asked(plan=not submit, text=text, save=save, submit=submit, form=form)
     wanted = options_of.Wanted(
@@ -112,7 +112,8 @@ def _paired(source: planned.Source, group: str | None) -> list[str]:
 
 def _measured(ctx: typer.Context, source: planned.Source, wanted: options_of.Wanted) -> model.Model:
     """The cluster with the loads that its nodes have told the daemon, where balancing is to count them."""
-    from ...plugins.plugin_utils.planning.models import dynamic_load, measured  # noqa: PLC0415 - for those who need it
+    from ...plugins.plugin_utils.placement.models import dynamic_load  # noqa: PLC0415 - for those who need it
+    from ...plugins.plugin_utils.rounds import measured  # noqa: PLC0415 - for those who need it
 
     settings = source.cluster.maintenance.settings
     if source.text is not None or wanted.load is not None or wanted.ignore_load or not settings.balance_dynamic_load:

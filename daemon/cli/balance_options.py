@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...plugins.module_utils.domain import errors
-from ...plugins.plugin_utils.planning.models import dynamic_load
+from ...plugins.plugin_utils.placement.models import dynamic_load
 from . import planned
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from ...plugins.plugin_utils.planning.balancing import balancing
-    from ...plugins.plugin_utils.planning.models import model
+    from ...plugins.plugin_utils.placement.balancing import balancing
+    from ...plugins.plugin_utils.placement.models import model
 
 NoDiskMoves = Annotated[
     bool, typer.Option("--no-disk-moves", help="Copy no disks: instances only move to where their disks are.")
@@ -93,7 +93,7 @@ class Wanted:
 
     def options(self, to: balancing.Options) -> balancing.Options:
         """The options of the search."""
-        from ...plugins.plugin_utils.planning.balancing import candidates  # noqa: PLC0415 - NumPy, for who needs it
+        from ...plugins.plugin_utils.placement.balancing import candidates  # noqa: PLC0415 - NumPy, for who needs it
 
         allowed = candidates.Allowed(
             disk_moves=self.disk_moves,

@@ -12,8 +12,8 @@ from ...plugins.module_utils.domain import errors
 from . import output, planned
 
 if TYPE_CHECKING:
-    from ...plugins.plugin_utils.planning.allocation import capacity_report as rules
-    from ...plugins.plugin_utils.planning.models import model
+    from ...plugins.plugin_utils.placement.htools import capacity_report as rules
+    from ...plugins.plugin_utils.placement.models import model
 
 Largest = Annotated[
     str | None,
@@ -51,8 +51,8 @@ def capacity(
     as commands it is comments.
     """
     # NumPy is loaded by those who need it only.
-    from ...plugins.plugin_utils.planning.allocation import capacity_report as rules  # noqa: PLC0415
-    from ...plugins.plugin_utils.planning.allocation import configured_limits  # noqa: PLC0415
+    from ...plugins.plugin_utils.placement.htools import capacity_report as rules  # noqa: PLC0415
+    from ...plugins.plugin_utils.rounds import configured_limits  # noqa: PLC0415
 
     seen = planned.source(ctx, text)
     call = rules.Limits(_spec(max_inst_spec), _template(default_template), max_cpu_ratio, max_disk_usage)
@@ -99,7 +99,7 @@ def _spec(text: str | None) -> tuple[int, int, int] | None:
 
 
 def _template(name: str | None) -> model.Template | None:
-    from ...plugins.plugin_utils.planning.models.model import Template as Known  # noqa: PLC0415 - only its values
+    from ...plugins.plugin_utils.placement.models.model import Template as Known  # noqa: PLC0415 - only its values
 
     known = [one.value for one in Known]
     if name is not None and name not in known:

@@ -15,8 +15,8 @@ import typer
 from ...plugins.module_utils.domain import errors, tree
 from ...plugins.plugin_utils import ansible_runs, unsafe_json
 from ...plugins.plugin_utils.config import store
-from ...plugins.plugin_utils.planning import epo as planning
-from ...plugins.plugin_utils.planning import wording
+from ...plugins.plugin_utils.rounds import epo as planning
+from ...plugins.plugin_utils.rounds import wording
 from . import client, configuration, output, questions
 
 Names = Annotated[

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ...plugins.plugin_utils.planning import departures
-from ...plugins.plugin_utils.planning.allocation import allocator
+from ...plugins.plugin_utils.placement.allocation import allocator
+from ...plugins.plugin_utils.rounds import departures
 from . import completion, parameters, planned, plans, questions
 
 Names = Annotated[list[str], typer.Argument(metavar="NODE…", help="The nodes' names.", autocompletion=completion.nodes)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ...plugins.module_utils.domain import errors
-from ...plugins.plugin_utils.planning import wording as plan_wording
+from ...plugins.plugin_utils.rounds import wording as plan_wording
 from . import client, completion, output, watching, wording
 
 if TYPE_CHECKING:

@@ -13,16 +13,16 @@ import typer
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import plan_documents
-from ...plugins.plugin_utils.planning import moving, rounds
-from ...plugins.plugin_utils.planning.models import as_cluster, configured, text_format
+from ...plugins.plugin_utils.placement.models import text_format
+from ...plugins.plugin_utils.rounds import as_cluster, configured, moving, rounds
 from . import client, configuration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ...plugins.module_utils.domain import cluster as clusters
-    from ...plugins.plugin_utils.planning import work
-    from ...plugins.plugin_utils.planning.models import model
+    from ...plugins.plugin_utils.placement.models import model
+    from ...plugins.plugin_utils.rounds import work
 
 Parsed = TypeVar("Parsed")
 
@@ -125,7 +125,7 @@ def document(
     ignore_consistency: bool = False,
 ) -> plan_documents.Document:
     """The document of what a planner has found."""
-    from ...plugins.plugin_utils.planning import schedules  # noqa: PLC0415 - NumPy, for those who need it
+    from ...plugins.plugin_utils.rounds import schedules  # noqa: PLC0415 - NumPy, for those who need it
 
     jobs = moving.jobs_of(of.cluster, found.moves, failover=failover, ignore_consistency=ignore_consistency)
     return plan_documents.made(
@@ -143,7 +143,7 @@ def found(
     of: Source, moves: Iterable[moving.Move], refusals: Iterable[work.Refusal], notes: Iterable[str] = ()
 ) -> plan_documents.Found:
     """What a planner has found, with the scores of the cluster before and after it."""
-    from ...plugins.plugin_utils.planning.score import compared  # noqa: PLC0415 - NumPy, for those who need it
+    from ...plugins.plugin_utils.placement.score import compared  # noqa: PLC0415 - NumPy, for those who need it
 
     moves = tuple(moves)
     ends = zip((move.instance for move in moves), moving.ends(of.cluster, moves), strict=True)

@@ -12,14 +12,13 @@ import typer
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import durable_files, plan_documents
-from ...plugins.plugin_utils.planning import moving
-from ...plugins.plugin_utils.planning.models import as_cluster
+from ...plugins.plugin_utils.rounds import as_cluster, moving
 from . import client, output, planned, questions, watching, wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ...plugins.plugin_utils.planning import departures
+    from ...plugins.plugin_utils.rounds import departures
 
 HELP = "Show what a round would do now, in which order, and what is refused; below it are plans that were kept."
 app = typer.Typer(help=HELP, invoke_without_command=True)

@@ -41,7 +41,7 @@ def drain(
     With --plan, --save or --text nothing is moved. Groups that are unallocable take nothing; that another group reaches
     shared storage is for you to know. New instances still come, unless its alloc_policy is unallocable.
     """
-    from ...plugins.plugin_utils.planning import regrouping  # noqa: PLC0415 - NumPy, for those who need it
+    from ...plugins.plugin_utils.rounds import regrouping  # noqa: PLC0415 - NumPy, for those who need it
 
     asked = planned.asked(plan=plan, text=text, save=save, submit=submit, form=form)
     source, targets = planned.source(ctx, text), _names(to)
@@ -68,7 +68,7 @@ def change_group(
 
     With --plan, --save or --text nothing is moved; exit status 1 if it has to stay.
     """
-    from ...plugins.plugin_utils.planning import regrouping  # noqa: PLC0415 - NumPy, for those who need it
+    from ...plugins.plugin_utils.rounds import regrouping  # noqa: PLC0415 - NumPy, for those who need it
 
     asked = planned.asked(plan=plan, text=text, save=save, submit=submit, form=form)
     source, targets = planned.source(ctx, text), _names(to)

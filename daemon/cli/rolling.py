@@ -11,7 +11,7 @@ import typer
 from . import output, planned
 
 if TYPE_CHECKING:
-    from ...plugins.plugin_utils.planning.outages import rolling as rules
+    from ...plugins.plugin_utils.placement.htools import rolling as rules
 
 OfflineMaintenance = Annotated[
     bool, typer.Option("--offline-maintenance", help="Instances are shut down meanwhile, and nothing is moved.")
@@ -40,7 +40,7 @@ def rolling(
     form: planned.Output = planned.Format.TABLE,
 ) -> None:
     """Show the fewest steps in which all nodes can be rebooted, no instance losing both of its nodes at once."""
-    from ...plugins.plugin_utils.planning.outages import rolling as rules  # noqa: PLC0415 - NumPy, for those who need it
+    from ...plugins.plugin_utils.placement.htools import rolling as rules  # noqa: PLC0415 - NumPy, for those who need it
 
     if ignore_non_redundant and skip_non_redundant:
         raise typer.BadParameter("give --ignore-non-redundant or --skip-non-redundant, not both")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...plugins.plugin_utils.planning.outages import n_plus_1 as rules
+from ...plugins.plugin_utils.placement.htools import n_plus_1 as rules
 from . import completion, output, planned, plans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...plugins.plugin_utils.planning.models import model
+    from ...plugins.plugin_utils.placement.models import model
 
 Fail = Annotated[
     list[str] | None,

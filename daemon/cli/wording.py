@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.plugin_utils.planning import wording
+from ...plugins.plugin_utils.rounds import wording
 from . import policy_texts
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from starlette.requests import Request
 
 from ...plugins.module_utils.domain import permissions
 from ...plugins.plugin_utils import log_output
-from ...plugins.plugin_utils.planning import wording
+from ...plugins.plugin_utils.rounds import wording
 from . import asking
 
 if TYPE_CHECKING:

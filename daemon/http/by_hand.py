@@ -11,7 +11,7 @@ from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annota
 
 from ...plugins.module_utils.domain import errors, locks, recording
 from ...plugins.plugin_utils import livelocks
-from ...plugins.plugin_utils.planning import wording
+from ...plugins.plugin_utils.rounds import wording
 from ..locks import holders
 from . import auditing
 from .answers import Json

@@ -11,7 +11,7 @@ from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annota
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils.opcodes import contract
-from ...plugins.plugin_utils.planning import single_moves
+from ...plugins.plugin_utils.rounds import single_moves
 from ..jobs import values
 from . import asking, bodies, submissions
 from .answers import Json, Listed

@@ -10,7 +10,7 @@ from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annota
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import plan_documents
-from ...plugins.plugin_utils.planning import moving
+from ...plugins.plugin_utils.rounds import moving
 from ..jobs import values
 from . import asking, submissions
 from .answers import Json

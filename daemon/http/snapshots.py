@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors
-from ...plugins.plugin_utils.planning.holdings import Holdings
+from ...plugins.plugin_utils.rounds.holdings import Holdings
 from . import answers
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...plugins.module_utils.domain import cluster as clusters
-    from ...plugins.plugin_utils.planning import work
+    from ...plugins.plugin_utils.rounds import work
 
 
 ROUNDS = "gnt:daemon:maintd"

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils.opcodes import registry
-from ...plugins.plugin_utils.planning import rebalancing, rounds, work
-from ...plugins.plugin_utils.planning.models import measured
+from ...plugins.plugin_utils.rounds import measured, rebalancing, rounds, work
 from ..jobs import planned, values
 
 if TYPE_CHECKING:

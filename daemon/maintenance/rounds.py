@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...plugins.module_utils.domain import changes, dead_nodes, errors, incidents, lifecycle
 from ...plugins.plugin_utils import replica_evidence
 from ...plugins.plugin_utils.opcodes import contract
-from ...plugins.plugin_utils.planning import rounds
+from ...plugins.plugin_utils.rounds import rounds
 from ..failures import Failures
 from ..jobs import planned, values
 from . import balancing

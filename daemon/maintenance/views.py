@@ -10,8 +10,8 @@ import orjson
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import dead_nodes, secret_values, signing, tagging
 from ...plugins.plugin_utils import whereabouts
-from ...plugins.plugin_utils.planning import wording
-from ...plugins.plugin_utils.planning.holdings import Holdings
+from ...plugins.plugin_utils.rounds import wording
+from ...plugins.plugin_utils.rounds.holdings import Holdings
 from ..jobs import values
 from . import replica_views
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ...plugins.module_utils.domain import incidents
-    from ...plugins.plugin_utils.planning import work
-    from ...plugins.plugin_utils.planning.rounds import RoundPlan
+    from ...plugins.plugin_utils.rounds import work
+    from ...plugins.plugin_utils.rounds.rounds import RoundPlan
     from ..jobs.queue import Queue
     from .heard import Received
     from .reports import Intake

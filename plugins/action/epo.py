@@ -12,8 +12,8 @@ from ..module_utils.domain.locks import Mode
 from ..plugin_utils import holding, module_answers
 from ..plugin_utils.config import store
 from ..plugin_utils.opcodes import instance_facts, time_limits
-from ..plugin_utils.planning import epo
-from ..plugin_utils.planning.holdings import Holdings
+from ..plugin_utils.rounds import epo
+from ..plugin_utils.rounds.holdings import Holdings
 
 if TYPE_CHECKING:
     from ..module_utils.domain import epo as emergency

@@ -9,7 +9,7 @@ from ..module_utils.domain import changes, errors
 from ..plugin_utils import holding, module_answers, node_results
 from ..plugin_utils.config import store
 from ..plugin_utils.opcodes import instance_facts, time_limits
-from ..plugin_utils.planning import epo, wording
+from ..plugin_utils.rounds import epo, wording
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,9 +12,9 @@ from ..module_utils.domain.locks import Mode
 from ..plugin_utils import daemon_client, holding, log_output, module_answers, replica_evidence
 from ..plugin_utils.config import store
 from ..plugin_utils.opcodes import contract, registry
-from ..plugin_utils.planning import departures, evacuation, rounds, work
-from ..plugin_utils.planning.room import Room
-from ..plugin_utils.planning.waves import Waves
+from ..plugin_utils.rounds import departures, evacuation, rounds, work
+from ..plugin_utils.rounds.room import Room
+from ..plugin_utils.rounds.waves import Waves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from ..module_utils import killing
 from ..module_utils.domain import errors
-from .planning.allocation import allocator
-from .planning.allocators import allocator_requests
+from .placement.allocation import allocator
+from .placement.protocol import allocator_requests
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from .planning.models import model
+    from .placement.models import model
 
 SECONDS = 600.0
 LONGEST_ERROR = 500

@@ -128,7 +128,7 @@ def record(one: Play, *stated: changes.Change, now: float) -> None:
 def _tell_audit(one: Play, before: clusters.Cluster, after: clusters.Cluster) -> None:
     """Without a daemon the play itself logs what it recorded of power."""
     from . import log_output  # noqa: PLC0415 - only a play without a daemon needs it
-    from .planning import audit_lines  # noqa: PLC0415 - as above
+    from .rounds import audit_lines  # noqa: PLC0415 - as above
 
     lines = [f"record {log_output.account()} play={one.name}: {line}" for line in audit_lines.lines(before, after)]
     log_output.append_audit(one.where.audit_log, lines)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from ..module_utils.domain import errors
 from . import allocator_programs, trusted_files
-from .planning.allocation import allocator
-from .planning.allocators import own_allocator
-from .planning.models import configured
+from .placement.allocation import allocator
+from .placement.protocol import own_allocator
+from .rounds import configured
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

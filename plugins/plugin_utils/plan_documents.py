@@ -16,14 +16,14 @@ import pydantic
 
 from ..module_utils.domain import errors
 from . import sealed_json
-from .planning import digests, moving
+from .rounds import digests, moving
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..module_utils.domain import cluster as clusters
-    from .planning import schedules, work
-    from .planning.score import compared
+    from .placement.score import compared
+    from .rounds import schedules, work
 
 FORMAT = 1
 MEBIBYTES = 1024.0

@@ -16,18 +16,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import evacuation as evacuations
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import rebalancing, room, rounds, waves
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.balancing import balancing, greedy
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import as_cluster, text_format
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.score import oracle, state
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.balancing import balancing
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.htools import greedy
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import text_format
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import oracle, state
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import (
+    as_cluster,
+    rebalancing,
+    room,
+    rounds,
+    waves,
+)
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import evacuation as evacuations
 
 from tests import generated_clusters
 from tests.bench import planner
 
 if TYPE_CHECKING:
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-    from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model
 
 STEPS = ((20, 200, 5, 100), (80, 1000, 1, 500))
 """Nodes, instances, steps of hbal that are measured, and how many times as fast ours shall be."""

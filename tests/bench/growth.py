@@ -15,8 +15,8 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.balancing import balancing, plans
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.score import oracle, state
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.balancing import balancing, plans
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import oracle, state
 
 from tests import generated_clusters
 from tests.bench import growth_plot

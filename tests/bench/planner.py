@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocation import capacity_report
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model, text_format
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.outages import rolling as rolls
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.htools import capacity_report
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.htools import rolling as rolls
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model, text_format
 
 from tests import generated_clusters
 

@@ -7,14 +7,14 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import text_format
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import text_format
 
 from . import peers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model
 
 FOLDER = "/usr/lib/ganeti/3.0/usr/bin"
 PACKAGE = "ganeti-htools-3.0"

@@ -6,9 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import rebalancing, rounds
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import configured
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.score import oracle
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import oracle
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import configured, rebalancing, rounds
 
 from . import labs, states
 

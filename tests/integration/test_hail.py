@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import allocator_programs
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocation import allocator
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.allocation import allocator
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model
 
 from tests import generated_clusters
 

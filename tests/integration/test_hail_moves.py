@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import allocator_programs
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocation import allocator
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocators import (
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.allocation import allocator
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.protocol import (
     allocator_json,
     allocator_requests,
     own_allocator,
 )
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.score import oracle
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import oracle
 
 from tests import generated_clusters
 

@@ -7,8 +7,8 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import text_format
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.outages import n_plus_1
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.htools import n_plus_1
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import text_format
 
 from tests import generated_clusters
 
@@ -17,7 +17,7 @@ from . import peers
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model
 
 HBAL = "/usr/lib/ganeti/3.0/usr/bin/hbal"
 LEFT = 18000

@@ -9,12 +9,9 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import allocator_programs
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocation import (
-    allocation,
-    allocator,
-    capacity_report,
-)
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model, text_format
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.allocation import allocation, allocator
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.htools import capacity_report
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model, text_format
 
 from tests import generated_clusters
 

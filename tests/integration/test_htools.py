@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.balancing import greedy
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import dynamic_load, model, text_format
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.score import oracle, state
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.htools import greedy
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import dynamic_load, model, text_format
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import oracle, state
 from hypothesis import strategies as st
 
 from tests import generated_clusters
-from tests.unit.plugins.plugin_utils.planning import kinds
+from tests.unit.plugins.plugin_utils.rounds import kinds
 
 from . import htools
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import text_format
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.score import oracle
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import text_format
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import oracle
 
 from . import htools, test_htools
 

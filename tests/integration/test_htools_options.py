@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.balancing import candidates, greedy
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import dynamic_load, model
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.balancing import candidates
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.htools import greedy
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import dynamic_load, model
 from hypothesis import strategies as st
 
 from tests import generated_clusters
-from tests.unit.plugins.plugin_utils.planning import kinds
+from tests.unit.plugins.plugin_utils.rounds import kinds
 
 from . import htools
 from .test_htools import compare, ours

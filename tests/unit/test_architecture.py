@@ -23,7 +23,9 @@ ROOMS = (
     "plugins.module_utils.monitoring",
     "plugins.module_utils",
     "plugins.plugin_utils.config",
-    "plugins.plugin_utils.planning",
+    "plugins.plugin_utils.placement",
+    "plugins.plugin_utils.rounds",
+    "plugins.plugin_utils.adoption",
     "plugins.plugin_utils",
     "plugins.modules",
     "plugins.action",
@@ -43,7 +45,8 @@ ROOMS = (
     "daemon",
 )
 DOMAIN, MODULE_UTILS, PLUGIN_UTILS = ROOMS[0], "plugins.module_utils", "plugins.plugin_utils"
-EVERYWHERE = {DOMAIN, PLUGIN_UTILS, "plugins.plugin_utils.config", "plugins.plugin_utils.planning"}
+PLACEMENT, DECIDING = "plugins.plugin_utils.placement", ("plugins.plugin_utils.rounds", "plugins.plugin_utils.adoption")
+EVERYWHERE = {DOMAIN, PLUGIN_UTILS, "plugins.plugin_utils.config", PLACEMENT, *DECIDING}
 # What the whole daemon shares: modules at its top that decide nothing.
 SHARED = {
     "daemon.abnormal_ends",
@@ -179,13 +182,15 @@ def packages(name: str, *, run_time: bool = False) -> set[str]:
     return {imported.split(".")[0] for imported in imports(name, run_time=run_time)}
 
 
-def allowed_rooms(name: str) -> set[str]:  # noqa: PLR0911 - one line of the table each
+def allowed_rooms(name: str) -> set[str]:  # noqa: C901, PLR0911 - one line of the table each
     """The rooms from which a module may import, its own beside them."""
     here = room(name)
     if here.startswith(MODULE_UTILS):
         return {here, DOMAIN}
-    if here in {"plugins.plugin_utils.planning", "plugins.plugin_utils.config"}:
-        return {here, DOMAIN, PLUGIN_UTILS} if here.endswith("config") else {here, DOMAIN}
+    if here == "plugins.plugin_utils.config":
+        return {here, DOMAIN, PLUGIN_UTILS}
+    if here in {PLACEMENT, *DECIDING}:
+        return {here, DOMAIN} if here == PLACEMENT else {here, DOMAIN, PLACEMENT}
     if here == PLUGIN_UTILS:
         return {known for known in ROOMS if known.startswith((MODULE_UTILS, PLUGIN_UTILS))}
     if here == "plugins.modules":
@@ -230,11 +235,15 @@ def test_what_modules_import_of_ours_is_there() -> None:
     assert {(name, imported) for name in FILES for imported in ours(name) if imported not in FILES} == set()
 
 
-def test_domain_and_planning_are_pure() -> None:
-    pure = [name for name in FILES if name.startswith((DOMAIN, "plugins.plugin_utils.planning"))]
-    assert pure
+def test_what_decides_is_pure() -> None:
+    pure = [name for name in FILES if name.startswith((DOMAIN, PLACEMENT, *DECIDING))]
     assert {(name, found) for name in pure for found in packages(name, run_time=True) & IMPURE} == set()
     assert {name for name in pure if "pydantic" in packages(name)} == set()
+
+
+def test_placement_knows_no_configured_cluster() -> None:
+    placing = [name for name in FILES if name.startswith(PLACEMENT)]
+    assert {name for name in placing if f"{DOMAIN}.cluster" in ours(name)} == set()
 
 
 def test_the_domain_calls_nothing_impure() -> None:

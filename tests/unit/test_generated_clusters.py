@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.score import state
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import state
 
 from tests import generated_clusters
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...module_utils.domain import changes, instance_making, joining
 from ...module_utils.domain import cluster as clusters
-from ..planning import wording
+from ..rounds import wording
 from . import contract
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ...module_utils.domain import changes, evidence
-    from ..planning import work
+    from ..rounds import work
 
 SHARED, EXCLUSIVE = Mode.SHARED, Mode.EXCLUSIVE
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...module_utils.domain import changes, dead_nodes, errors, recording, report_ages
 from ...module_utils.domain import cluster as clusters
-from ..planning import single_moves
+from ..rounds import single_moves
 from . import contract, room_now, time_limits
 from .instance_facts import instance_variables
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ...module_utils.domain import errors
-from ..planning import departures, moving
-from ..planning.allocation.allocator import Scope
+from ..placement.allocation.allocator import Scope
+from ..rounds import departures, moving
 from . import contract
 
 if TYPE_CHECKING:
     from ...module_utils.domain import cluster as clusters
     from ...module_utils.domain.locks import Mode
-    from ..planning import work
+    from ..rounds import work
 
 
 @dataclass(frozen=True)

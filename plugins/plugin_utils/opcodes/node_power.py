@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import dead_nodes, errors, health, power, power_record
-from ..planning import holdings
+from ..rounds import holdings
 from . import contract, time_limits
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from .. import plan_documents
-from ..planning import moving
+from ..rounds import moving
 from . import contract
 
 if TYPE_CHECKING:
     from ...module_utils.domain import cluster as clusters
     from ...module_utils.domain.locks import Mode
-    from ..planning import work
+    from ..rounds import work
 
 
 @dataclass(frozen=True)

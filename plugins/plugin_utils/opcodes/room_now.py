@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...module_utils.domain import errors
-from ..planning import holdings
+from ..rounds import holdings
 
 if TYPE_CHECKING:
     from ...module_utils.domain import cluster as clusters

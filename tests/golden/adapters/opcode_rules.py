@@ -17,7 +17,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import ch
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, hosts
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, registry
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import digests
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import digests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

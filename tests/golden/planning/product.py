@@ -26,10 +26,15 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import er
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_repairs import Where
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import disk_repairs, replica_evidence
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import rebalancing, rounds, single_moves
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocation import allocator
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocators import allocator_requests
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import configured, measured
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.allocation import allocator
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.protocol import allocator_requests
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import (
+    configured,
+    measured,
+    rebalancing,
+    rounds,
+    single_moves,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

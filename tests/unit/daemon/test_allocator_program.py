@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon import allocator_program
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocation import allocator
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocators import (
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.allocation import allocator
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.protocol import (
     allocator_requests,
     own_allocator,
 )
 
-from tests.unit.plugins.plugin_utils.planning import requests, small_models
+from tests.unit.plugins.plugin_utils.rounds import requests, small_models
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,9 +14,9 @@ from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.maintenance import views
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import diagnosis, incidents, reports
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import rounds, work
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import rounds, work
 
-from tests.unit.plugins.plugin_utils.planning import tables
+from tests.unit.plugins.plugin_utils.rounds import tables
 
 BROKEN = "3f2a91c0-1111-4222-8333-444455556666"
 MENDED = "77be01d4-1111-4222-8333-444455556666"

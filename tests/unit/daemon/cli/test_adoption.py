@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.adoption import adoption
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import adoption
 
-from tests.unit.plugins.plugin_utils.planning import hosts
+from tests.unit.plugins.plugin_utils.adoption import hosts
 
 if TYPE_CHECKING:
     from pathlib import Path

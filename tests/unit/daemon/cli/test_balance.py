@@ -4,7 +4,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import text_format
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import text_format
 
 from tests import generated_clusters
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import text_format
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import text_format
 
 from tests import generated_clusters
 from tests.unit import small_cluster

@@ -8,11 +8,11 @@ from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import plan_documents
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import text_format
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import text_format
 
 from tests import generated_clusters
 from tests.unit.daemon.cli import canned
-from tests.unit.plugins.plugin_utils.planning import tables
+from tests.unit.plugins.plugin_utils.rounds import tables
 
 if TYPE_CHECKING:
     from pathlib import Path

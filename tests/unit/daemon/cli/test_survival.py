@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model, text_format
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model, text_format
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import plan_documents
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import moving, schedules
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.score import compared
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import compared
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import moving, schedules
 
 from tests.unit.daemon.http.reached import Reached, reach
 

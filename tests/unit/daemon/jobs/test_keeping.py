@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import registry
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import work
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import work
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.jobs import daemons

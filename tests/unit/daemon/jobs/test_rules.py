@@ -8,7 +8,7 @@ from ansible_collections.roundsman.cluster.daemon.jobs import planned, rules, va
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
 
 from tests.unit.daemon import twins
-from tests.unit.plugins.plugin_utils.planning import tables
+from tests.unit.plugins.plugin_utils.rounds import tables
 
 if TYPE_CHECKING:
     from typing import Any

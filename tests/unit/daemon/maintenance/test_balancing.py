@@ -9,9 +9,8 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import planned, values
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents, balancing, views
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import rebalancing
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import configured
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.score import oracle
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import oracle
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import configured, rebalancing
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.jobs import daemons

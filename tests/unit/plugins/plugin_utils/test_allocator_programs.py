@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import allocator_programs
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocation import allocator
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocators import allocator_json
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.allocation import allocator
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.protocol import allocator_json
 
-from .planning import requests, small_models
+from .rounds import requests, small_models
 
 if TYPE_CHECKING:
     from pathlib import Path

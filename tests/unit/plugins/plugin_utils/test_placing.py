@@ -7,8 +7,8 @@ import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, instance_making, tree
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import allocator_programs, placing
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocation import allocator
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.allocators import own_allocator
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.allocation import allocator
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.protocol import own_allocator
 
 from tests.unit import small_cluster
 

@@ -8,10 +8,10 @@ import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import plan_documents, sealed_json
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import moving, schedules
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.score import compared
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import compared
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import moving, schedules
 
-from tests.unit.plugins.plugin_utils.planning import steps, tables
+from tests.unit.plugins.plugin_utils.rounds import steps, tables
 
 TABLE = """
 node1 16384 100000

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, instance_policy
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning.models import model, policies
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model, policies
 
 SIZE = dict(instance_policy.BUILT_IN["std"])
 LARGE = {**SIZE, "memory-size": 4096, "cpu-count": 4}

@@ -18,7 +18,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import (
     left_replica,
     parameters,
 )
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import single_moves
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import single_moves
 
 from tests.unit import small_cluster
 

@@ -7,10 +7,10 @@ import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, plan_run, registry
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.planning import digests
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import digests
 
 from tests.unit import small_cluster
-from tests.unit.plugins.plugin_utils.planning import steps
+from tests.unit.plugins.plugin_utils.rounds import steps
 
 FACTS: Any = None
 

@@ -1,0 +1,104 @@
+"""The planner's model of a configured cluster: what is promised, not what is measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain import errors, instance_policy
+from ..placement.models import model, policies
+from . import holdings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+RUNNING = "running"
+DOWN = "ADMIN_down"
+PLENTY = 1_000_000
+"""CPUs or spindles of a node that nobody told: they never are the limit."""
+
+
+def model_of(cluster: clusters.Cluster) -> model.Model:
+    """The model of a configuration; O(nodes + instances).
+
+    A node that is drained, not vm_capable, not reachable or silent is offline to the planner: nothing goes there.
+    Free memory and disk are what no instance on record takes. A node of which the CPUs (`ctotal`) or the spindles
+    (`spindle_count`) are not told is never full of them. Nodes and instances are in natural order of their names.
+
+    Raises:
+        InvalidInput: an instance has a disk template that no planner knows.
+    """
+    held = holdings.Holdings(cluster.instances)
+    nodes = sorted(cluster.nodes.values(), key=lambda one: clusters.natural(one.name))
+    instances = sorted(cluster.instances.values(), key=lambda one: clusters.natural(one.name))
+    names = {one.uuid: one.name for one in nodes}
+    return model.Model(
+        groups=tuple(_group(cluster, one) for one in cluster.nodegroups.values()),
+        nodes=tuple(_node(cluster, one, held) for one in nodes),
+        instances=tuple(instance_of(one, names) for one in instances),
+        tags=cluster.cluster.tags,
+        policy=policies.of(instance_policy.filled(cluster.cluster.ipolicy)),
+    )
+
+
+def _group(cluster: clusters.Cluster, group: clusters.Group) -> model.Group:
+    return model.Group(
+        group.name,
+        group.uuid,
+        model.AllocPolicy(group.alloc_policy),
+        group.tags,
+        networks=group.networks,
+        policy=policies.of(instance_policy.filled(cluster.cluster.ipolicy, group.ipolicy)),
+    )
+
+
+def _node(cluster: clusters.Cluster, node: clusters.Node, held: holdings.Holdings) -> model.Node:
+    answers = clusters.reachable(cluster, node) and not clusters.is_silent(cluster, node)
+    takes = answers and node.vm_capable and not node.drained
+    exclusive = bool(clusters.inherited(cluster, node, "exclusive_storage"))
+    spindles = int(clusters.inherited(cluster, node, "spindle_count") or 0)
+    return model.Node(
+        name=node.name,
+        group=node.group,
+        t_mem=node.mtotal,
+        n_mem=node.mnode,
+        f_mem=node.mtotal - node.mnode - held.memory(node.uuid),
+        t_disk=node.dtotal,
+        f_disk=node.dtotal - held.disk(node.uuid),
+        pcpus=node.ctotal or PLENTY,
+        offline=not takes,
+        master=node.uuid == cluster.cluster.master_node,
+        spindles=spindles or PLENTY,
+        tags=node.tags,
+        exclusive_storage=exclusive,
+        free_spindles=(spindles or PLENTY) - held.spindles(node.uuid) if exclusive else 0,
+        cpu_speed=float(clusters.inherited(cluster, node, "cpu_speed") or 1),
+    )
+
+
+def instance_of(one: clusters.Instance, names: Mapping[str, str]) -> model.Instance:
+    """An instance as it is planned with; `names` are those of nodes, by their UUIDs."""
+    spindles = [disk.spindles for disk in one.disks if disk.spindles is not None]
+    return model.Instance(
+        name=one.name,
+        memory=one.memory,
+        disk=one.disk_size,
+        vcpus=one.vcpus,
+        status=RUNNING if one.takes_memory else DOWN,
+        auto_balance=one.auto_balance,
+        primary=names[one.primary_node],
+        secondary=names[one.secondary_nodes[0]] if one.secondary_nodes else "",
+        template=_template(one),
+        tags=one.tags,
+        spindle_use=one.spindle_use,
+        spindles=sum(spindles) if len(spindles) == len(one.disks) else None,
+        networks=tuple(dict.fromkeys(nic.network for nic in one.nics if nic.network)),
+    )
+
+
+def _template(one: clusters.Instance) -> model.Template:
+    try:
+        return model.Template(one.disk_template)
+    except ValueError as error:
+        known = ", ".join(template.value for template in model.Template)
+        raise errors.InvalidInput(f"{one.name}: the disk template {one.disk_template!r} is none of {known}") from error

@@ -1,0 +1,191 @@
+"""Regrouping: instances leave their node group for others (seed 004, "Instance level changes").
+
+A pair gets a replica in the new group, moves there, and gets its secondary there. An instance on shared storage moves
+as it is: that the new group reaches the storage nobody can see here. What a move frees is free for none of the plan.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain import errors
+from ..placement.allocation import allocator, relocation
+from . import departures, moving, rounds, ways, work
+from .holdings import memory_in_use
+from .room import Room
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from ..placement.models import model
+
+
+def of_group(
+    cluster: clusters.Cluster, found: model.Model, name: str, *, targets: Sequence[str] = (), failover: bool = False
+) -> departures.Departure:
+    """All that has a node in a group leaves it for one of the targets, by default for any other group.
+
+    `found` is the model of the cluster. It costs what a change of group costs, for each instance.
+
+    Raises:
+        NotFound: there is no such group. Refused: it is its own target, or the only group.
+    """
+    group = cluster.group(name)
+    inside = {one.uuid for one in cluster.nodes.values() if one.group == group.uuid}
+    leaving = [one for one in cluster.instances.values() if not inside.isdisjoint(one.nodes)]
+    allowed = _targets(cluster, targets, leaving=[group])
+    return _Plan(cluster, found, failover=failover).made(leaving, allowed)
+
+
+def of_instance(
+    cluster: clusters.Cluster,
+    found: model.Model,
+    name: str,
+    *,
+    targets: Sequence[str] = (),
+    primary: str = "",
+    secondary: str = "",
+    failover: bool = False,
+) -> departures.Departure:
+    """One instance leaves its group for one of the targets, or for nodes of another one that are given.
+
+    Raises:
+        NotFound: there is no such instance, group or node. Refused: no other group is left; or what is given is no
+        pair of nodes of one other group.
+    """
+    instance = cluster.instance(name)
+    groups = {cluster.nodes[uuid].group for uuid in instance.nodes if uuid in cluster.nodes}
+    # On its way from one group to another it may go on to either.
+    leaving = [cluster.nodegroups[uuid] for uuid in groups] if len(groups) == 1 else []
+    given = [cluster.node(one) for one in (primary, secondary) if one]
+    _refuse_pair(cluster, instance, given)
+    if given and not targets:
+        targets = [given[0].group]
+    allowed = _targets(cluster, targets, leaving=leaving)
+    outside = [one.name for one in given if one.group not in allowed]
+    if outside:
+        raise errors.Refused(f"{outside[0]} is in none of the groups that {instance.name} shall go to")
+    return _Plan(cluster, found, failover=failover).made([instance], allowed, primary=primary, secondary=secondary)
+
+
+def _refuse_pair(cluster: clusters.Cluster, instance: clusters.Instance, given: Sequence[clusters.Node]) -> None:
+    if len({one.group for one in given}) > 1:
+        told = " and ".join(f"{one.name} in {cluster.nodegroups[one.group].name}" for one in given)
+        raise errors.Refused(f"primary and secondary are in one group: {told}")
+    if len(given) > 1 and given[0].uuid == given[1].uuid:
+        raise errors.Refused(f"{given[0].name} cannot be both primary and secondary")
+    if len(given) > 1 and instance.disk_template != "drbd":
+        raise errors.Refused(f"{instance.name} has no secondary: its disk template is {instance.disk_template}")
+
+
+def _targets(cluster: clusters.Cluster, names: Sequence[str], *, leaving: Sequence[clusters.Group]) -> tuple[str, ...]:
+    own = {one.uuid for one in leaving}
+    wanted = tuple(dict.fromkeys(cluster.group(name).uuid for name in names))
+    for uuid in wanted:
+        if uuid in own:
+            raise errors.Refused(f"{cluster.nodegroups[uuid].name} is the group that is left: name another one")
+    found = wanted or tuple(uuid for uuid in cluster.nodegroups if uuid not in own)
+    if not found:
+        raise errors.Refused(f"there is no group but {leaving[0].name}")
+    return found
+
+
+class _Plan:
+    """What of the instances can leave, and why the others cannot."""
+
+    def __init__(self, cluster: clusters.Cluster, found: model.Model, *, failover: bool) -> None:
+        self._cluster = cluster
+        self._failover = failover
+        closed = {cluster.node_name(uuid) for uuid in rounds.no_targets(cluster)}
+        # What an incident is about takes nothing; but from a node that only takes nothing, disks can be copied.
+        self._nodes = {
+            one.name: dataclasses.replace(one, offline=one.offline or one.name in closed) for one in found.nodes
+        }
+        self._found = found
+        self._room = Room(cluster)
+
+    def made(
+        self,
+        instances: Collection[clusters.Instance],
+        targets: Sequence[str],
+        *,
+        primary: str = "",
+        secondary: str = "",
+    ) -> departures.Departure:
+        """The plan for instances that leave for one of the targets."""
+        ordered = sorted(instances, key=lambda one: clusters.natural(one.name))
+        refusals = [one for one in map(self._obstacle, ordered) if one is not None]
+        refused = {one.subject for one in refusals}
+        going = [one for one in ordered if one.name not in refused]
+        request = allocator.ChangeGroup(tuple(one.name for one in going), tuple(targets), primary, secondary)
+        answer = relocation.change_group(self._seen(going, targets), request)
+        refusals += [self._refusal(one, targets) for one in answer.refusals]
+        moves = tuple(moving.Move(one.instance, _action(self._cluster, one)) for one in answer.placements)
+        return departures.Departure(moves, tuple(refusals))
+
+    def _seen(self, going: Collection[clusters.Instance], targets: Sequence[str]) -> model.Model:
+        """The model as a change of group shall see it: nodes that are left are online if they can be read from."""
+        sources = {uuid for one in going for uuid in one.nodes}
+        nodes = dict(self._nodes)
+        for uuid in sources:
+            node = self._cluster.nodes[uuid]
+            if node.group not in targets:
+                is_offline = not clusters.reachable(self._cluster, node)
+                nodes[node.name] = dataclasses.replace(nodes[node.name], offline=is_offline)
+        return dataclasses.replace(self._found, nodes=tuple(nodes.values()))
+
+    def _obstacle(self, one: clusters.Instance) -> work.Refusal | None:
+        """Why an instance can go to no other group at all."""
+        name = self._cluster.node_name(one.primary_node)
+        if one.disk_template in ways.NOWHERE:
+            reason = f"disk template {one.disk_template} keeps its only replica on {name}: no other group can have it"
+            return work.Refusal(one.name, reason, "", incident=None, permanent=True)
+        if one.disk_template == "drbd" and (bound := ways.not_replaced(one)):
+            return work.Refusal(one.name, bound, "", incident=None, permanent=True)
+        primary = self._cluster.nodes[one.primary_node]
+        if clusters.reachable(self._cluster, primary):
+            if one.is_bound and not self._failover:
+                reason = "it runs and can never be migrated (migratable=no)"
+                return work.Refusal(one.name, reason, "--failover", incident=None, permanent=False)
+            return None
+        return self._stranded(one)
+
+    def _answers(self, node: clusters.Node) -> bool:
+        return clusters.reachable(self._cluster, node) and not clusters.is_silent(self._cluster, node)
+
+    def _stranded(self, one: clusters.Instance) -> work.Refusal | None:
+        """What lost its primary starts on its secondary first, if that has the memory."""
+        name = self._cluster.node_name(one.primary_node)
+        if one.disk_template != "drbd":
+            return None
+        replicas = [self._cluster.nodes[uuid] for uuid in one.secondary_nodes if uuid in self._cluster.nodes]
+        if not replicas or not self._answers(replicas[0]):
+            reason = "neither of its nodes is reachable" if replicas else f"its primary {name} is not reachable"
+            return work.Refusal(one.name, reason, f"{name} reachable again", incident=None, permanent=False)
+        replica, memory = self._room.nodes[replicas[0].uuid], memory_in_use(one)
+        if replica.holds(memory=memory, disk=0):
+            replica.memory -= memory
+            return None
+        reason = f"it would start on {replica.name} first, which has {replica.memory} MiB free and not {memory}"
+        cure = f"{memory - replica.memory} MiB more memory on {replica.name}, or {name} reachable again"
+        return work.Refusal(one.name, reason, cure, incident=None, permanent=False)
+
+    def _refusal(self, one: allocator.Refusal, targets: Sequence[str]) -> work.Refusal:
+        names = {self._cluster.nodegroups[uuid].name for uuid in targets}
+        parts = [part for part in one.text.split("; ") if part.partition(": ")[0] in names]
+        told = "; ".join(parts) or one.text
+        cure = f"room for it in {' or '.join(sorted(names, key=clusters.natural))}, or other groups as targets"
+        return work.Refusal(one.instance, told, cure, incident=None, permanent=False)
+
+
+def _action(cluster: clusters.Cluster, placement: allocator.Placement) -> str:
+    pair = cluster.instance(placement.instance).disk_template == "drbd"
+    steps = []
+    for step in placement.steps:
+        if step.action is allocator.Action.REPLACE_SECONDARY:
+            steps.append(f"r:{step.node}")
+        else:
+            steps.append("f" if pair else f"f:{step.node or placement.nodes[0]}")
+    return " ".join(steps)

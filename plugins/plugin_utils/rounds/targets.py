@@ -1,0 +1,275 @@
+"""Targets: which nodes may take an instance, which of them is best, and what is missing when none is."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Callable, Collection, Iterable, Mapping
+
+from ...module_utils.domain import cluster as clusters
+from ..placement.balancing.actions import Action
+from . import wording
+
+if TYPE_CHECKING:
+    from .prospects import Prospects
+    from .room import NodeRoom, Room
+
+NAMES_SHOWN = 5
+Scores = Callable[[], Mapping[str, float]]
+"""By node (UUID) the score of the cluster with it as the target; less is better."""
+
+
+class Obstacle(Enum):
+    """Why a node takes no instance: the state it is in, and what it would have to be."""
+
+    LEAVING = ("left in the same plan", "kept out of the plan")
+    INCIDENT = ("part of an incident", "free of its incident")
+    INCAPABLE = ("not vm_capable", "made vm_capable")
+    OFFLINE = ("offline", "back from offline")
+    DRAINED = ("drained", "back from drained")
+    UNREACHABLE = ("not reachable", "reachable again")
+    SILENT = ("silent: it did not answer when it was last asked", "answering again")
+
+    @property
+    def state(self) -> str:
+        return self.value[0]
+
+    @property
+    def cure(self) -> str:
+        return self.value[1]
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What an instance asks of a target (MiB).
+
+    `memory` to run there with so many `vcpus`, apart from instances with its exclusion `tags`, and able to migrate
+    there from the node `source` ("" where it needs not); `disk` for a replica; `reserve` is the memory to keep free
+    there for the day its primary `peer` fails, wanted but not demanded.
+    """
+
+    memory: int = 0
+    disk: int = 0
+    reserve: int = 0
+    peer: str = ""
+    vcpus: int = 0
+    tags: tuple[str, ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The best target, whether N+1 holds there afterwards, and among how many it was the best."""
+
+    node: str
+    keeps: bool
+    among: int
+
+
+@dataclass(frozen=True)
+class Lack:
+    """Why there is no target, and what would make one."""
+
+    reason: str
+    unblock: str
+
+
+class Targets:
+    """The targets of one cluster for one plan; each choice looks once at each node of the group.
+
+    Nodes that incidents are about (`avoid`) and those that the plan empties (`leaving`) are none.
+    """
+
+    def __init__(
+        self, cluster: clusters.Cluster, *, room: Room, avoid: Collection[str], leaving: Collection[str] = ()
+    ) -> None:
+        self._cluster = cluster
+        self._room = room
+        self._avoid, self._leaving = frozenset(avoid), frozenset(leaving)
+        self._open: dict[str, list[NodeRoom]] = {}
+
+    def obstacle(self, node: clusters.Node) -> Obstacle | None:
+        """The first reason why a node takes no instance at all, if there is one."""
+        found = {
+            Obstacle.LEAVING: node.uuid in self._leaving,
+            Obstacle.INCIDENT: node.uuid in self._avoid,
+            Obstacle.INCAPABLE: not node.vm_capable,
+            Obstacle.OFFLINE: node.offline,
+            Obstacle.DRAINED: node.drained,
+            Obstacle.UNREACHABLE: not clusters.reachable(self._cluster, node),
+            Obstacle.SILENT: clusters.is_silent(self._cluster, node),
+        }
+        return next((obstacle for obstacle, stands in found.items() if stands), None)
+
+    def of(self, group: str) -> list[NodeRoom]:
+        """The nodes of a group that take instances, in no order."""
+        if group not in self._open:
+            members = (one for one in self._cluster.nodes.values() if one.group == group)
+            self._open[group] = [self._room.nodes[one.uuid] for one in members if self.obstacle(one) is None]
+        return self._open[group]
+
+    def scores(self, instance: clusters.Instance, action: Action) -> Mapping[str, float]:
+        """By node (UUID) the score of the cluster after this action with it as the new node."""
+        return self._prospects().scores(instance, action)
+
+    def scores_of_secondaries(
+        self, instance: clusters.Instance, *, primary: str, secondary: str
+    ) -> Mapping[str, float]:
+        """By node (UUID) the score with it as the secondary, of an instance that by then is on these nodes."""
+        prospects = self._prospects()
+        with prospects.moved(instance, primary=primary, secondaries=(secondary,)):
+            return prospects.scores(instance, Action.REPLACE_SECONDARY)
+
+    def _prospects(self) -> Prospects:
+        self._room.prospects.close(self._avoid | self._leaving)
+        return self._room.prospects
+
+    def best(
+        self,
+        demand: Demand,
+        *,
+        group: str,
+        without: Collection[str],
+        scores: Scores,
+        returning: str | None = None,
+    ) -> Choice | None:
+        """The target with room that keeps N+1 if one does; then of the best score of the cluster, first by name.
+
+        `scores` are asked for only where there is a choice. `returning` is a node whose replica this very job removes
+        before: there the replica needs no further disk, unless the node is overfull.
+        """
+        found: list[tuple[bool, NodeRoom]] = []
+        for node in self.of(group):
+            disk = 0 if node.uuid == returning and node.disk >= 0 else demand.disk
+            if node.uuid not in without and self._meets(node, demand, disk=disk):
+                found.append((loses(node, demand), node))
+        if not found:
+            return None
+        least = min(loss for loss, _ in found)
+        equals = [node for loss, node in found if loss is least]
+        known = scores() if len(equals) > 1 else {}
+        best = min(equals, key=lambda node: (known.get(node.uuid, math.inf), node.rank, node.uuid))
+        return Choice(node=best.uuid, keeps=not least, among=len(found))
+
+    def _meets(self, node: NodeRoom, demand: Demand, *, disk: int) -> bool:
+        return (
+            node.holds(memory=demand.memory, disk=disk)
+            and node.runs(vcpus=demand.vcpus, excluded=demand.tags)
+            and self._receives(demand.source, node.uuid)
+        )
+
+    def _receives(self, source: str, target: str) -> bool:
+        return not source or self._room.receives(source, target)
+
+    def lack(self, demand: Demand, *, group: str, without: Collection[str]) -> Lack:
+        """Why no node of the group meets a demand, in numbers of the nearest one."""
+        open_ = sorted((one for one in self.of(group) if one.uuid not in without), key=lambda one: one.rank)
+        cures = self._cures(demand, group=group, without=without)
+        if not open_:
+            unblock = cures or f"another node in group {self._cluster.nodegroups[group].name}"
+            return Lack(self._vacancy(group, without=without), unblock)
+        reason, unblock = self._shortage(demand, open_)
+        return Lack(reason, f"{unblock}, or {cures}" if cures else unblock)
+
+    def unfit(self, demand: Demand, node: NodeRoom) -> Lack | None:
+        """What one node lacks, if anything, to run an instance: memory, virtual CPUs, its tags."""
+        if not node.holds(memory=demand.memory, disk=0):
+            text = f"has {node.memory} MiB free and not {demand.memory}"
+            return Lack(text, f"{demand.memory - node.memory} MiB more memory on {node.name}")
+        if not node.runs(vcpus=demand.vcpus, excluded=()):
+            left = max(0, math.floor(node.vcpus))
+            return Lack(
+                f"has {wording.count(left, 'virtual CPU')} left and not {demand.vcpus}",
+                _more_cpus(demand.vcpus - left, node),
+            )
+        taken = sorted(node.excluded.intersection(demand.tags))
+        if taken:
+            text = f"runs another instance with the exclusion tag {taken[0]}"
+            return Lack(text, f"that instance off {node.name}")
+        if not self._receives(demand.source, node.uuid):
+            name = self._room.nodes[demand.source].name
+            return Lack(f"receives no live migrations from {name} (migration tags)", "other migration tags")
+        return None
+
+    def _shortage(self, demand: Demand, nodes: list[NodeRoom]) -> tuple[str, str]:
+        with_room = [one for one in nodes if one.holds(memory=demand.memory, disk=demand.disk)]
+        if not with_room:
+            return _no_room(demand, nodes)
+        with_cpus = [one for one in with_room if one.runs(vcpus=demand.vcpus, excluded=())]
+        if not with_cpus:
+            best = max(with_room, key=lambda one: one.vcpus)
+            left = max(0, math.floor(best.vcpus))
+            wanted = wording.count(demand.vcpus, "virtual CPU")
+            reason = f"no node with room has {wanted} left: best is {best.name} with {left}"
+            return reason, _more_cpus(demand.vcpus - left, best)
+        apart = [one for one in with_cpus if one.excluded.isdisjoint(demand.tags)]
+        if not apart:
+            names = _one_of(with_cpus)
+            reason = f"another instance with the exclusion tag {', '.join(demand.tags)} is on each node with room"
+            return reason, f"that instance off {names}"
+        name = self._room.nodes[demand.source].name
+        return f"no node with room receives live migrations from {name} (migration tags)", "other migration tags"
+
+    def _vacancy(self, group: str, *, without: Collection[str]) -> str:
+        """Why no node of the group is left to ask: there is no other one, or those that are take nothing."""
+        name = self._cluster.nodegroups[group].name
+        holders = sorted((one for one in self.of(group) if one.uuid in without), key=lambda one: one.rank)
+        told = f" ({' and '.join(one.name for one in holders)} holds its other replica)" if holders else ""
+        members = {one.uuid for one in self._cluster.nodes.values() if one.group == group}
+        if len(members) > 1 and members <= set(without):
+            return f"no third node in group {name}{told}"
+        return f"no other node of group {name} takes {f'it{told}' if holders else 'instances'}"
+
+    def _cures(self, demand: Demand, *, group: str, without: Collection[str]) -> str:
+        by_obstacle: dict[Obstacle, list[NodeRoom]] = {}
+        for node in self._cluster.nodes.values():
+            room = self._room.nodes[node.uuid]
+            fits = node.group == group and node.uuid not in without
+            if fits and self._meets(room, demand, disk=demand.disk):
+                obstacle = self.obstacle(node)
+                if obstacle is not None:
+                    by_obstacle.setdefault(obstacle, []).append(room)
+        known = (obstacle for obstacle in Obstacle if obstacle in by_obstacle)
+        return ", or ".join(f"{_one_of(by_obstacle[obstacle])} {obstacle.cure}" for obstacle in known)
+
+
+def loses(node: NodeRoom, demand: Demand) -> bool:
+    """Whether N+1 does not hold at a node once a demand is met there."""
+    left = node.spare - demand.memory
+    if demand.memory and left < node.peak:
+        return True
+    return demand.reserve > 0 and left < node.reserved.get(demand.peer, 0) + demand.reserve
+
+
+def _no_room(demand: Demand, nodes: list[NodeRoom]) -> tuple[str, str]:
+    with_disk = [one for one in nodes if one.holds(memory=0, disk=demand.disk)]
+    roomiest = max(nodes, key=lambda one: one.memory)
+    if not roomiest.holds(memory=demand.memory, disk=0):
+        reason = f"no node has {demand.memory} MiB free: best is {roomiest.name} with {roomiest.memory}"
+        return reason, f"{demand.memory - roomiest.memory} MiB more memory on {roomiest.name}"
+    if not with_disk:
+        best = max(nodes, key=lambda one: one.disk)
+        reason = f"no node has {demand.disk} MiB of disk free: best is {best.name} with {best.disk}"
+        return reason, f"{demand.disk - best.disk} MiB more disk on {best.name}"
+    best = max(with_disk, key=lambda one: one.memory)
+    reason = (
+        f"no node has both {demand.memory} MiB of memory and {demand.disk} MiB of disk free: "
+        f"best is {best.name} with {best.memory} MiB of memory"
+    )
+    return reason, f"{demand.memory - best.memory} MiB more memory on {best.name}"
+
+
+def _more_cpus(missing: int, node: NodeRoom) -> str:
+    less = wording.count(missing, "virtual CPU")
+    return f"{less} less in use on {node.name}, or a higher vcpu-ratio in the instance policy"
+
+
+def _one_of(nodes: Iterable[NodeRoom]) -> str:
+    ordered = sorted(nodes, key=lambda one: one.rank)
+    if len(ordered) == 1:
+        return ordered[0].name
+    names = ", ".join(one.name for one in itertools.islice(ordered, NAMES_SHOWN))
+    rest = len(ordered) - NAMES_SHOWN
+    return f"one of {names}" + (f" and {rest} more" if rest > 0 else "")

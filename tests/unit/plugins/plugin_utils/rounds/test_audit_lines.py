@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import audit_lines
+
+from tests.unit import small_cluster
+
+
+def told(*stated: changes.Change) -> list[str]:
+    """The lines of each change after the other."""
+    cluster, found = small_cluster.make(), []
+    for change in stated:
+        after = changes.apply(cluster, change, now=1.0)
+        found += audit_lines.lines(cluster, after)
+        cluster = after
+    return found
+
+
+def stands(*nodes: str, returning: bool = False) -> changes.EpoStands:
+    return changes.EpoStands(nodes, ("i1",), "ops", returning=returning)
+
+
+def test_an_emergency_power_off_is_told_when_it_stands_returns_and_is_lifted() -> None:
+    assert told(
+        stands("n2", "n3"), stands("n2", "n3", returning=True), stands("n2", returning=True), changes.EpoGone()
+    ) == [
+        "an emergency power off by ops of 2 nodes and 1 instance stands",
+        "the return of 2 nodes and 1 instance from the emergency power off by ops begins",
+        "the emergency power off by ops is lifted; 1 node and 1 instance were on its list at last",
+    ]
+
+
+def test_more_nodes_and_a_return_that_is_turned_back_are_told_and_the_same_again_is_not() -> None:
+    assert told(stands("n2"), stands("n2"), stands("n2", "n3"), stands("n2", returning=True), stands("n2")) == [
+        "an emergency power off by ops of 1 node and 1 instance stands",
+        "the emergency power off by ops goes on, now of 2 nodes and 1 instance",
+        "the return of 1 node and 1 instance from the emergency power off by ops begins",
+        "the emergency power off by ops goes on, now of 1 node and 1 instance",
+    ]

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import room, survival
+
+from . import tables
+
+TABLE = """
+node1 16384 100000 own=1024
+node2 16384 100000
+node3 16384 100000
+instance1 drbd 4096 10000 node1 node2
+instance2 drbd 2048 10000 node1 node2 down
+instance3 plain 1024 5000 node1
+instance4 file 1024 3000 node1
+instance5 sharedfile 512 90000 node1
+instance6 drbd 2000 1000 node3 node2
+"""
+
+
+def test_free_memory_is_what_the_node_itself_and_its_running_primaries_leave() -> None:
+    assert room.Room(tables.read(TABLE)).nodes["u-node1"].memory == 16384 - 1024 - 4096 - 1024 - 1024 - 512
+
+
+def test_free_disk_is_what_all_copies_of_drbd_plain_and_file_leave() -> None:
+    stands = room.Room(tables.read(TABLE))
+    assert stands.nodes["u-node1"].disk == 100000 - 10000 - 10000 - 5000 - 3000
+    assert stands.nodes["u-node2"].disk == 100000 - 10000 - 10000 - 1000
+
+
+def test_reserved_memory_is_that_of_the_worst_single_failure() -> None:
+    node2 = room.Room(tables.read(TABLE)).nodes["u-node2"]
+    assert node2.reserved == {"u-node1": 4096, "u-node3": 2000}
+    assert node2.peak == 4096
+
+
+def test_the_reservation_sinks_to_the_next_worst_failure_when_an_instance_moves() -> None:
+    cluster = tables.read(TABLE)
+    stands = room.Room(cluster)
+    stands.move(cluster.instance("instance1"), primary="u-node2", secondaries=("u-node3",))
+    assert stands.nodes["u-node2"].peak == 2000
+    assert stands.nodes["u-node3"].reserved["u-node2"] == 4096
+    assert stands.nodes["u-node3"].peak == 4096
+
+
+def test_an_old_primary_that_keeps_a_copy_survives_what_it_survived_before() -> None:
+    cluster = tables.read("node1 4096 9\nnode2 9000 9\ninstance1 drbd 4096 1 node1 node2")
+    stands = room.Room(cluster)
+    stands.move(cluster.instance("instance1"), primary="u-node2", secondaries=("u-node1",))
+    node1 = stands.nodes["u-node1"]
+    assert (node1.memory, node1.spare, node1.reserved) == (0, 4096, {"u-node2": 4096})
+    assert node1.deficits() == {}
+
+
+def test_an_overfull_old_primary_that_keeps_a_copy_lacks_what_it_is_overfull_by() -> None:
+    cluster = tables.read("node1 4000 9\nnode2 9000 9\ninstance1 drbd 4096 1 node1 node2")
+    stands = room.Room(cluster)
+    stands.move(cluster.instance("instance1"), primary="u-node2", secondaries=("u-node1",))
+    assert stands.nodes["u-node1"].deficits() == {"u-node2": 96}
+
+
+def test_what_a_move_frees_is_not_free() -> None:
+    cluster = tables.read(TABLE)
+    stands = room.Room(cluster)
+    before = (stands.nodes["u-node1"].memory, stands.nodes["u-node1"].disk)
+    stands.move(cluster.instance("instance1"), primary="u-node2", secondaries=("u-node3",))
+    assert (stands.nodes["u-node1"].memory, stands.nodes["u-node1"].disk) == before
+
+
+def test_a_move_takes_memory_at_the_new_primary_and_disk_at_the_new_secondary() -> None:
+    cluster = tables.read(TABLE)
+    stands = room.Room(cluster)
+    stands.move(cluster.instance("instance1"), primary="u-node2", secondaries=("u-node3",))
+    assert stands.nodes["u-node2"].memory == 16384 - 4096
+    assert stands.nodes["u-node2"].disk == 79000
+    assert stands.nodes["u-node3"].disk == 99000 - 10000
+    assert stands.nodes["u-node3"].memory == 16384 - 2000
+
+
+def test_what_needs_nothing_fits_on_an_overfull_node() -> None:
+    cluster = tables.read("node1 1024 1000\ninstance1 sharedfile 2048 9 node1")
+    node = room.Room(cluster).nodes["u-node1"]
+    assert node.holds(memory=0, disk=0)
+    assert not node.holds(memory=1, disk=0)
+
+
+def test_an_instance_of_a_node_that_left_the_cluster_takes_no_room_there() -> None:
+    stands = room.Room(tables.read("node1 4096 9000\ninstance1 drbd 1024 1000 node1 node7"))
+    assert stands.nodes["u-node1"].memory == 3072
+    assert [one.name for one in stands.held("u-node7")] == ["instance1"]
+
+
+def test_a_failure_that_was_not_survived_before_is_not_called_lost() -> None:
+    cluster = tables.read("node1 9000 9000\nnode2 1000 9000\ninstance1 drbd 2000 100 node1 node2")
+    watched = survival.Survival(room.Room(cluster))
+    watched.watch(["u-node1", "u-node2"])
+    assert watched.lost() == ()
+
+
+def test_a_failure_that_is_survived_no_longer_is_named_with_its_numbers() -> None:
+    cluster = tables.read(
+        "node1 9000 9000\nnode2 3000 9000\nnode3 9000 900\n"
+        "instance1 drbd 2000 100 node1 node2\ninstance2 sharedfile 1500 9 node3"
+    )
+    stands = room.Room(cluster)
+    watched = survival.Survival(stands)
+    watched.watch(["u-node2"])
+    stands.move(cluster.instance("instance2"), primary="u-node2", secondaries=())
+    assert watched.lost() == (
+        "node1 may no longer fail: node2 has 1500 MiB free for the 2000 MiB that would start there",
+    )
