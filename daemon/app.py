@@ -12,9 +12,9 @@ from fastapi import FastAPI
 from ..plugins.module_utils.domain import addresses
 from ..plugins.plugin_utils import bounded_serving, peer_sockets, readiness, tcp_sockets
 from . import disk_proofs
+from .api import answers, auditing, documentation, local, public, read_only
+from .api.asking import Door
 from .failures import Defect
-from .http import answers, auditing, documentation, local, public, read_only
-from .http.asking import Door
 from .maintenance import spool
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import hypothesis
 import pytest
 import schemathesis
 from ansible_collections.roundsman.cluster.daemon import app as apps
-from ansible_collections.roundsman.cluster.daemon.http.asking import Door
+from ansible_collections.roundsman.cluster.daemon.api.asking import Door
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import permissions, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import peer_sockets
 

@@ -37,7 +37,7 @@ ROOMS = (
     "daemon.locks",
     "daemon.jobs",
     "daemon.maintenance",
-    "daemon.http",
+    "daemon.api",
     "daemon.warm",
     "daemon.remote",
     "daemon.cli",
@@ -57,7 +57,7 @@ SHARED = {
     "daemon.news",
     "daemon.settings",
 }
-DAEMON_ORDER = ("daemon.locks", "daemon.jobs", "daemon.maintenance", "daemon.http")
+DAEMON_ORDER = ("daemon.locks", "daemon.jobs", "daemon.maintenance", "daemon.api")
 ALSO = {
     # the simulated disks of the lab are told to the same journal as its simulated instances
     ("plugins.module_utils.storage.simulated", "plugins.module_utils.hypervisor.fake"),
@@ -211,7 +211,7 @@ def allowed_rooms(name: str) -> set[str]:  # noqa: C901, PLR0911 - one line of t
 def beyond_its_rooms(name: str) -> set[tuple[str, str]]:
     """The imports of a module from rooms that the design does not allow it, as pairs."""
     allowed = allowed_rooms(name)
-    own_service = {"daemon.service"} if room(name) == "daemon.http" else set()
+    own_service = {"daemon.service"} if room(name) == "daemon.api" else set()
     in_daemon = SHARED | own_service if room(name).startswith("daemon") else set()
     return {
         (name, imported)

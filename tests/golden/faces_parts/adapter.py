@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 from ansible_collections.roundsman.cluster.daemon import app as apps
-from ansible_collections.roundsman.cluster.daemon.http.asking import Door
+from ansible_collections.roundsman.cluster.daemon.api.asking import Door
 from ansible_collections.roundsman.cluster.daemon.jobs import process
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import dead_nodes, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, store

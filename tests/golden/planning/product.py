@@ -18,9 +18,9 @@ from unittest import mock
 
 import typer.main
 from ansible_collections.roundsman.cluster.daemon import allocator_program
+from ansible_collections.roundsman.cluster.daemon.api import views
 from ansible_collections.roundsman.cluster.daemon.cli import main
 from ansible_collections.roundsman.cluster.daemon.jobs import planned
-from ansible_collections.roundsman.cluster.daemon.maintenance import views
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_repairs import Where

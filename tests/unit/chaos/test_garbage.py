@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from ansible_collections.roundsman.cluster.daemon.http.asking import Door
+from ansible_collections.roundsman.cluster.daemon.api.asking import Door
 
 from tests.chaos import garbage
-from tests.unit.daemon.http.reached import Reached, reach
+from tests.unit.daemon.api.reached import Reached, reach
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils import daemon_cl
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit.daemon import twins
-from tests.unit.daemon.http.reached import livelock
+from tests.unit.daemon.api.reached import livelock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

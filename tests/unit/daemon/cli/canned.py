@@ -9,9 +9,8 @@ from typing import Any
 
 import orjson
 from ansible_collections.roundsman.cluster.daemon import failures
-from ansible_collections.roundsman.cluster.daemon.http import page
+from ansible_collections.roundsman.cluster.daemon.api import page, views
 from ansible_collections.roundsman.cluster.daemon.jobs import values
-from ansible_collections.roundsman.cluster.daemon.maintenance import views
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import diagnosis, incidents, reports
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import rounds, work

@@ -12,7 +12,7 @@ from ansible_collections.roundsman.cluster.daemon.locks import desk, holders
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import locks
 
 from tests.unit.daemon import twins
-from tests.unit.daemon.http import reached
+from tests.unit.daemon.api import reached
 from tests.unit.daemon.jobs import daemons
 
 if TYPE_CHECKING:

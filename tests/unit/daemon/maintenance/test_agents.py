@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.maintenance import agents, lives, views
+from ansible_collections.roundsman.cluster.daemon.api import views
+from ansible_collections.roundsman.cluster.daemon.maintenance import agents, lives
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
     collected,

@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.api import views
 from ansible_collections.roundsman.cluster.daemon.cli import wording
-from ansible_collections.roundsman.cluster.daemon.maintenance import views
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, roles
 
 from tests.unit.daemon import twins

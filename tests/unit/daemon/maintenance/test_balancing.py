@@ -6,8 +6,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.api import views
 from ansible_collections.roundsman.cluster.daemon.jobs import planned, values
-from ansible_collections.roundsman.cluster.daemon.maintenance import agents, balancing, views
+from ansible_collections.roundsman.cluster.daemon.maintenance import agents, balancing
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import oracle
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import configured, rebalancing

@@ -8,9 +8,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.api import views
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.maintenance import dead_nodes as silent_nodes
-from ansible_collections.roundsman.cluster.daemon.maintenance import views
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
     dead_nodes,

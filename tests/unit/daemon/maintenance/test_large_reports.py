@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
-from ansible_collections.roundsman.cluster.daemon.maintenance import views
+from ansible_collections.roundsman.cluster.daemon.api import views
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
     diagnosis,

@@ -8,7 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.maintenance import agents, replica_views
+from ansible_collections.roundsman.cluster.daemon.api import replica_views
+from ansible_collections.roundsman.cluster.daemon.maintenance import agents
 from ansible_collections.roundsman.cluster.daemon.maintenance import replicas as outdating
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, dead_nodes, membership, replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role

@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from ansible_collections.roundsman.cluster.daemon.http import answers
+from ansible_collections.roundsman.cluster.daemon.api import answers
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import problems
 
 

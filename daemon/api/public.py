@@ -1,0 +1,127 @@
+"""What anyone on the network may read (port 1816): GET only, JSON, and the page."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pydantic  # noqa: TC002 - FastAPI reads the annotations
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, Response
+
+from ...plugins.module_utils.domain import errors
+from ...plugins.plugin_utils import report_originals
+from . import asking, health, page, replica_views, views, waiting
+from .answers import Json
+
+if TYPE_CHECKING:
+    from ..service import Service
+
+ROUNDS_SHOWN = 20
+
+
+def router(service: Service, *, is_local: bool = False) -> APIRouter:
+    """The resources below `/1` and `/ui`, and `/`, which is Ganeti's where local administrators ask."""
+    routes = APIRouter()
+    if not is_local:
+        _versions(routes)
+    health.add(routes, service)
+    _maintenance(routes, service)
+    _objects(routes, service)
+    _page(routes, service)
+    return routes
+
+
+def _versions(routes: APIRouter) -> None:
+    @routes.get("/")
+    async def versions() -> Response:
+        return Json([1])
+
+
+def _maintenance(routes: APIRouter, service: Service) -> None:
+    @routes.get("/1/status")
+    async def status() -> Response:
+        return Json(views.status(service.configuration.current))
+
+    @routes.get("/1/incidents/{uuid}/original")
+    async def original(uuid: str) -> Response:
+        """The whole JSON object as the node wrote it, however large."""
+        incident = service.configuration.current.incident(uuid)
+        text = incident.original
+        if incident.digest:
+            text = await asyncio.to_thread(report_originals.read, service.where.report_originals, incident.digest)
+        return Response(text, media_type="application/json")
+
+    @routes.get("/1/rounds")
+    async def rounds() -> Response:
+        number = service.configuration.current.maintenance.round
+        return Json(service.history.last(ROUNDS_SHOWN, up_to=number))
+
+    @routes.get("/1/plan")
+    async def plan() -> Response:
+        return Json(
+            views.plan(service.configuration.current, service.rounds.preview(), is_at_work=service.rounds.is_at_work)
+        )
+
+    @routes.get("/1/reports")
+    async def reports() -> Response:
+        return Json(views.reports(service.configuration.current, service.intake, poll_problem=service.poll.problem))
+
+
+def _objects(routes: APIRouter, service: Service) -> None:
+    @routes.get("/1/nodes")
+    async def nodes() -> Response:
+        return Json(views.nodes(service.configuration.current, service.intake))
+
+    @routes.get("/1/instances")
+    async def instances() -> Response:
+        return Json(views.instances(service.configuration.current))
+
+    @routes.get("/1/jobs")
+    async def jobs() -> Response:
+        return Json([views.public_job(one) for one in service.queue.jobs.values()])
+
+    @routes.get("/1/explain/{node}")
+    async def explain(node: str) -> Response:
+        """Why a node is as it is; of an instance, by its name, what is known of its replicas."""
+        cluster = service.configuration.current
+        is_node = node in cluster.nodes or any(one.name == node for one in cluster.nodes.values())
+        is_instance = any(node in {one.uuid, one.name} for one in cluster.instances.values())
+        if not is_node and is_instance:
+            failing = service.failures.listed()
+            return Json(
+                replica_views.explain(cluster, node, intake=service.intake, queue=service.queue, failing=failing)
+            )
+        if not is_node:
+            raise errors.NotFound(f"there is no node or instance {node!r}")
+        told = views.explain(
+            cluster,
+            node,
+            intake=service.intake,
+            queue=service.queue,
+            preview=service.rounds.preview(),
+            silent=service.dead.verdicts,
+            failing=service.failures.listed(),
+        )
+        return Json(told)
+
+
+def _page(routes: APIRouter, service: Service) -> None:
+    @routes.get("/1/page")
+    async def page_state() -> Response:
+        return Json(page.state(service))
+
+    waits = waiting.Waits()
+
+    @routes.get("/1/news")
+    async def news(
+        request: Request, who: asking.Requesting, after: int = -1, seconds: pydantic.FiniteFloat = 30
+    ) -> Response:
+        async def number() -> dict[str, int]:
+            return {"number": await service.news.after(after, seconds=min(max(seconds, 0), 60))}
+
+        return await waits.answer(request, who, number())
+
+    @routes.get("/ui", response_class=HTMLResponse)
+    async def ui() -> Response:
+        return page.answer(service)

@@ -1,0 +1,223 @@
+"""What the daemon knows of the replicas of an instance, as JSON values."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.module_utils.domain import dead_nodes, drbd, evidence, replicas
+from ...plugins.plugin_utils import replica_evidence
+from ..jobs import values
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..jobs.queue import Queue
+    from ..maintenance.reports import Intake
+
+
+AHEAD = 5.0
+"""Seconds after its acceptance by which a report may be dated until its node's clock is told to be wrong."""
+
+
+def clock(node: clusters.Node, intake: Intake) -> list[str]:
+    """A sentence where a node's clock is ahead, so that it may date the loss of its peer too late."""
+    seconds = intake.ahead(node.uuid)
+    if seconds <= AHEAD:
+        return []
+    text = (
+        f"The clock of {node.name} is ahead of the controller's: its last report is dated {seconds:.0f} s after it "
+        "came, so that a replica there may count as in sync for too long. Set both clocks right (NTP)"
+    )
+    return [text]
+
+
+def placed(cluster: clusters.Cluster, one: clusters.Instance) -> dict[str, Any]:
+    """An instance, its state on record, and the nodes that it is on, by their names."""
+    return {
+        "uuid": one.uuid,
+        "name": one.name,
+        "primary": cluster.node_name(one.primary_node),
+        "secondaries": [cluster.node_name(uuid) for uuid in one.secondary_nodes],
+        "admin_state": one.admin_state,
+        "disk_template": one.disk_template,
+    }
+
+
+def parted(cluster: clusters.Cluster, one: clusters.Instance) -> dict[str, Any] | None:
+    """Since when a running primary has lost its secondary, and what was known then; None while it has not.
+
+    Times are in unix seconds, `last_in_sync` is null where it is unknown; `step` is what a person does.
+    """
+    if one.parted is None:
+        return None
+    told = dataclasses.asdict(one.parted)
+    last = one.parted.last_in_sync or None
+    text, step = replica_evidence.parted_text(cluster, one), replica_evidence.parted_step(cluster, one)
+    return {**told, "last_in_sync": last, "node": cluster.node_name(one.parted.node), "text": text, "step": step}
+
+
+def degraded(cluster: clusters.Cluster, node: clusters.Node) -> list[dict[str, str]]:
+    """The instances with a replica on a node that write without their secondary, each with what a person does."""
+    return [
+        {
+            "instance": one.name,
+            "text": replica_evidence.parted_text(cluster, one),
+            "step": replica_evidence.parted_step(cluster, one),
+        }
+        for one in (*cluster.primaries(node.uuid), *cluster.secondaries(node.uuid))
+        if one.parted is not None
+    ]
+
+
+def down(cluster: clusters.Cluster, node: clusters.Node, intake: Intake, queue: Queue) -> list[str]:
+    """The instances (names) that should run on a node whose newest report does not show their disks as primary.
+
+    A report from before the instance last changed does not count, nor does one while a job is about the instance.
+    """
+    track = intake.tracks.get(node.uuid)
+    is_heard = _is_asked(cluster, node, intake) and intake.is_current(node.uuid) and cluster.maintenance.epo is None
+    if track is None or not track.is_known or not is_heard:
+        return []
+    busy = {uuid for job in queue.jobs.values() if not job.is_final for uuid in job.names}
+    return [
+        one.name
+        for one in cluster.primaries(node.uuid)
+        if one.is_up and not one.is_unfinished and one.uuid not in busy and one.mtime < track.at.wall
+        if not all(_is_primary(track, resource) for resource in replica_evidence.resources(one))
+    ]
+
+
+def _is_primary(track: replicas.NodeTrack, resource: str) -> bool:
+    facts = [volume.fact for volume in track.of_resource(resource).values()]
+    return any(fact is not None and fact.role is drbd.Role.PRIMARY for fact in facts)
+
+
+def explain(
+    cluster: clusters.Cluster,
+    name: str,
+    *,
+    intake: Intake,
+    queue: Queue,
+    failing: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """What is known of the replicas of an instance, and whether it could fail over if its primary's node died now.
+
+    `is_down` says that it should run, and that its primary's newest report does not show its disks as primary.
+    `being_made` says that it may be written to a new replica and not to its secondary; null while that is not so.
+    `failover` is null where its primary's node can be asked itself; `broken_off` is the last opcode about it, null
+    where that succeeded; `not_outdated` is null unless its secondary reports data that were outdated.
+    """
+    one = cluster.instance(name)
+    return {
+        "failing": list(failing),
+        "instance": placed(cluster, one),
+        "is_down": one.name in down(cluster, cluster.nodes[one.primary_node], intake, queue),
+        "parted": parted(cluster, one),
+        "being_made": replica_evidence.made_text(cluster, one) or None,
+        "not_outdated": _not_outdated(cluster, one, intake, queue),
+        "replicas": [fact for uuid in one.nodes for fact in _facts(cluster, one, uuid, intake)],
+        "failover": _failover(cluster, one, intake),
+        "broken_off": _broken_off(one, queue),
+    }
+
+
+def _not_outdated(cluster: clusters.Cluster, one: clusters.Instance, intake: Intake, queue: Queue) -> str | None:
+    """A sentence where a secondary was outdated, and has reported since then that it could start all the same."""
+    if one.parted is None or len(one.secondary_nodes) != 1:
+        return None
+    secondary = one.secondary_nodes[0]
+    ended = [
+        (opcode.ended, job.id)
+        for job in queue.jobs.values()
+        for opcode in job.opcodes
+        if opcode.kind == "outdate_replica" and opcode.status is values.Status.SUCCESS
+        if opcode.params == {"instance": one.uuid, "node": secondary} and opcode.ended > one.parted.since
+    ]
+    track, names = intake.tracks.get(secondary), replica_evidence.resources(one)
+    if not ended or track is None or not replicas.to_outdate(intake.tracks.get(one.primary_node), track, names):
+        return None
+    at, number = max(ended)
+    if track.at.wall <= at:
+        return None
+    facts = [fact for found in replica_evidence.newest(intake.tracks, [secondary], one) for fact in found.values()]
+    disks = sorted({fact.disk.value for fact in facts if fact is not None and fact.disk is not drbd.Disk.OUTDATED})
+    node = cluster.node_name(secondary)
+    return (
+        f"{node} reports its replica of {one.name} as {'/'.join(disks)}, although job {number} outdated it at "
+        f"{evidence.clock(at)}; it is outdated again less and less often. Do not start {one.name} there: its data are "
+        f"old. Compare `drbdadm dstate {' '.join(names)}` on {node} with its report"
+    )
+
+
+def _broken_off(one: clusters.Instance, queue: Queue) -> dict[str, Any] | None:
+    """The job whose opcode about an instance ended last, and its text, unless that succeeded."""
+    ended = [
+        (opcode.ended, job.id, opcode)
+        for job in queue.jobs.values()
+        for opcode in job.opcodes
+        if opcode.ended and opcode.params.get("instance") == one.uuid
+    ]
+    if not ended:
+        return None
+    _, number, last = max(ended, key=lambda entry: entry[:2])
+    return None if last.status is values.Status.SUCCESS or not last.text else {"job": number, "text": last.text}
+
+
+def _facts(cluster: clusters.Cluster, one: clusters.Instance, node: str, intake: Intake) -> list[dict[str, Any]]:
+    """The newest facts of a node, and when the pair was last seen in sync by it.
+
+    `unlisted` is when a report was made (unix seconds) that has no word of the resource; then all else is null.
+    """
+    track = intake.tracks.get(node)
+    found: list[dict[str, Any]] = []
+    for resource in replica_evidence.resources(one):
+        volumes = track.of_resource(resource) if track is not None else {}
+        if track is not None and track.is_known and not volumes:
+            unlisted = {"volume": None, "fact": None, "last_in_sync": None, "unlisted": round(track.at.wall, 3)}
+            found.append({"node": cluster.node_name(node), "resource": resource, **unlisted})
+        for number, volume in volumes.items():
+            fact, last = volume.fact, volume.in_sync
+            known = None
+            if fact is not None and track is not None:
+                words = {"role": fact.role, "connection": fact.connection, "disk": fact.disk}
+                known = {name: word.value for name, word in words.items()}
+                known |= {"peer_disk": fact.peer_disk.value, "reported": round(track.at.wall, 3)}
+            found.append(
+                {
+                    "node": cluster.node_name(node),
+                    "resource": resource,
+                    "volume": number,
+                    "fact": known,
+                    "last_in_sync": round(last.wall, 3) if last is not None else None,
+                    "unlisted": None,
+                }
+            )
+    return found
+
+
+def failovers(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) -> list[dict[str, Any]]:
+    """Whether each instance could fail over whose primary is a node that cannot be asked itself."""
+    found = ((one, _failover(cluster, one, intake)) for one in cluster.primaries(node.uuid))
+    return [{"instance": one.name, **verdict} for one, verdict in found if verdict is not None]
+
+
+def step_by_hand(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) -> str | None:
+    """What a person does about the instances of a node that cannot be asked; nothing while maintenance is held."""
+    if _is_asked(cluster, node, intake) or cluster.maintenance.epo is not None:
+        return None
+    return dead_nodes.step_by_hand(cluster, node) or None
+
+
+def _is_asked(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) -> bool:
+    return clusters.reachable(cluster, node) and not intake.is_silent(node.uuid)
+
+
+def _failover(cluster: clusters.Cluster, one: clusters.Instance, intake: Intake) -> dict[str, Any] | None:
+    source = cluster.nodes[one.primary_node]
+    if _is_asked(cluster, source, intake) or not replica_evidence.resources(one) or not one.secondary_nodes:
+        return None
+    found = replica_evidence.judge(cluster, one, intake, source=source.uuid, target=one.secondary_nodes[0])
+    loss = evidence.loss_text(found, now=found.seen_off) if found.seen_off else ""
+    return {"in_sync": found.counts_as_in_sync, "reason": found.reason, "unblock": found.unblock, "loss": loss}

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+import httpx
+import orjson
+import pytest
+from ansible_collections.roundsman.cluster.daemon.api import answers
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from fastapi import FastAPI
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def answered(act: Callable[[], object], path: str = "/") -> httpx.Response:
+    app = FastAPI()
+    answers.install(app)
+
+    @app.get("/")
+    async def resource(number: int = 0) -> object:
+        return act()
+
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://daemon") as client:
+            return await client.get(path)
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (errors.NotFound("there is none"), 404),
+        (errors.InvalidInput("it is wrong"), 400),
+        (errors.LockRefused("it is held"), 423),
+        (errors.Refused("never"), 409),
+        (errors.StoreFailed("the disk is full"), 507),
+        (errors.Failed("it broke"), 500),
+        (errors.Unconfirmed("who knows"), 500),
+    ],
+)
+def test_every_foreseen_error_is_a_problem_with_its_sentence(error: Exception, status: int) -> None:
+    def fail() -> object:
+        raise error
+
+    answer = answered(fail)
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["detail"] == answer.json()["explain"] == str(error)
+    assert (answer.json()["code"], answer.json()["message"]) == (status, answer.json()["title"])
+
+
+def test_an_unreadable_request_names_the_field() -> None:
+    answer = answered(dict, "/?number=x")
+    assert answer.status_code == 400
+    assert answer.json()["detail"].startswith("query/number: ")
+    assert "\n" not in answer.json()["detail"]
+
+
+def test_an_error_with_text_that_is_no_unicode_is_still_an_answer() -> None:
+    def fail() -> object:
+        raise errors.Refused("file \udcff is in the way")
+
+    answer = answered(fail)
+    assert answer.status_code == 409
+    assert answer.json()["detail"] == "file ? is in the way"
+
+
+def test_foreign_json_passes_through_as_it_is() -> None:
+    big = b'{"n":123456789012345678901234567890}'
+    assert answered(lambda: answers.Json([orjson.Fragment(big)])).content == b"[" + big + b"]"
+
+
+@pytest.mark.parametrize("value", [2**70, -(2**70), "half \ud800"])
+def test_what_orjson_does_not_write_is_answered_all_the_same(value: object) -> None:
+    told = answered(lambda: answers.Json({"value": value, "rest": [1, None]}))
+    assert told.status_code == 200
+    assert json.loads(told.content) == {"value": value, "rest": [1, None]}

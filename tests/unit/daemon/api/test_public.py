@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+
+from tests.unit.daemon import twins
+from tests.unit.daemon.api.reached import Reached, reach
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SAID = '{"status":"evacuate","details":123456789012345678901234567890}'
+PATHS = ("/", "/1/status", "/1/rounds", "/1/plan", "/1/reports", "/1/nodes", "/1/instances", "/1/jobs", "/1/page")
+
+
+def test_the_root_is_the_list_of_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(one: Reached) -> None:
+        answer = await one.ask("GET", "/")
+        assert answer.json() == [1]
+        assert answer.headers["content-type"] == "application/json"
+
+    reach(tmp_path, monkeypatch, act, is_local=False)
+
+
+def test_the_network_may_read_everything_and_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(one: Reached) -> None:
+        for path in (*PATHS, "/ui", "/1/explain/node2", "/1/news?seconds=0"):
+            assert (await one.ask("GET", path)).status_code == 200, path
+            for method in ("POST", "PUT", "DELETE", "PATCH"):
+                status, _ = await one.refused(method, path)
+                assert status == 405, (method, path)
+        assert (await one.ask("PUT", "/1/status")).headers["allow"] == "GET"
+
+    reach(tmp_path, monkeypatch, act, is_local=False)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/2/jobs"),
+        ("GET", "/2/locks"),
+        ("PUT", "/2/nodes/node2/role"),
+        ("DELETE", "/2/jobs/1"),
+        ("POST", "/2/hold"),
+        ("GET", "/openapi.json"),
+        ("GET", "/docs"),
+        ("GET", "/nothing"),
+    ],
+)
+def test_the_network_sees_nothing_of_what_is_local(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, path: str
+) -> None:
+    async def act(one: Reached) -> None:
+        assert (await one.refused(method, path))[0] == 404
+
+    reach(tmp_path, monkeypatch, act, is_local=False)
+
+
+def test_the_status_is_a_bare_list_with_the_original_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(one: Reached) -> None:
+        assert (await one.ask("GET", "/1/status")).json() == []
+        twins.report(twins.lab_of(one.running), one.running, "node2", SAID)
+        await one.running.rounds.step()
+        answer = await one.ask("GET", "/1/status")
+        assert isinstance(answer.json(), list)
+        assert '"original":' + SAID in answer.text
+
+    reach(tmp_path, monkeypatch, act, is_local=False)
+
+
+@pytest.mark.parametrize("said", [SAID, f'{SAID[:-1]},"more":"{"x" * 9000}"}}'])
+def test_an_incident_has_its_original_whole_however_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    async def act(one: Reached) -> None:
+        twins.report(twins.lab_of(one.running), one.running, "node2", said)
+        await one.running.rounds.step()
+        (incident,) = (await one.ask("GET", "/1/status")).json()
+        answer = await one.ask("GET", f"/1/incidents/{incident['uuid']}/original")
+        assert (answer.headers["content-type"], answer.text) == ("application/json", said)
+        for path in one.running.where.reports.glob("originals/*"):
+            path.unlink()
+            status, text = await one.refused("GET", f"/1/incidents/{incident['uuid']}/original")
+            assert (status, "is not on this controller" in text) == (404, True)
+        assert (await one.refused("GET", "/1/incidents/nothing/original"))[0] == 404
+
+    reach(tmp_path, monkeypatch, act, is_local=False)
+
+
+def test_rounds_and_plans_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(one: Reached) -> None:
+        twins.report(twins.lab_of(one.running), one.running, "node2", SAID)
+        await one.running.rounds.step()
+        planned = (await one.ask("GET", "/1/plan")).json()
+        await twins.settle(one.running)
+        (shown,) = (await one.ask("GET", "/1/rounds")).json()
+        assert shown["round"] == 1
+        assert shown["plan"]["jobs"] == planned["jobs"]
+        assert shown["jobs"] == [job["id"] for job in (await one.ask("GET", "/1/jobs")).json()]
+        assert planned["waits_for_round"] is False
+
+    reach(tmp_path, monkeypatch, act, is_local=False)
+
+
+@pytest.mark.parametrize(
+    "name", ["node9", "..", "%2e%2e", "\x00", "é界", "a b", "'\"<script>", "x" * 5000, "__proto__", "{{ 1 }}", "%ff"]
+)
+def test_a_hostile_name_is_only_a_node_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    async def act(one: Reached) -> None:
+        status, text = await one.refused("GET", "/1/explain/" + (name if "%" in name else quote(name, safe="")))
+        assert status == 404
+        assert text == "Not Found" or text.startswith("there is no node or instance ")
+
+    reach(tmp_path, monkeypatch, act, is_local=False)
+
+
+@pytest.mark.parametrize("query", ["seconds=nan", "seconds=inf", "seconds=x", "after=1.5", "after=" + "9" * 5000])
+def test_news_refuses_what_is_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str) -> None:
+    async def act(one: Reached) -> None:
+        status, text = await one.refused("GET", "/1/news?" + query)
+        assert status == 400
+        assert text.startswith("query/" + query.partition("=")[0])
+
+    reach(tmp_path, monkeypatch, act, is_local=False)
+
+
+def test_news_comes_at_once_for_whoever_is_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(one: Reached) -> None:
+        one.running.news.tell()
+        answer = await one.ask("GET", "/1/news?after=0&seconds=60")
+        assert answer.json() == {"number": 1}
+        assert (await one.ask("GET", "/1/news?after=1&seconds=-5")).json() == {"number": 1}
+
+    reach(tmp_path, monkeypatch, act, is_local=False)
