@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI
 
 from ..plugins.module_utils.domain import addresses
-from ..plugins.plugin_utils import bounded_serving, peer_sockets, readiness, tcp_sockets
 from . import disk_proofs
 from .api import answers, auditing, documentation, local, public, read_only
 from .api.asking import Door
 from .failures import Defect
 from .maintenance import spool
+from .serving import bounded_serving, peer_sockets, readiness, tcp_sockets
 
 if TYPE_CHECKING:
     import socket

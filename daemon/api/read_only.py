@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import permissions
-from ...plugins.plugin_utils import problems
+from ..serving import problems
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

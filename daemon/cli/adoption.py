@@ -18,7 +18,7 @@ import typer
 
 from ...plugins.module_utils.domain import changes, errors, instance_making, joining, tree
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.plugin_utils import ansible_runs, daemon_client, name_resolution, unsafe_json
+from ...plugins.plugin_utils import ansible_runs, daemon_client, unsafe_json
 from ...plugins.plugin_utils.adoption import adoption
 from ...plugins.plugin_utils.config import store
 from . import (
@@ -28,6 +28,7 @@ from . import (
     configuration,
     host_variables,
     jobs,
+    name_resolution,
     output,
     questions,
     watching,

@@ -14,9 +14,8 @@ import typer
 
 from ...plugins.module_utils.domain import addresses, changes, errors, joining, parameters, tree
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.plugin_utils import name_resolution
 from ...plugins.plugin_utils.config import store
-from . import output
+from . import name_resolution, output
 from . import parameters as given_parameters
 
 Nodes = Annotated[

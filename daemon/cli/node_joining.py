@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ...plugins.plugin_utils import name_resolution
-from . import client, completion, jobs, parameters
+from . import client, completion, jobs, name_resolution, parameters
 
 Group = Annotated[
     str, typer.Option("--group", "-g", help="Its node group; the same as group=…", autocompletion=completion.groups)

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import secret_values, tree
-from ...plugins.plugin_utils import connection_tries, durable_files, loop_results, run_group, run_records, unsafe_json
+from ...plugins.plugin_utils import connection_tries, durable_files, run_group, run_records, unsafe_json
 from .. import faults
-from . import ssh_sockets, task_log, unheard
+from . import loop_results, ssh_sockets, task_log, unheard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

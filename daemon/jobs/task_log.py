@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import secret_values
-from ...plugins.plugin_utils import loop_results
+from . import loop_results
 
 if TYPE_CHECKING:
     from pathlib import Path

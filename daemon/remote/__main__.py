@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 from ...plugins.module_utils.domain import errors, tree
-from ...plugins.plugin_utils import bounded_serving, log_output, readiness, secret_files, tcp_sockets
+from ...plugins.plugin_utils import log_output, secret_files
+from ..serving import bounded_serving, readiness, tcp_sockets
 from . import authentication, certificate, forwarding, front
 
 LOG = logging.getLogger(__name__)

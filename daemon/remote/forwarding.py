@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from ...plugins.plugin_utils import problems, unix_sockets
+from ...plugins.plugin_utils import unix_sockets
+from ..serving import problems
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.plugin_utils import problems
+from ..serving import problems
 from . import access, authentication, forwarding
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.daemon import app as apps
 from ansible_collections.roundsman.cluster.daemon.api.asking import Door, Requesting
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import peer_sockets
+from ansible_collections.roundsman.cluster.daemon.serving import peer_sockets
 from fastapi import FastAPI
 
 from tests.unit.daemon.api.reached import Reached, reach

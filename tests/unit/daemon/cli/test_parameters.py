@@ -3,11 +3,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.cli import cluster_init, parameters
+from ansible_collections.roundsman.cluster.daemon.cli import cluster_init, name_resolution, parameters
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import name_resolution
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit.daemon.cli import canned

@@ -6,7 +6,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import bounded_serving
+from ansible_collections.roundsman.cluster.daemon.serving import bounded_serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine

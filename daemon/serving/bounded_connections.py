@@ -8,7 +8,7 @@ import socket  # noqa: TC003 - an annotation that readers resolve
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ..module_utils.domain import origins
+from ...plugins.module_utils.domain import origins
 
 if TYPE_CHECKING:
     import ssl

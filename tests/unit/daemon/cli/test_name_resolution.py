@@ -3,7 +3,7 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import name_resolution
+from ansible_collections.roundsman.cluster.daemon.cli import name_resolution
 
 if TYPE_CHECKING:
     import pytest

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from ansible_collections.roundsman.cluster.daemon.api import answers
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import problems
+from ansible_collections.roundsman.cluster.daemon.serving import problems
 
 
 def test_a_problem_has_the_members_that_the_daemons_have() -> None:

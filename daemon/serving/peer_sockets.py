@@ -6,7 +6,7 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Any
 
-from . import unix_sockets
+from ...plugins.plugin_utils import unix_sockets
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ import socket
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import readiness
+from ansible_collections.roundsman.cluster.daemon.serving import readiness
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ import os
 import socket
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.serving import bounded_connections
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import origins
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import bounded_connections
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@ from __future__ import annotations
 import socket
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.serving import tcp_sockets
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import tcp_sockets
 
 
 @pytest.mark.parametrize(("bind", "address"), [("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("", "127.0.0.1")])
