@@ -8,7 +8,7 @@ TOOLS := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_HOME="$(CURDIR)/.lab/ansible" \
 # Hundreds of processes start from the collection: each would compile it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test slowtest realtest guesttest testbed molecule sanity check bench chaos
+.PHONY: help setup demo test slowtest traces realtest guesttest testbed molecule sanity check bench chaos
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -29,8 +29,11 @@ test: setup ## the default suite, in two processes
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 slowtest: setup ## minutes: labs that are killed, real peers; a Ganeti on a machine made for it and gone with it (root)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --timeout 600 -m "slow and not containers and not guests"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --timeout 600 -m "slow and not containers and not guests and not traces"
 	ROUNDSMAN_EXAMPLES=8 $(BIN)/python -m pytest -n 2 --dist loadfile --timeout 600 -m thorough
+
+traces: setup ## minutes: labs and plays again, compared with the golden traces of before a rebuild
+	$(BIN)/python -m pytest -n 2 --dist loadfile --timeout 600 -m traces
 
 testbed: setup ## real nodes to try things on: three containers with libvirt, or KIND=guests with DRBD too (root)
 	$(BIN)/python -m tests.testbed up $(or $(KIND),containers)

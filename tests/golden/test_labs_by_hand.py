@@ -12,7 +12,7 @@ from .lab_runs import by_hand
 if TYPE_CHECKING:
     from .lab_runs.story import Scenario
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.traces]
 
 
 @pytest.mark.parametrize("scenario", by_hand.SCENARIOS, ids=lambda scenario: scenario.name)

@@ -13,7 +13,7 @@ from .lab_runs import elder, killed
 if TYPE_CHECKING:
     from .lab_runs.story import Scenario
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.traces]
 
 
 @pytest.mark.parametrize("scenario", killed.SCENARIOS, ids=lambda scenario: scenario.name)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Scope = allocator.Scope
 ALONE = "its disks are {} on {}: no other node has them"
+NO_SECONDARY = "it has no secondary"
 
 
 def evacuate(found: model.Model, request: allocator.Evacuate) -> allocator.Result:
@@ -112,6 +113,9 @@ class _Work:
 
     def swap(self, one: model.Instance) -> None:
         """Change the roles of a pair."""
+        if not one.secondary:
+            self.refusals.append(allocator.Refusal(one.name, NO_SECONDARY))
+            return
         given = replace(one, primary=one.secondary, secondary=one.primary)
         number, there = self._now.by_instance[one.name], self._now.nodes.index
         place = (there[given.primary], there[given.secondary])
@@ -131,7 +135,7 @@ class _Work:
         """Find a new secondary, or take the node `to`; the primary stays, and must be there to copy from."""
         primary = self._now.nodes.index[one.primary]
         if not one.secondary or self._first.nodes.offline[primary]:
-            why = f"its primary {one.primary} is offline" if one.secondary else "it has no secondary"
+            why = f"its primary {one.primary} is offline" if one.secondary else NO_SECONDARY
             self.refusals.append(allocator.Refusal(one.name, why))
             return
         # Others may leave the node where this one stays: it is no target for them, and one that is kept for this.

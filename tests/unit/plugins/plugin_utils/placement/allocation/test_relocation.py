@@ -194,3 +194,8 @@ def test_a_group_without_the_network_of_an_instance_is_no_target_and_staying_ask
     (placed,) = relocation.change_group(linked, request).placements
     assert placed.group == "other"
     assert _secondaries(found, "one").placements
+
+
+def test_a_pair_without_a_secondary_has_no_roles_to_change() -> None:
+    found = relocation.evacuate(_cluster(_pair("one", "a", "")), allocator.Evacuate(("one",), Scope.PRIMARY))
+    assert found.refusals == (allocator.Refusal("one", "it has no secondary"),)
