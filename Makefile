@@ -2,25 +2,36 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LAB ?= .lab
+CONSTRAINTS ?= constraints.txt
 # Ansible's tools see this checkout's collection, and leave nothing in the home folder.
 TOOLS := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_HOME="$(CURDIR)/.lab/ansible" \
          ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/playbooks/collections"
 # Hundreds of processes start from the collection: each would compile it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test slowtest traces realtest guesttest testbed molecule sanity check bench chaos
+.PHONY: help setup constraints demo test slowtest traces realtest guesttest testbed molecule sanity check bench chaos
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
 setup: $(VENV)/.ready ## make .venv with everything in it, the command `roundsman` too
 
-$(VENV)/.ready: pyproject.toml
+$(VENV)/.ready: pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is missing: install Python 3.11 or newer" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS:%=--constraint %) \
+		--group dev --editable .
 	@touch $@
+
+constraints: ## pin the newest of all that `make setup` installs; then run the tests
+	rm -rf $(LAB)/newest
+	$(PYTHON) -m venv $(LAB)/newest
+	$(LAB)/newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(LAB)/newest/bin/python -m pip install --quiet --disable-pip-version-check --group dev --editable .
+	head -n 1 constraints.txt > $(LAB)/newest/constraints.txt
+	$(LAB)/newest/bin/python -m pip freeze --exclude-editable >> $(LAB)/newest/constraints.txt
+	mv $(LAB)/newest/constraints.txt constraints.txt
 
 demo: setup ## six nodes, fifteen instances, two broken nodes: watch the whole walk
 	@$(BIN)/python -m ansible_collections.roundsman.cluster.daemon.lab.demo --dir $(LAB)/demo
