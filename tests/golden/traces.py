@@ -33,7 +33,8 @@ def write(trace: str) -> int:
     texts = dict(_recorder(trace)())
     folder.mkdir(parents=True, exist_ok=True)
     for file in folder.iterdir():
-        if file.name not in texts:
+        # A folder is an input of its trace.
+        if file.is_file() and file.name not in texts:
             file.unlink()
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -44,7 +45,7 @@ def differences(trace: str) -> list[str]:
     """The lines in which what Roundsman does now differs from what was recorded, as unified diffs."""
     folder = RECORDED / trace
     texts = dict(_recorder(trace)())
-    files = {file.name for file in folder.iterdir()} if folder.is_dir() else set()
+    files = {file.name for file in folder.iterdir() if file.is_file()} if folder.is_dir() else set()
     assert files, f"the trace {trace} was never recorded: python -m tests.golden {trace}"
     return [line for name in sorted(files | set(texts)) for line in _diff(folder / name, texts.get(name, ""))]
 
