@@ -82,6 +82,7 @@ class Maker:
     never: int
     cut: int
     several: int
+    held: int
     removed: int
     tagged: int
 
@@ -243,10 +244,10 @@ async def _jobs(maker: Maker) -> None:
     waiting = await maker.do("waiting", "PUT", "/2/instances/instance1/shutdown")
     await maker.daemon.change("PUT", f"/2/jobs/{waiting}/priority", {"priority": -10})
     maker.submit(maker.tags("instance2", "dry", dry_run=True))
-    held = await maker.do("queued", "PUT", "/2/verify")
+    maker.held = await maker.do("queued", "PUT", "/2/verify")
     await maker.do("canceled", "PUT", "/2/instances/instance2/tags?tag=x&reason=night shift")
     # Each is about another instance: which of them is first is not said.
-    for index, number in enumerate((1, maker.lost, maker.ended, maker.canceled, maker.damaged, held), start=3):
+    for index, number in enumerate((1, maker.lost, maker.ended, maker.canceled, maker.damaged, maker.held), start=3):
         opcode = maker.tags(f"instance{index}", f"after-{number}")
         maker.submit(opcode, after=[values.Dependency(number)], text="follow-up")
     maker.submit(
@@ -337,13 +338,16 @@ def _record(maker: Maker, number: int) -> None:
 
 
 def _hold(maker: Maker) -> None:
-    """Let a play by hand hold locks, which has ended."""
+    """Let a play by hand hold locks, which has ended, and the job that is held now, which waited for its slot."""
     held = json.loads(sealed_json.unseal(maker.where.locks.read_bytes()))["held"]
     livelock = str(maker.where.livelocks / "evacuate-1")
     wanted = {f"node/{maker.uuid('node8')}": "shared"}
     held.append(
         {"owner": "evacuate", "livelock": livelock, "purpose": "evacuate", "since": MADE - 400, "locks": wanted}
     )
+    wanted = {f"instance/{maker.uuid('instance10')}": "exclusive"}
+    row = {"owner": f"job {maker.held}", "livelock": "", "purpose": "cluster_verify", "since": MADE - 300}
+    held.append({**row, "locks": wanted})
     maker.where.locks.write_bytes(sealed_json.seal(json.dumps({"held": held}, indent=1).encode()))
 
 
