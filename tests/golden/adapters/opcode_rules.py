@@ -137,7 +137,7 @@ class Rules:
         """What differs in the configuration document once the changes are applied."""
         after = changes.apply_all(self._cluster, list(stated), now=NOW)
         before, now = (json.loads(document.dump(one)) for one in (self._cluster, after))
-        return [f"{path}: {old} -> {new}" for path, old, new in _differing("", before, now)]
+        return [f"{path}: {old} -> {new}" for path, old, new in differing("", before, now)]
 
     def _make(self, kind: str, params: Mapping[str, Any]) -> registry.Made:
         given = dict(params)
@@ -216,13 +216,13 @@ def _inventory(encoded: bytes) -> list[str]:
 _NOISE = frozenset({"serial_no", "mtime", "ctime"})
 
 
-def _differing(path: str, before: Any, now: Any) -> Iterator[tuple[str, str, str]]:
+def differing(path: str, before: Any, now: Any) -> Iterator[tuple[str, str, str]]:
     """The paths of values that differ between two documents, with both as JSON; `-` for none."""
     if before == now:
         return
     if isinstance(before, dict) and isinstance(now, dict):
         for name in sorted({*before, *now} - _NOISE):
-            yield from _differing(f"{path}/{name}", before.get(name, _NONE), now.get(name, _NONE))
+            yield from differing(f"{path}/{name}", before.get(name, _NONE), now.get(name, _NONE))
     elif isinstance(before, list) and isinstance(now, list):
         yield path, _json([one for one in before if one not in now]), _json([one for one in now if one not in before])
     else:

@@ -1,0 +1,218 @@
+"""A lab whose tasks and programs are noted: the one place where the trace `opcode_runs` calls the product.
+
+It is a lab of the integration tests (`tests/integration/labs.py`) that is asked over its socket. Ansible runs with the
+callback `golden_tasks`, and the modules of nodes with the Python of `node_site`, whose programs are twins that note how
+they were called; with hypervisor `kvm` these are virsh, DRBD and LVM, and with `fake` there are no programs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from ansible_collections.roundsman.cluster.daemon.lab import building
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs, sealed_json
+
+from tests.integration import labs, states
+
+from .opcode_rules import differing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+
+HERE = Path(__file__).parent
+NODES = 5
+LIMIT = 1200.0
+"""Seconds that a job gets; it takes three on an idle machine."""
+KEPT_OUT = frozenset({"include_tasks", "include_role", "import_role", "set_fact", "meta", "assert", "add_host"})
+"""Actions that only lead from task to task."""
+NAMES = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+CHANGING = (
+    (re.compile(r"\b[0-9A-F]{16}\b"), "GENERATION"),
+    (re.compile(r'"secret": "[^"]+"'), '"secret": "SECRET"'),
+    (re.compile(r'"(seconds|attempts)": [\d.]+'), r'"\1": "NUMBER"'),
+    (re.compile(r"\b\d+/\d+\b(?=\")"), "JOB"),
+    (re.compile(r"\b1[6-9]\d{8}(\.\d+)?\b"), "TIME"),
+    (re.compile(r"(?<![\d.])(\d{3,}\.\d+|\d+\.\d{2,})(?![\d.])"), "NUMBER"),
+    (re.compile(r"\.roundsman-[^ \"]*|tmp[a-z0-9_]{8}"), "TEMPORARY"),
+    (re.compile(r"\d\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d"), "TIME"),
+)
+"""What differs from run to run, and what stands for it."""
+
+
+@contextlib.contextmanager
+def lab(folder: Path) -> Iterator[Lab]:
+    """A lab that is up, of five nodes without instances."""
+    log, python = folder / "golden.log", folder / "node-python"
+    log.touch()
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={HERE / "node_site"}\nexport PYTHONPATH\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    environment = {
+        "ANSIBLE_CALLBACK_PLUGINS": str(HERE / "callbacks"),
+        "ANSIBLE_CALLBACKS_ENABLED": "golden_tasks",
+        "ANSIBLE_GOLDEN_LOG": str(log),
+    }
+
+    def edit(cluster: clusters.Cluster) -> clusters.Cluster:
+        here, shared = str(folder / "files"), str(folder / "shared")
+        known = dataclasses.replace(cluster.cluster, file_storage_dir=here, shared_file_storage_dir=shared)
+        return dataclasses.replace(cluster, cluster=known)
+
+    # Playbooks that people run have the environment of this process, jobs that of the daemon.
+    with mock.patch.dict(os.environ, environment):
+        yield from _up(folder, log, python, edit)
+
+
+def _up(folder: Path, log: Path, python: Path, edit: Callable[[clusters.Cluster], clusters.Cluster]) -> Iterator[Lab]:
+    running = labs.up(folder / "lab", nodes=NODES, instances=0, edit=edit)
+    try:
+        for number in range(1, NODES + 1):
+            node = running.lab.node(f"node{number}")
+            known = json.loads((running.where.host_vars / f"{node.name}.json").read_text())
+            known["ansible_python_interpreter"] = str(python)
+            building.write_host_variables(running.where, node.name, known)
+        yield Lab(running, folder, log)
+    finally:
+        labs.down(running)
+
+
+class Lab:
+    """Asks the lab for jobs, and says line by line what was run."""
+
+    def __init__(self, running: labs.Running, folder: Path, log: Path) -> None:
+        self.running = running
+        self._folder, self._log = folder, log
+        self._names: dict[str, str] = {}
+
+    def job(self, method: str, path: str, body: Any = None, *, about: str = "") -> list[str]:
+        """What is run until the job has ended that a request submits, and what is on record then of an instance."""
+        before = self._document(about)
+        answer = self.running.ask(method, path, body)
+        if answer.status_code >= 300:
+            return [self._plain(f"refused: {answer.status_code} {answer.text}")]
+        told = answer.json()
+        number = told["id"] if isinstance(told, dict) else told
+        ended = self.running.until(lambda one: _ended(one, number), f"job {number} ends", seconds=LIMIT)
+        after = self._document(about)
+        lines = []
+        for index, one in enumerate(ended["opcodes"]):
+            lines += self._ran(f"/{number}/{index}")
+            lines.append(f"{one['kind']}: {one['status']} {one['text']}".rstrip())
+            lines += [f"result: {json.dumps(one['result'])}"] if one.get("result") is not None else []
+        lines += [f"record: {path}: {old} -> {new}" for path, old, new in differing("", before, after)]
+        return [self._plain(line) for line in lines]
+
+    def play(self, name: str, *arguments: str) -> list[str]:
+        """What a playbook runs that a person calls."""
+        before = self._document()
+        read = len(self._entries())
+        done = self.running.play(name, *arguments)
+        lines = [*_lines(self._entries()[read:]), f"exit status {done.returncode}"]
+        lines += [f"record: {path}: {old} -> {new}" for path, old, new in differing("", before, self._document())]
+        return [self._plain(line) for line in lines]
+
+    def listed(self, name: str, *arguments: str) -> list[str]:
+        """The tasks of a playbook, as `--list-tasks` has them."""
+        done = self.running.play(name, *arguments, "--list-tasks")
+        return [self._plain(line) for line in done.stdout.splitlines() if line.strip()]
+
+    def _ran(self, run: str) -> list[str]:
+        """The tasks of a run, each with the commands that its node ran meanwhile."""
+        return _lines([entry for entry in self._entries() if entry["run"].endswith(run)])
+
+    def _entries(self) -> list[dict[str, Any]]:
+        # Names first: what is in the order of UUIDs is in another one each time.
+        return [json.loads(self._named(line)) for line in self._log.read_text().splitlines()]
+
+    def _document(self, about: str = "") -> dict[str, Any]:
+        """The configuration, or what it has of one instance."""
+        found: dict[str, Any] = json.loads(sealed_json.opened(self.running.ask("GET", "/2/config").content))
+        for kind in ("nodes", "instances", "nodegroups"):
+            self._names |= {uuid: one["name"] for uuid, one in found[kind].items()}
+        self._names[found["cluster"]["uuid"]] = "cluster"
+        if not about:
+            return found
+        left = [one for one in found["maintenance"]["left_behind"] if one["instance"]["name"] == about]
+        return {"instance": {one["name"]: one for one in found["instances"].values()}.get(about), "left_behind": left}
+
+    def _named(self, line: str) -> str:
+        return NAMES.sub(lambda found: self._names.get(found[0], "UUID"), line)
+
+    def _plain(self, line: str) -> str:
+        line = line.replace(str(self._folder), "FOLDER").replace(str(ansible_runs.PLAYBOOKS.parent), "COLLECTION")
+        line = self._named(line)
+        for pattern, word in CHANGING:
+            line = pattern.sub(word, line)
+        return line
+
+
+def _ended(one: labs.Running, job: int) -> dict[str, Any] | None:
+    found: dict[str, Any] = one.get(f"/2/jobs/{job}")
+    return found if found["status"] in states.FINAL else None
+
+
+def _lines(entries: list[dict[str, Any]]) -> list[str]:
+    commands: dict[str, list[str]] = {}
+    tasks: list[tuple[dict[str, Any], list[str]]] = []
+    for entry in entries:
+        if "command" in entry:
+            commands.setdefault(entry["node"], []).extend(_command(entry))
+        elif entry["action"].rpartition(".")[2] not in KEPT_OUT:
+            noted = without_repeats(commands.pop(entry["host"], []))
+            if noted:
+                # The commands say the same.
+                entry["result"].pop("steps", None)
+            tasks.append(
+                (
+                    entry,
+                    [_task(entry), *(f"    {'' if command[0] == '<' else '$ '}{command}" for command in noted)],
+                )
+            )
+    return list(_in_order(tasks))
+
+
+def _command(entry: dict[str, str]) -> list[str]:
+    return [entry["command"], *(f"< {line}" for line in entry["given"].splitlines())]
+
+
+def _task(entry: dict[str, Any]) -> str:
+    mode = " (check mode)" if entry["check"] else ""
+    given = entry["arguments"].items()
+    told = {key: value for key, value in given if value is not None and not key.startswith("_ansible")}
+    arguments = json.dumps(told, sort_keys=True)
+    result = json.dumps(entry["result"], sort_keys=True)
+    return f"{entry['host']} {entry['action']}{mode} {arguments}\n    {entry['status']} {result}"
+
+
+def _in_order(tasks: list[tuple[dict[str, Any], list[str]]]) -> Iterator[str]:
+    """The lines of tasks; those of one task that nodes did side by side are in the order of the nodes' names."""
+    for name, together in itertools.groupby(tasks, key=lambda one: one[0]["task"]):
+        same = list(together)
+        if not any(entry["is_delegated"] for entry, _ in same):
+            same.sort(key=lambda one: str(one[0]["host"]))
+        yield f"  [{name}]"
+        yield from (f"  {line}" for _, lines in same for text in lines for line in text.splitlines())
+
+
+def without_repeats(commands: list[str]) -> list[str]:
+    """Commands without the looks that somebody repeated while waiting, of which there may be any number."""
+    kept: list[str] = []
+    for command in commands:
+        if "domjobinfo" in command and kept and " migrate " in kept[-1]:
+            continue
+        kept.append(command)
+        for length in range(1, 5):
+            if kept[-length:] == kept[-2 * length : -length]:
+                del kept[-length:]
+                break
+    return kept
