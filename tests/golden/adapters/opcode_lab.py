@@ -139,6 +139,9 @@ class Lab:
         found: dict[str, Any] = json.loads(sealed_json.opened(self.running.ask("GET", "/2/config").content))
         for kind in ("nodes", "instances", "nodegroups"):
             self._names |= {uuid: one["name"] for uuid, one in found[kind].items()}
+        for node in found["nodes"].values():
+            # Who has answered last is noted at any time.
+            del node["alive_at"]
         self._names[found["cluster"]["uuid"]] = "cluster"
         if not about:
             return found
