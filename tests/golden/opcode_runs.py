@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .adapters import opcode_lab
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 LIVES = {
     "drbd-kvm-moved": "migrate failover replace replace repair-disks remove",
@@ -51,21 +51,20 @@ def record() -> Iterator[tuple[str, str]]:
     with tempfile.TemporaryDirectory() as folder, opcode_lab.lab(Path(folder)) as lab:
         playbook = Path(folder) / "os.yml"
         playbook.write_text(PLAYBOOK)
+        yield "nodes.txt", _text(_steps(lab, "node5", at_nodes()))
         yield from lives(lab, playbook)
     with tempfile.TemporaryDirectory() as folder, opcode_lab.lab(Path(folder)) as lab:
         yield "playbooks.txt", _text(list(playbooks(lab)))
 
 
-def lives(lab: opcode_lab.Lab, os_playbook: Path) -> Iterator[tuple[str, str]]:
-    """The lives of all instances, side by side; what takes minors of DRBD is made before, in its order."""
-    steps = {name: life(name, os_playbook=str(os_playbook)) for name in LIVES}
-    lines = {name: _steps(lab, name, steps[name][:1]) for name in LIVES if name.startswith("drbd")}
-    with ThreadPoolExecutor(len(LIVES) + 1) as pool:
-        rest = {name: pool.submit(_steps, lab, name, steps[name][name in lines :]) for name in LIVES}
-        nodes = pool.submit(_steps, lab, "", at_nodes())
-    for name in LIVES:
-        yield f"{name}.txt", _text([*lines.get(name, []), *rest[name].result()])
-    yield "nodes.txt", _text(nodes.result())
+def lives(lab: opcode_lab.Lab, os_playbook: Path, names: Iterable[str] = LIVES) -> Iterator[tuple[str, str]]:
+    """The lives of instances, side by side; what takes minors of DRBD is made before, in its order."""
+    steps = {name: life(name, os_playbook=str(os_playbook)) for name in names}
+    lines = {name: _steps(lab, name, steps[name][:1]) for name in steps if name.startswith("drbd")}
+    with ThreadPoolExecutor(len(steps)) as pool:
+        rest = {name: pool.submit(_steps, lab, name, steps[name][name in lines :]) for name in steps}
+    for name, found in rest.items():
+        yield f"{name}.txt", _text([*lines.get(name, []), *found.result()])
 
 
 def life(name: str, *, os_playbook: str) -> list[Step]:
@@ -109,7 +108,7 @@ def at_nodes() -> list[Step]:
 def playbooks(lab: opcode_lab.Lab) -> Iterator[str]:
     """The tasks of the playbooks that people run, and what these do about an instance on node2 and node3."""
     _, path, made = life("drbd-fake", os_playbook="")[0]
-    lab.job("POST", path, made)
+    lab.job("POST", path, made, about="drbd-fake")
     for name in ("evacuate", "power", "repair", "epo", "diagnose"):
         yield from (f"== {name}.yml --list-tasks", *lab.listed(f"{name}.yml"), "")
     for name, *arguments in RUNS:
@@ -119,7 +118,7 @@ def playbooks(lab: opcode_lab.Lab) -> Iterator[str]:
 def _steps(lab: opcode_lab.Lab, name: str, steps: list[Step]) -> list[str]:
     found = []
     for method, path, body in steps:
-        found += [f"== {method} {path}", *lab.job(method, path, body, about=name), ""]
+        found += [f"== {method} {path}", *lab.job(method, path, body, about=name, others=LIVES.keys() - {name}), ""]
     return found
 
 

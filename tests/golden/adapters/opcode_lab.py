@@ -26,7 +26,7 @@ from tests.integration import labs, states
 from .opcode_rules import differing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
@@ -38,16 +38,25 @@ KEPT_OUT = frozenset({"include_tasks", "include_role", "import_role", "set_fact"
 """Actions that only lead from task to task."""
 NAMES = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 CHANGING = (
-    (re.compile(r"\b[0-9A-F]{16}\b"), "GENERATION"),
+    (re.compile(r"\b[0-9A-Fa-f]{16}\b"), "GENERATION"),
     (re.compile(r'"secret": "[^"]+"'), '"secret": "SECRET"'),
-    (re.compile(r'"(seconds|attempts)": [\d.]+'), r'"\1": "NUMBER"'),
-    (re.compile(r"\b\d+/\d+\b(?=\")"), "JOB"),
+    (re.compile(r'"(seconds|attempts|progress|cpu_seconds|look|seen_off|silent)": [\d.]+'), r'"\1": NUMBER'),
+    (re.compile(r'(?:(?<=opcode=)|(?<="opcode": ")|(?<="))\d+/\d+\b'), "JOB"),
+    (re.compile(r'"synced": (true|false)'), '"synced": SOON'),
+    (re.compile(r"\bcode [0-9a-f]{6}\b"), "code CODE"),
     (re.compile(r"\b1[6-9]\d{8}(\.\d+)?\b"), "TIME"),
-    (re.compile(r"(?<![\d.])(\d{3,}\.\d+|\d+\.\d{2,})(?![\d.])"), "NUMBER"),
+    (re.compile(r"(?<![\d.])\d+\.\d{2,}(?![\d.])"), "NUMBER"),
     (re.compile(r"\.roundsman-[^ \"]*|tmp[a-z0-9_]{8}"), "TEMPORARY"),
     (re.compile(r"\d\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d"), "TIME"),
 )
 """What differs from run to run, and what stands for it."""
+OF_ANSIBLE = frozenset({"failed", "failed_when_result", "diff"})
+"""What Ansible adds to the result of a task that is an argument of another."""
+SHORT, LONG = 30, 120
+"""Characters of a value that is shown each time, and of a value that has a line of its own."""
+BARE = re.compile(r"(?!(?:true|false|null|[\d.]+)$)[\w./:@%+,-]+")
+ELEMENTS = re.compile(r"><(?=(?:os|features|cpu|clock|devices|disk|interface|serial|channel|graphics|rng)\b)")
+"""Where the description of a domain gets a new line."""
 
 
 @contextlib.contextmanager
@@ -94,8 +103,11 @@ class Lab:
         self._folder, self._log = folder, log
         self._names: dict[str, str] = {}
 
-    def job(self, method: str, path: str, body: Any = None, *, about: str = "") -> list[str]:
-        """What is run until the job has ended that a request submits, and what is on record then of an instance."""
+    def job(self, method: str, path: str, body: Any, *, about: str, others: Iterable[str] = ()) -> list[str]:
+        """What is run until the job has ended that a request submits, and what changes on record of what it is about.
+
+        What `others` are about, which are asked for at the same time, is left out.
+        """
         before = self._document(about)
         answer = self.running.ask(method, path, body)
         if answer.status_code >= 300:
@@ -106,9 +118,10 @@ class Lab:
         after = self._document(about)
         lines = []
         for index, one in enumerate(ended["opcodes"]):
-            lines += self._ran(f"/{number}/{index}")
+            lines += self._ran(f"/{number}/{index}", frozenset(others))
             lines.append(f"{one['kind']}: {one['status']} {one['text']}".rstrip())
-            lines += [f"result: {json.dumps(one['result'])}"] if one.get("result") is not None else []
+            found = _without(one.get("result"), frozenset(others))
+            lines += [f"result: {json.dumps(found, sort_keys=True)}"] if found is not None else []
         lines += [f"record: {path}: {old} -> {new}" for path, old, new in differing("", before, after)]
         return [self._plain(line) for line in lines]
 
@@ -117,7 +130,8 @@ class Lab:
         before = self._document()
         read = len(self._entries())
         done = self.running.play(name, *arguments)
-        lines = [*_lines(self._entries()[read:]), f"exit status {done.returncode}"]
+        entries = [_without(entry, frozenset()) for entry in self._entries()[read:]]
+        lines = [*_lines(entries, self._plain), f"exit status {done.returncode}"]
         lines += [f"record: {path}: {old} -> {new}" for path, old, new in differing("", before, self._document())]
         return [self._plain(line) for line in lines]
 
@@ -126,16 +140,17 @@ class Lab:
         done = self.running.play(name, *arguments, "--list-tasks")
         return [self._plain(line) for line in done.stdout.splitlines() if line.strip()]
 
-    def _ran(self, run: str) -> list[str]:
+    def _ran(self, run: str, others: frozenset[str]) -> list[str]:
         """The tasks of a run, each with the commands that its node ran meanwhile."""
-        return _lines([entry for entry in self._entries() if entry["run"].endswith(run)])
+        found = (entry for entry in self._entries() if entry["run"].endswith(run))
+        return _lines([_without(entry, others) for entry in found], self._plain)
 
     def _entries(self) -> list[dict[str, Any]]:
         # Names first: what is in the order of UUIDs is in another one each time.
         return [json.loads(self._named(line)) for line in self._log.read_text().splitlines()]
 
     def _document(self, about: str = "") -> dict[str, Any]:
-        """The configuration, or what it has of one instance."""
+        """The configuration, or what it has of the instance or node of a name."""
         found: dict[str, Any] = json.loads(sealed_json.opened(self.running.ask("GET", "/2/config").content))
         for kind in ("nodes", "instances", "nodegroups"):
             self._names |= {uuid: one["name"] for uuid, one in found[kind].items()}
@@ -146,7 +161,8 @@ class Lab:
         if not about:
             return found
         left = [one for one in found["maintenance"]["left_behind"] if one["instance"]["name"] == about]
-        return {"instance": {one["name"]: one for one in found["instances"].values()}.get(about), "left_behind": left}
+        instances, nodes = ({one["name"]: one for one in found[kind].values()} for kind in ("instances", "nodes"))
+        return {"instance": instances.get(about), "node": nodes.get(about), "left_behind": left}
 
     def _named(self, line: str) -> str:
         return NAMES.sub(lambda found: self._names.get(found[0], "UUID"), line)
@@ -164,7 +180,22 @@ def _ended(one: labs.Running, job: int) -> dict[str, Any] | None:
     return found if found["status"] in states.FINAL else None
 
 
-def _lines(entries: list[dict[str, Any]]) -> list[str]:
+def _without(value: Any, others: frozenset[str]) -> Any:
+    """A value without what is in it of other instances."""
+    if isinstance(value, dict):
+        left = {name: _without(item, others) for name, item in value.items() if name not in others}
+        return {name: item for name, item in left.items() if not ("failed" in left and name in OF_ANSIBLE)}
+    if isinstance(value, list):
+        return [_without(item, others) for item in value if not _is_of(item, others)]
+    return value
+
+
+def _is_of(item: Any, others: frozenset[str]) -> bool:
+    name = str(item.get("resource", item.get("name")) if isinstance(item, dict) else item)
+    return name in others or name.rpartition("-disk")[0] in others
+
+
+def _lines(entries: list[dict[str, Any]], plain: Callable[[str], str]) -> list[str]:
     commands: dict[str, list[str]] = {}
     tasks: list[tuple[dict[str, Any], list[str]]] = []
     for entry in entries:
@@ -175,36 +206,55 @@ def _lines(entries: list[dict[str, Any]]) -> list[str]:
             if noted:
                 # The commands say the same.
                 entry["result"].pop("steps", None)
-            tasks.append(
-                (
-                    entry,
-                    [_task(entry), *(f"    {'' if command[0] == '<' else '$ '}{command}" for command in noted)],
-                )
-            )
-    return list(_in_order(tasks))
+            tasks.append((entry, [f"{'' if command[0] == '<' else '$ '}{command}" for command in noted]))
+    return list(_in_order(tasks, plain))
 
 
 def _command(entry: dict[str, str]) -> list[str]:
-    return [entry["command"], *(f"< {line}" for line in entry["given"].splitlines())]
+    return [entry["command"], *(f"< {line}" for line in ELEMENTS.sub(">\n<", entry["given"]).splitlines())]
 
 
-def _task(entry: dict[str, Any]) -> str:
+def _task(entry: dict[str, Any], shown: dict[tuple[str, str], str], plain: Callable[[str], str]) -> list[str]:
+    """The lines of a task; a long argument that the last task of this module had too is `(same)`."""
     mode = " (check mode)" if entry["check"] else ""
-    given = entry["arguments"].items()
-    told = {key: value for key, value in given if value is not None and not key.startswith("_ansible")}
-    arguments = json.dumps(told, sort_keys=True)
-    result = json.dumps(entry["result"], sort_keys=True)
-    return f"{entry['host']} {entry['action']}{mode} {arguments}\n    {entry['status']} {result}"
+    action = entry["action"].removeprefix("roundsman.cluster.").removeprefix("ansible.builtin.")
+    words, own = [entry["host"], f"{action}{mode}"], []
+    for name, value in sorted(entry["arguments"].items()):
+        if value is None or name.startswith("_ansible"):
+            continue
+        text = plain(_value(value))
+        is_same = len(text) > SHORT and shown.get((action, name)) == text
+        shown[action, name] = text
+        (own if len(text) > LONG and not is_same else words).append(f"{name}={'(same)' if is_same else text}")
+    return [" ".join(words), *(f"    {line}" for line in [*own, *_result(entry)])]
 
 
-def _in_order(tasks: list[tuple[dict[str, Any], list[str]]]) -> Iterator[str]:
+def _result(entry: dict[str, Any]) -> list[str]:
+    found = dict(entry["result"])
+    words = ["changed"] if found.pop("changed", False) else []
+    words = [*words, *(f"{name}={_value(value)}" for name, value in sorted(found.items()))]
+    status = [] if entry["status"] == "ok" else [entry["status"]]
+    return [f"=> {' '.join([*status, *words])}"] if status or words else []
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str) and BARE.fullmatch(value):
+        return value
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def _in_order(tasks: list[tuple[dict[str, Any], list[str]]], plain: Callable[[str], str]) -> Iterator[str]:
     """The lines of tasks; those of one task that nodes did side by side are in the order of the nodes' names."""
+    shown: dict[tuple[str, str], str] = {}
     for name, together in itertools.groupby(tasks, key=lambda one: one[0]["task"]):
         same = list(together)
         if not any(entry["is_delegated"] for entry, _ in same):
             same.sort(key=lambda one: str(one[0]["host"]))
         yield f"  [{name}]"
-        yield from (f"  {line}" for _, lines in same for text in lines for line in text.splitlines())
+        for entry, commands in same:
+            yield from (
+                f"  {line}" for line in [*_task(entry, shown, plain), *(f"    {command}" for command in commands)]
+            )
 
 
 def without_repeats(commands: list[str]) -> list[str]:

@@ -16,7 +16,7 @@ short_description: Record the tasks that were run
 version_added: 0.1.0
 description: Appends a JSON line to the file ANSIBLE_GOLDEN_LOG for each task, or item of one, that was not skipped.
 """
-KEPT = ("changed", "msg", "steps", "running", "state", "results", "migrated", "synced", "objection", "forced")
+KEPT = ("changed", "msg", "steps", "running", "state", "results", "migrated", "objection", "forced")
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # Ansible ships no types
