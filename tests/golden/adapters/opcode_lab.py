@@ -218,7 +218,8 @@ def _task(entry: dict[str, Any], shown: dict[tuple[str, str], str], plain: Calla
     """The lines of a task; a long argument that the last task of this module had too is `(same)`."""
     mode = " (check mode)" if entry["check"] else ""
     action = entry["action"].removeprefix("roundsman.cluster.").removeprefix("ansible.builtin.")
-    words, own = [entry["host"], f"{action}{mode}"], []
+    words: list[str] = [entry["host"], f"{action}{mode}"]
+    own: list[str] = []
     for name, value in sorted(entry["arguments"].items()):
         if value is None or name.startswith("_ansible"):
             continue
