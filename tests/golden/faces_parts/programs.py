@@ -39,8 +39,10 @@ def record() -> Iterator[tuple[str, str]]:
         for name in COLOURS:
             patch.delenv(name, raising=False)
         patch.setenv("COLUMNS", str(WIDTH))
+        patch.setenv("TERM", "xterm")  # a dumb one has 80 columns, whatever COLUMNS says
         patch.setenv("NO_COLOR", "1")
         patch.setattr(rich_utils, "MAX_WIDTH", WIDTH)
+        patch.setattr(rich_utils, "FORCE_TERMINAL", None)
         yield from _command(_found(scripts.pop(COMMAND)))
         programs = {**scripts, **OTHERS}
         yield "help.programs.txt", "\n".join(_program(name, _found(where), patch) for name, where in programs.items())
