@@ -40,7 +40,8 @@ test: setup ## the default suite, in two processes
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 slowtest: setup ## minutes: labs that are killed, real peers; a Ganeti on a machine made for it and gone with it (root)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --timeout 600 -m "slow and not containers and not guests and not traces"
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(if $(ROUNDSMAN_ORDER),--no-loadscope-reorder) --timeout 600 \
+	  -m "slow and not containers and not guests and not traces"
 	ROUNDSMAN_EXAMPLES=8 $(BIN)/python -m pytest -n 2 --dist loadfile --timeout 600 -m thorough
 
 traces: setup ## minutes: labs and plays again, compared with the golden traces of before a rebuild

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import hypothesis
-
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
 MEMORY, PLENTY = Path("/dev/shm"), 4 << 30
 
@@ -37,3 +36,16 @@ def _is_fit(folder: Path) -> bool:
         and shutil.disk_usage(folder).free >= PLENTY
         and not os.statvfs(folder).f_flag & os.ST_NOEXEC
     )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With ROUNDSMAN_ORDER the files come in the order of this word: where time ends early, it ends elsewhere."""
+    if word := os.environ.get("ROUNDSMAN_ORDER"):
+        items.sort(key=lambda item: hashlib.sha256(f"{word} {item.path.name}".encode()).digest())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """After ROUNDSMAN_UNTIL (seconds since the epoch) no test begins; what was left out is told at the end."""
+    if time.time() > float(os.environ.get("ROUNDSMAN_UNTIL", "inf")):
+        pytest.skip("no time was left for it")
