@@ -64,7 +64,7 @@ def recorded(
     not until the last of the others has confirmed. Returns what stands against it.
     """
     uuids = {one["name"]: one["uuid"] for one in targets}
-    stated: list[changes.Change] = [
+    stated: list[changes.NodeLived | changes.NodePowered] = [
         changes.NodeLived(uuids[one.name], at=given if power_record.was_cut(one) else 0.0)
         for one in outcomes
         if power_record.lived(one)
@@ -79,5 +79,7 @@ def recorded(
     try:
         holding.record(holding.current(variables), *stated, now=time.time())
     except errors.RoundsmanError as error:
-        return [f"the power of {', '.join(uuids)} could not be recorded: {error}"]
+        concerned = {change.node for change in stated}
+        names = ", ".join(name for name, uuid in uuids.items() if uuid in concerned)
+        return [f"the power of {names} could not be recorded: {error}"]
     return []

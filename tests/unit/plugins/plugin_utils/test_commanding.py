@@ -4,7 +4,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, power, power_record
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, power, power_record
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import commanding, holding
 
 from tests.unit import small_cluster
@@ -78,3 +78,22 @@ def test_only_what_a_person_commands_or_what_cut_the_power_confirms_the_off_of_a
     targets: list[dict[str, Any]] = [{"name": "node3", "uuid": "n3"}]
     assert commanding.recorded(targets, [found], given=GIVEN, rule=power_record.read, variables={}) == []
     assert recorded[-1] == changes.NodePowered("n3", powered=False, confirms=confirms)
+
+
+def test_a_record_that_fails_names_only_the_nodes_whose_power_it_was_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_play: object, *_stated: changes.Change, now: float) -> None:
+        del now
+        raise errors.StoreFailed("the disk is full")
+
+    monkeypatch.setattr(holding, "current", lambda _variables: None)
+    monkeypatch.setattr(holding, "record", fail)
+    targets: list[dict[str, Any]] = [{"name": f"node{number}", "uuid": f"n{number}"} for number in (2, 3, 4)]
+    sent = [power.Attempt(power.Answer.ACCEPTED)]
+    off, silent = (
+        power.judge(power.Command.OFF, name=name, before=before, seen=seen, attempts=sent, seconds=1.0)
+        for name, before, seen in (("node3", ON, [OFF]), ("node4", UNKNOWN, [UNKNOWN]))
+    )
+
+    troubles = commanding.recorded(targets, [off, silent], given=GIVEN, variables={})
+
+    assert troubles == ["the power of node3 could not be recorded: the disk is full"]
