@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..plugins.module_utils.domain import errors
 from ..plugins.plugin_utils import durable_files
 from . import configuration
-from .jobs import accepting
+from .jobs import submission
 from .locks import desk
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ PROOF = ".proof"
 
 def beside(where: tree.Tree) -> dict[str, Path]:
     """The parts whose failures a proof can end, and a file of each: a proof is written beside it."""
-    return {configuration.PART: where.config, accepting.PART: where.queue / "job.json", desk.PART: where.locks}
+    return {configuration.PART: where.config, submission.PART: where.queue / "job.json", desk.PART: where.locks}
 
 
 async def keep_proving(files: Mapping[str, Path], failures: Failures, *, interval: float = INTERVAL) -> None:

@@ -13,9 +13,8 @@ from .abnormal_ends import AbnormalEnds, ReadOnly
 from .configuration import Configuration
 from .failures import Failures
 from .jobs import planned
-from .jobs.ports import Ports
 from .jobs.process import Processes, inherited
-from .jobs.queue import Queue
+from .jobs.queue import Ports, Queue
 from .jobs.store import Store
 from .locks.desk import Desk
 from .maintenance.agents import Agents

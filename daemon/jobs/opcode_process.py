@@ -11,7 +11,9 @@ import json
 import os
 import resource
 import shlex
+import shutil
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from ...plugins.module_utils.domain import secret_values, tree
 from ...plugins.plugin_utils import connection_tries, durable_files, run_group, run_records, unsafe_json
 from .. import faults
-from . import loop_results, ssh_sockets, task_log, unheard
+from . import task_log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +33,10 @@ GRACE = 20
 """Seconds that ansible-runner has to notice that its play was ended."""
 LOOK_SECONDS, LOOKS = 3.0, 3
 """How often it is seen whether the play would never end, and how often in a row it must look so."""
+LONGEST = 60
+"""Characters of a path below which a folder with sockets can be made: a socket's whole path has 107 at most."""
+_LINK = "ssh"
+EVENTS = "runner/artifacts/run/job_events"
 
 
 def main() -> None:
@@ -41,13 +47,13 @@ def main() -> None:
     _begin(run)
     run_group.join(run)
     spec = json.loads((run / "opcode.json").read_bytes())
-    sockets = ssh_sockets.make(run, below=tree.Tree(Path(spec["environment"]["ROUNDSMAN_ROOT"])).run)
+    sockets = make_sockets(run, below=tree.Tree(Path(spec["environment"]["ROUNDSMAN_ROOT"])).run)
     spec["environment"]["ANSIBLE_SSH_CONTROL_PATH_DIR"] = str(sockets)
     limit = _Limit(run, seconds=spec["time_limit"])
     outcome = limit.outcome(_play(run, spec))
     _forget_environment(run)
     run_group.end(run)
-    ssh_sockets.remove(run)
+    remove_sockets(run)
     faults.point("before-result")
     run_records.conclude(run, outcome)
 
@@ -81,7 +87,7 @@ class _Limit:
             if left <= LOOK_SECONDS:
                 self._why = f"time limit of {self._seconds:g} s reached"
                 break
-            looks = looks + 1 if unheard.is_unheard(self._run) else 0
+            looks = looks + 1 if is_unheard(self._run) else 0
         else:
             self._why = "its play could not write down what happened, as on a full disk, and would never have ended"
         for _ in range(GRACE):
@@ -171,7 +177,7 @@ def _summary(failures: list[str], runner: Any, run: Path) -> str:
 
 
 def _failure(data: dict[str, Any], *, is_unreachable: bool) -> str:
-    items = loop_results.failed_items(data.get("res", {}))
+    items = task_log.failed_items(data.get("res", {}))
     return "; ".join(dict.fromkeys(_item_failure(data, item, is_unreachable=is_unreachable) for item in items))
 
 
@@ -182,6 +188,46 @@ def _item_failure(data: dict[str, Any], result: Mapping[str, Any], *, is_unreach
     host = result.get("_ansible_delegated_vars", {}).get("ansible_delegated_host") or data.get("host", "")
     where = "" if host == "localhost" else f" on {host}"
     return f"{data.get('task', '')}{where}: " + (connection_tries.told(str(text)) if is_unreachable else str(text))
+
+
+def make_sockets(run: Path, *, below: Path) -> Path:
+    """Make the folder for the sockets of a run's SSH connections, below a folder that nobody else may write.
+
+    Where its path is long, it is elsewhere. Connections that two runs share would end in the middle of one when the
+    other is over and its processes are ended.
+    """
+    below.mkdir(mode=0o750, parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="ssh-", dir=below if len(str(below)) <= LONGEST else None))
+    (run / _LINK).symlink_to(folder)
+    return folder
+
+
+def remove_sockets(run: Path) -> None:
+    """Remove what `make_sockets` made for a run, if it did."""
+    link = run / _LINK
+    if link.is_symlink():
+        shutil.rmtree(link.readlink(), ignore_errors=True)
+        link.unlink()
+
+
+def is_unheard(run: Path) -> bool:
+    """Whether a play would never end, because Ansible does not hear its own workers any more.
+
+    The thread that takes their results ends at the first event that cannot be written, as on a full disk, and the play
+    waits for them without end (ansible-core, `results_thread_main` of its strategies). The event that was begun stays:
+    one was begun and not written, and no process of the run has a second thread. For a moment both are so in a play
+    that is all right.
+    """
+    if not any((run / EVENTS).glob("*.tmp")):
+        return False
+    threads = [_threads(pid) for pid in run_group.members(run)]
+    return bool(threads) and max(threads) == 1
+
+
+def _threads(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        return len(os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208 - no need for paths
+    return 1
 
 
 if __name__ == "__main__":

@@ -13,17 +13,22 @@ import sys
 import time
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import errors
-from ...plugins.plugin_utils import durable_files, livelocks, run_group, run_records
+from ...plugins.module_utils.domain import errors, tree
+from ...plugins.plugin_utils import ansible_runs, durable_files, livelocks, report_originals, run_group, run_records
+from ...plugins.plugin_utils.config import hosts
+from ...plugins.plugin_utils.opcodes import contract
 from .. import faults
 from ..locks import desk
-from . import ssh_sockets
+from . import opcode_process
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
+
+    from ...plugins.module_utils.domain import cluster as clusters
+    from ...plugins.module_utils.domain.locks import Mode
 
 RUN_VARIABLE = run_group.RUN_VARIABLE
 LOG = logging.getLogger(__name__)
@@ -68,6 +73,37 @@ class Spec:
     files: Mapping[str, str] = field(default_factory=dict)
 
 
+def run_spec(
+    cluster: clusters.Cluster,
+    made: contract.PlayKind,
+    *,
+    granted: Mapping[str, Mode],
+    environment: Mapping[str, str],
+) -> Spec:
+    """The run of `playbooks/opcodes/<kind>.yml` with the locks that were granted.
+
+    Raises:
+        Refused: the opcode does not fit the cluster as it is now, or a large report that it needs is lost.
+    """
+    root = environment["ROUNDSMAN_ROOT"]
+    return Spec(
+        playbook=ansible_runs.PLAYBOOKS / "opcodes" / f"{made.kind}.yml",
+        variables=made.variables(cluster),
+        environment=environment,
+        inventory=hosts.run_inventory(cluster, dict.fromkeys(made.hosts(cluster)), root=root),
+        granted={lock: mode.value for lock, mode in granted.items()},
+        time_limit=made.time_limit(cluster),
+        files={**made.files(), **_whole_reports(made, root=root)},
+    )
+
+
+def _whole_reports(made: contract.PlayKind, *, root: str) -> dict[str, str]:
+    if not isinstance(made, contract.ReportKind):
+        return {}
+    folder = tree.Tree(Path(root)).report_originals
+    return {name: report_originals.read(folder, digest) for name, digest in made.whole_reports().items()}
+
+
 @dataclass
 class Processes:
     """The opcode processes of this daemon."""
@@ -85,7 +121,7 @@ class Processes:
             fcntl.flock(livelock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with open(run / "output", "ab", opener=_private) as output:
                 self.children[run] = subprocess.Popen(
-                    [sys.executable, "-m", f"{__package__}.opcode_process", str(run), str(livelock)],
+                    [sys.executable, "-m", opcode_process.__name__, str(run), str(livelock)],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
@@ -219,7 +255,7 @@ def end_all_of(run: Path) -> int:
     It blocks for up to ten seconds where a process cannot be killed: the event loop calls `end_run`.
     """
     ended = run_group.end(run)
-    ssh_sockets.remove(run)
+    opcode_process.remove_sockets(run)
     if ended.left:
         LOG.error(
             "%s: processes %s cannot be killed (stuck in the kernel?)", run, ", ".join(map(str, sorted(ended.left)))

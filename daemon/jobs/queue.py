@@ -11,16 +11,40 @@ import asyncio
 import collections
 import contextlib
 import dataclasses
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import errors
-from . import accepting, archiving, book, dependencies, turns, values
+from ..failures import Failures
+from . import book, submission, turns, values
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from .ports import Ports
+    from ...plugins.plugin_utils.opcodes import contract
+    from ..configuration import Configuration
+    from ..locks.desk import Desk
+    from .process import Processes
+    from .store import Store
+
+
+@dataclass(frozen=True)
+class Ports:
+    """What the job queue works with: the parts of the daemon that jobs touch; `environment` is that of every run.
+
+    `on_life` is told which nodes (UUIDs) a run has shown to be alive.
+    """
+
+    store: Store
+    desk: Desk
+    processes: Processes
+    configuration: Configuration
+    facts: contract.Facts
+    environment: Mapping[str, str]
+    clock: Callable[[], float]
+    failures: Failures = field(default_factory=Failures)
+    on_life: Callable[[Iterable[str]], None] = lambda _nodes: None
 
 
 class Queue:
@@ -45,10 +69,10 @@ class Queue:
         self._on_change = on_change
         self._on_end = on_end
         self._turns = turns.Turns(ports, self._book, limit=limit, submit=self, on_end=self._tell_end)
-        self._archivist = archiving.Archivist(ports, self._book)
-        self._arrivals = accepting.Arrivals(ports.store, self._admit, failures=ports.failures)
+        self._archivist = book.Archivist(ports, self._book)
+        self._arrivals = submission.Arrivals(ports.store, self._admit, failures=ports.failures)
         self._is_at_rest = False
-        self._next_id = 1 + max(ports.store.highest_id(), *accepting.promised(self.jobs.values()), 0)
+        self._next_id = 1 + max(ports.store.highest_id(), *submission.promised(self.jobs.values()), 0)
 
     @property
     def jobs(self) -> dict[int, values.Job]:
@@ -91,7 +115,7 @@ class Queue:
         new = self._checked(list(jobs))
         if new:
             self._ports.store.save_new(new)
-            self._ports.failures.recovered(accepting.PART)
+            self._ports.failures.recovered(submission.PART)
             self._admit(new)
 
     async def submit(self, jobs: Sequence[values.Job]) -> list[values.Job]:
@@ -149,7 +173,7 @@ class Queue:
         if self._archive_keep:
             self._tidying.append(asyncio.create_task(self._archivist.clear(keep=self._archive_keep)))
         for task in self._tidying:
-            task.add_done_callback(self._ports.failures.watch(archiving.PART))
+            task.add_done_callback(self._ports.failures.watch(book.PART))
 
     async def cancel(self, job_id: int, *, kill: bool) -> values.Job:
         """Cancel a job: what has not started never starts; what runs is killed, or finishes when `kill` is false.
@@ -269,8 +293,8 @@ class Queue:
 
     def _checked(self, jobs: Sequence[values.Job]) -> list[values.Job]:
         self.keep_numbers(job.id for job in jobs)
-        accepting.check(jobs)
-        new = [job for job in dependencies.resolved(jobs) if self._book.find(job.id) is None]
+        submission.check(jobs)
+        new = [job for job in submission.resolved(jobs) if self._book.find(job.id) is None]
         if new and self.drained:
             raise errors.Refused("the job queue is drained and takes no jobs: see `roundsman queue undrain`")
         return new

@@ -12,8 +12,9 @@ from __future__ import annotations
 import bisect
 import dataclasses
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING
+
+from .rules import Lane
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,14 +25,6 @@ BLOCKED = 1000
 """How many better jobs may wait for locks before another one is let in."""
 Place = tuple[int, int]
 """Priority and number: the order of jobs."""
-
-
-class Lane(Enum):
-    """Whether the next opcode of a job needs a slot, and of which kind."""
-
-    URGENT = "urgent"
-    SLOT = "slot"
-    DAEMON = "daemon"
 
 
 @dataclass(frozen=True)

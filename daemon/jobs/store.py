@@ -3,6 +3,8 @@
 Every job file carries its checksum. One that is damaged is never loaded: its bytes are kept as
 `queue/damaged/<id>/job.json` for a person, and a job that stands in for it takes its place in the queue, so that all
 that depends on it learns of it. The files of its runs stay where they are.
+
+Jobs that have ended go to the archive, with their run folders: `queue/archive/<number // 10000>/<number>/`.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import os
+import shutil
 from concurrent import futures
 from typing import TYPE_CHECKING
 
@@ -18,13 +22,15 @@ import pydantic_core
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import durable_files, sealed_json
-from . import archive, values
+from . import values
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
 LOG = logging.getLogger(__name__)
+PART = 10000
+"""How many numbers share a folder, as in Ganeti."""
 TOGETHER = 8
 """How many files are made durable at once: file systems join such requests."""
 _ADAPTER = pydantic.TypeAdapter(values.Job)
@@ -57,12 +63,94 @@ def decode(data: bytes, *, number: int) -> values.Job:
     return job
 
 
+def numbers(folder: Path) -> Iterator[int]:
+    """The names in a folder that are numbers."""
+    with os.scandir(folder) as entries:
+        yield from (int(entry.name) for entry in entries if entry.name.isascii() and entry.name.isdigit())
+
+
+class Archive:
+    """The archive below a queue folder; a job is in the queue or here, never in both, whenever a crash comes."""
+
+    def __init__(self, queue: Path) -> None:
+        self._queue = queue
+        self._folder = queue / "archive"
+
+    def folder(self, number: int) -> Path:
+        """Where an archived job has its files."""
+        return self._folder / str(number // PART) / str(number)
+
+    def take_in(self, jobs: Iterable[int], *, on_moved: Callable[[int], object]) -> None:
+        """Move jobs here, one after the other; `on_moved` hears of each that is here now.
+
+        Raises:
+            StoreFailed: one could not be moved.
+        """
+        touched: set[Path] = set()
+        try:
+            for number in jobs:
+                target = self.folder(number)
+                if target.parent not in touched:
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    touched.add(target.parent)
+                (self._queue / str(number)).rename(target)
+                on_moved(number)
+            for folder in [*touched, self._folder, self._queue] if touched else []:
+                durable_files.sync_folder(folder)
+        except OSError as error:
+            raise errors.StoreFailed(f"the archive {self._folder} cannot be written: {error.strerror}") from error
+
+    def highest_id(self) -> int:
+        """The highest number here; only the newest part is looked at."""
+        return max(self.newest(1), default=0)
+
+    def newest(self, count: int, *, before: int | None = None) -> list[int]:
+        """The highest numbers here, at most so many and only those before one, in order."""
+        found: list[int] = []
+        for part in sorted(self._parts(), reverse=True):
+            if len(found) < count and (before is None or part * PART < before):
+                inside = (one for one in numbers(self._folder / str(part)) if before is None or one < before)
+                found += sorted(inside, reverse=True)[: count - len(found)]
+        return sorted(found)
+
+    def remove_older(self, *, than: float, but: Collection[int]) -> list[int]:
+        """Remove the jobs whose files were last written before a moment (unix seconds), with all their files.
+
+        The highest number stays whatever its age, for no later job may get it again. Returns the numbers.
+
+        Raises:
+            StoreFailed: one could not be removed.
+        """
+        kept = {*but, self.highest_id()}
+        removed: list[int] = []
+        try:
+            for part in sorted(self._parts()):
+                for number in sorted(numbers(self._folder / str(part))):
+                    if number not in kept and _written(self.folder(number)) < than:
+                        shutil.rmtree(self.folder(number))
+                        removed.append(number)
+        except OSError as error:
+            raise errors.StoreFailed(f"the archive {self._folder} cannot be cleared: {error.strerror}") from error
+        return removed
+
+    def _parts(self) -> list[int]:
+        return list(numbers(self._folder)) if self._folder.is_dir() else []
+
+
+def _written(folder: Path) -> float:
+    try:
+        return (folder / "job.json").stat().st_mtime
+    except FileNotFoundError:
+        # Its removal was interrupted.
+        return folder.stat().st_mtime
+
+
 class Store:
     """The queue folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.archive = archive.Archive(folder)
+        self.archive = Archive(folder)
 
     def save(self, job: values.Job) -> None:
         """Make a job's state durable; a new job's folder appears with its file.
@@ -100,7 +188,7 @@ class Store:
         """Every job in the queue, by id; a folder without a job file is one that was never submitted."""
         found: dict[int, values.Job] = {}
         self._folder.mkdir(parents=True, exist_ok=True)
-        for number in sorted(archive.numbers(self._folder)):
+        for number in sorted(numbers(self._folder)):
             try:
                 data = self._path(number).read_bytes()
             except FileNotFoundError:
@@ -143,12 +231,12 @@ class Store:
     def damaged(self) -> list[int]:
         """The numbers of the jobs whose damaged files were set aside."""
         folder = self._folder / "damaged"
-        return sorted(archive.numbers(folder)) if folder.is_dir() else []
+        return sorted(numbers(folder)) if folder.is_dir() else []
 
     def highest_id(self) -> int:
         """The highest number that a job ever had; of the archive only the newest part is looked at."""
         return max(
-            max(archive.numbers(self._folder), default=0),
+            max(numbers(self._folder), default=0),
             max(self.damaged(), default=0),
             self.archive.highest_id(),
         )
@@ -160,7 +248,7 @@ class Store:
     def runs(self, job: int) -> list[Path]:
         """The run folders of a job, in the order of its opcodes."""
         folder = self._folder / str(job)
-        return [folder / str(index) for index in sorted(archive.numbers(folder))] if folder.is_dir() else []
+        return [folder / str(index) for index in sorted(numbers(folder))] if folder.is_dir() else []
 
     @property
     def is_drained(self) -> bool:

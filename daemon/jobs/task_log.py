@@ -12,9 +12,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import secret_values
-from . import loop_results
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 NAME = "tasks.jsonl"
@@ -134,6 +134,23 @@ def _told(line: bytes) -> list[Any] | None:
         return None
 
 
+def failed_items(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The results of the items that failed or were unreachable; of a task without a loop its own result.
+
+    Ansible's own text for the whole loop only says that it is over.
+    """
+    items = result.get("results")
+    found: list[Mapping[str, Any]] = []
+    if isinstance(items, list):
+        found = [one for one in items if isinstance(one, dict) and _has_failed(one)]
+    return found or [result]
+
+
+def _has_failed(item: Mapping[str, Any]) -> bool:
+    # One that may fail is none: a later task judges it.
+    return bool(item.get("failed") or item.get("unreachable")) and not item.get("_ansible_ignore_errors")
+
+
 def _ending(kind: str, data: dict[str, Any]) -> str:
     if kind == "runner_on_ok" and data.get("res", {}).get("changed"):
         return "changed"
@@ -149,5 +166,5 @@ def _message(data: dict[str, Any]) -> str:
     result = data.get("res", {})
     if "censored" in result:
         return ""
-    texts = (one.get("msg") or one.get("reason") for one in loop_results.failed_items(result) if "censored" not in one)
+    texts = (one.get("msg") or one.get("reason") for one in failed_items(result) if "censored" not in one)
     return "; ".join(dict.fromkeys(str(text) for text in texts if text))

@@ -12,14 +12,13 @@ import logging
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import errors, job_filters
-from . import accepting, dependencies, driving, rules, scheduling, slots, values
+from . import opcodes, rules, scheduling, slots, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from . import inside
     from .book import Book
-    from .ports import Ports
+    from .queue import Ports
 
 LOG = logging.getLogger(__name__)
 RESERVED = 16
@@ -41,7 +40,7 @@ class Turns:
         book: Book,
         *,
         limit: Callable[[], int],
-        submit: inside.Submit,
+        submit: opcodes.Submit,
         on_end: Callable[[], None],
     ) -> None:
         self._ports = ports
@@ -50,10 +49,10 @@ class Turns:
         self._on_end = on_end
         self._schedule = scheduling.Schedule()
         self._slots = {
-            scheduling.Lane.URGENT: slots.Slots(lambda: RESERVED, urgency=self._urgency, on_change=self.look),
-            scheduling.Lane.SLOT: slots.Slots(limit, urgency=self._urgency, on_change=self.look),
+            rules.Lane.URGENT: slots.Slots(lambda: RESERVED, urgency=self._urgency, on_change=self.look),
+            rules.Lane.SLOT: slots.Slots(limit, urgency=self._urgency, on_change=self.look),
         }
-        self._driver = driving.Driver(
+        self._driver = opcodes.Driver(
             ports, book, schedule=self._schedule, slots=self._slots, submit=submit, on_room=self.look
         )
         self._drives: dict[int, asyncio.Task[None]] = {}
@@ -74,7 +73,7 @@ class Turns:
     @property
     def at_work(self) -> int:
         """How many common slots are taken."""
-        return len(self._slots[scheduling.Lane.SLOT].taken)
+        return len(self._slots[rules.Lane.SLOT].taken)
 
     @property
     def waiting(self) -> list[int]:
@@ -89,7 +88,7 @@ class Turns:
     def adopt(self, job: values.Job) -> None:
         """A job whose opcode was at work when the daemon ended still is, whatever the rules say now."""
         self._schedule.reserve(job.id, self._rules.judge(job).buckets)
-        lane = accepting.lane(job)
+        lane = rules.lane(job)
         if lane in self._slots:
             self._slots[lane].adopt(job.id)
         self._start(job.id)
@@ -151,9 +150,9 @@ class Turns:
         for one in self._slots.values():
             one.hand_out()
         widths = {
-            scheduling.Lane.URGENT: RESERVED,
-            scheduling.Lane.SLOT: self._limit(),
-            scheduling.Lane.DAEMON: INSIDE,
+            rules.Lane.URGENT: RESERVED,
+            rules.Lane.SLOT: self._limit(),
+            rules.Lane.DAEMON: INSIDE,
         }
         while (job := self._schedule.take(widths)) is not None:
             self._start(job)
@@ -184,7 +183,7 @@ class Turns:
             if job.canceling:
                 self._end_unstarted(job_id, values.Status.CANCELED, "canceled")
                 return
-            judgement = dependencies.judge(job, self._book.find)
+            judgement = rules.judge(job, self._book.find)
             if judgement.waits_for is not None:
                 self._dependants.setdefault(judgement.waits_for, []).append(job_id)
                 return
@@ -193,8 +192,8 @@ class Turns:
                 return
             self._enter(job)
         except errors.StoreFailed:
-            LOG.exception("job %s cannot go on, and is tried again in %s s", job_id, driving.RETRY_SECONDS)
-            asyncio.get_running_loop().call_later(driving.RETRY_SECONDS, self.line_up, job_id)
+            LOG.exception("job %s cannot go on, and is tried again in %s s", job_id, opcodes.RETRY_SECONDS)
+            asyncio.get_running_loop().call_later(opcodes.RETRY_SECONDS, self.line_up, job_id)
 
     def _enter(self, job: values.Job) -> None:
         self._schedule.drop(job.id)
@@ -208,7 +207,7 @@ class Turns:
         elif not job.has_begun and verdict.action is job_filters.Action.REJECT and verdict.decided is not None:
             self._end_unstarted(job.id, values.Status.CANCELED, f"canceled: filter {verdict.decided.uuid} rejects it")
         else:
-            entry = scheduling.Entry(job.id, job.priority, accepting.lane(job), verdict.buckets)
+            entry = scheduling.Entry(job.id, job.priority, rules.lane(job), verdict.buckets)
             self._schedule.put(entry)
 
     def _end_unstarted(self, job_id: int, status: values.Status, text: str) -> None:
@@ -251,8 +250,8 @@ class Turns:
         try:
             self._book.end_unstarted(job_id, values.Status.CANCELED, text)
         except errors.StoreFailed:
-            LOG.exception("job %s cannot end, and is tried again in %s s", job_id, driving.RETRY_SECONDS)
-            asyncio.get_running_loop().call_later(driving.RETRY_SECONDS, self._give_up, job_id, defect)
+            LOG.exception("job %s cannot end, and is tried again in %s s", job_id, opcodes.RETRY_SECONDS)
+            asyncio.get_running_loop().call_later(opcodes.RETRY_SECONDS, self._give_up, job_id, defect)
         else:
             self._let_go(job_id)
 

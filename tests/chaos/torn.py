@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.roundsman.cluster.daemon.jobs import archive
 from ansible_collections.roundsman.cluster.daemon.jobs import store as job_store
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records, sealed_json
@@ -52,7 +51,7 @@ def tear_records(run: Path, *, chance: random.Random) -> Path | None:
 def _jobs(queue: Path) -> list[Path]:
     """The files of jobs that have ended, and are about nothing that the checker needs."""
     found = []
-    for number in sorted(archive.numbers(queue)):
+    for number in sorted(job_store.numbers(queue)):
         path = queue / str(number) / "job.json"
         try:
             job = job_store.decode(path.read_bytes(), number=number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ....plugins.module_utils.domain import secret_values
-from ...jobs import op_ids, settling, values
+from ...jobs import settling, values
 from .. import views
 from .definition import Field, Kind
 
@@ -47,13 +47,13 @@ def pair(moment: float) -> list[int] | None:
 def _summary(job: values.Job, one: values.Opcode) -> str:
     texts = (value for value in one.params.values() if isinstance(value, str))
     first = next((job.names[text] for text in texts if text in job.names), "")
-    name = op_ids.op_id(one.kind).removeprefix("OP_")
+    name = values.op_id(one.kind).removeprefix("OP_")
     return f"{name}({first})" if first else name
 
 
 def _op(job: values.Job, one: values.Opcode) -> dict[str, Any]:
     trail = [[entry.source, entry.text, entry.timestamp] for entry in job.reason]
-    own = {"OP_ID": op_ids.op_id(one.kind), "priority": one.priority, "dry_run": one.dry_run, "reason": trail}
+    own = {"OP_ID": values.op_id(one.kind), "priority": one.priority, "dry_run": one.dry_run, "reason": trail}
     return {**secret_values.masked(one.params), **own}
 
 

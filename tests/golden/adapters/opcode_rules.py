@@ -12,7 +12,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.roundsman.cluster.daemon.jobs import accepting, lookup, running, scheduling, values
+from ansible_collections.roundsman.cluster.daemon.jobs import plays, rules, settling, values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, evidence
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, hosts
@@ -96,7 +96,7 @@ class Rules:
             "file": lambda: [f"{name} = {text}" for name, text in made.files().items()],
             "whole report": lambda: [f"{name} = {text}" for name, text in _whole(made).items()],
             "becomes": lambda: self._becomes(made),
-            "alive after success": lambda: [self._names(running._answered(cluster, made)) or "nobody"],
+            "alive after success": lambda: [self._names(plays._answered(cluster, made)) or "nobody"],
             "when lost": lambda: self._look(made)[: 1 if leaves else None],
         }
 
@@ -107,7 +107,7 @@ class Rules:
         return ["checked" if start is None else f"checked, starts on {_json(dataclasses.asdict(start))}"]
 
     def _look(self, made: contract.PlayKind) -> list[str]:
-        look = lookup.after(made, self._cluster)
+        look = settling.look_after(made, self._cluster)
         if look is None:
             return []
         given = {name: value for name, value in look.variables(self._cluster).items() if name != "instance"}
@@ -177,13 +177,13 @@ def _execution(made: registry.Made, kind: str, params: Mapping[str, Any]) -> str
     elif isinstance(made, contract.DelayKind):
         how = "by waiting"
     one = values.Job(id=1, opcodes=(values.Opcode(kind=kind, params=params),), received=NOW, reason=())
-    return f"{how}, {_SLOTS[accepting.lane(one)]}"
+    return f"{how}, {_SLOTS[rules.lane(one)]}"
 
 
 _SLOTS = {
-    scheduling.Lane.DAEMON: "without a slot",
-    scheduling.Lane.SLOT: "in a slot",
-    scheduling.Lane.URGENT: "in a reserved slot if need be",
+    rules.Lane.DAEMON: "without a slot",
+    rules.Lane.SLOT: "in a slot",
+    rules.Lane.URGENT: "in a reserved slot if need be",
 }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon import configuration, disk_proofs, failures
-from ansible_collections.roundsman.cluster.daemon.jobs import accepting, values
+from ansible_collections.roundsman.cluster.daemon.jobs import submission, values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tagging, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
@@ -62,11 +62,11 @@ def test_the_proof_needs_as_much_room_as_the_configuration(where: tree.Tree) -> 
 def test_a_failure_during_a_proof_is_not_ended_by_it(where: tree.Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         known = failures.Failures()
-        known.failed(accepting.PART, "No space left on device")
+        known.failed(submission.PART, "No space left on device")
         where.queue.mkdir()
 
         def fail_meanwhile(path: Path) -> bytes:
-            known.failed(accepting.PART, "No space left on device")
+            known.failed(submission.PART, "No space left on device")
             return b"proof"
 
         monkeypatch.setattr(disk_proofs, "content", fail_meanwhile)
@@ -81,7 +81,7 @@ def test_jobs_of_a_round_that_are_written_end_a_failed_submission(
 ) -> None:
     async def story() -> None:
         running, _ = twins.assemble(twins.lab(tmp_path), monkeypatch)
-        running.failures.failed(accepting.PART, "No space left on device")
+        running.failures.failed(submission.PART, "No space left on device")
         (number,) = running.queue.reserve(1)
         running.queue.add([twins.job(number, values.Opcode("test_delay", {"duration": 0}))])
         assert running.failures.listed() == []

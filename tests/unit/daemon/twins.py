@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon import service
-from ansible_collections.roundsman.cluster.daemon.jobs import driving, values
+from ansible_collections.roundsman.cluster.daemon.jobs import opcodes, values
 from ansible_collections.roundsman.cluster.daemon.lab import building, world
 from ansible_collections.roundsman.cluster.daemon.locks import desk
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
@@ -159,7 +159,7 @@ def assemble(
     """A service on a lab's folder as after a start of the daemon, and the twin that runs its opcodes."""
     twin = Processes(outcomes)
     monkeypatch.setattr(service, "Processes", lambda: twin)
-    monkeypatch.setattr(driving, "RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(opcodes, "RETRY_SECONDS", 0.001)
     return service.assemble(tree.Tree(one.controller), limit=limit), twin
 
 

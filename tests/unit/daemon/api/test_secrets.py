@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon import app as apps
 from ansible_collections.roundsman.cluster.daemon.api import queries
 from ansible_collections.roundsman.cluster.daemon.api.asking import Door
-from ansible_collections.roundsman.cluster.daemon.jobs import accepting, values
+from ansible_collections.roundsman.cluster.daemon.jobs import rules, values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     diagnosis,
     host_variables,
@@ -252,4 +252,4 @@ def test_honest_values_stay_as_they_are(value: Any) -> None:
 
 def test_a_filter_of_the_queue_cannot_find_a_secret_out() -> None:
     job: Any = values.Job(id=1, opcodes=(values.Opcode("node_modify", {"fields": {"hostvars": HOSTVARS}}),))
-    assert SECRET not in str(accepting.subject(job))
+    assert SECRET not in str(rules.subject(job))

@@ -5,7 +5,7 @@ import logging
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.jobs import lookup, settling, task_log, values
+from ansible_collections.roundsman.cluster.daemon.jobs import settling, task_log, values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, power
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import log_output
 
@@ -59,9 +59,9 @@ def test_after_the_last_try_it_is_said_aloud_that_nobody_could_look(
 ) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         running.queue.add([twins.job(1, daemons.move(running))])
-        with caplog.at_level(logging.WARNING, logger=lookup.__name__):
+        with caplog.at_level(logging.WARNING, logger=settling.__name__):
             await twins.jobs_end(running)
-        assert len(twin.ran) == 1 + lookup.TRIES
+        assert len(twin.ran) == 1 + settling.TRIES
         told = "that instance1 runs on node1 is what was known before, and may be wrong"
         assert running.queue.jobs[1].text.endswith(told)
         assert [one.getMessage().endswith(told) for one in caplog.records] == [True]
@@ -170,7 +170,7 @@ def test_a_look_that_does_not_fit_the_cluster_any_more_ends_with_the_reason(daem
         raise errors.Refused("that node is not asked")
 
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        daemon.monkeypatch.setattr(lookup.FindInstance, "variables", refuse)
+        daemon.monkeypatch.setattr(settling.FindInstance, "variables", refuse)
         running.queue.add([twins.job(1, daemons.move(running))])
         await twins.jobs_end(running)
         assert "it is lost, and not repeated; nobody could look (3 tries: that node is not asked)" in (
@@ -184,7 +184,7 @@ def test_an_instance_is_looked_for_only_where_somebody_may_look(daemon: daemons.
     async def act(running: service.Service, twin: twins.Processes) -> None:
         cluster = running.configuration.current
         one = cluster.instance("instance1")
-        look = lookup.instance(cluster, one.uuid, beside=[])
+        look = settling.instance_look(cluster, one.uuid, beside=[])
         assert look.hosts(cluster) == list(one.nodes)
         node = cluster.nodes[one.primary_node]
         for dark in (dataclasses.replace(node, offline=True), dataclasses.replace(node, powered=False)):
@@ -199,7 +199,7 @@ def test_a_node_that_lived_since_it_was_known_to_be_off_is_not_passed_over_as_of
     async def act(running: service.Service, twin: twins.Processes) -> None:
         cluster = running.configuration.current
         one = cluster.instance("instance1")
-        look = lookup.instance(cluster, one.uuid, beside=[])
+        look = settling.instance_look(cluster, one.uuid, beside=[])
         off = dataclasses.replace(cluster.nodes[one.primary_node], powered=False, off_since=10.0)
         for node, known in ((off, [off.uuid]), (dataclasses.replace(off, alive_at=20.0), [])):
             changed = dataclasses.replace(cluster, nodes={**cluster.nodes, node.uuid: node})
@@ -211,10 +211,10 @@ def test_a_node_that_lived_since_it_was_known_to_be_off_is_not_passed_over_as_of
 def test_the_power_of_a_node_without_a_bmc_is_not_looked_at(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         cluster = running.configuration.current
-        assert lookup.power(cluster, [cluster.node("node2").uuid]) is not None
-        assert lookup.power(cluster, ["no such node"]) is None
+        assert settling.power_look(cluster, [cluster.node("node2").uuid]) is not None
+        assert settling.power_look(cluster, ["no such node"]) is None
         node = dataclasses.replace(cluster.node("node2"), ndparams={"oob_program": "!"})
-        assert lookup.power(dataclasses.replace(cluster, nodes={node.uuid: node}), [node.uuid]) is None
+        assert settling.power_look(dataclasses.replace(cluster, nodes={node.uuid: node}), [node.uuid]) is None
 
     daemon.run(act)
 

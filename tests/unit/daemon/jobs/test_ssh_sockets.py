@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.roundsman.cluster.daemon.jobs import ssh_sockets
+from ansible_collections.roundsman.cluster.daemon.jobs import opcode_process
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -12,22 +12,22 @@ def test_each_run_has_a_folder_of_its_own_that_goes_with_it(tmp_path: Path) -> N
     runs = [tmp_path / "1", tmp_path / "2"]
     for run in runs:
         run.mkdir()
-    first, second = (ssh_sockets.make(run, below=tmp_path / "run") for run in runs)
+    first, second = (opcode_process.make_sockets(run, below=tmp_path / "run") for run in runs)
     assert first != second
     assert (first.stat().st_mode & 0o777) == (second.stat().st_mode & 0o777) == 0o700
     (first / "socket").touch()
-    ssh_sockets.remove(runs[0])
+    opcode_process.remove_sockets(runs[0])
     assert not first.exists()
     assert second.is_dir()
-    ssh_sockets.remove(runs[1])
+    opcode_process.remove_sockets(runs[1])
 
 
 def test_its_path_is_short_enough_for_sockets_wherever_the_controller_keeps_its_files(tmp_path: Path) -> None:
-    folder = ssh_sockets.make(tmp_path, below=tmp_path / ("x" * 80))
-    assert len(str(folder)) <= ssh_sockets.LONGEST + 20
-    ssh_sockets.remove(tmp_path)
+    folder = opcode_process.make_sockets(tmp_path, below=tmp_path / ("x" * 80))
+    assert len(str(folder)) <= opcode_process.LONGEST + 20
+    opcode_process.remove_sockets(tmp_path)
     assert not folder.exists()
 
 
 def test_what_was_never_made_is_removed_without_a_word(tmp_path: Path) -> None:
-    ssh_sockets.remove(tmp_path)
+    opcode_process.remove_sockets(tmp_path)

@@ -5,7 +5,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.jobs import ageing, planned, scheduling, turns, values
+from ansible_collections.roundsman.cluster.daemon.jobs import planned, rules, turns, values
 from ansible_collections.roundsman.cluster.daemon.locks import holders
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents, replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
@@ -166,13 +166,13 @@ def test_an_opcode_whose_lock_attempts_are_used_up_is_queued_and_more_urgent_on_
         await daemons.until(running, lambda: twins.statuses(running)[1] == "waiting")
         seen = []
         for _ in range(2):
-            await daemons.later(ageing.PATIENCE + 1)
+            await daemons.later(rules.PATIENCE + 1)
             await daemons.until(running, lambda: twins.statuses(running)[1] == "waiting")
             (opcode,) = daemons.on_disk(running)[1].opcodes
             seen.append((opcode.priority, opcode.aged, opcode.status.value))
         assert seen == [(-19, 1, "queued"), (-20, 2, "queued")]
         assert [one.priority for one in running.desk.table.waiting] == [-20]
-        await daemons.later(10 * ageing.PATIENCE)
+        await daemons.later(10 * rules.PATIENCE)
         assert twins.statuses(running)[1] == "waiting"
         running.desk.release(holders.Owner("a play"))
         await twins.jobs_end(running)
@@ -276,7 +276,7 @@ def test_no_more_jobs_of_a_bucket_are_at_work_than_it_holds(daemon: daemons.Daem
 def test_a_higher_limit_counts_at_once(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         limit = 1
-        running.queue._turns._limit = running.queue._turns._slots[scheduling.Lane.SLOT]._limit = lambda: limit
+        running.queue._turns._limit = running.queue._turns._slots[rules.Lane.SLOT]._limit = lambda: limit
         running.queue.add([twins.job(number, daemons.delay(60)) for number in range(1, 5)])
         await daemons.until(running, lambda: list(twins.statuses(running).values()).count("running") == 1)
         limit = 3
@@ -310,11 +310,11 @@ def test_a_job_that_waits_without_limit_ages_again_when_it_is_made_less_urgent(d
         running.queue.add([twins.job(1, daemons.delay(0, -20, x="shared"))])
         await daemons.until(running, lambda: twins.statuses(running)[1] == "waiting")
         running.queue.change_priority(1, 10)
-        await daemons.later(ageing.PATIENCE + 1)
+        await daemons.later(rules.PATIENCE + 1)
         await daemons.until(running, lambda: running.queue.jobs[1].priority == 9)
         await daemons.until(running, lambda: twins.statuses(running)[1] == "waiting")
         running.queue.change_priority(1, -20)
-        await daemons.later(ageing.PATIENCE + 1)
+        await daemons.later(rules.PATIENCE + 1)
         assert (running.queue.jobs[1].priority, twins.statuses(running)[1]) == (-20, "waiting")
         running.desk.release(holders.Owner("a play"))
         await twins.jobs_end(running)

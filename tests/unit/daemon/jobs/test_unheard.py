@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.jobs import process, unheard
+from ansible_collections.roundsman.cluster.daemon.jobs import opcode_process, process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ TWO = f"import threading; threading.Thread(target=threading.Event().wait, daemon
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """The folder of a run with an event that was begun."""
-    events = tmp_path / unheard.EVENTS
+    events = tmp_path / opcode_process.EVENTS
     events.mkdir(parents=True)
     (events / "1-partial.json.tmp").touch()
     return tmp_path
@@ -40,20 +40,20 @@ def at_work(run: Path, script: str) -> Iterator[None]:
 
 def test_a_play_without_the_thread_that_takes_results_is_not_heard(run: Path) -> None:
     with at_work(run, ONE):
-        assert unheard.is_unheard(run)
+        assert opcode_process.is_unheard(run)
 
 
 def test_a_play_with_the_thread_that_takes_results_is_heard(run: Path) -> None:
     with at_work(run, ONE), at_work(run, TWO):
-        assert not unheard.is_unheard(run)
+        assert not opcode_process.is_unheard(run)
 
 
 def test_a_play_whose_events_are_all_written_is_heard(run: Path) -> None:
-    begun = run / unheard.EVENTS / "1-partial.json.tmp"
+    begun = run / opcode_process.EVENTS / "1-partial.json.tmp"
     begun.rename(begun.with_suffix(""))
     with at_work(run, ONE):
-        assert not unheard.is_unheard(run)
+        assert not opcode_process.is_unheard(run)
 
 
 def test_a_play_that_has_ended_is_nobody_to_be_ended(run: Path) -> None:
-    assert not unheard.is_unheard(run)
+    assert not opcode_process.is_unheard(run)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from ansible_collections.roundsman.cluster.daemon.jobs import lookup
+from ansible_collections.roundsman.cluster.daemon.jobs import settling
 from ansible_collections.roundsman.cluster.plugins.module_utils import instance_lock
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, hvparams
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
@@ -73,8 +73,8 @@ OPCODES: list[Any] = [
     node_power.Power(nodes=("n1", "n2", "n3", "n10"), command="on", delay=100),
     node_power.Health("n3"),
     cluster_verify.ClusterVerify(),
-    lookup.FindInstance("i1", ("n1", "n2", "n3", "n10")),
-    lookup.FindPower(("n3",)),
+    settling.FindInstance("i1", ("n1", "n2", "n3", "n10")),
+    settling.FindPower(("n3",)),
 ]
 FREE = {
     *("hold", "record", "failover_check", "replica_check", "drbd_verdicts", "second_copies"),

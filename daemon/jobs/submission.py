@@ -1,14 +1,15 @@
-"""Submissions: what is refused at once, and many of them made durable together."""
+"""Submissions: what is refused at once, dependencies as numbers, and many of them made durable together."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import errors, job_filters, secret_values
-from ...plugins.plugin_utils.opcodes import contract, registry
+from ...plugins.module_utils.domain import errors
+from ...plugins.plugin_utils.opcodes import registry
 from ..failures import Defect, Failures
-from . import op_ids, scheduling, store, values
+from . import rules, store, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,38 +32,35 @@ def check(jobs: Iterable[values.Job]) -> None:
         for opcode in job.opcodes:
             values.check_priority(opcode.priority)
             made = registry.make(opcode.kind, opcode.params)
-            if opcode.dry_run and _needs_process(made):
+            if opcode.dry_run and rules.needs_process(made):
                 raise errors.InvalidInput(f"opcode {opcode.kind} touches nodes: it has no dry run")
 
 
-def lane(job: values.Job) -> scheduling.Lane:
-    """Which slot the next opcode of a job needs, if any; one that cannot be made any more fails in the daemon."""
-    index = job.next_opcode
-    if index is None:
-        return scheduling.Lane.DAEMON
-    opcode = job.opcodes[index]
-    try:
-        made = registry.make(opcode.kind, opcode.params)
-    except errors.InvalidInput:
-        return scheduling.Lane.DAEMON
-    if isinstance(made, contract.UrgentKind) and made.is_urgent():
-        return scheduling.Lane.URGENT
-    # A delay stands for the work of a process, and takes the place of one.
-    needs = isinstance(made, contract.DelayKind) or _needs_process(made)
-    return scheduling.Lane.SLOT if needs else scheduling.Lane.DAEMON
+def resolved(jobs: Sequence[values.Job]) -> list[values.Job]:
+    """The jobs of one submission, their relative dependencies turned into numbers.
+
+    Raises:
+        InvalidInput: a relative dependency names no job before its own, an absolute one the job itself or a later one,
+            or an accepted status is not final.
+    """
+    return [
+        dataclasses.replace(job, depends=tuple(_resolved(one, jobs, index) for one in job.depends))
+        for index, job in enumerate(jobs)
+    ]
 
 
-def _needs_process(made: registry.Made) -> bool:
-    return not isinstance(made, (contract.ChangeKind, contract.SubmitKind, contract.DelayKind))
-
-
-def subject(job: values.Job) -> job_filters.Subject:
-    """What filters see of a job; secrets are hidden, so that no filter finds them out."""
-    return job_filters.Subject(
-        job.id,
-        [{**secret_values.masked(one.params), "OP_ID": op_ids.op_id(one.kind)} for one in job.opcodes],
-        [{"source": one.source, "reason": one.text, "timestamp": one.timestamp} for one in job.reason],
-    )
+def _resolved(one: values.Dependency, jobs: Sequence[values.Job], index: int) -> values.Dependency:
+    job = jobs[index]
+    unfinal = [status.value for status in one.statuses if status not in values.FINAL]
+    if unfinal:
+        raise errors.InvalidInput(f"job {job.id}: no job ends as {unfinal[0]}")
+    if one.job < 0:
+        if index + one.job < 0:
+            raise errors.InvalidInput(f"job {job.id}: dependency {one.job}: there are only {index} jobs before it")
+        return dataclasses.replace(one, job=jobs[index + one.job].id)
+    if one.job == 0 or one.job >= job.id:
+        raise errors.InvalidInput(f"job {job.id}: dependency {one.job}: it is not an earlier job")
+    return one
 
 
 def promised(jobs: Iterable[values.Job]) -> Iterator[int]:

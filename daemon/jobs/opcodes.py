@@ -1,0 +1,304 @@
+"""One opcode of a job at work: its locks, its slot, what it does, and how it ended.
+
+Changes, submissions and delays are carried out here, inside the daemon; plays in processes (`plays.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pydantic
+import pydantic_core
+
+from ...plugins.module_utils.domain import errors, locks
+from ...plugins.plugin_utils import durable_files, sealed_json
+from ...plugins.plugin_utils.opcodes import contract, registry
+from . import planned, plays, process, rules, settling, values
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from pathlib import Path
+    from typing import Protocol
+
+    from ...plugins.module_utils.domain import changes
+    from ...plugins.module_utils.domain import cluster as clusters
+    from .book import Book
+    from .queue import Ports
+    from .scheduling import Schedule
+    from .slots import Slots
+
+    class Submit(Protocol):
+        """What submitting needs of the queue."""
+
+        def reserve(self, count: int) -> list[int]:
+            """Numbers for new jobs."""
+
+        def take(self, jobs: Sequence[values.Job]) -> Awaitable[None]:
+            """Make jobs durable and let them begin; those that are there already stay as they are."""
+
+
+LOG = logging.getLogger(__name__)
+RETRY_SECONDS = 5
+DRY = "dry run, nothing is changed"
+DONE_BEFORE = "it was committed before the daemon started again"
+_JOBS = pydantic.TypeAdapter(dict[str, tuple[values.Job, ...]])
+
+
+class Driver:
+    """Works on one opcode at a time of each job that was let in; between two, a job is back in the queue."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        book: Book,
+        *,
+        schedule: Schedule,
+        slots: Mapping[rules.Lane, Slots],
+        submit: Submit,
+        on_room: Callable[[], None],
+    ) -> None:
+        self._ports = ports
+        self._on_room = on_room
+        self._book = book
+        self._schedule = schedule
+        self._slots = slots
+        self._inside = Inside(ports, book, submit=submit)
+        self._attempts: dict[int, asyncio.Timeout] = {}
+        self._endings: set[asyncio.Task[None]] = set()
+
+    async def work(self, job: int) -> None:
+        """Work on the next opcode until it has ended, or its lock attempts are used up.
+
+        State that cannot be written now is tried again, for nothing is lost.
+        """
+        index = self._book.jobs[job].next_opcode
+        while index is not None and self._book.jobs[job].opcodes[index].status not in values.FINAL:
+            try:
+                is_over = await self._opcode(job, index)
+                self._ports.failures.recovered(f"job {job}")
+                if not is_over:
+                    return
+            except (errors.StoreFailed, OSError) as error:
+                self._ports.failures.failed(
+                    f"job {job}", error, remedy=f"fix the cause; the job is retried every {RETRY_SECONDS} s"
+                )
+                await asyncio.sleep(RETRY_SECONDS)
+        self.release(job)
+
+    def release(self, job: int) -> None:
+        """Give back what a job holds and waits for."""
+        try:
+            self._ports.desk.release(values.lock_owner(job))
+        except errors.StoreFailed:
+            # They are free, and the next change of the table writes it down.
+            LOG.exception("the locks of job %s are free, but that could not be written", job)
+
+    def reprioritize(self, job: int, priority: int) -> None:
+        """Let a job wait for its locks with another priority; its attempts begin anew."""
+        self._ports.desk.reprioritize(values.lock_owner(job), priority)
+        attempts, seconds = self._attempts.get(job), rules.patience(priority)
+        if attempts is not None and not attempts.expired():
+            attempts.reschedule(None if seconds is None else asyncio.get_running_loop().time() + seconds)
+
+    def interrupt(self, job: int) -> None:
+        """Have what an opcode does now ended, be it processes or a delay; it is settled like a lost one."""
+        one = self._book.jobs[job]
+        index = one.next_opcode
+        if index is not None and one.opcodes[index].run:
+            ending = asyncio.create_task(process.end_run(self._ports.store.run_folder(job, index)))
+            self._endings.add(ending)
+            ending.add_done_callback(self._endings.discard)
+        self._inside.interrupt(job)
+
+    async def _opcode(self, job: int, index: int) -> bool:
+        """Returns whether the opcode has ended; without that the job is back in the queue."""
+        opcode = self._book.jobs[job].opcodes[index]
+        try:
+            if opcode.kind == values.UNREADABLE:
+                text = await settling.clear_up(self._ports, job, values.lock_owner(job))
+                self._book.end(job, index, values.Status.ERROR, "; ".join(filter(None, [opcode.text, text])))
+                return True
+            made = registry.make(opcode.kind, opcode.params)
+            if not await self._locked(job, index, made):
+                return False
+            await self._carry_out(job, index, made)
+        except errors.StoreFailed:
+            raise
+        except (errors.Refused, errors.Failed) as error:
+            self._book.end(job, index, values.Status.ERROR, str(error))
+        return True
+
+    async def _locked(self, job: int, index: int, made: registry.Made) -> bool:
+        opcode, mine = self._book.jobs[job].opcodes[index], values.lock_owner(job)
+        is_running = opcode.status is values.Status.RUNNING
+        if is_running and self._ports.desk.table.locks_of(mine):
+            # It was at work when the daemon ended, and kept what it was granted.
+            return True
+        if not is_running:
+            self._book.set_opcode(job, index, is_durable=False, status=values.Status.WAITING)
+        wants = made.wants(self._ports.configuration.current)
+        if not wants:
+            return True
+        self._schedule.waits(job)
+        self._on_room()
+        try:
+            async with asyncio.timeout(None if is_running else rules.patience(opcode.priority)) as attempts:
+                self._attempts[job] = attempts
+                await self._acquire(job, index, made)
+        except TimeoutError:
+            self.release(job)
+            self._book.change(job, lambda one: rules.aged(one, index))
+            return False
+        finally:
+            self._attempts.pop(job, None)
+        self._schedule.goes_on(job)
+        return True
+
+    async def _acquire(self, job: int, index: int, made: registry.Made) -> None:
+        """Wait for the locks that an opcode needs when it has them: what it is about may move while it waits."""
+        is_settled = False
+        while not is_settled:
+            opcode, wants = self._book.jobs[job].opcodes[index], made.wants(self._ports.configuration.current)
+            if not self._has(job, wants):
+                self.release(job)
+            await self._ports.desk.acquire(values.lock_owner(job), wants, priority=opcode.priority, purpose=opcode.kind)
+            is_settled = self._has(job, made.wants(self._ports.configuration.current))
+
+    def _has(self, job: int, wants: Mapping[str, locks.Mode]) -> bool:
+        held = self._ports.desk.table.locks_of(values.lock_owner(job))
+        return all(locks.covers(held, lock, mode) for lock, mode in wants.items())
+
+    async def _carry_out(self, job: int, index: int, made: Any) -> None:
+        if self._book.jobs[job].opcodes[index].status is not values.Status.RUNNING and (
+            text := made.moot(self._ports.configuration.current)
+        ):
+            self._book.end(job, index, values.Status.SUCCESS, text)
+        elif isinstance(made, contract.ChangeKind):
+            await self._inside.change(job, index, made)
+        elif isinstance(made, contract.SubmitKind):
+            await self._inside.submit(job, index, made)
+        else:
+            await self._slots[rules.lane(self._book.jobs[job])].take(job)
+            self._schedule.leaves(job)
+            self._on_room()
+            if isinstance(made, contract.DelayKind):
+                await self._inside.delay(job, index, made)
+            else:
+                await plays.run(self._ports, self._book, made, job=job, index=index, owner=values.lock_owner(job))
+
+
+class Inside:
+    """What is done here may be done again after a crash: it states absolute values, or wrote its plan down first."""
+
+    def __init__(self, ports: Ports, book: Book, *, submit: Submit) -> None:
+        self._ports = ports
+        self._book = book
+        self._submit = submit
+        self._delays: dict[int, asyncio.Event] = {}
+
+    async def change(self, job: int, index: int, made: contract.ChangeKind) -> None:
+        """Commit what an opcode changes; a dry run commits nothing, and tells what it would change."""
+        since = self._book.jobs[job].received
+        is_dry = self._book.jobs[job].opcodes[index].dry_run
+        has_begun = self._book.jobs[job].opcodes[index].status is values.Status.RUNNING
+        removal = made if isinstance(made, contract.RemovalKind) and not is_dry else None
+        if removal is not None and has_begun and removal.is_removed(self._ports.configuration.current):
+            self._end(job, index, None, text=DONE_BEFORE)
+            return
+        # A removal begins durably: after a crash it is known that what is missing was there when it began.
+        self._begin(job, index, is_durable=removal is not None)
+        result: Any = None
+        lines = [DRY] if is_dry else []
+
+        def decide(cluster: clusters.Cluster) -> Sequence[changes.Change]:
+            nonlocal result
+            stated = made.changes(cluster, self._ports.facts, since=since)
+            if isinstance(made, contract.ToldKind):
+                lines[is_dry:] = made.told(cluster, stated)
+            if isinstance(made, contract.ResultKind):
+                result = made.result(cluster, stated)
+            elif is_dry:
+                result = [{"change": type(one).__name__, **dataclasses.asdict(one)} for one in stated]
+            return [] if is_dry else stated
+
+        if isinstance(made, contract.HearingKind):
+            await self._ports.facts.take_all()
+        await self._ports.configuration.commit(decide, by=f"job {job}")
+        self._end(job, index, result, text="\n".join(lines))
+
+    async def submit(self, job: int, index: int, made: contract.SubmitKind) -> None:
+        """Submit what an opcode plans. The plan is written down first, so that a crash repeats none of its jobs."""
+        run = self._ports.store.run_folder(job, index)
+        one = self._book.jobs[job]
+        opcode = one.opcodes[index]
+        if opcode.status is values.Status.RUNNING:
+            jobs = _read(run / "jobs.json")
+        else:
+            jobs = self._planned(one, index, made)
+            if opcode.dry_run:
+                self._begin(job, index, is_durable=False)
+                self._end(job, index, {"jobs": [], "planned": [_told(each) for each in jobs]})
+                return
+            run.mkdir(mode=0o750, parents=True, exist_ok=True)
+            durable_files.replace(run / "jobs.json", sealed_json.seal(_JOBS.dump_json({"jobs": jobs})))
+            self._begin(job, index, is_durable=True, result={"jobs": [[True, each.id] for each in jobs]})
+        await self._submit.take(jobs)
+        text = "" if jobs else "nothing to do: nothing was planned, and no job submitted"
+        self._end(job, index, {"jobs": [[True, each.id] for each in jobs]}, text=text)
+
+    async def delay(self, job: int, index: int, made: contract.DelayKind) -> None:
+        """Wait, and no longer than until the job is canceled."""
+        self._begin(job, index, is_durable=False)
+        seconds = 0 if self._book.jobs[job].opcodes[index].dry_run else made.seconds()
+        if seconds:
+            interrupted = self._delays[job] = asyncio.Event()
+            if self._book.jobs[job].canceling:
+                # It was begun before a restart, or its end could not be written.
+                interrupted.set()
+            try:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(interrupted.wait(), seconds)
+            finally:
+                del self._delays[job]
+            if interrupted.is_set():
+                self._book.end(job, index, values.Status.CANCELED, "canceled while it waited")
+                return
+        self._end(job, index, None)
+
+    def interrupt(self, job: int) -> None:
+        """End the delay of a job, if it is in one."""
+        if job in self._delays:
+            self._delays[job].set()
+
+    def _begin(self, job: int, index: int, *, is_durable: bool, **fields: Any) -> None:
+        if self._book.jobs[job].opcodes[index].status is not values.Status.RUNNING:
+            self._book.begin(job, index, is_durable=is_durable, **fields)
+
+    def _end(self, job: int, index: int, result: Any, *, text: str = "") -> None:
+        plain = pydantic_core.to_jsonable_python(result)
+        self._book.end(job, index, values.Status.SUCCESS, text, result=plain)
+
+    def _planned(self, one: values.Job, index: int, made: contract.SubmitKind) -> tuple[values.Job, ...]:
+        cluster = self._ports.configuration.current
+        drafts, now = made.jobs(cluster, self._ports.facts), self._ports.clock()
+        opcode = one.opcodes[index]
+        numbers = list(range(-len(drafts), 0)) if opcode.dry_run else self._submit.reserve(len(drafts))
+        trail = (*one.reason, values.Reason(f"gnt:opcode:{opcode.kind}", f"job={one.id};index={index}", int(now * 1e9)))
+        priority = opcode.priority + opcode.aged
+        source = f"gnt:opcode:{opcode.kind}"
+        return planned.numbered(cluster, drafts, numbers, trail=trail, source=source, now=now, priority=priority)
+
+
+def _told(job: values.Job) -> list[dict[str, Any]]:
+    return [{"kind": one.kind, "params": dict(one.params)} for one in job.opcodes]
+
+
+def _read(path: Path) -> tuple[values.Job, ...]:
+    try:
+        return _JOBS.validate_json(sealed_json.unseal(path.read_bytes()))["jobs"]
+    except (FileNotFoundError, errors.InvalidInput, pydantic.ValidationError, KeyError) as error:
+        raise errors.Failed(f"{path} is damaged, and what was planned is not submitted: {error}") from error
