@@ -47,7 +47,7 @@ class ActionModule(module_answers.Action):
         except (errors.RoundsmanError, OSError, ValueError) as error:
             return {**result, "failed": True, "msg": str(error)}
         read = self._power(options, task_vars) if options["targets"] else []
-        records = {one["name"]: one["powered"] for one in options["targets"]}
+        records = {target["name"]: target["powered"] for target in options["targets"]}
         runs, disks, before = options["runs"], options["disks"], options["before"]
         looks = {name: whereabouts.seen({"runs": runs[name], "disks": disks.get(name, ())}) for name in runs}
         differences = whereabouts.wrong(known, looks)
@@ -61,11 +61,11 @@ class ActionModule(module_answers.Action):
             *findings.of_diagnose_commands(options["differing"]),
             *findings.of_parted(options["degraded"]),
         ]
-        differing = sorted({one.instance for one in differences if one.instance})
+        differing = sorted({difference.instance for difference in differences if difference.instance})
         return {
             **result,
             "changed": False,
-            "findings": [one.as_dict() for one in findings.bounded(found, escape=module_answers.shown)],
+            "findings": [finding.as_dict() for finding in findings.bounded(found, escape=module_answers.shown)],
             "again": whereabouts.to_look_again(differences, known, looks),
             "differing": differing,
             "records": {name: known[name] for name in differing if name in known},

@@ -45,8 +45,11 @@ class ActionModule(module_answers.Action):
         before: Mapping[str, Any] = options["before"]
         stopping = list(before.get("kept", options["stopping"]))
         keep = {} if options["ignore_failures"] else _still_at_work(variables, stopping, options["timeouts"])
-        meant = [[one for one in batch if not before or one["name"] in before["kept"]] for batch in options["batches"]]
-        batches = [[one for one in batch if one["name"] not in keep] for batch in meant]
+        meant = [
+            [target for target in batch if not before or target["name"] in before["kept"]]
+            for batch in options["batches"]
+        ]
+        batches = [[target for target in batch if target["name"] not in keep] for batch in meant]
         missed: list[str] = list(before.get("missed", []))
         outcomes: list[power.Outcome] = []
         was_sent = False
@@ -55,15 +58,15 @@ class ActionModule(module_answers.Action):
                 time.sleep(options["delay"])
             given = time.time()
             told = self._power(targets, options, variables)
-            was_sent = any(one.sent for one in told)
+            was_sent = any(outcome.sent for outcome in told)
             outcomes += told
-            missed += [line for one in told if (line := power_record.shortfall(one))]
+            missed += [line for outcome in told if (line := power_record.shortfall(outcome))]
             if not self._task.check_mode:
                 missed += commanding.recorded(targets, told, given=given, variables=variables)
             Display().display(f"powered {_word(options)}: {len(outcomes)} of {sum(map(len, batches))} nodes")
-        confirmed = [one.name for one in outcomes if one.confirmed]
+        confirmed = [outcome.name for outcome in outcomes if outcome.confirmed]
         kept = {name: f"{name} keeps its power: {why}" for name, why in keep.items()}
-        changed = any(one.changed for one in outcomes)
+        changed = any(outcome.changed for outcome in outcomes)
         return {**result, "changed": changed, "confirmed": confirmed, "missed": missed, "kept": kept}
 
     def _power(

@@ -88,12 +88,12 @@ def _running(cluster: clusters.Cluster, told: Mapping[str, Any]) -> set[str]:
     """The instances that run, each as its own primary says: no node says anything of another's."""
     nodes = {node.name: node.uuid for node in cluster.nodes.values()}
     running = {
-        (nodes[name], one["name"])
+        (nodes[name], replica["name"])
         for name, step in node_results.registered(told, nodes, variable="epo_step").items()
-        for one in step.get("results", [])
-        if one.get("running") is True and isinstance(one.get("name"), str)
+        for replica in step.get("results", [])
+        if replica.get("running") is True and isinstance(replica.get("name"), str)
     }
-    return {uuid for uuid, one in cluster.instances.items() if (one.primary_node, one.name) in running}
+    return {uuid for uuid, instance in cluster.instances.items() if (instance.primary_node, instance.name) in running}
 
 
 def _replicas_missed(cluster: clusters.Cluster, told: Mapping[str, Any]) -> list[str]:
@@ -101,20 +101,20 @@ def _replicas_missed(cluster: clusters.Cluster, told: Mapping[str, Any]) -> list
     names = [node.name for node in cluster.nodes.values()]
     steps = node_results.registered(told, names, variable="epo_replicas")
     return [
-        f"the replica of {one.get('name')} on {node}: {module_answers.shown(str(one['text']))}"
+        f"the replica of {replica.get('name')} on {node}: {module_answers.shown(str(replica['text']))}"
         for node, step in steps.items()
-        for one in step.get("results", [])
-        if one.get("text")
+        for replica in step.get("results", [])
+        if replica.get("text")
     ]
 
 
 def _stated(found: epo.Return, *, ends: bool, is_forced: bool) -> list[changes.Change]:
     """The hold stays until the end, although nothing may be left to wait for."""
-    kept = [one for one in found.stated if not isinstance(one, (changes.EpoStands, changes.EpoGone))]
-    last = [one for one in found.stated if isinstance(one, (changes.EpoStands, changes.EpoGone))]
+    kept = [change for change in found.stated if not isinstance(change, (changes.EpoStands, changes.EpoGone))]
+    last = [change for change in found.stated if isinstance(change, (changes.EpoStands, changes.EpoGone))]
     if ends:
         return [*kept, *([changes.EpoGone()] if last and is_forced else last)]
-    return [*kept, *(one for one in last if isinstance(one, changes.EpoStands))]
+    return [*kept, *(change for change in last if isinstance(change, changes.EpoStands))]
 
 
 def _stands(cluster: clusters.Cluster) -> str:

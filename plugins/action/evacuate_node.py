@@ -60,10 +60,10 @@ class ActionModule(module_answers.Action):
         except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}
         refusals = [
-            {"instance": one.subject, "text": f"{one.subject}: {one.reason}", "unblock": one.unblock}
-            for one in (*plan.refusals, *made.refusals)
+            {"instance": refusal.subject, "text": f"{refusal.subject}: {refusal.reason}", "unblock": refusal.unblock}
+            for refusal in (*plan.refusals, *made.refusals)
         ]
-        told = [step["text"] for step in steps] + [f"stays: {one['text']}" for one in refusals]
+        told = [step["text"] for step in steps] + [f"stays: {refusal['text']}" for refusal in refusals]
         told = told or [f"{options['node']} has no instances and no replicas of any: nothing is to be done"]
         return {**result, "changed": bool(steps), "steps": steps, "refusals": refusals, "msg": told, "look": look}
 
@@ -198,16 +198,16 @@ def _look(cluster: clusters.Cluster, name: str, steps: list[dict[str, Any]]) -> 
     node = cluster.node(name)
     moved = [step["variables"]["instance"] for step in steps if step["kind"] != "replace_disks"]
     is_asked = clusters.reachable(cluster, node)
-    expected = {one["name"]: one for one in moved if is_asked and one["admin_state"] == "up"}
-    around = [one for one in cluster.nodes.values() if one.group == node.group and one.vm_capable]
-    asked = [one.uuid for one in around if clusters.reachable(cluster, one)]
+    expected = {instance["name"]: instance for instance in moved if is_asked and instance["admin_state"] == "up"}
+    around = [member for member in cluster.nodes.values() if member.group == node.group and member.vm_capable]
+    asked = [member.uuid for member in around if clusters.reachable(cluster, member)]
     return {
         "expected": expected,
-        "hypervisors": sorted({one["hypervisor"] for one in expected.values()}),
-        "known": {one: list(cluster.instance(one).nodes) for one in expected},
+        "hypervisors": sorted({instance["hypervisor"] for instance in expected.values()}),
+        "known": {instance: list(cluster.instance(instance).nodes) for instance in expected},
         "nodes": [contract.node_variables(cluster, uuid) for uuid in asked],
-        "unasked": [one.name for one in around if one.uuid not in asked],
-        "off": [uuid for uuid, one in cluster.nodes.items() if dead_nodes.is_known_off(one)],
+        "unasked": [member.name for member in around if member.uuid not in asked],
+        "off": [uuid for uuid, member in cluster.nodes.items() if dead_nodes.is_known_off(member)],
     }
 
 

@@ -48,9 +48,9 @@ class ActionModule(module_answers.Action):
         command, variables = power.Command(options["command"]), task_vars or {}
         refused = {**options["refused"], **self._objections(options, variables)}
         answering = power_looks.answering(options["alive"])
-        left = [power_looks.refused(command, *one) for one in refused.items()]
-        left += [power_looks.answers(command, *one) for one in answering.items()]
-        targets = [one for one in options["targets"] if one["name"] not in {*refused, *answering}]
+        left = [power_looks.refused(command, *refusal) for refusal in refused.items()]
+        left += [power_looks.answers(command, *answer) for answer in answering.items()]
+        targets = [target for target in options["targets"] if target["name"] not in {*refused, *answering}]
         outcomes = list(power_looks.ordered(left))
         troubles: list[str] = []
         if not self._task.check_mode:
@@ -64,7 +64,7 @@ class ActionModule(module_answers.Action):
             if not self._task.check_mode:
                 rule = power_record.read if options["record_read"] else power_record.recorded
                 troubles += commanding.recorded(batch, told, given=given, rule=rule, variables=variables)
-            if number < len(batches) and any(one.sent for one in told):
+            if number < len(batches) and any(outcome.sent for outcome in told):
                 time.sleep(options["delay"])
         summary = power_record.doubts(outcomes) if options["record_read"] else power_record.summary(outcomes)
         summary = f"nothing is sent; it would be: {summary}" if self._task.check_mode else summary
@@ -74,7 +74,7 @@ class ActionModule(module_answers.Action):
     def _objections(self, options: Mapping[str, Any], variables: dict[str, Any]) -> dict[str, str]:
         """Whoever runs something, or nobody could look at and does not read off, keeps its power."""
         unreachable = power_looks.unreachable(options["looks"])
-        among = [one for one in options["targets"] if one["name"] in unreachable]
+        among = [target for target in options["targets"] if target["name"] in unreachable]
         read = self._commanded(power.Command.STATUS, among, options, variables)
         if not self._task.check_mode:
             commanding.recorded(among, read, given=time.time(), variables=variables)
@@ -93,13 +93,15 @@ class ActionModule(module_answers.Action):
 
     def _told(self, outcomes: Sequence[power.Outcome], *, expected: str) -> dict[str, Any]:
         ordered = power_looks.ordered(outcomes)
-        lines = [power_record.shortfall(one) or power_record.mismatch(one, expected=expected) for one in ordered]
+        lines = [
+            power_record.shortfall(outcome) or power_record.mismatch(outcome, expected=expected) for outcome in ordered
+        ]
         is_check = self._task.check_mode
-        changed = [power_record.would_send(one) if is_check else one.changed for one in ordered]
+        changed = [power_record.would_send(outcome) if is_check else outcome.changed for outcome in ordered]
         return {
             "changed": any(changed),
-            "results": [one.as_dict() for one in ordered],
-            "told": [power_record.foretold(one) if is_check else power_record.told(one) for one in ordered],
+            "results": [outcome.as_dict() for outcome in ordered],
+            "told": [power_record.foretold(outcome) if is_check else power_record.told(outcome) for outcome in ordered],
             "unconfirmed": [*filter(None, lines)],
         }
 

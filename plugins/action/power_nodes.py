@@ -58,5 +58,5 @@ def _nodes(cluster: clusters.Cluster, names: Sequence[str], *, command: str) -> 
         return tuple(cluster.node(name).uuid for name in names)
     if command != "status":
         raise errors.Refused(f"power {command} is for nodes that are named")
-    every = (one for one in cluster.nodes.values() if clusters.parameter(cluster, one, "oob_program") is not None)
-    return tuple(one.uuid for one in every)
+    every = (node for node in cluster.nodes.values() if clusters.parameter(cluster, node, "oob_program") is not None)
+    return tuple(node.uuid for node in every)

@@ -22,7 +22,7 @@ class ActionModule(module_answers.Action):
         result: dict[str, Any] = super().run(tmp, task_vars)
         try:
             given = self._task.args.get("changes")
-            stated = [recording.decode(one) for one in ([self._task.args] if given is None else given)]
+            stated = [recording.decode(encoded) for encoded in ([self._task.args] if given is None else given)]
             if stated and not self._task.check_mode:
                 holding.record(holding.current(task_vars), *stated, now=time.time())
         except errors.RoundsmanError as error:

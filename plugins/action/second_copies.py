@@ -33,6 +33,6 @@ class ActionModule(module_answers.Action):
 def _told(found: dict[str, list[str]]) -> dict[str, list[str]]:
     entries = [findings.Finding(findings.INSTANCES, node, text) for node, texts in found.items() for text in texts]
     told: dict[str, list[str]] = {}
-    for one in findings.bounded(entries, escape=module_answers.shown):
-        told.setdefault(one.node, []).append(one.text)
+    for finding in findings.bounded(entries, escape=module_answers.shown):
+        told.setdefault(finding.node, []).append(finding.text)
     return told

@@ -82,11 +82,11 @@ def main() -> None:
     node = drbd_node.DrbdNode(runner, proc=root / drbd_node.PROC)
     try:
         sides = drbd_repairing.settled(node, wanted, time_limit=module.params["settle"])
-        told = [drbd_repairing.parted(node, one) or one for one in sides if not wanted or one.resource in wanted]
+        told = [drbd_repairing.parted(node, side) or side for side in sides if not wanted or side.resource in wanted]
         version = node.version()
     except errors.RoundsmanError as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=False, version=version, sides=[drbd_sides.encode(one) for one in told])
+    module.exit_json(changed=False, version=version, sides=[drbd_sides.encode(side) for side in told])
 
 
 if __name__ == "__main__":

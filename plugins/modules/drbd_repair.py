@@ -85,7 +85,7 @@ from ..module_utils import instance_lock, instance_options
 from ..module_utils.domain import drbd_repairs, errors
 from ..module_utils.storage import drbd_node, drbd_repairing, programs, templates
 
-ACTIONS = {one.name.lower(): one for one in drbd_repairs.Action if one is not drbd_repairs.Action.REPLACE}
+ACTIONS = {action.name.lower(): action for action in drbd_repairs.Action if action is not drbd_repairs.Action.REPLACE}
 
 
 def main() -> None:

@@ -65,7 +65,7 @@ def main() -> None:
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     try:
         domains = found_domains.found(virsh.Virsh())
-        paths = {disk["source"] for one in domains["domains"] for disk in one["disks"] if disk["type"] == "file"}
+        paths = {disk["source"] for domain in domains["domains"] for disk in domain["disks"] if disk["type"] == "file"}
         mounts = pathlib.Path("/proc/mounts").read_text(encoding="utf-8", errors="replace")
         disks = found_disks.found(programs.Programs(), sorted(paths), mounts=mounts, folder=module.params["file_dir"])
     except errors.RoundsmanError as error:

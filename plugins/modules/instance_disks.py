@@ -260,7 +260,7 @@ END = {
 }
 SPEC = {
     **instance_options.SPEC,
-    "state": {"type": "str", "required": True, "choices": [one.value for one in disks.State]},
+    "state": {"type": "str", "required": True, "choices": [state.value for state in disks.State]},
     "uuid": {"type": "str", "default": ""},
     "disk_template": {"type": "str", "default": "drbd"},
     "disks": {"type": "list", "elements": "dict", "default": [], "options": disks.DISK},

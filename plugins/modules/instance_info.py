@@ -114,7 +114,7 @@ def main() -> None:
         module.fail_json(msg=str(error))
     module.exit_json(
         changed=False,
-        running=sorted(one for one, state in states.items() if state == drivers.RUNNING),
+        running=sorted(instance for instance, state in states.items() if state == drivers.RUNNING),
         states=states,
         facts=facts,
         migrations=migrations,

@@ -182,9 +182,11 @@ SPEC: Dict[str, Any] = {
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     with concurrent.futures.ThreadPoolExecutor(instance_with_disks.AT_ONCE) as threads:
-        results: List[Dict[str, Any]] = list(threads.map(lambda one: _made(one, module), module.params["instances"]))
+        results: List[Dict[str, Any]] = list(
+            threads.map(lambda instance: _made(instance, module), module.params["instances"])
+        )
     missed = [found["name"] for found in results if found["text"]]
-    lines = {when: "".join(f"{one['name']}: {one[when]}\n" for one in results) for when in ("before", "state")}
+    lines = {when: "".join(f"{result['name']}: {result[when]}\n" for result in results) for when in ("before", "state")}
     answer = {
         "changed": any(found["changed"] for found in results),
         "results": [{key: value for key, value in found.items() if key != "before"} for found in results],

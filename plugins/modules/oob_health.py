@@ -109,14 +109,14 @@ def main() -> None:
         module.fail_json(msg=str(error))
     module.exit_json(
         changed=False,
-        results=[one.as_dict() for one in told],
+        results=[answer.as_dict() for answer in told],
         trouble=[
-            [one.name, item.name, item.status.value]
-            for one in told
-            for item in one.items
+            [answer.name, item.name, item.status.value]
+            for answer in told
+            for item in answer.items
             if item.status in health.TROUBLE
         ],
-        unknown=[one.name for one in told if one.status is health.Status.UNKNOWN],
+        unknown=[answer.name for answer in told if answer.status is health.Status.UNKNOWN],
     )
 
 

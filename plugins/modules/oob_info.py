@@ -99,7 +99,7 @@ def main() -> None:
         told = _ask(module.params)
     except errors.RoundsmanError as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=False, results=[one.as_dict() for one in told])
+    module.exit_json(changed=False, results=[answer.as_dict() for answer in told])
 
 
 def _ask(params: Dict[str, Any]) -> List[bmc.Description]:

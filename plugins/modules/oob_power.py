@@ -151,7 +151,7 @@ def main() -> None:
     result = _result(outcomes, check=module.check_mode)
     if result["unconfirmed"] and command is not power.Command.STATUS:
         text = f"power {command.value} is not confirmed for " + ", ".join(
-            _told(one) for one in outcomes if not one.confirmed
+            _told(outcome) for outcome in outcomes if not outcome.confirmed
         )
         module.fail_json(msg=text, **result)
     module.exit_json(**result)
@@ -181,7 +181,9 @@ def _result(outcomes: List[power.Outcome], *, check: bool) -> Dict[str, Any]:
         "changed": any(result["changed"] for result in results),
         "results": results,
         "unconfirmed": [outcome.name for outcome in outcomes if not outcome.confirmed],
-        "diff": {side: "".join(f"{one['name']}: {one[side]}\n" for one in results) for side in ("before", "after")},
+        "diff": {
+            side: "".join(f"{entry['name']}: {entry[side]}\n" for entry in results) for side in ("before", "after")
+        },
     }
 
 
