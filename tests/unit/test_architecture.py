@@ -263,6 +263,13 @@ def test_outside_the_daemon_exactly_the_libraries_of_the_place_are_imported() ->
     assert used == LIBRARIES
 
 
+def test_the_requirements_of_the_collection_are_what_its_plugins_import() -> None:
+    lines = [line for line in (ROOT / "requirements.txt").read_text().splitlines() if not line.startswith("#")]
+    # Ansible brings itself and PyYAML. pyghmi is imported by a name that is put together when it is needed.
+    imported = set().union(*LIBRARIES.values()) - {"ansible", "yaml"} | {"pyghmi"}
+    assert {line.partition(">=")[0] for line in lines} == imported
+
+
 def test_files_are_named_by_their_content() -> None:
     assert {name for name in FILES if name.rpartition(".")[2] in FORBIDDEN_NAMES} == set()
 

@@ -1,0 +1,49 @@
+"""What Galaxy and users of the collection read beside its plugins: groups of modules, libraries, addresses."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = {path.stem for path in (ROOT / "plugins/modules").glob("*.py")}
+
+
+def document(name: str) -> dict[str, Any]:
+    read: dict[str, Any] = yaml.safe_load((ROOT / name).read_text())
+    return read
+
+
+def requirements(lines: list[str]) -> dict[str, str]:
+    """The versions of the libraries, by their names."""
+    named = (re.fullmatch(r"([a-z0-9-]+)(.*)", line.partition("#")[0].strip()) for line in lines)
+    return {found[1]: found[2] for found in named if found is not None}
+
+
+def test_every_module_is_in_an_action_group_and_every_group_names_modules() -> None:
+    groups: dict[str, list[str]] = document("meta/runtime.yml")["action_groups"]
+    listed = [name for names in groups.values() for name in names]
+
+    assert MODULES - set(listed) == set()
+    assert set(listed) - MODULES == set()
+
+
+def test_the_collection_requires_the_versions_that_the_daemon_requires() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    of_collection = requirements((ROOT / "requirements.txt").read_text().splitlines())
+    of_daemon = requirements(project["dependencies"])
+    assert of_collection == {name: of_daemon[name] for name in of_collection}
+
+
+def test_an_execution_environment_is_built_with_the_requirements() -> None:
+    named = document("meta/execution-environment.yml")["dependencies"]["python"]
+    assert (ROOT / named).is_file()
+
+
+def test_no_address_is_a_placeholder() -> None:
+    addresses = {key: value for key, value in document("galaxy.yml").items() if "://" in str(value)}
+    assert {key: value for key, value in addresses.items() if "example." in value} == {}
