@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Body
@@ -10,7 +9,6 @@ from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annota
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import plan_documents
-from ...plugins.plugin_utils.rounds import moving
 from ..jobs import values
 from . import asking, submissions
 from .answers import Json
@@ -32,11 +30,10 @@ def add(routes: APIRouter, service: Service) -> None:
         plan_documents.refuse_another(service.configuration.current, found)
         if not found.moves:
             raise errors.Refused("this plan has no moves: there is nothing to do")
-        moves = [moving.Move(one.instance, one.action, one.after) for one in found.moves]
         params: dict[str, Any] = {
             "command": found.command,
             "digest": found.digest,
-            "moves": [dataclasses.asdict(one) for one in moves],
+            "moves": [{"instance": move.instance, "action": move.action, "after": move.after} for move in found.moves],
             "failover": found.failover,
         }
         reason = asked.because(found.command)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...plugins.module_utils.domain import errors
-from ...plugins.plugin_utils import plan_documents
 from ...plugins.plugin_utils.rounds import rebalancing
 from . import balance_options as options_of
 from . import client, output, planned, plans
@@ -90,13 +89,12 @@ def balance(
         found = balancing.like_hbal(searched, group=name, options=options)
     else:
         found = balancing.balance(searched, group=name, without=source.troubled, options=options, told=_progress)
-    kept = [plan_documents.Kept(instance, why) for instance, why in found.plan.kept]
     scores = compared.Scores(found.before, found.after)
     command = source.command(
         "balance", *_words(options, group=group, like_hbal=like_hbal, price=price), *wanted.words()
     )
-    notes = [rebalancing.paired_text(paired)] if paired else []
-    made = planned.document(source, plan_documents.Found(found.plan.moves, scores, kept, notes), command=command)
+    notes = (rebalancing.paired_text(paired),) if paired else ()
+    made = planned.document(source, replace(found.schedule.plan, notes=notes), scores, command=command)
     plans.carry_out(ctx, made, asked=asked, empty="No move makes it better.")
 
 

@@ -18,11 +18,12 @@ from ...plugins.plugin_utils.rounds import as_cluster, configured, moving, round
 from . import client, configuration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from ...plugins.module_utils.domain import cluster as clusters
     from ...plugins.plugin_utils.placement.models import model
-    from ...plugins.plugin_utils.rounds import work
+    from ...plugins.plugin_utils.placement.plan import Plan
+    from ...plugins.plugin_utils.placement.score import compared
 
 Parsed = TypeVar("Parsed")
 
@@ -90,7 +91,7 @@ def source(ctx: typer.Context, text: Path | None) -> Source:
         running = _running(ctx)
         return Source(configured.model_of(running), running, text)
     found = cluster(ctx, text)
-    return Source(found, as_cluster.of(found), text)
+    return Source(found, as_cluster.cluster_of(found), text)
 
 
 @dataclass(frozen=True)
@@ -118,37 +119,35 @@ def asked(*, plan: bool, text: Path | None, save: Path | None, submit: bool, for
 
 def document(
     of: Source,
-    found: plan_documents.Found,
+    plan: Plan,
+    scores: compared.Scores,
     *,
     command: str,
     failover: bool = False,
     ignore_consistency: bool = False,
 ) -> plan_documents.Document:
-    """The document of what a planner has found."""
+    """The document of a plan that changes the scores of the cluster so."""
     from ...plugins.plugin_utils.rounds import schedules  # noqa: PLC0415 - NumPy, for those who need it
 
-    jobs = moving.jobs_of(of.cluster, found.moves, failover=failover, ignore_consistency=ignore_consistency)
+    jobs = moving.jobs_of(of.cluster, plan.moves, failover=failover, ignore_consistency=ignore_consistency)
     return plan_documents.made(
         of.cluster,
-        found,
+        plan,
+        scores=scores,
         jobs=jobs,
-        turns=schedules.of(of.cluster, jobs),
+        turns=schedules.expected(of.cluster, plan.moves, jobs),
         command=command,
         failover=failover,
         ignore_consistency=ignore_consistency,
     )
 
 
-def found(
-    of: Source, moves: Iterable[moving.Move], refusals: Iterable[work.Refusal], notes: Iterable[str] = ()
-) -> plan_documents.Found:
-    """What a planner has found, with the scores of the cluster before and after it."""
+def scores(of: Source, plan: Plan) -> compared.Scores:
+    """The scores of the cluster before and after a plan."""
     from ...plugins.plugin_utils.placement.score import compared  # noqa: PLC0415 - NumPy, for those who need it
 
-    moves = tuple(moves)
-    ends = zip((move.instance for move in moves), moving.ends(of.cluster, moves), strict=True)
-    kept = tuple(plan_documents.Kept(one.subject, one.reason, one.unblock) for one in refusals)
-    return plan_documents.Found(moves, compared.of(of.model, dict(ends)), kept, tuple(notes))
+    ends = zip((move.instance for move in plan.moves), moving.ends(of.cluster, plan.moves), strict=True)
+    return compared.scores(of.model, dict(ends))
 
 
 def cluster(ctx: typer.Context, text: Path | None) -> model.Model:

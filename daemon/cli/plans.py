@@ -18,7 +18,7 @@ from . import client, output, planned, questions, watching, wording
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ...plugins.plugin_utils.rounds import departures
+    from ...plugins.plugin_utils.placement.plan import Plan
 
 HELP = "Show what a round would do now, in which order, and what is refused; below it are plans that were kept."
 app = typer.Typer(help=HELP, invoke_without_command=True)
@@ -58,7 +58,7 @@ def _read(file: Path) -> plan_documents.Document:
 def depart(
     ctx: typer.Context,
     source: planned.Source,
-    departure: departures.Departure,
+    plan: Plan,
     *,
     command: str,
     failover: bool,
@@ -70,8 +70,10 @@ def depart(
     Raises:
         Exit: with status 1, something stays.
     """
-    found = planned.found(source, departure.moves, departure.refusals, departure.lost)
-    made = planned.document(source, found, command=command, failover=failover, ignore_consistency=ignore_consistency)
+    scores = planned.scores(source, plan)
+    made = planned.document(
+        source, plan, scores, command=command, failover=failover, ignore_consistency=ignore_consistency
+    )
     carry_out(ctx, made, asked=asked, empty="Nothing has to move.")
     if made.kept:
         raise typer.Exit(1)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils.opcodes import registry
-from ...plugins.plugin_utils.rounds import measured, rebalancing, rounds, work
+from ...plugins.plugin_utils.placement.plan import Refusal
+from ...plugins.plugin_utils.rounds import measured, rebalancing, rounds
 from ..jobs import planned, values
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Balancer:
         jobs = (job for job in self._queue.jobs.values() if not job.is_final)
         return {uuid for job in jobs for opcode in job.opcodes for uuid in _locked(cluster, opcode)}
 
-    def _failed(self, cluster: clusters.Cluster) -> work.Refusal | None:
+    def _failed(self, cluster: clusters.Cluster) -> Refusal | None:
         """While a balancing that failed is not long ago nothing is balanced."""
         known = (self._queue.jobs[one] for one in cluster.maintenance.jobs if one in self._queue.jobs)
         failed = [job for job in known if has_failed(job) and job.id not in self.withdrawn]
@@ -104,12 +105,10 @@ class Balancer:
         seconds = cluster.maintenance.settings.round_interval or PATIENCE
         if last is None or self._since_failure.seconds(last.ended, of=last.id) >= seconds:
             return None
-        return work.Refusal(
+        return Refusal(
             rebalancing.SUBJECT,
             f"job {last.id} of the last balancing did not succeed: {last.text or last.status.value}",
             f"{seconds:g} s after its end, or another round",
-            incident=None,
-            permanent=False,
         )
 
 

@@ -12,13 +12,14 @@ from ..module_utils.domain.locks import Mode
 from ..plugin_utils import daemon_client, holding, log_output, module_answers, replica_evidence
 from ..plugin_utils.config import store
 from ..plugin_utils.opcodes import contract, registry
-from ..plugin_utils.rounds import departures, evacuation, rounds, work
+from ..plugin_utils.placement.plan import Refusal
+from ..plugin_utils.rounds import evacuation, moving, rounds, work
 from ..plugin_utils.rounds.room import Room
-from ..plugin_utils.rounds.waves import Waves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+MOVES = frozenset({"migrate", "failover"})
 _SPEC = {
     "node": {"type": "str", "required": True},
     "failover": {"type": "bool", "default": False},
@@ -28,11 +29,19 @@ _SPEC = {
 
 
 @dataclass(frozen=True)
+class Planned:
+    """The jobs of the evacuation, and what it refuses."""
+
+    jobs: tuple[work.Job, ...]
+    refusals: tuple[Refusal, ...]
+
+
+@dataclass(frozen=True)
 class Steps:
     """What is done, in this order, and what of the plan is refused."""
 
     steps: tuple[dict[str, Any], ...]
-    refusals: tuple[work.Refusal, ...]
+    refusals: tuple[Refusal, ...]
 
 
 class ActionModule(module_answers.Action):
@@ -70,7 +79,7 @@ class ActionModule(module_answers.Action):
 
 def _planned(
     play: holding.Play, options: Mapping[str, Any]
-) -> tuple[clusters.Cluster, dict[str, evidence.Evidence], evacuation.EvacuationPlan]:
+) -> tuple[clusters.Cluster, dict[str, evidence.Evidence], Planned]:
     """The cluster, what is known of its replicas, and the plan, as they are now."""
     cluster = _read(play)
     found = _evidence(play, cluster, options["node"])
@@ -79,8 +88,8 @@ def _planned(
 
 
 def _held(
-    play: holding.Play, options: Mapping[str, Any], cluster: clusters.Cluster, plan: evacuation.EvacuationPlan
-) -> tuple[clusters.Cluster, dict[str, evidence.Evidence], evacuation.EvacuationPlan]:
+    play: holding.Play, options: Mapping[str, Any], cluster: clusters.Cluster, plan: Planned
+) -> tuple[clusters.Cluster, dict[str, evidence.Evidence], Planned]:
     """The same once the plan's locks are held, which may take minutes: the replicas are judged anew.
 
     Raises:
@@ -106,22 +115,20 @@ def _evidence(play: holding.Play, cluster: clusters.Cluster, name: str) -> dict[
     return replica_evidence.of_nodes(cluster, replica_evidence.Files(play.where, cluster, now=time.time()), [node.uuid])
 
 
-def _plan(
-    cluster: clusters.Cluster, name: str, *, failover: bool, proof: Mapping[str, evidence.Evidence]
-) -> evacuation.EvacuationPlan:
-    return evacuation.plan(
+def _plan(cluster: clusters.Cluster, name: str, *, failover: bool, proof: Mapping[str, evidence.Evidence]) -> Planned:
+    plan = evacuation.plan(
         cluster,
         cluster.node(name).uuid,
         failover=failover,
         avoid=rounds.no_targets(cluster),
         taken={},
         room=Room(cluster),
-        waves=Waves(limit=1),
         evidence=proof,
     )
+    return Planned(moving.jobs_of(cluster, plan.moves, failover=failover), plan.refusals)
 
 
-def _wants(cluster: clusters.Cluster, plan: evacuation.EvacuationPlan, name: str) -> dict[str, Mode]:
+def _wants(cluster: clusters.Cluster, plan: Planned, name: str) -> dict[str, Mode]:
     """All of it exclusively: no job moves anything to or from these nodes, or counts on their room, meanwhile."""
     wants = {f"node/{cluster.node(name).uuid}": Mode.EXCLUSIVE}
     for opcode in _opcodes(plan):
@@ -144,14 +151,14 @@ def _audit(play: holding.Play, node: str, steps: Sequence[Mapping[str, Any]], *,
 
 def _steps(
     cluster: clusters.Cluster,
-    plan: evacuation.EvacuationPlan,
+    plan: Planned,
     *,
     ignore_consistency: bool,
     judged: Mapping[str, evidence.Evidence],
 ) -> Steps:
     """The steps of a plan, and what of it is refused: that keeps no other instance from leaving."""
     steps: list[dict[str, Any]] = []
-    refusals: list[work.Refusal] = []
+    refusals: list[Refusal] = []
     for job in plan.jobs:
         made, refusal, cluster = _steps_of(cluster, job, ignore_consistency=ignore_consistency, judged=judged)
         steps += made
@@ -165,7 +172,7 @@ def _steps_of(
     *,
     ignore_consistency: bool,
     judged: Mapping[str, evidence.Evidence],
-) -> tuple[list[dict[str, Any]], list[work.Refusal], clusters.Cluster]:
+) -> tuple[list[dict[str, Any]], list[Refusal], clusters.Cluster]:
     """The steps of one instance, why there are no more of them, and the cluster after them.
 
     Where a step is refused, those up to the last move before it remain: a new secondary is made only for a move.
@@ -181,14 +188,14 @@ def _steps_of(
         except errors.Refused as error:
             name = cluster.instance(str(opcode.params["instance"])).name
             reason = f"{text} is refused: {error}"
-            return steps[:moved], [work.Refusal(name, reason, "", incident=None, permanent=False)], after
+            return steps[:moved], [Refusal(name, reason)], after
         found = judged.get(str(opcode.params["instance"])) if opcode.kind == "failover" else None
         if found is not None:
             text += f" ({evidence.loss_text(found, now=time.time())})"
             variables["instance_replica_judged"] = True
         steps.append({"kind": opcode.kind, "text": text, "variables": variables})
         cluster = changes.apply_all(cluster, made.effects(cluster), now=0.0)
-        if opcode.kind in departures.MOVES:
+        if opcode.kind in MOVES:
             moved, after = len(steps), cluster
     return steps, [], cluster
 
@@ -211,7 +218,7 @@ def _look(cluster: clusters.Cluster, name: str, steps: list[dict[str, Any]]) -> 
     }
 
 
-def _opcodes(plan: evacuation.EvacuationPlan) -> list[work.Opcode]:
+def _opcodes(plan: Planned) -> list[work.Opcode]:
     return [opcode for job in plan.jobs for opcode in job.opcodes]
 
 

@@ -60,7 +60,7 @@ def place(cluster: clusters.Cluster, draft: clusters.Instance, wish: Wish, *, by
     wanted = allocator.Wanted(newcomer, tuple(disk.size for disk in draft.disks), wish.group)
     result = by.decide(configured.model_of(cluster), allocator.Allocate(wanted))
     if not result.placements:
-        told = result.refusals[0].text if result.refusals else result.info
+        told = result.unplaced[0].text if result.unplaced else result.info
         raise errors.Refused(f"{draft.name} has no place: {told}")
     found = result.placements[0].nodes
     if len(found) != copies:

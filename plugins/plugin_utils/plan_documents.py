@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..module_utils.domain import cluster as clusters
+    from .placement.balancing.turns import Turn
+    from .placement.plan import Move, Plan
     from .placement.score import compared
-    from .rounds import schedules, work
+    from .rounds import work
 
 FORMAT = 1
 MEBIBYTES = 1024.0
@@ -31,8 +33,8 @@ GENERATION = "format"
 
 
 @dataclass(frozen=True)
-class Move:
-    """One instance, the nodes (names) that it has at the end, and the instances that it waits for."""
+class MoveEntry:
+    """The move of one instance, the nodes (names) that it has at the end, and the instances that it waits for."""
 
     instance: str
     action: str
@@ -46,7 +48,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Job:
+class JobEntry:
     """The opcodes of one move, with names in place of UUIDs, and the jobs that it waits for."""
 
     key: str
@@ -56,7 +58,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptEntry:
     """An instance, or a replica of it, that stays, why, and what would lift that."""
 
     instance: str
@@ -81,80 +83,70 @@ class Document:
     initial_score: float
     final_score: float
     components: Mapping[str, Mapping[str, float]]
-    moves: tuple[Move, ...]
+    moves: tuple[MoveEntry, ...]
     data_gib: float
     waves: tuple[tuple[str, ...], ...]
     seconds: float
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptEntry, ...]
     notes: tuple[str, ...]
-    jobs: tuple[Job, ...]
+    jobs: tuple[JobEntry, ...]
     ignore_consistency: bool = False
 
 
 _DOCUMENT = pydantic.TypeAdapter(Document)
 
 
-@dataclass(frozen=True)
-class Found:
-    """What a planner found: moves, what stays, the notes of a document, and the scores of the cluster."""
-
-    moves: Sequence[moving.Moved]
-    scores: compared.Scores
-    kept: Sequence[Kept] = ()
-    notes: Sequence[str] = ()
-
-
 def made(
     cluster: clusters.Cluster,
-    found: Found,
+    plan: Plan,
     *,
+    scores: compared.Scores,
     jobs: Sequence[work.Job],
-    turns: Sequence[schedules.Turn],
+    turns: Sequence[Turn],
     command: str,
     failover: bool = False,
     ignore_consistency: bool = False,
 ) -> Document:
-    """The document of what was found; `jobs` are those of its moves, in their order, and `turns` those of the jobs."""
-    moves = [_move(*one) for one in zip(found.moves, moving.ends(cluster, found.moves), turns, strict=True)]
-    waves = [[one.instance for one in moves if one.wave == wave] for wave in sorted({one.wave for one in moves})]
+    """The document of a plan; `jobs` and `turns` are those of its moves, in their order."""
+    moves = [_move(turn) for turn in turns]
+    waves = [[move.instance for move in moves if move.wave == wave] for wave in sorted({move.wave for move in moves})]
     return Document(
         format=FORMAT,
         command=command,
         cluster=cluster.cluster.uuid,
-        digest=digests.of(cluster),
+        digest=digests.digest(cluster),
         failover=failover,
-        initial_score=found.scores.initial,
-        final_score=found.scores.final,
-        components={"initial": dict(found.scores.before), "final": dict(found.scores.after)},
+        initial_score=scores.initial,
+        final_score=scores.final,
+        components={"initial": dict(scores.before), "final": dict(scores.after)},
         moves=tuple(moves),
-        data_gib=sum(one.data_gib for one in moves),
+        data_gib=sum(move.data_gib for move in moves),
         waves=tuple(tuple(wave) for wave in waves),
-        seconds=max((one.start + one.seconds for one in moves), default=0.0),
-        kept=tuple(found.kept),
-        notes=tuple(found.notes),
-        jobs=tuple(_job(cluster, one) for one in jobs),
+        seconds=max((move.start + move.seconds for move in moves), default=0.0),
+        kept=tuple(KeptEntry(refusal.subject, refusal.reason, refusal.unblock) for refusal in plan.refusals),
+        notes=plan.notes,
+        jobs=tuple(_job(cluster, job) for job in jobs),
         ignore_consistency=ignore_consistency,
     )
 
 
-def _move(move: moving.Moved, nodes: tuple[str, ...], turn: schedules.Turn) -> Move:
-    primary, *others = nodes
-    return Move(
-        instance=move.instance,
-        action=move.action,
-        primary=primary,
-        secondary=others[0] if others else None,
+def _move(turn: Turn) -> MoveEntry:
+    return MoveEntry(
+        instance=turn.move.instance,
+        action=turn.move.action,
+        primary=turn.primary,
+        secondary=turn.secondary or None,
         data_gib=turn.mib / MEBIBYTES,
         wave=turn.wave,
-        after=tuple(move.after),
+        after=turn.move.after,
         start=turn.start,
         seconds=turn.seconds,
     )
 
 
-def _job(cluster: clusters.Cluster, job: work.Job) -> Job:
-    opcodes = tuple({"kind": one.kind, **_named(cluster, one)} for one in job.opcodes)
-    return Job(job.key, opcodes, job.after, job.behind)
+def _job(cluster: clusters.Cluster, job: work.Job) -> JobEntry:
+    opcodes = tuple({"kind": opcode.kind, **_named(cluster, opcode)} for opcode in job.opcodes)
+    return JobEntry(job.key, opcodes, job.after, job.behind)
 
 
 def _named(cluster: clusters.Cluster, opcode: work.Opcode) -> dict[str, str]:
@@ -197,8 +189,8 @@ def read(data: bytes) -> Document:
 def _first(error: Exception) -> str:
     if not isinstance(error, pydantic.ValidationError):
         return str(error)
-    one = error.errors(include_url=False, include_input=False)[0]
-    return f"{'/'.join(str(part) for part in one['loc'])}: {one['msg']}"
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'/'.join(str(part) for part in first['loc'])}: {first['msg']}"
 
 
 def refuse_another(cluster: clusters.Cluster, document: Document) -> None:
@@ -213,7 +205,7 @@ def refuse_another(cluster: clusters.Cluster, document: Document) -> None:
 
 def run(
     cluster: clusters.Cluster,
-    moves: Sequence[moving.Moved],
+    moves: Sequence[Move],
     *,
     digest: str,
     command: str,
@@ -225,7 +217,7 @@ def run(
     Raises:
         Refused: the cluster has changed since. NotFound, InvalidInput: a move is not possible.
     """
-    if digests.of(cluster) != digest:
+    if digests.digest(cluster) != digest:
         raise errors.Refused(f"the cluster has changed since this plan was made: make it again with `{command}`")
     moving.refuse_misplaced(cluster, moves)
     return moving.jobs_of(

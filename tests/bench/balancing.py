@@ -25,7 +25,6 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import (
     rebalancing,
     room,
     rounds,
-    waves,
 )
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import evacuation as evacuations
 
@@ -35,6 +34,7 @@ from tests.bench import planner
 if TYPE_CHECKING:
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
     from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Plan
 
 STEPS = ((20, 200, 5, 100), (80, 1000, 1, 500))
 """Nodes, instances, steps of hbal that are measured, and how many times as fast ours shall be."""
@@ -85,10 +85,10 @@ def worth() -> list[str]:
         ours = balancing.balance(state.of(cluster))
         seconds = time.process_time() - began
         before, after, score = (oracle.total(each) for each in (ours.before, ours.after, theirs.after))
-        data, plan = theirs.plan.data_gib, ours.plan
+        data, plan = theirs.schedule.data_gib, ours.schedule
         print(
             f"{nodes:16}{instances:11}{before:15.4f}{score:9.4f}{data:6.0f}{after:7.4f}{plan.data_gib:6.0f}"
-            f"{len(plan.moves):8}{len(plan.waves):8}{seconds:8.1f}"
+            f"{len(plan.turns):8}{plan.waves:8}{seconds:8.1f}"
         )
         if after > score or plan.data_gib > MOST_DATA * data:
             wrong.append(f"{nodes} nodes: {after:.4f} for {plan.data_gib:.0f} GiB, hbal {score:.4f} for {data:.0f} GiB")
@@ -102,19 +102,17 @@ def _greedily(cluster: model.Model) -> int:
 def evacuation() -> list[str]:
     """One of many nodes is emptied."""
     nodes, instances = EVACUATED
-    cluster = as_cluster.of(generated_clusters.make(nodes=nodes, instances=instances))
+    cluster = as_cluster.cluster_of(generated_clusters.make(nodes=nodes, instances=instances))
     found, seconds = planner.best_of(3, partial(_evacuated, cluster, list(cluster.nodes)[2]))
     print(
-        f"evacuation of one of {nodes} nodes, {instances} instances: {len(found.jobs)} jobs, "
+        f"evacuation of one of {nodes} nodes, {instances} instances: {len(found.moves)} moves, "
         f"{len(found.refusals)} refusals, {seconds:.2f} CPU s"
     )
     return [f"an evacuation takes {seconds:.2f} s"] if seconds > A_SECOND else []
 
 
-def _evacuated(cluster: clusters.Cluster, node: str) -> evacuations.EvacuationPlan:
-    return evacuations.plan(
-        cluster, node, failover=False, avoid=(), taken={}, room=room.Room(cluster), waves=waves.Waves(limit=4)
-    )
+def _evacuated(cluster: clusters.Cluster, node: str) -> Plan:
+    return evacuations.plan(cluster, node, failover=False, avoid=(), taken={}, room=room.Room(cluster))
 
 
 def in_rounds() -> list[str]:
@@ -122,7 +120,7 @@ def in_rounds() -> list[str]:
     print("a round's balancing: nodes  instances   disks move   jobs   CPU s")
     wrong = []
     for nodes, instances in IN_ROUNDS:
-        cluster = as_cluster.of(generated_clusters.make(nodes=nodes, instances=instances))
+        cluster = as_cluster.cluster_of(generated_clusters.make(nodes=nodes, instances=instances))
         for disks in (False, True):
             wanted = replace(cluster.maintenance.settings, balance=True, balance_disk_moves=disks)
             asked = rounds.to_balance(

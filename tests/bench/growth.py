@@ -15,7 +15,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.balancing import balancing, plans
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.balancing import balancing, turns
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import oracle, state
 
 from tests import generated_clusters
@@ -82,11 +82,11 @@ def measured(nodes: int, instances: int) -> Figures:
         instances,
         before=oracle.total(found.before),
         after=oracle.total(found.after),
-        moves=len(found.plan.moves),
-        gib=found.plan.data_gib,
-        hours=found.plan.seconds / 3600,
+        moves=len(found.schedule.turns),
+        gib=found.schedule.data_gib,
+        hours=found.schedule.seconds / 3600,
         seconds=seconds,
-        mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / plans.GIB,
+        mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / turns.GIB,
     )
 
 

@@ -58,12 +58,12 @@ def test_hail_places_a_new_instance_where_we_let_it(hail: allocator_programs.Pro
 
 
 def test_hail_says_why_a_new_instance_has_no_place(hail: allocator_programs.Program) -> None:
-    (refusal,) = hail.decide(ROOMY, allocator.Allocate(_new("new1", 900_000))).refusals
+    (refusal,) = hail.decide(ROOMY, allocator.Allocate(_new("new1", 900_000))).unplaced
     assert refusal.instance == "new1"
     assert "FailMem" in refusal.text
     wanted = _new("new1", 4096)
     networked = dataclasses.replace(wanted, instance=dataclasses.replace(wanted.instance, networks=("net-1",)))
-    assert "not connected to a network" in hail.decide(ROOMY, allocator.Allocate(networked)).refusals[0].text
+    assert "not connected to a network" in hail.decide(ROOMY, allocator.Allocate(networked)).unplaced[0].text
 
 
 def test_hail_places_several(hail: allocator_programs.Program) -> None:
@@ -79,7 +79,7 @@ def test_hail_finds_another_node_for_a_pair_and_for_a_shared_instance(hail: allo
     for one, node in [(pair, pair.secondary), (shared, shared.primary)]:
         (placement,) = hail.decide(MIXED, allocator.Relocate(one.name, (node,))).placements
         assert set(placement.nodes).isdisjoint({one.primary, one.secondary})
-    (refusal,) = hail.decide(MIXED, allocator.Relocate(pair.name, (pair.primary,))).refusals
+    (refusal,) = hail.decide(MIXED, allocator.Relocate(pair.name, (pair.primary,))).unplaced
     assert refusal.text.startswith("Unsupported request")
 
 
@@ -90,7 +90,7 @@ def test_hail_evacuates_in_steps(hail: allocator_programs.Program) -> None:
     found = {}
     for scope in allocator.Scope:
         result = hail.decide(MIXED, allocator.Evacuate(names, scope))
-        named = [one.instance for one in result.placements] + [one.instance for one in result.refusals]
+        named = [one.instance for one in result.placements] + [one.instance for one in result.unplaced]
         assert sorted(named) == sorted(names)
         for one in result.placements:
             found[scope, one.instance] = (one.nodes, tuple(step.action.value for step in one.steps))

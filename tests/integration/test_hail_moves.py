@@ -92,7 +92,7 @@ def test_several_instances_leave_at_once_if_hail_has_places_for_them(
     request = allocator.Evacuate(names, scope)
     ours, theirs = OWN.decide(cluster, request), hail.decide(cluster, request)
     assert {one.instance for one in theirs.placements} <= {one.instance for one in ours.placements}
-    answered = [one.instance for one in ours.placements] + [one.instance for one in ours.refusals]
+    answered = [one.instance for one in ours.placements] + [one.instance for one in ours.unplaced]
     assert sorted(answered) == sorted(names)
 
 

@@ -39,7 +39,7 @@ class NodeEvacuate:
         node = cluster.node(self.node)
         plan = departures.of_nodes(cluster, [node.uuid], scope=Scope(self.mode))
         if plan.refusals:
-            told = "; ".join(f"{one.subject}: {one.reason}" for one in plan.refusals)
+            told = "; ".join(f"{refusal.subject}: {refusal.reason}" for refusal in plan.refusals)
             raise errors.Refused(f"Unable to evacuate {node.name}: {told}")
         return list(moving.jobs_of(cluster, plan.moves, reason=f"evacuating {node.name}: moving {{}} away"))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from .. import plan_documents
+from ..placement.plan import Move
 from ..rounds import moving
 from . import contract
 
@@ -13,6 +14,15 @@ if TYPE_CHECKING:
     from ...module_utils.domain import cluster as clusters
     from ...module_utils.domain.locks import Mode
     from ..rounds import work
+
+
+@dataclass(frozen=True)
+class MoveParams:
+    """A move as a document has it: its steps in `action`, one space between them."""
+
+    instance: str
+    action: str
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -25,12 +35,12 @@ class RunPlan:
     kind: ClassVar[str] = "run_plan"
     command: str
     digest: str
-    moves: tuple[moving.Move, ...]
+    moves: tuple[MoveParams, ...]
     failover: bool = False
     ignore_consistency: bool = False
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
-        nodes = moving.nodes_of(cluster, self.moves)
+        nodes = moving.nodes_of(cluster, self._moves)
         # Alone at these nodes it sees no move half done: what the digest says is what is there.
         return {f"node/{uuid}": contract.EXCLUSIVE for uuid in sorted(nodes)}
 
@@ -40,10 +50,14 @@ class RunPlan:
     def jobs(self, cluster: clusters.Cluster, _facts: contract.Facts) -> list[work.Job]:
         found = plan_documents.run(
             cluster,
-            self.moves,
+            self._moves,
             digest=self.digest,
             command=self.command,
             failover=self.failover,
             ignore_consistency=self.ignore_consistency,
         )
         return list(found)
+
+    @property
+    def _moves(self) -> tuple[Move, ...]:
+        return tuple(Move(move.instance, tuple(move.action.split()), move.after) for move in self.moves)

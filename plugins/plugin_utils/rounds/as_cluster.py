@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 NAME = "text"
 
 
-def of(found: model.Model) -> clusters.Cluster:
+def cluster_of(found: model.Model) -> clusters.Cluster:
     """The cluster that has the nodes and instances of a model; O(nodes + instances).
 
     UUIDs are the names, but for groups, which have theirs. What a node keeps for itself is chosen so that what is left

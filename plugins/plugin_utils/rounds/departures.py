@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..placement.allocation.allocator import Scope
-from . import evacuation, moving, rounds, work
+from ..placement.plan import Move, Plan, Refusal
+from . import evacuation, rounds
 from .room import Room
-from .waves import Waves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from ...module_utils.domain import cluster as clusters
 
-MOVES = frozenset({"migrate", "failover"})
-
-
-@dataclass(frozen=True)
-class Departure:
-    """The moves, what is refused, and the failures that are no longer survived then."""
-
-    moves: tuple[moving.Move, ...] = ()
-    refusals: tuple[work.Refusal, ...] = ()
-    lost: tuple[str, ...] = ()
-
 
 def of_nodes(
     cluster: clusters.Cluster, names: Collection[str], *, scope: Scope = Scope.ALL, failover: bool = False
-) -> Departure:
+) -> Plan:
     """Instances leave nodes: their primaries, the replicas that they keep for others, or both.
 
     The nodes are no targets for each other, and share the room that is left; what has both of its nodes among them
@@ -41,9 +29,9 @@ def of_nodes(
         NotFound: there is no such node.
     """
     leaving = tuple(dict.fromkeys(cluster.node(name).uuid for name in names))
-    room, waves = Room(cluster), Waves(limit=cluster.maintenance.settings.moves_per_node)
-    jobs: list[work.Job] = []
-    refusals: list[work.Refusal] = []
+    room = Room(cluster)
+    moves: list[Move] = []
+    refusals: list[Refusal] = []
     lost: dict[str, None] = {}
     for uuid in leaving:
         plan = evacuation.plan(
@@ -53,18 +41,16 @@ def of_nodes(
             avoid=rounds.no_targets(cluster),
             taken={},
             room=room,
-            waves=waves,
             which=_meant(uuid, scope, leaving),
             leaving=leaving,
         )
-        jobs += [_trimmed(job) if scope is Scope.PRIMARY else job for job in plan.jobs]
+        moves += [_without_replica(move) if scope is Scope.PRIMARY else move for move in plan.moves]
         refusals += plan.refusals
-        lost |= dict.fromkeys(plan.failures_no_longer_survived)
-    moves = moving.moves_of(cluster, jobs)
+        lost |= dict.fromkeys(plan.notes)
     moved = {move.instance for move in moves}
-    # Of an instance that leaves by a job only its replica is refused, which `PRIMARY` does not move.
-    refused = [one for one in refusals if scope is not Scope.PRIMARY or one.subject not in moved]
-    return Departure(moves, tuple(refused), tuple(lost))
+    # Of an instance that leaves by a move only its replica is refused, which `PRIMARY` does not move.
+    refused = [refusal for refusal in refusals if scope is not Scope.PRIMARY or refusal.subject not in moved]
+    return Plan(tuple(moves), tuple(refused), tuple(lost))
 
 
 def _meant(node: str, scope: Scope, leaving: Collection[str]) -> Callable[[clusters.Instance], bool]:
@@ -78,6 +64,7 @@ def _meant(node: str, scope: Scope, leaving: Collection[str]) -> Callable[[clust
     return is_meant
 
 
-def _trimmed(job: work.Job) -> work.Job:
-    last = max(index for index, one in enumerate(job.opcodes) if one.kind in MOVES)
-    return dataclasses.replace(job, opcodes=job.opcodes[: last + 1])
+def _without_replica(move: Move) -> Move:
+    """A move up to where the instance runs elsewhere."""
+    last = max(index for index, step in enumerate(move.steps) if step.startswith("f"))
+    return dataclasses.replace(move, steps=move.steps[: last + 1])

@@ -29,7 +29,7 @@ BOOKKEEPING = frozenset(
 )
 
 
-def of(cluster: clusters.Cluster) -> str:
+def digest(cluster: clusters.Cluster) -> str:
     """`sha256:` and the digest, in hex, of groups, nodes, instances and the settings that plans follow.
 
     When something was changed, how a node is reached and who is a candidate are left out; so is what maintenance does,
@@ -40,7 +40,7 @@ def of(cluster: clusters.Cluster) -> str:
         "nodegroups": _each(cluster.nodegroups.values()),
         "nodes": _each(cluster.nodes.values()),
         "instances": _each(cluster.instances.values()),
-        "reachable": sorted(one.uuid for one in cluster.nodes.values() if clusters.reachable(cluster, one)),
+        "reachable": sorted(node.uuid for node in cluster.nodes.values() if clusters.reachable(cluster, node)),
         "no_targets": sorted(rounds.no_targets(cluster)),
         "moves_per_node": cluster.maintenance.settings.moves_per_node,
     }
@@ -49,11 +49,11 @@ def of(cluster: clusters.Cluster) -> str:
 
 
 def _each(found: Iterable[clusters.Object]) -> list[dict[str, Any]]:
-    return [_facts(one) for one in sorted(found, key=lambda one: one.uuid)]
+    return [_facts(known) for known in sorted(found, key=lambda known: known.uuid)]
 
 
-def _facts(one: clusters.Object) -> dict[str, Any]:
-    return {name: value for name, value in vars(one).items() if name not in BOOKKEEPING}
+def _facts(known: clusters.Object) -> dict[str, Any]:
+    return {name: value for name, value in vars(known).items() if name not in BOOKKEEPING}
 
 
 def _plain(value: Any) -> Any:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Collection, Mapping
 
 from ...module_utils.domain import dead_nodes, instance_policy
 from ...module_utils.domain import incidents as incident_rules
-from . import work
+from ..placement.plan import Refusal
 
 if TYPE_CHECKING:
     from ...module_utils.domain import cluster as clusters
     from ...module_utils.domain import incidents
 
 
-def paused(cluster: clusters.Cluster, incident: incidents.Incident) -> work.Refusal | None:
+def paused(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | None:
     """While maintenance is paused, or an emergency power off stands, nothing is done for anybody."""
     if cluster.maintenance.epo is not None:
         reason, unblock = "an emergency power off stands", "the end of `roundsman cluster epo --on`"
@@ -24,7 +24,7 @@ def paused(cluster: clusters.Cluster, incident: incidents.Incident) -> work.Refu
     return _refusal(cluster, incident, reason=f"maintenance is paused: {text}", unblock="the end of the pause")
 
 
-def storm(cluster: clusters.Cluster, incident: incidents.Incident) -> work.Refusal | None:
+def storm(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | None:
     """When too many nodes ask for evacuation at once, the fault is elsewhere: no evacuation work is begun.
 
     Too many are at least `storm_minimum` and more than `storm_fraction` of all nodes that are vm_capable and
@@ -49,7 +49,7 @@ def storm(cluster: clusters.Cluster, incident: incidents.Incident) -> work.Refus
     )
 
 
-def unconfirmed(cluster: clusters.Cluster, incident: incidents.Incident) -> work.Refusal | None:
+def unconfirmed(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | None:
     """Nothing of a node that only fell silent is moved before its power is known to be off: fencing before failover."""
     if not dead_nodes.is_of_a_dead_node(incident) or dead_nodes.is_known_off(cluster.nodes[incident.node]):
         return None
@@ -63,7 +63,7 @@ def unconfirmed(cluster: clusters.Cluster, incident: incidents.Incident) -> work
 
 def at_work(
     cluster: clusters.Cluster, incident: incidents.Incident, *, unfinished: Mapping[str, bool]
-) -> work.Refusal | None:
+) -> Refusal | None:
     """While an evacuation of an earlier round still runs, the room it uses is not known: no other one begins.
 
     `unfinished` says of incidents (UUID) whether they have unfinished jobs, whatever their status.
@@ -83,7 +83,7 @@ def at_work(
 
 def capacity(
     cluster: clusters.Cluster, incident: incidents.Incident, *, begun: Collection[str], avoid: Collection[str]
-) -> work.Refusal | None:
+) -> Refusal | None:
     """An evacuation begins only if `capacity_reserve` instances of the standard size still fit after it; 0 is off.
 
     `begun` are the nodes (UUIDs) that are left in the same round, `avoid` those that take nothing. What has begun is
@@ -108,6 +108,6 @@ def capacity(
     )
 
 
-def _refusal(cluster: clusters.Cluster, incident: incidents.Incident, *, reason: str, unblock: str) -> work.Refusal:
+def _refusal(cluster: clusters.Cluster, incident: incidents.Incident, *, reason: str, unblock: str) -> Refusal:
     name = cluster.node_name(incident.node)
-    return work.Refusal(name, reason, unblock, incident=incident.uuid, permanent=False)
+    return Refusal(name, reason, unblock, incident=incident.uuid)

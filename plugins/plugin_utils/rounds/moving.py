@@ -1,14 +1,9 @@
-"""Moves as jobs: what a plan says of its instances becomes opcodes for the queue, and the other way round.
-
-An action is a row of steps: `f` exchanges primary and secondary, `f:NODE` runs the instance on another node that
-reaches its disks, `r:NODE` moves its secondary replica there. Nodes and instances are told by name.
-"""
+"""Moves as jobs: what a plan says of its instances becomes opcodes for the queue, here and nowhere else."""
 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import errors
@@ -18,38 +13,15 @@ from .waves import Waves
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ..placement.plan import Move
+
 REPLACE = "replace_disks"
 Found = TypeVar("Found")
 
 
-class Moved(Protocol):
-    """A move of any plan; `after` are the instances whose moves of the same plan must have succeeded before."""
-
-    @property
-    def instance(self) -> str:
-        """The instance's name."""
-
-    @property
-    def action(self) -> str:
-        """Its steps, one space between them."""
-
-    @property
-    def after(self) -> tuple[str, ...]:
-        """Names of instances."""
-
-
-@dataclass(frozen=True)
-class Move:
-    """The move of one instance, as a document has it."""
-
-    instance: str
-    action: str
-    after: tuple[str, ...] = ()
-
-
 def jobs_of(
     cluster: clusters.Cluster,
-    moves: Iterable[Moved],
+    moves: Iterable[Move],
     *,
     failover: bool = False,
     ignore_consistency: bool = False,
@@ -64,8 +36,10 @@ def jobs_of(
     failed over, with `ignore_consistency` to a replica that is not known to be in sync.
 
     A job comes after those that its move names, and behind so many others that no node has more than
-    `moves_per_node` at once; with `waves` those of a round count too. All come after the keys of `after`. `reason` has
-    {} where the instance's name stands. Of an instance that is moved twice the second move comes after the first.
+    `moves_per_node` at once; with `waves` those of a round count too, and jobs of one `incident` come after each other
+    instead, so that the first failure ends its work. All come after the keys of `after`. `reason` has {} where the
+    instance's name stands; why it goes there follows. Of an instance that is moved twice the second move comes after
+    the first.
 
     Raises:
         NotFound: an instance or node is not there. InvalidInput: a step is none, or not possible for its instance, or
@@ -80,51 +54,33 @@ def jobs_of(
         opcodes, nodes = made.opcodes(move)
         count[move.instance] = count.get(move.instance, 0) + 1
         key = f"move:{move.instance}" + (f":{count[move.instance]}" if move.instance in newest else "")
-        late = [one for one in move.after if one not in newest]
+        late = [name for name in move.after if name not in newest]
         if late:
             raise errors.InvalidInput(f"{move.instance} comes after {late[0]}, which no move before it moves")
-        named = [newest[one] for one in (*move.after, move.instance) if one in newest]
-        before = tuple(dict.fromkeys((*after, *named)))
+        named = [newest[name] for name in (*move.after, move.instance) if name in newest]
         own, others = admitted.admit(key, nodes=nodes, incident=incident)
-        behind = tuple(one for one in dict.fromkeys((*own, *others)) if one not in before)
-        why = reason.replace("{}", move.instance)
+        before = tuple(dict.fromkeys((*after, *named, *(own if incident else ()))))
+        behind = tuple(other for other in dict.fromkeys((*own, *others)) if other not in before)
+        why = "; ".join(filter(None, [reason.replace("{}", move.instance), move.why]))
         jobs.append(work.Job(key, opcodes, after=before, incident=incident, reason=why, behind=behind))
         newest[move.instance] = key
     return tuple(jobs)
 
 
-def moves_of(cluster: clusters.Cluster, jobs: Iterable[work.Job]) -> tuple[Move, ...]:
-    """The moves of jobs that move one instance each."""
-    return tuple(_move(cluster, job.opcodes) for job in jobs)
-
-
-def _move(cluster: clusters.Cluster, opcodes: Sequence[work.Opcode]) -> Move:
-    instance = cluster.instances[str(opcodes[0].params["instance"])]
-    steps = []
-    for opcode in opcodes:
-        if opcode.kind == REPLACE:
-            steps.append(f"r:{cluster.node_name(str(opcode.params['new']))}")
-        elif instance.disk_template == "drbd":
-            steps.append("f")
-        else:
-            steps.append(f"f:{cluster.node_name(str(opcode.params['target']))}")
-    return Move(instance.name, " ".join(steps))
-
-
-def nodes_of(cluster: clusters.Cluster, moves: Iterable[Moved]) -> frozenset[str]:
+def nodes_of(cluster: clusters.Cluster, moves: Iterable[Move]) -> frozenset[str]:
     """The nodes (UUIDs) that the instances of moves have and that their steps name, as far as they are there."""
-    there = {one.name: one.uuid for one in cluster.nodes.values()}
-    instances = {one.name: one for one in cluster.instances.values()}
+    there = {node.name: node.uuid for node in cluster.nodes.values()}
+    instances = {instance.name: instance for instance in cluster.instances.values()}
     found: set[str] = set()
     for move in moves:
-        named = (step.partition(":")[2] for step in move.action.split())
+        named = (step.partition(":")[2] for step in move.steps)
         found |= {there[name] for name in named if name in there}
         if move.instance in instances:
             found |= set(instances[move.instance].nodes)
     return frozenset(found)
 
 
-def ends(cluster: clusters.Cluster, moves: Iterable[Moved]) -> tuple[tuple[str, ...], ...]:
+def ends(cluster: clusters.Cluster, moves: Iterable[Move]) -> tuple[tuple[str, ...], ...]:
     """The nodes (names) that an instance has after each move, the primary first.
 
     Raises:
@@ -134,23 +90,24 @@ def ends(cluster: clusters.Cluster, moves: Iterable[Moved]) -> tuple[tuple[str, 
     found = []
     for move in moves:
         made.opcodes(move)
-        found.append(tuple(cluster.node_name(one) for one in made.standing(move.instance).nodes))
+        found.append(tuple(cluster.node_name(uuid) for uuid in made.standing(move.instance).nodes))
     return tuple(found)
 
 
-def refuse_misplaced(cluster: clusters.Cluster, moves: Sequence[Moved]) -> None:
+def refuse_misplaced(cluster: clusters.Cluster, moves: Sequence[Move]) -> None:
     """No planner puts an instance into two groups, or onto a node that takes none; whoever writes a plan may.
 
     Raises:
         InvalidInput: a move does; or NotFound, as with `jobs_of`.
     """
-    there = {one.name: one for one in cluster.nodes.values()}
-    instances = {one.name: one for one in cluster.instances.values()}
+    there = {node.name: node for node in cluster.nodes.values()}
+    instances = {instance.name: instance for instance in cluster.instances.values()}
     last = dict(zip((move.instance for move in moves), ends(cluster, moves), strict=True))
-    for name, names in last.items():
-        entered = [there[one] for one in names if there[one].uuid not in instances[name].nodes]
-        if entered and len({there[one].group for one in names}) > 1:
-            raise errors.InvalidInput(f"{name} would end in two groups, on {' and '.join(names)}")
+    for name, places in last.items():
+        nodes = [there[place] for place in places]
+        entered = [node for node in nodes if node.uuid not in instances[name].nodes]
+        if entered and len({node.group for node in nodes}) > 1:
+            raise errors.InvalidInput(f"{name} would end in two groups, on {' and '.join(places)}")
         for node in entered:
             if node.drained or not node.vm_capable or not clusters.reachable(cluster, node):
                 raise errors.InvalidInput(f"{name} would end on {node.name}, which takes no instances")
@@ -163,18 +120,18 @@ class _Maker:
         self._cluster = cluster
         self._failover = failover
         self._ignore_consistency = ignore_consistency
-        self._nodes = {one.name: one.uuid for one in cluster.nodes.values()}
-        self._now = {one.name: one for one in cluster.instances.values()}
+        self._nodes = {node.name: node.uuid for node in cluster.nodes.values()}
+        self._now = {instance.name: instance for instance in cluster.instances.values()}
 
     def standing(self, name: str) -> clusters.Instance:
         """An instance where it is now."""
         return _known(self._now, name, "instance")
 
-    def opcodes(self, move: Moved) -> tuple[tuple[work.Opcode, ...], tuple[str, ...]]:
+    def opcodes(self, move: Move) -> tuple[tuple[work.Opcode, ...], tuple[str, ...]]:
         """The opcodes of a move, and the nodes (UUIDs) that have a part in it."""
         instance = self.standing(move.instance)
         nodes, made = list(instance.nodes), []
-        for step in move.action.split():
+        for step in move.steps:
             kind, _, name = step.partition(":")
             target = _known(self._nodes, name, "node") if name else ""
             if kind == "r" and target:
@@ -212,7 +169,7 @@ class _Maker:
         params: dict[str, object] = {"instance": instance.uuid, "source": source, "target": target}
         if kind == "failover" and self._ignore_consistency:
             params["ignore_consistency"] = True
-        secondaries = tuple(source if one == target else one for one in instance.secondary_nodes)
+        secondaries = tuple(source if uuid == target else uuid for uuid in instance.secondary_nodes)
         moved = dataclasses.replace(instance, primary_node=target, secondary_nodes=secondaries)
         return work.Opcode(kind, params), moved
 

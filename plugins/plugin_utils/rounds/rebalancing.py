@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import errors, incidents
 from ..placement.models import dynamic_load
-from . import configured, measured, moving, work
+from ..placement.plan import Refusal
+from . import configured, measured, moving
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from ..placement.balancing import balancing, plans
+    from ..placement.balancing import balancing, turns
     from ..placement.models import model
+    from ..placement.plan import Move
     from ..placement.score import scoring
     from ..placement.score import state as states
+    from . import work
 
 SUBJECT = "balancing"
 LEAST = 1e-6
@@ -55,7 +58,7 @@ class Answer:
     """The jobs of the step, and why there is none where there could be."""
 
     jobs: tuple[work.Job, ...] = ()
-    refusals: tuple[work.Refusal, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
 
 
 def question(cluster: clusters.Cluster, *, busy: Collection[str]) -> Question:
@@ -77,15 +80,13 @@ def question(cluster: clusters.Cluster, *, busy: Collection[str]) -> Question:
     return Question(asked, {uuid: why for uuid, why in left_out.items() if uuid in cluster.nodes}, held)
 
 
-def refusals(asked: Question) -> tuple[work.Refusal, ...]:
+def refusals(asked: Question) -> tuple[Refusal, ...]:
     """Each node that takes no part, and why."""
     return tuple(
-        work.Refusal(
+        Refusal(
             asked.cluster.node_name(uuid),
             f"balancing leaves it out: {why}",
             f"{asked.cluster.node_name(uuid)} in use again, without an incident or a job",
-            incident=None,
-            permanent=False,
         )
         for uuid, why in asked.left_out.items()
     )
@@ -132,28 +133,28 @@ def answer(asked: Question) -> Answer:
         return Answer(jobs, (*notes, *_replicas_that_stay(asked.cluster)))
     except errors.RoundsmanError as error:
         # What cannot be balanced keeps no node from being evacuated.
-        refusal = work.Refusal(SUBJECT, str(error), "a change of that", incident=None, permanent=False)
+        refusal = Refusal(SUBJECT, str(error), "a change of that")
         return Answer(refusals=(refusal,))
 
 
-def _model(asked: Question) -> tuple[model.Model, tuple[work.Refusal, ...]]:
+def _model(asked: Question) -> tuple[model.Model, tuple[Refusal, ...]]:
     """The cluster with what is measured of it, and why that is not used where it should be."""
     found = configured.model_of(asked.cluster)
     if asked.measured is None:
         return found, ()
     if asked.measured.missing:
         why, cure = measured.told(asked.measured.missing), "reports of their agents: agent_port, the role node_agent"
-        return found, (work.Refusal(SUBJECT, why, cure, incident=None, permanent=False),)
+        return found, (Refusal(SUBJECT, why, cure),)
     return dynamic_load.loaded(found, asked.measured.loads), ()
 
 
-def _replicas_that_stay(cluster: clusters.Cluster) -> tuple[work.Refusal, ...]:
+def _replicas_that_stay(cluster: clusters.Cluster) -> tuple[Refusal, ...]:
     """That adopted replicas are not moved, where others may be."""
     names = paired(cluster) if cluster.maintenance.settings.balance_disk_moves else []
     if not names:
         return ()
     cure = "another secondary for each, made with drbdadm and put on record"
-    return (work.Refusal(SUBJECT, paired_text(names), cure, incident=None, permanent=False),)
+    return (Refusal(SUBJECT, paired_text(names), cure),)
 
 
 def _jobs(asked: Question, searched: states.State, group: clusters.Group) -> tuple[work.Job, ...]:
@@ -180,23 +181,24 @@ def _jobs(asked: Question, searched: states.State, group: clusters.Group) -> tup
 
 def _first(
     searched: states.State, where: scoring.Scope, found: balancing.Balance, *, threshold: float
-) -> tuple[plans.Move, ...]:
+) -> tuple[Move, ...]:
     """The moves of the first waves that gain the threshold together; none if all of them do not."""
     from ..placement.score import oracle, scoring  # noqa: PLC0415 - NumPy, for those who need it
 
     at = {**searched.nodes.index, "": -1}
-    for move in found.plan.moves:
-        one = searched.cluster.instances[searched.by_instance[move.instance]]
-        _put(searched, move.instance, (at[one.primary], at[one.secondary]))
+    turns = found.schedule.turns
+    for turn in turns:
+        instance = searched.cluster.instances[searched.by_instance[turn.move.instance]]
+        _put(searched, instance.name, (at[instance.primary], at[instance.secondary]))
     before = oracle.total(found.before)
-    for wave in range(len(found.plan.waves)):
-        for move in found.plan.moves:
-            if move.wave == wave:
-                _put(searched, move.instance, (at[move.primary], at[move.secondary]))
+    for wave in range(found.schedule.waves):
+        for turn in turns:
+            if turn.wave == wave:
+                _put(searched, turn.move.instance, (at[turn.primary], at[turn.secondary]))
         if before - scoring.score(searched, where) >= threshold:
-            return tuple(move for move in found.plan.moves if move.wave <= wave)
+            return tuple(turn.move for turn in turns if turn.wave <= wave)
     return ()
 
 
-def _put(searched: states.State, name: str, place: plans.Place) -> None:
+def _put(searched: states.State, name: str, place: turns.Place) -> None:
     searched.move(searched.by_instance[name], primary=place[0], secondary=place[1])

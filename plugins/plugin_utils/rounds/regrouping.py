@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import errors
 from ..placement.allocation import allocator, relocation
-from . import departures, moving, rounds, ways, work
+from ..placement.plan import Move, Plan, Refusal
+from . import rounds, ways
 from .holdings import memory_in_use
 from .room import Room
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 def of_group(
     cluster: clusters.Cluster, found: model.Model, name: str, *, targets: Sequence[str] = (), failover: bool = False
-) -> departures.Departure:
+) -> Plan:
     """All that has a node in a group leaves it for one of the targets, by default for any other group.
 
     `found` is the model of the cluster. It costs what a change of group costs, for each instance.
@@ -36,7 +37,7 @@ def of_group(
     inside = {one.uuid for one in cluster.nodes.values() if one.group == group.uuid}
     leaving = [one for one in cluster.instances.values() if not inside.isdisjoint(one.nodes)]
     allowed = _targets(cluster, targets, leaving=[group])
-    return _Plan(cluster, found, failover=failover).made(leaving, allowed)
+    return _Change(cluster, found, failover=failover).made(leaving, allowed)
 
 
 def of_instance(
@@ -48,7 +49,7 @@ def of_instance(
     primary: str = "",
     secondary: str = "",
     failover: bool = False,
-) -> departures.Departure:
+) -> Plan:
     """One instance leaves its group for one of the targets, or for nodes of another one that are given.
 
     Raises:
@@ -67,7 +68,7 @@ def of_instance(
     outside = [one.name for one in given if one.group not in allowed]
     if outside:
         raise errors.Refused(f"{outside[0]} is in none of the groups that {instance.name} shall go to")
-    return _Plan(cluster, found, failover=failover).made([instance], allowed, primary=primary, secondary=secondary)
+    return _Change(cluster, found, failover=failover).made([instance], allowed, primary=primary, secondary=secondary)
 
 
 def _refuse_pair(cluster: clusters.Cluster, instance: clusters.Instance, given: Sequence[clusters.Node]) -> None:
@@ -92,7 +93,7 @@ def _targets(cluster: clusters.Cluster, names: Sequence[str], *, leaving: Sequen
     return found
 
 
-class _Plan:
+class _Change:
     """What of the instances can leave, and why the others cannot."""
 
     def __init__(self, cluster: clusters.Cluster, found: model.Model, *, failover: bool) -> None:
@@ -113,7 +114,7 @@ class _Plan:
         *,
         primary: str = "",
         secondary: str = "",
-    ) -> departures.Departure:
+    ) -> Plan:
         """The plan for instances that leave for one of the targets."""
         ordered = sorted(instances, key=lambda one: clusters.natural(one.name))
         refusals = [one for one in map(self._obstacle, ordered) if one is not None]
@@ -121,9 +122,9 @@ class _Plan:
         going = [one for one in ordered if one.name not in refused]
         request = allocator.ChangeGroup(tuple(one.name for one in going), tuple(targets), primary, secondary)
         answer = relocation.change_group(self._seen(going, targets), request)
-        refusals += [self._refusal(one, targets) for one in answer.refusals]
-        moves = tuple(moving.Move(one.instance, _action(self._cluster, one)) for one in answer.placements)
-        return departures.Departure(moves, tuple(refusals))
+        refusals += [self._refusal(unplaced, targets) for unplaced in answer.unplaced]
+        moves = tuple(Move(placed.instance, _steps(self._cluster, placed)) for placed in answer.placements)
+        return Plan(moves, tuple(refusals))
 
     def _seen(self, going: Collection[clusters.Instance], targets: Sequence[str]) -> model.Model:
         """The model as a change of group shall see it: nodes that are left are online if they can be read from."""
@@ -136,26 +137,26 @@ class _Plan:
                 nodes[node.name] = dataclasses.replace(nodes[node.name], offline=is_offline)
         return dataclasses.replace(self._found, nodes=tuple(nodes.values()))
 
-    def _obstacle(self, one: clusters.Instance) -> work.Refusal | None:
+    def _obstacle(self, one: clusters.Instance) -> Refusal | None:
         """Why an instance can go to no other group at all."""
         name = self._cluster.node_name(one.primary_node)
         if one.disk_template in ways.NOWHERE:
             reason = f"disk template {one.disk_template} keeps its only replica on {name}: no other group can have it"
-            return work.Refusal(one.name, reason, "", incident=None, permanent=True)
+            return Refusal(one.name, reason, "", permanent=True)
         if one.disk_template == "drbd" and (bound := ways.not_replaced(one)):
-            return work.Refusal(one.name, bound, "", incident=None, permanent=True)
+            return Refusal(one.name, bound, "", permanent=True)
         primary = self._cluster.nodes[one.primary_node]
         if clusters.reachable(self._cluster, primary):
             if one.is_bound and not self._failover:
                 reason = "it runs and can never be migrated (migratable=no)"
-                return work.Refusal(one.name, reason, "--failover", incident=None, permanent=False)
+                return Refusal(one.name, reason, "--failover")
             return None
         return self._stranded(one)
 
     def _answers(self, node: clusters.Node) -> bool:
         return clusters.reachable(self._cluster, node) and not clusters.is_silent(self._cluster, node)
 
-    def _stranded(self, one: clusters.Instance) -> work.Refusal | None:
+    def _stranded(self, one: clusters.Instance) -> Refusal | None:
         """What lost its primary starts on its secondary first, if that has the memory."""
         name = self._cluster.node_name(one.primary_node)
         if one.disk_template != "drbd":
@@ -163,29 +164,27 @@ class _Plan:
         replicas = [self._cluster.nodes[uuid] for uuid in one.secondary_nodes if uuid in self._cluster.nodes]
         if not replicas or not self._answers(replicas[0]):
             reason = "neither of its nodes is reachable" if replicas else f"its primary {name} is not reachable"
-            return work.Refusal(one.name, reason, f"{name} reachable again", incident=None, permanent=False)
+            return Refusal(one.name, reason, f"{name} reachable again")
         replica, memory = self._room.nodes[replicas[0].uuid], memory_in_use(one)
         if replica.holds(memory=memory, disk=0):
             replica.memory -= memory
             return None
         reason = f"it would start on {replica.name} first, which has {replica.memory} MiB free and not {memory}"
         cure = f"{memory - replica.memory} MiB more memory on {replica.name}, or {name} reachable again"
-        return work.Refusal(one.name, reason, cure, incident=None, permanent=False)
+        return Refusal(one.name, reason, cure)
 
-    def _refusal(self, one: allocator.Refusal, targets: Sequence[str]) -> work.Refusal:
-        names = {self._cluster.nodegroups[uuid].name for uuid in targets}
-        parts = [part for part in one.text.split("; ") if part.partition(": ")[0] in names]
-        told = "; ".join(parts) or one.text
-        cure = f"room for it in {' or '.join(sorted(names, key=clusters.natural))}, or other groups as targets"
-        return work.Refusal(one.instance, told, cure, incident=None, permanent=False)
+    def _refusal(self, unplaced: allocator.Unplaced, targets: Sequence[str]) -> Refusal:
+        names = sorted((self._cluster.nodegroups[uuid].name for uuid in targets), key=clusters.natural)
+        cure = f"room for it in {' or '.join(names)}, or other groups as targets"
+        return Refusal(unplaced.instance, unplaced.within(names) or unplaced.text, cure)
 
 
-def _action(cluster: clusters.Cluster, placement: allocator.Placement) -> str:
-    pair = cluster.instance(placement.instance).disk_template == "drbd"
+def _steps(cluster: clusters.Cluster, placement: allocator.Placement) -> tuple[str, ...]:
+    is_pair = cluster.instance(placement.instance).disk_template == "drbd"
     steps = []
     for step in placement.steps:
         if step.action is allocator.Action.REPLACE_SECONDARY:
             steps.append(f"r:{step.node}")
         else:
-            steps.append("f" if pair else f"f:{step.node or placement.nodes[0]}")
-    return " ".join(steps)
+            steps.append("f" if is_pair else f"f:{step.node or placement.nodes[0]}")
+    return tuple(steps)

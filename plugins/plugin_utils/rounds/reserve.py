@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from ..placement.htools import capacity_report
 from . import configured, configured_limits, evacuation
 from .room import Room
-from .waves import Waves
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -25,8 +24,10 @@ def left(cluster: clusters.Cluster, *, leaving: Collection[str], avoid: Collecti
     closed = _drained(cluster, {*leaving, *avoid})
     places = _places(closed, leaving)
     instances = {
-        uuid: replace(one, primary_node=places[uuid][0], secondary_nodes=places[uuid][1]) if uuid in places else one
-        for uuid, one in closed.instances.items()
+        uuid: replace(instance, primary_node=places[uuid][0], secondary_nodes=places[uuid][1])
+        if uuid in places
+        else instance
+        for uuid, instance in closed.instances.items()
     }
     emptied = configured.model_of(replace(closed, instances=instances))
     return capacity_report.standard(emptied, configured_limits.question(cluster), most=most)
@@ -34,13 +35,17 @@ def left(cluster: clusters.Cluster, *, leaving: Collection[str], avoid: Collecti
 
 def _places(cluster: clusters.Cluster, leaving: Collection[str]) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Where the instances that leave end, by UUID."""
-    room, waves = Room(cluster), Waves(limit=1)
+    room = Room(cluster)
     for uuid in sorted(leaving):
         taken = dict.fromkeys(room.places, "another evacuation")
-        evacuation.plan(cluster, uuid, failover=False, avoid=(), taken=taken, room=room, waves=waves)
+        evacuation.plan(cluster, uuid, failover=False, avoid=(), taken=taken, room=room)
     return room.places
 
 
 def _drained(cluster: clusters.Cluster, closed: Collection[str]) -> clusters.Cluster:
-    nodes = {uuid: replace(one, drained=True) if uuid in closed else one for uuid, one in cluster.nodes.items()}
+    nodes = {uuid: replace(node, drained=node.drained or uuid in closed) for uuid, node in cluster.nodes.items()}
     return replace(cluster, nodes=nodes)
+
+
+def _at(instance: clusters.Instance, nodes: tuple[str, tuple[str, ...]]) -> clusters.Instance:
+    return replace(instance, primary_node=nodes[0], secondary_nodes=nodes[1])

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Collection, Mapping
 
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import dead_nodes, diagnosis, incidents
-from . import evacuation, guards, rebalancing, work
+from ..placement.plan import Plan, Refusal
+from . import evacuation, guards, moving, rebalancing, work
 from .room import Room
 from .waves import Waves
 
@@ -25,11 +26,11 @@ class RoundPlan:
     """
 
     jobs: tuple[work.Job, ...] = ()
-    refusals: tuple[work.Refusal, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
     completed: tuple[str, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
-    left_out: tuple[work.Refusal, ...] = ()
+    left_out: tuple[Refusal, ...] = ()
 
 
 def plan(
@@ -83,18 +84,16 @@ def to_balance(
     return rebalancing.question(cluster, busy={*busy, *named})
 
 
-def evacuation_before_balancing(cluster: clusters.Cluster, planned: RoundPlan) -> work.Refusal | None:
+def evacuation_before_balancing(cluster: clusters.Cluster, planned: RoundPlan) -> Refusal | None:
     """While an evacuation waits to begin nothing is balanced: what room there is, is for it."""
     begun = {job.incident for job in planned.jobs}
     for one in in_order(cluster):
         if one.evacuates and one.repair_status is incidents.RepairStatus.NOTED and one.uuid not in begun:
             name = cluster.node_name(one.node)
-            return work.Refusal(
+            return Refusal(
                 rebalancing.SUBJECT,
                 f"waits: the evacuation of {name} (incident {one.uuid}) has not begun",
                 f"the beginning of the evacuation of {name}, or the end of its incident",
-                incident=None,
-                permanent=False,
             )
     return None
 
@@ -133,17 +132,16 @@ def no_targets(cluster: clusters.Cluster) -> frozenset[str]:
     return frozenset(one.node for one in touched)
 
 
-def _waits_for_another(cluster: clusters.Cluster, incident: incidents.Incident) -> work.Refusal | None:
+def _waits_for_another(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | None:
     of_node = (one for one in cluster.maintenance.incidents if one.node == incident.node)
     first = incidents.most_invasive(of_node)
     if first is None or first.uuid == incident.uuid:
         return None
-    return work.Refusal(
+    return Refusal(
         subject=cluster.node_name(incident.node),
         reason=f"waits for incident {first.uuid} of the same node",
         unblock=f"the end of incident {first.uuid}",
         incident=incident.uuid,
-        permanent=False,
     )
 
 
@@ -162,7 +160,7 @@ class _Draft:
         self._avoid = no_targets(cluster)
         self._taken: dict[str, str] = {}
 
-    def refuse(self, *refusals: work.Refusal) -> None:
+    def refuse(self, *refusals: Refusal) -> None:
         self.plan = dataclasses.replace(self.plan, refusals=(*self.plan.refusals, *refusals))
 
     def _submit(self, *jobs: work.Job) -> None:
@@ -206,13 +204,13 @@ class _Draft:
             self.refuse(held)
             return
         drain = () if is_master or node.drained or node.offline else (_drain(node, incident),)
-        moves = self._moves(node, incident, after=tuple(job.key for job in drain))
-        jobs = (*drain, *moves.jobs)
+        plan = self._moves(node, incident)
+        jobs = (*drain, *self._jobs(node, incident, plan, after=tuple(job.key for job in drain)))
         self._submit(*jobs)
-        self.refuse(*moves.refusals)
-        if moves.refusals:
-            if not jobs and all(refusal.permanent for refusal in moves.refusals):
-                self._fail(incident, "; ".join(f"{one.subject}: {one.reason}" for one in moves.refusals))
+        self.refuse(*(dataclasses.replace(refusal, incident=incident.uuid) for refusal in plan.refusals))
+        if plan.refusals:
+            if not jobs and all(refusal.permanent for refusal in plan.refusals):
+                self._fail(incident, "; ".join(f"{refusal.subject}: {refusal.reason}" for refusal in plan.refusals))
         elif not is_master:
             self._part(node, incident, after=tuple(job.key for job in jobs))
         elif not jobs:
@@ -224,26 +222,35 @@ class _Draft:
         planned = {job.incident for job in self.plan.jobs}
         return frozenset(one.node for one in in_order(self._cluster) if one.uuid in planned and one.evacuates)
 
-    def _moves(
-        self, node: clusters.Node, incident: incidents.Incident, *, after: tuple[str, ...]
-    ) -> evacuation.EvacuationPlan:
-        moves = evacuation.plan(
+    def _moves(self, node: clusters.Node, incident: incidents.Incident) -> Plan:
+        plan = evacuation.plan(
             self._cluster,
             node.uuid,
-            failover=incident.action is diagnosis.Status.EVACUATE_FAILOVER,
+            failover=_fails_over(incident),
             avoid=self._avoid,
             taken=self._taken,
             room=self._room,
-            waves=self._waves,
-            after=after,
-            incident=incident.uuid,
             evidence=self._evidence,
         )
+        notes = dict.fromkeys((*self.plan.notes, *plan.notes))
+        self.plan = dataclasses.replace(self.plan, notes=tuple(notes))
+        return plan
+
+    def _jobs(
+        self, node: clusters.Node, incident: incidents.Incident, plan: Plan, *, after: tuple[str, ...]
+    ) -> tuple[work.Job, ...]:
+        jobs = moving.jobs_of(
+            self._cluster,
+            plan.moves,
+            failover=_fails_over(incident),
+            after=after,
+            incident=incident.uuid,
+            reason=f"evacuating {node.name}: moving {{}} away",
+            waves=self._waves,
+        )
         by = f"the evacuation of {node.name} (incident {incident.uuid})"
-        self._taken.update({str(job.opcodes[0].params["instance"]): by for job in moves.jobs})
-        notes = (*self.plan.notes, *moves.failures_no_longer_survived)
-        self.plan = dataclasses.replace(self.plan, notes=tuple(dict.fromkeys(notes)))
-        return moves
+        self._taken.update({str(job.opcodes[0].params["instance"]): by for job in jobs})
+        return jobs
 
     def _part(self, node: clusters.Node, incident: incidents.Incident, *, after: tuple[str, ...]) -> None:
         opcodes = self._farewell(node)
@@ -261,11 +268,16 @@ class _Draft:
         return (work.Opcode("power", {"node": node.uuid, "command": "off", "empty": True}),)
 
 
+def _fails_over(incident: incidents.Incident) -> bool:
+    """Whether no live migration is trusted any more."""
+    return incident.action is diagnosis.Status.EVACUATE_FAILOVER
+
+
 def _drain(node: clusters.Node, incident: incidents.Incident) -> work.Job:
     opcode = work.Opcode("node_role", {"node": node.uuid, "drained": True})
     reason = f"evacuating {node.name}: no new instances go there"
     return work.Job(f"drain:{node.name}", (opcode,), after=(), incident=incident.uuid, reason=reason)
 
 
-def _refusal(node: clusters.Node, incident: incidents.Incident, reason: str, cure: str) -> work.Refusal:
-    return work.Refusal(node.name, reason, f"{node.name} {cure}", incident=incident.uuid, permanent=False)
+def _refusal(node: clusters.Node, incident: incidents.Incident, reason: str, cure: str) -> Refusal:
+    return Refusal(node.name, reason, f"{node.name} {cure}", incident=incident.uuid)

@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..placement.balancing import plans
+from ..placement.balancing import turns
 from . import holdings, moving
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...module_utils.domain import cluster as clusters
+    from ..placement.plan import Move
     from . import work
 
 
-@dataclass(frozen=True)
-class Turn:
-    """One job of a plan: `wave` moves have to end before it one after the other; `mib` is what it copies.
+def expected(cluster: clusters.Cluster, moves: Sequence[Move], jobs: Sequence[work.Job]) -> tuple[turns.Turn, ...]:
+    """A turn for each move; `jobs` are those of the moves, in their order, each behind its dependencies; O(jobs).
 
-    `start` is in seconds from the plan's, `seconds` is how long the job is expected to take.
+    Raises:
+        NotFound, InvalidInput: as with `moving.jobs_of`.
     """
-
-    mib: float
-    wave: int
-    start: float
-    seconds: float
-
-
-def of(cluster: clusters.Cluster, jobs: Sequence[work.Job]) -> tuple[Turn, ...]:
-    """A turn for each job of moves, whose dependencies are all before it; O(jobs)."""
-    by_key: dict[str, Turn] = {}
-    for job in jobs:
+    by_key: dict[str, turns.Turn] = {}
+    for move, nodes, job in zip(moves, moving.ends(cluster, moves), jobs, strict=True):
         before = [by_key[key] for key in (*job.after, *job.behind) if key in by_key]
         sizes = [_copied(cluster, opcode) for opcode in job.opcodes]
-        by_key[job.key] = Turn(
+        by_key[job.key] = turns.Turn(
+            move,
+            primary=nodes[0],
+            secondary=nodes[1] if len(nodes) > 1 else "",
             mib=sum(sizes),
-            wave=max((one.wave + 1 for one in before), default=0),
-            start=max((one.start + one.seconds for one in before), default=0.0),
-            seconds=sum(size / plans.RATE + plans.OVERHEAD for size in sizes),
+            wave=max((turn.wave + 1 for turn in before), default=0),
+            start=max((turn.start + turn.seconds for turn in before), default=0.0),
+            seconds=sum(size / turns.RATE + turns.OVERHEAD for size in sizes),
         )
     return tuple(by_key.values())
 

@@ -26,7 +26,7 @@ def target(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
         raise errors.Refused(f"{instance.name} has no secondary replica to move to")
     room = Room(cluster)
     tags = room.exclusion_tags(instance)
-    demand = targets.Demand(memory=memory_in_use(instance), vcpus=instance.vcpus, tags=tags)
+    demand = targets.Demand(instance.name, memory=memory_in_use(instance), vcpus=instance.vcpus, tags=tags)
     return _best(cluster, instance, demand, room=room, action=Action.FAILOVER_TO_ANY)
 
 
@@ -80,7 +80,9 @@ def new_secondary(cluster: clusters.Cluster, instance: clusters.Instance) -> str
     Raises:
         Refused: there is none.
     """
-    demand = targets.Demand(disk=disk_per_copy(instance), reserve=memory_in_use(instance), peer=instance.primary_node)
+    demand = targets.Demand(
+        instance.name, disk=disk_per_copy(instance), reserve=memory_in_use(instance), peer=instance.primary_node
+    )
     return _best(cluster, instance, demand, room=Room(cluster), action=Action.REPLACE_SECONDARY)
 
 
@@ -98,6 +100,6 @@ def _best(
     without = clusters.holding(cluster, instance)
     choice = lookout.best(demand, group=group, without=without, scores=scores)
     if choice is None:
-        lack = lookout.lack(demand, group=group, without=without)
+        lack = lookout.nowhere(demand, group=group, without=without)
         raise errors.Refused(f"{instance.name} has nowhere to go: {lack.reason}")
     return choice.node

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Callable, Collection, Iterable, Mapping
 
 from ...module_utils.domain import cluster as clusters
 from ..placement.balancing.actions import Action
+from ..placement.plan import Refusal
 from . import wording
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ Scores = Callable[[], Mapping[str, float]]
 """By node (UUID) the score of the cluster with it as the target; less is better."""
 
 
-class Obstacle(Enum):
+class Unfit(Enum):
     """Why a node takes no instance: the state it is in, and what it would have to be."""
 
     LEAVING = ("left in the same plan", "kept out of the plan")
@@ -43,13 +44,14 @@ class Obstacle(Enum):
 
 @dataclass(frozen=True)
 class Demand:
-    """What an instance asks of a target (MiB).
+    """What an instance, which is named, asks of a target (MiB).
 
     `memory` to run there with so many `vcpus`, apart from instances with its exclusion `tags`, and able to migrate
     there from the node `source` ("" where it needs not); `disk` for a replica; `reserve` is the memory to keep free
     there for the day its primary `peer` fails, wanted but not demanded.
     """
 
+    instance: str
     memory: int = 0
     disk: int = 0
     reserve: int = 0
@@ -68,14 +70,6 @@ class Choice:
     among: int
 
 
-@dataclass(frozen=True)
-class Lack:
-    """Why there is no target, and what would make one."""
-
-    reason: str
-    unblock: str
-
-
 class Targets:
     """The targets of one cluster for one plan; each choice looks once at each node of the group.
 
@@ -90,24 +84,24 @@ class Targets:
         self._avoid, self._leaving = frozenset(avoid), frozenset(leaving)
         self._open: dict[str, list[NodeRoom]] = {}
 
-    def obstacle(self, node: clusters.Node) -> Obstacle | None:
+    def unfit(self, node: clusters.Node) -> Unfit | None:
         """The first reason why a node takes no instance at all, if there is one."""
         found = {
-            Obstacle.LEAVING: node.uuid in self._leaving,
-            Obstacle.INCIDENT: node.uuid in self._avoid,
-            Obstacle.INCAPABLE: not node.vm_capable,
-            Obstacle.OFFLINE: node.offline,
-            Obstacle.DRAINED: node.drained,
-            Obstacle.UNREACHABLE: not clusters.reachable(self._cluster, node),
-            Obstacle.SILENT: clusters.is_silent(self._cluster, node),
+            Unfit.LEAVING: node.uuid in self._leaving,
+            Unfit.INCIDENT: node.uuid in self._avoid,
+            Unfit.INCAPABLE: not node.vm_capable,
+            Unfit.OFFLINE: node.offline,
+            Unfit.DRAINED: node.drained,
+            Unfit.UNREACHABLE: not clusters.reachable(self._cluster, node),
+            Unfit.SILENT: clusters.is_silent(self._cluster, node),
         }
-        return next((obstacle for obstacle, stands in found.items() if stands), None)
+        return next((unfit for unfit, stands in found.items() if stands), None)
 
-    def of(self, group: str) -> list[NodeRoom]:
+    def members(self, group: str) -> list[NodeRoom]:
         """The nodes of a group that take instances, in no order."""
         if group not in self._open:
-            members = (one for one in self._cluster.nodes.values() if one.group == group)
-            self._open[group] = [self._room.nodes[one.uuid] for one in members if self.obstacle(one) is None]
+            nodes = (node for node in self._cluster.nodes.values() if node.group == group)
+            self._open[group] = [self._room.nodes[node.uuid] for node in nodes if self.unfit(node) is None]
         return self._open[group]
 
     def scores(self, instance: clusters.Instance, action: Action) -> Mapping[str, float]:
@@ -141,7 +135,7 @@ class Targets:
         before: there the replica needs no further disk, unless the node is overfull.
         """
         found: list[tuple[bool, NodeRoom]] = []
-        for node in self.of(group):
+        for node in self.members(group):
             disk = 0 if node.uuid == returning and node.disk >= 0 else demand.disk
             if node.uuid not in without and self._meets(node, demand, disk=disk):
                 found.append((loses(node, demand), node))
@@ -163,48 +157,50 @@ class Targets:
     def _receives(self, source: str, target: str) -> bool:
         return not source or self._room.receives(source, target)
 
-    def lack(self, demand: Demand, *, group: str, without: Collection[str]) -> Lack:
+    def nowhere(self, demand: Demand, *, group: str, without: Collection[str]) -> Refusal:
         """Why no node of the group meets a demand, in numbers of the nearest one."""
-        open_ = sorted((one for one in self.of(group) if one.uuid not in without), key=lambda one: one.rank)
+        open_ = sorted((node for node in self.members(group) if node.uuid not in without), key=lambda node: node.rank)
         cures = self._cures(demand, group=group, without=without)
         if not open_:
             unblock = cures or f"another node in group {self._cluster.nodegroups[group].name}"
-            return Lack(self._vacancy(group, without=without), unblock)
+            return Refusal(demand.instance, self._vacancy(group, without=without), unblock)
         reason, unblock = self._shortage(demand, open_)
-        return Lack(reason, f"{unblock}, or {cures}" if cures else unblock)
+        return Refusal(demand.instance, reason, f"{unblock}, or {cures}" if cures else unblock)
 
-    def unfit(self, demand: Demand, node: NodeRoom) -> Lack | None:
+    def lack(self, demand: Demand, node: NodeRoom) -> Refusal | None:
         """What one node lacks, if anything, to run an instance: memory, virtual CPUs, its tags."""
         if not node.holds(memory=demand.memory, disk=0):
             text = f"has {node.memory} MiB free and not {demand.memory}"
-            return Lack(text, f"{demand.memory - node.memory} MiB more memory on {node.name}")
+            return Refusal(demand.instance, text, f"{demand.memory - node.memory} MiB more memory on {node.name}")
         if not node.runs(vcpus=demand.vcpus, excluded=()):
             left = max(0, math.floor(node.vcpus))
-            return Lack(
+            return Refusal(
+                demand.instance,
                 f"has {wording.count(left, 'virtual CPU')} left and not {demand.vcpus}",
                 _more_cpus(demand.vcpus - left, node),
             )
         taken = sorted(node.excluded.intersection(demand.tags))
         if taken:
             text = f"runs another instance with the exclusion tag {taken[0]}"
-            return Lack(text, f"that instance off {node.name}")
+            return Refusal(demand.instance, text, f"that instance off {node.name}")
         if not self._receives(demand.source, node.uuid):
             name = self._room.nodes[demand.source].name
-            return Lack(f"receives no live migrations from {name} (migration tags)", "other migration tags")
+            text = f"receives no live migrations from {name} (migration tags)"
+            return Refusal(demand.instance, text, "other migration tags")
         return None
 
     def _shortage(self, demand: Demand, nodes: list[NodeRoom]) -> tuple[str, str]:
-        with_room = [one for one in nodes if one.holds(memory=demand.memory, disk=demand.disk)]
+        with_room = [node for node in nodes if node.holds(memory=demand.memory, disk=demand.disk)]
         if not with_room:
             return _no_room(demand, nodes)
-        with_cpus = [one for one in with_room if one.runs(vcpus=demand.vcpus, excluded=())]
+        with_cpus = [node for node in with_room if node.runs(vcpus=demand.vcpus, excluded=())]
         if not with_cpus:
-            best = max(with_room, key=lambda one: one.vcpus)
+            best = max(with_room, key=lambda node: node.vcpus)
             left = max(0, math.floor(best.vcpus))
             wanted = wording.count(demand.vcpus, "virtual CPU")
             reason = f"no node with room has {wanted} left: best is {best.name} with {left}"
             return reason, _more_cpus(demand.vcpus - left, best)
-        apart = [one for one in with_cpus if one.excluded.isdisjoint(demand.tags)]
+        apart = [node for node in with_cpus if node.excluded.isdisjoint(demand.tags)]
         if not apart:
             names = _one_of(with_cpus)
             reason = f"another instance with the exclusion tag {', '.join(demand.tags)} is on each node with room"
@@ -215,24 +211,24 @@ class Targets:
     def _vacancy(self, group: str, *, without: Collection[str]) -> str:
         """Why no node of the group is left to ask: there is no other one, or those that are take nothing."""
         name = self._cluster.nodegroups[group].name
-        holders = sorted((one for one in self.of(group) if one.uuid in without), key=lambda one: one.rank)
-        told = f" ({' and '.join(one.name for one in holders)} holds its other replica)" if holders else ""
-        members = {one.uuid for one in self._cluster.nodes.values() if one.group == group}
+        holders = sorted((node for node in self.members(group) if node.uuid in without), key=lambda node: node.rank)
+        told = f" ({' and '.join(node.name for node in holders)} holds its other replica)" if holders else ""
+        members = {node.uuid for node in self._cluster.nodes.values() if node.group == group}
         if len(members) > 1 and members <= set(without):
             return f"no third node in group {name}{told}"
         return f"no other node of group {name} takes {f'it{told}' if holders else 'instances'}"
 
     def _cures(self, demand: Demand, *, group: str, without: Collection[str]) -> str:
-        by_obstacle: dict[Obstacle, list[NodeRoom]] = {}
+        closed: dict[Unfit, list[NodeRoom]] = {}
         for node in self._cluster.nodes.values():
             room = self._room.nodes[node.uuid]
             fits = node.group == group and node.uuid not in without
             if fits and self._meets(room, demand, disk=demand.disk):
-                obstacle = self.obstacle(node)
-                if obstacle is not None:
-                    by_obstacle.setdefault(obstacle, []).append(room)
-        known = (obstacle for obstacle in Obstacle if obstacle in by_obstacle)
-        return ", or ".join(f"{_one_of(by_obstacle[obstacle])} {obstacle.cure}" for obstacle in known)
+                unfit = self.unfit(node)
+                if unfit is not None:
+                    closed.setdefault(unfit, []).append(room)
+        known = (unfit for unfit in Unfit if unfit in closed)
+        return ", or ".join(f"{_one_of(closed[unfit])} {unfit.cure}" for unfit in known)
 
 
 def loses(node: NodeRoom, demand: Demand) -> bool:
@@ -244,16 +240,16 @@ def loses(node: NodeRoom, demand: Demand) -> bool:
 
 
 def _no_room(demand: Demand, nodes: list[NodeRoom]) -> tuple[str, str]:
-    with_disk = [one for one in nodes if one.holds(memory=0, disk=demand.disk)]
-    roomiest = max(nodes, key=lambda one: one.memory)
+    with_disk = [node for node in nodes if node.holds(memory=0, disk=demand.disk)]
+    roomiest = max(nodes, key=lambda node: node.memory)
     if not roomiest.holds(memory=demand.memory, disk=0):
         reason = f"no node has {demand.memory} MiB free: best is {roomiest.name} with {roomiest.memory}"
         return reason, f"{demand.memory - roomiest.memory} MiB more memory on {roomiest.name}"
     if not with_disk:
-        best = max(nodes, key=lambda one: one.disk)
+        best = max(nodes, key=lambda node: node.disk)
         reason = f"no node has {demand.disk} MiB of disk free: best is {best.name} with {best.disk}"
         return reason, f"{demand.disk - best.disk} MiB more disk on {best.name}"
-    best = max(with_disk, key=lambda one: one.memory)
+    best = max(with_disk, key=lambda node: node.memory)
     reason = (
         f"no node has both {demand.memory} MiB of memory and {demand.disk} MiB of disk free: "
         f"best is {best.name} with {best.memory} MiB of memory"
@@ -267,9 +263,9 @@ def _more_cpus(missing: int, node: NodeRoom) -> str:
 
 
 def _one_of(nodes: Iterable[NodeRoom]) -> str:
-    ordered = sorted(nodes, key=lambda one: one.rank)
+    ordered = sorted(nodes, key=lambda node: node.rank)
     if len(ordered) == 1:
         return ordered[0].name
-    names = ", ".join(one.name for one in itertools.islice(ordered, NAMES_SHOWN))
+    names = ", ".join(node.name for node in itertools.islice(ordered, NAMES_SHOWN))
     rest = len(ordered) - NAMES_SHOWN
     return f"one of {names}" + (f" and {rest} more" if rest > 0 else "")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Collection, Mapping
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain.evidence import loss_text
 from ..placement.balancing.actions import Action
-from . import targets, work
+from ..placement.plan import Refusal
+from . import targets
 from .holdings import disk_per_copy, memory_in_use
 
 if TYPE_CHECKING:
@@ -24,26 +25,17 @@ NOWHERE = frozenset({"plain", "file"})
 
 @dataclass(frozen=True)
 class Way:
-    """The opcodes of one instance, where it is afterwards, and whether N+1 holds there.
+    """The steps of one instance, where it is afterwards, and whether N+1 holds there.
 
     `why` says why its new node was chosen; `left` is set where a replica has to stay on the node for now, and says why.
     """
 
-    opcodes: tuple[work.Opcode, ...]
+    steps: tuple[str, ...]
     primary: str
     secondaries: tuple[str, ...]
     keeps: bool
     why: str = ""
-    left: Obstruction | None = None
-
-
-@dataclass(frozen=True)
-class Obstruction:
-    """Why an instance, or its replica, has no way out, and what would open one."""
-
-    reason: str
-    unblock: str = ""
-    permanent: bool = False
+    left: Refusal | None = None
 
 
 class Ways:
@@ -67,58 +59,65 @@ class Ways:
         self._room = room
         self._reachable = clusters.reachable(cluster, node)
 
-    def of(self, instance: clusters.Instance) -> Way | Obstruction:
+    def out(self, instance: clusters.Instance) -> Way | Refusal:
         """The best way of an instance out of the node, with the room that is left now."""
         template, name = instance.disk_template, self._node.name
         if template in NOWHERE:
-            return Obstruction(
+            return Refusal(
+                instance.name,
                 f"disk template {template} keeps its only replica on {name}: it can never be moved; "
                 "move it by hand or remove it",
                 permanent=True,
             )
         if template != "drbd" and (template not in ANYWHERE or instance.primary_node != self._node.uuid):
-            return Obstruction(f"disk template {template} has no known way off {name}", permanent=True)
+            return Refusal(instance.name, f"disk template {template} has no known way off {name}", permanent=True)
         if instance.primary_node != self._node.uuid:
-            return self._of_copy(instance)
+            return self._replica_out(instance)
         if self._move_kind(instance) == "migrate" and instance.is_bound:
-            return Obstruction(
+            return Refusal(
+                instance.name,
                 "it runs and can never be migrated (migratable=no); fail it over by hand or stop it",
                 permanent=True,
             )
-        return self._of_replicated(instance) if template == "drbd" else self._of_shared(instance)
+        return self._replicated_out(instance) if template == "drbd" else self._shared_out(instance)
 
-    def _of_shared(self, instance: clusters.Instance) -> Way | Obstruction:
+    def _shared_out(self, instance: clusters.Instance) -> Way | Refusal:
         demand, group = self._running(instance), self._node.group
         scores = functools.partial(self._targets.scores, instance, Action.FAILOVER_TO_ANY)
         choice = self._targets.best(demand, group=group, without=self._holding(instance), scores=scores)
         if choice is None:
-            return self._no_room(demand, group=group, without=self._holding(instance))
-        move = self._move(instance, choice.node)
-        return Way((move,), choice.node, instance.secondary_nodes, keeps=choice.keeps, why=self._why(choice))
+            return self._targets.nowhere(demand, group=group, without=self._holding(instance))
+        step = self._run_on(instance, choice.node)
+        return Way((step,), choice.node, instance.secondary_nodes, keeps=choice.keeps, why=self._why(choice))
 
-    def _of_copy(self, instance: clusters.Instance) -> Way | Obstruction:
+    def _replica_out(self, instance: clusters.Instance) -> Way | Refusal:
         if bound := not_replaced(instance):
-            return Obstruction(bound, permanent=True)
+            return Refusal(instance.name, bound, permanent=True)
         primary = self._cluster.nodes.get(instance.primary_node)
         if primary is None or not clusters.reachable(self._cluster, primary):
             name = self._cluster.node_name(instance.primary_node)
-            return Obstruction(f"its primary {name} is not reachable", f"{name} reachable again")
+            return Refusal(instance.name, f"its primary {name} is not reachable", f"{name} reachable again")
         demand = self._secondary_demand(instance, primary=primary.uuid)
         scores = functools.partial(self._targets.scores, instance, Action.REPLACE_SECONDARY)
         choice = self._targets.best(demand, group=primary.group, without=self._holding(instance), scores=scores)
         if choice is None:
-            return self._no_room(demand, group=primary.group, without=self._holding(instance))
-        swap = _replace(instance, old=self._node.uuid, new=choice.node)
+            return self._targets.nowhere(demand, group=primary.group, without=self._holding(instance))
         others = _without(instance.secondary_nodes, self._node.uuid)
-        return Way((swap,), primary.uuid, (*others, choice.node), keeps=choice.keeps, why=self._why(choice))
+        return Way(
+            (self._replica_to(choice.node),),
+            primary.uuid,
+            (*others, choice.node),
+            keeps=choice.keeps,
+            why=self._why(choice),
+        )
 
-    def _of_replicated(self, instance: clusters.Instance) -> Way | Obstruction:
+    def _replicated_out(self, instance: clusters.Instance) -> Way | Refusal:
         """To its secondary if that keeps N+1, else over a new one if that does, else in the same order.
 
         Where its replica finds no room, it goes to its secondary all the same.
         """
         if not instance.secondary_nodes:
-            return Obstruction("it has no secondary replica to move to", "a new secondary")
+            return Refusal(instance.name, "it has no secondary replica to move to", "a new secondary")
         flaw = self._flaw(instance, instance.secondary_nodes[0]) or self._degraded(instance) or self._unproven(instance)
         direct = flaw or self._by_secondary(instance)
         if not self._reachable or (isinstance(direct, Way) and direct.keeps):
@@ -128,46 +127,46 @@ class Ways:
             return detour if isinstance(detour, Way) and detour.keeps else direct
         if isinstance(detour, Way):
             return detour
-        return Obstruction(f"{direct.reason}, and {detour.reason}", _either(direct.unblock, detour.unblock))
+        return Refusal(instance.name, f"{direct.reason}, and {detour.reason}", _either(direct.unblock, detour.unblock))
 
     def _by_secondary(self, instance: clusters.Instance) -> Way:
         secondary = instance.secondary_nodes[0]
-        move = self._move(instance, secondary)
+        step = self._run_on(instance, secondary)
         others = _without(instance.secondary_nodes, secondary)
         keeps = self._keeps_at_secondary(instance, secondary)
         choice = self._for_replica(instance, secondary=secondary)
-        if isinstance(choice, Obstruction):
+        if isinstance(choice, Refusal):
             left, loss = self._left(instance, choice, secondary=secondary), self._loss(instance)
-            return Way((move,), secondary, (self._node.uuid, *others), keeps=keeps, why=loss, left=left)
-        swap = _replace(instance, old=self._node.uuid, new=choice.node)
+            return Way((step,), secondary, (self._node.uuid, *others), keeps=keeps, why=loss, left=left)
         keeps = keeps and choice.keeps
         why = "; ".join(filter(None, [self._why(choice), self._loss(instance)]))
-        return Way((move, swap), secondary, (*others, choice.node), keeps=keeps, why=why)
+        steps = (step, self._replica_to(choice.node))
+        return Way(steps, secondary, (*others, choice.node), keeps=keeps, why=why)
 
-    def _for_replica(self, instance: clusters.Instance, *, secondary: str) -> targets.Choice | Obstruction:
+    def _for_replica(self, instance: clusters.Instance, *, secondary: str) -> targets.Choice | Refusal:
         """The node for the replica of an instance that goes to its secondary, or why there is none."""
         if bound := not_replaced(instance):
-            return Obstruction(bound, permanent=True)
+            return Refusal(instance.name, bound, permanent=True)
         demand, group = self._secondary_demand(instance, primary=secondary), self._node.group
         scores = functools.partial(self._targets.scores, instance, Action.FAILOVER_AND_REPLACE)
         choice = self._targets.best(demand, group=group, without=self._holding(instance), scores=scores)
-        return choice or self._no_room(demand, group=group, without=self._holding(instance))
+        return choice or self._targets.nowhere(demand, group=group, without=self._holding(instance))
 
-    def _left(self, instance: clusters.Instance, lack: Obstruction, *, secondary: str) -> Obstruction:
+    def _left(self, instance: clusters.Instance, lack: Refusal, *, secondary: str) -> Refusal:
         """Why the replica of an instance stays on the node when the instance goes to its secondary."""
         verb, primary = "runs" if instance.is_up else "is", self._cluster.node_name(secondary)
         text = f"{instance.name} {verb} on {primary} then; its replica stays on {self._node.name}: {lack.reason}"
         return dataclasses.replace(lack, reason=text)
 
-    def _by_new_secondary(self, instance: clusters.Instance) -> Way | Obstruction:
+    def _by_new_secondary(self, instance: clusters.Instance) -> Way | Refusal:
         if bound := not_replaced(instance):
-            return Obstruction(bound)
+            return Refusal(instance.name, bound)
         old, group = instance.secondary_nodes[0], self._node.group
         demand = dataclasses.replace(self._running(instance), disk=disk_per_copy(instance))
         scores = functools.partial(self._targets.scores, instance, Action.REPLACE_AND_FAILOVER)
         first = self._targets.best(demand, group=group, without=self._holding(instance), scores=scores)
         if first is None:
-            return self._no_room(demand, group=group, without=self._holding(instance))
+            return self._targets.nowhere(demand, group=group, without=self._holding(instance))
         without = {*_without(self._holding(instance), old), first.node}
         replica = self._secondary_demand(instance, primary=first.node)
         scores = functools.partial(
@@ -175,43 +174,44 @@ class Ways:
         )
         second = self._targets.best(replica, group=group, without=without, scores=scores, returning=old)
         if second is None:
-            lack = self._no_room(replica, group=group, without=without)
-            return Obstruction(f"if it moves to {self._cluster.node_name(first.node)}, {lack.reason}", lack.unblock)
-        opcodes = (
-            _replace(instance, old=old, new=first.node),
-            self._move(instance, first.node),
-            _replace(instance, old=self._node.uuid, new=second.node),
+            lack = self._targets.nowhere(replica, group=group, without=without)
+            reason = f"if it moves to {self._cluster.node_name(first.node)}, {lack.reason}"
+            return dataclasses.replace(lack, reason=reason)
+        steps = (
+            self._replica_to(first.node),
+            self._run_on(instance, first.node),
+            self._replica_to(second.node),
         )
         secondaries, keeps = (*_without(instance.secondary_nodes, old), second.node), first.keeps and second.keeps
-        return Way(opcodes, first.node, secondaries, keeps=keeps, why=self._why(first))
+        return Way(steps, first.node, secondaries, keeps=keeps, why=self._why(first))
 
-    def _flaw(self, instance: clusters.Instance, uuid: str) -> Obstruction | None:
+    def _flaw(self, instance: clusters.Instance, uuid: str) -> Refusal | None:
         """Why the secondary of an instance is no target for it, if it is none."""
         node = self._cluster.nodes.get(uuid)
         if node is None:
-            return self._flawed(f"its secondary {uuid} has left the cluster", "")
-        obstacle = self._targets.obstacle(node)
-        if obstacle is not None:
-            return self._flawed(f"its secondary {node.name} is {obstacle.state}", f"{node.name} {obstacle.cure}")
+            return self._flawed(instance, f"its secondary {uuid} has left the cluster", "")
+        unfit = self._targets.unfit(node)
+        if unfit is not None:
+            return self._flawed(instance, f"its secondary {node.name} is {unfit.state}", f"{node.name} {unfit.cure}")
         if node.group != self._node.group:
-            return self._flawed(f"its secondary {node.name} is in another group", "")
-        lack = self._targets.unfit(self._running(instance), self._room.nodes[uuid])
-        return self._flawed(f"its secondary {node.name} {lack.reason}", lack.unblock) if lack else None
+            return self._flawed(instance, f"its secondary {node.name} is in another group", "")
+        lack = self._targets.lack(self._running(instance), self._room.nodes[uuid])
+        return self._flawed(instance, f"its secondary {node.name} {lack.reason}", lack.unblock) if lack else None
 
-    def _degraded(self, instance: clusters.Instance) -> Obstruction | None:
+    def _degraded(self, instance: clusters.Instance) -> Refusal | None:
         """Why a running instance does not go to its secondary: its primary has reported that it writes alone."""
         if not self._reachable or instance.parted is None:
             return None
         secondary = self._cluster.node_name(instance.secondary_nodes[0])
         cure = f"{instance.name} in sync again: `roundsman instance repair-disks {instance.name}`"
-        return Obstruction(f"its replica on {secondary} is not in sync", cure)
+        return Refusal(instance.name, f"its replica on {secondary} is not in sync", cure)
 
-    def _unproven(self, instance: clusters.Instance) -> Obstruction | None:
+    def _unproven(self, instance: clusters.Instance) -> Refusal | None:
         """Why the secondary of an instance is no target for it while its primary's node cannot be asked, if so."""
         found = self._evidence.get(instance.uuid)
         if self._reachable or found is None or found.counts_as_in_sync:
             return None
-        return Obstruction(found.reason, found.unblock)
+        return Refusal(instance.name, found.reason, found.unblock)
 
     def _loss(self, instance: clusters.Instance) -> str:
         """What a failover of an instance may lose, where its primary's node is known to be off."""
@@ -220,11 +220,13 @@ class Ways:
             return ""
         return loss_text(found, now=found.seen_off)
 
-    def _flawed(self, reason: str, unblock: str) -> Obstruction:
+    def _flawed(self, instance: clusters.Instance, reason: str, unblock: str) -> Refusal:
         if self._reachable:
-            return Obstruction(reason, unblock)
+            return Refusal(instance.name, reason, unblock)
         name = self._node.name
-        return Obstruction(f"{reason}, and {name} is not reachable", _either(unblock, f"{name} reachable again"))
+        return Refusal(
+            instance.name, f"{reason}, and {name} is not reachable", _either(unblock, f"{name} reachable again")
+        )
 
     def _keeps_at_secondary(self, instance: clusters.Instance, secondary: str) -> bool:
         """Only other peers count: what the evacuated node reserves there falls with the free memory."""
@@ -240,29 +242,31 @@ class Ways:
         """What it asks of the node where it goes; from a node that is gone virtual CPUs and tags keep nothing back."""
         memory = memory_in_use(instance)
         if not self._reachable:
-            return targets.Demand(memory=memory)
+            return targets.Demand(instance.name, memory=memory)
         tags = self._room.exclusion_tags(instance)
         source = self._node.uuid if self._move_kind(instance) == "migrate" else ""
-        return targets.Demand(memory=memory, vcpus=instance.vcpus, tags=tags, source=source)
+        return targets.Demand(instance.name, memory=memory, vcpus=instance.vcpus, tags=tags, source=source)
 
     def _secondary_demand(self, instance: clusters.Instance, *, primary: str) -> targets.Demand:
-        return targets.Demand(disk=disk_per_copy(instance), reserve=memory_in_use(instance), peer=primary)
+        return targets.Demand(
+            instance.name, disk=disk_per_copy(instance), reserve=memory_in_use(instance), peer=primary
+        )
 
     def _move_kind(self, instance: clusters.Instance) -> str:
         return "failover" if self._failover or not instance.is_up or not self._reachable else "migrate"
 
-    def _move(self, instance: clusters.Instance, target: str) -> work.Opcode:
-        params = {"instance": instance.uuid, "source": self._node.uuid, "target": target}
-        return work.Opcode(self._move_kind(instance), params)
+    def _run_on(self, instance: clusters.Instance, target: str) -> str:
+        """The step that has an instance run on a node (UUID); a pair only ever goes to its secondary."""
+        return "f" if instance.disk_template == "drbd" else f"f:{self._cluster.node_name(target)}"
+
+    def _replica_to(self, target: str) -> str:
+        """The step that moves the secondary replica to a node (UUID)."""
+        return f"r:{self._cluster.node_name(target)}"
 
     def _why(self, choice: targets.Choice) -> str:
         name = self._cluster.node_name(choice.node)
         rank = f"the best of {choice.among} nodes" if choice.among > 1 else "the only node"
         return f"{name} is {rank} with room"
-
-    def _no_room(self, demand: targets.Demand, *, group: str, without: Collection[str]) -> Obstruction:
-        lack = self._targets.lack(demand, group=group, without=without)
-        return Obstruction(lack.reason, lack.unblock)
 
 
 def not_replaced(instance: clusters.Instance) -> str:
@@ -276,13 +280,9 @@ def not_replaced(instance: clusters.Instance) -> str:
     )
 
 
-def _replace(instance: clusters.Instance, *, old: str, new: str) -> work.Opcode:
-    return work.Opcode("replace_disks", {"instance": instance.uuid, "old": old, "new": new, "planned": True})
-
-
 def _without(nodes: Collection[str], node: str) -> tuple[str, ...]:
-    return tuple(one for one in nodes if one != node)
+    return tuple(uuid for uuid in nodes if uuid != node)
 
 
 def _either(*unblocks: str) -> str:
-    return ", or ".join(dict.fromkeys(one for one in unblocks if one))
+    return ", or ".join(filter(None, dict.fromkeys(unblocks)))

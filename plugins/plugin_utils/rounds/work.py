@@ -1,4 +1,4 @@
-"""What a plan consists of: jobs of opcodes, and refusals that say what would lift them."""
+"""What is submitted of a plan: jobs of opcodes."""
 
 from __future__ import annotations
 
@@ -35,18 +35,3 @@ class Job:
     incident: str | None
     reason: str
     behind: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """What is not done, why, and what would lift it (empty when nothing would).
-
-    `subject` is the name of the instance or node; a `permanent` refusal stands whatever happens to other
-    nodes.
-    """
-
-    subject: str
-    reason: str
-    unblock: str
-    incident: str | None
-    permanent: bool

@@ -142,7 +142,7 @@ class Rules:
     def _make(self, kind: str, params: Mapping[str, Any]) -> registry.Made:
         given = dict(params)
         if given.get("digest") == DIGEST:
-            given["digest"] = digests.of(self._cluster)
+            given["digest"] = digests.digest(self._cluster)
         return registry.make(kind, given)
 
 

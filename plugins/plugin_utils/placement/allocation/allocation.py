@@ -41,8 +41,8 @@ def multi_allocate(found: model.Model, request: allocator.MultiAllocate) -> allo
     there = openings.of(state.of(found))
     answers = [_Search(found, there, wanted).answer() for wanted in request.wanted]
     placed = tuple(one for one in answers if isinstance(one, allocator.Placement))
-    refused = tuple(one for one in answers if isinstance(one, allocator.Refusal))
-    return allocator.Result(placed, refused, info=f"{len(placed)} of {len(answers)} instances have a place")
+    unplaced = tuple(one for one in answers if isinstance(one, allocator.Unplaced))
+    return allocator.Result(placed, unplaced, info=f"{len(placed)} of {len(answers)} instances have a place")
 
 
 def allocate_secondary(found: model.Model, request: allocator.AllocateSecondary) -> allocator.Result:
@@ -61,14 +61,14 @@ def allocate_secondary(found: model.Model, request: allocator.AllocateSecondary)
     now.count(now.by_instance[one.name], state.FREED)
     pair = replace(one, template=model.Template.DRBD, networks=())
     answer = _Search(found, openings.of(now), allocator.Wanted(pair)).answer()
-    if isinstance(answer, allocator.Refusal):
-        return allocator.Result(refusals=(answer,), info=answer.text)
+    if isinstance(answer, allocator.Unplaced):
+        return allocator.Result(unplaced=(answer,), info=answer.text)
     return allocator.Result((answer,), info=f"{one.name} gets the secondary {answer.nodes[1]}")
 
 
 def place(
     found: model.Model, now: state.State, wanted: allocator.Wanted, *, stays: bool = False
-) -> allocator.Placement | allocator.Refusal:
+) -> allocator.Placement | allocator.Unplaced:
     """A place for an instance that is not counted in `now`, a state of the model, or why there is none.
 
     One that `stays` in its group is no new instance there: what the policy says of those does not count.
@@ -98,7 +98,7 @@ class _Search:
         self._primaries = self._may(here, wanted.instance.primary)
         self._secondaries = self._may(here, wanted.instance.secondary)
 
-    def answer(self) -> allocator.Placement | allocator.Refusal:
+    def answer(self) -> allocator.Placement | allocator.Unplaced:
         """The place, which is taken at once, or the reasons of all groups."""
         excluded = {number: self._excluded(group) for number, group in enumerate(self._found.groups)}
         considered = [number for number, text in excluded.items() if not text]
@@ -106,7 +106,7 @@ class _Search:
         bars = self._obstacles(allowed)
         places = bars.places(self._newcomer.size, any_policy=self._stays)
         if not places:
-            return self._refusal(excluded)
+            return self._unplaced(excluded)
         best = self._best(places)
         self._there.take(self._newcomer, primary=best.primary, secondary=best.secondary)
         names = self._there.nodes.names
@@ -156,14 +156,14 @@ class _Search:
         offline = [one.name for one in self._found.nodes if one.name in given and one.offline]
         return f"{' and '.join(offline)} {'are' if len(offline) > 1 else 'is'} offline" if offline else ""
 
-    def _refusal(self, excluded: dict[int, str]) -> allocator.Refusal:
-        reasons = []
+    def _unplaced(self, excluded: dict[int, str]) -> allocator.Unplaced:
+        reasons = {}
         for number, group in enumerate(self._found.groups):
             text = excluded[number]
             if not text:
                 text = refusing.reason(self._obstacles(self._there.nodes.group == number), group.policy)
-            reasons.append(f"{group.name}: {text}")
-        return allocator.Refusal(self._wanted.instance.name, "; ".join(reasons) or "there is no group")
+            reasons[group.name] = text
+        return allocator.Unplaced(self._wanted.instance.name, reasons or {"": "there is no group"})
 
 
 def newcomer_of(wanted: allocator.Wanted, found: model.Model) -> newcomers.Newcomer:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Union
 from ....module_utils.domain import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from ..models.model import Instance, Model
 
@@ -124,19 +124,32 @@ class Placement:
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """An instance that has no place, and why."""
+class Unplaced:
+    """An instance that has no place, and why: by the name of each group, or under "" whatever the group."""
 
     instance: str
-    text: str
+    reasons: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """Why, in one line."""
+        return _joined(self.reasons)
+
+    def within(self, groups: Collection[str]) -> str:
+        """Why in these groups (names), in one line; "" if nothing is said of them."""
+        return _joined({group: reason for group, reason in self.reasons.items() if group in groups})
+
+
+def _joined(reasons: Mapping[str, str]) -> str:
+    return "; ".join(f"{group}: {reason}" if group else reason for group, reason in reasons.items())
 
 
 @dataclass(frozen=True)
 class Result:
-    """All that was asked for: each instance has a placement or a refusal; `info` says it in a sentence."""
+    """All that was asked for: each instance has a placement or is unplaced; `info` says it in a sentence."""
 
     placements: tuple[Placement, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    unplaced: tuple[Unplaced, ...] = ()
     info: str = ""
 
 
@@ -147,7 +160,7 @@ class Allocator(Protocol):
         """Answer a request.
 
         Raises:
-            RoundsmanError: it cannot be answered at all; no room is no error but a refusal in the result.
+            RoundsmanError: it cannot be answered at all; no room is no error: the result has what is unplaced.
         """
 
 

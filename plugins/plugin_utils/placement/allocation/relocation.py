@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ....module_utils.domain import errors
-from ..balancing import actions, candidates, plans
+from ..balancing import actions, candidates, turns
 from ..score import columns, scoring, state
 from . import allocation, allocator
 
@@ -104,30 +104,33 @@ class _Work:
         self._found = replace(found, nodes=nodes)
         self._now, self._first = state.of(self._found), state.of(found)
         self.placements: list[allocator.Placement] = []
-        self.refusals: list[allocator.Refusal] = []
+        self.unplaced: list[allocator.Unplaced] = []
 
     def result(self) -> allocator.Result:
-        count = len(self.placements) + len(self.refusals)
+        count = len(self.placements) + len(self.unplaced)
         info = f"{len(self.placements)} of {count} instances have a place"
-        return allocator.Result(tuple(self.placements), tuple(self.refusals), info)
+        return allocator.Result(tuple(self.placements), tuple(self.unplaced), info)
+
+    def _refuse(self, one: model.Instance, why: str) -> None:
+        self.unplaced.append(allocator.Unplaced(one.name, {"": why}))
 
     def swap(self, one: model.Instance) -> None:
         """Change the roles of a pair."""
         if not one.secondary:
-            self.refusals.append(allocator.Refusal(one.name, NO_SECONDARY))
+            self._refuse(one, NO_SECONDARY)
             return
         given = replace(one, primary=one.secondary, secondary=one.primary)
         number, there = self._now.by_instance[one.name], self._now.nodes.index
         place = (there[given.primary], there[given.secondary])
-        if why := plans.walk(self._now, number, [place]):
-            self.refusals.append(allocator.Refusal(one.name, why))
+        if why := turns.walk(self._now, number, [place]):
+            self._refuse(one, why)
         else:
             self._note(one, place)
 
     def leave(self, one: model.Instance) -> None:
         """Find new nodes for all it has."""
         place = answer = self._answer(one, "")
-        if isinstance(answer, allocator.Refusal):
+        if isinstance(answer, allocator.Unplaced):
             place = self._with_soft_errors(one, "") or answer
         self._take(one, place)
 
@@ -136,7 +139,7 @@ class _Work:
         primary = self._now.nodes.index[one.primary]
         if not one.secondary or self._first.nodes.offline[primary]:
             why = f"its primary {one.primary} is offline" if one.secondary else NO_SECONDARY
-            self.refusals.append(allocator.Refusal(one.name, why))
+            self._refuse(one, why)
             return
         # Others may leave the node where this one stays: it is no target for them, and one that is kept for this.
         offline, found = self._now.nodes.offline, self._found
@@ -145,7 +148,7 @@ class _Work:
         nodes = tuple(replace(each, offline=each.offline and each.name != one.primary) for each in found.nodes)
         self._found = replace(found, nodes=nodes)
         place = answer = self._answer(one, one.primary, secondary=to)
-        if isinstance(answer, allocator.Refusal):
+        if isinstance(answer, allocator.Unplaced):
             place = self._with_soft_errors(one, one.primary) or answer
         offline[primary], self._found = was, found
         self._take(one, place)
@@ -155,32 +158,32 @@ class _Work:
         if only:
             self._take(one, self._answer(one, given[0], only, secondary=given[1]))
         else:
-            self._take(one, allocator.Refusal(one.name, "there is no group that it could go to"))
+            self._refuse(one, "there is no group that it could go to")
 
     def _answer(
         self, one: model.Instance, primary: str, only: tuple[str, ...] | None = None, *, secondary: str = ""
-    ) -> plans.Place | allocator.Refusal:
+    ) -> turns.Place | allocator.Unplaced:
         """A place with these nodes, or any; in its own group, unless it is given the nodes it may have."""
         if not one.template.can_leave:
-            return allocator.Refusal(one.name, ALONE.format(one.template.value, one.primary))
+            return allocator.Unplaced(one.name, {"": ALONE.format(one.template.value, one.primary)})
         number, group = self._now.by_instance[one.name], self._group(one) if only is None else ""
         wanted = allocator.Wanted(replace(one, primary=primary, secondary=secondary), group=group, only=only)
         self._now.count(number, state.FREED)
         answer = allocation.place(self._found, self._now, wanted, stays=only is None)
         self._now.count(number, state.TAKEN)
-        if isinstance(answer, allocator.Refusal):
-            return allocator.Refusal(one.name, _of_group(answer.text, group) if group else answer.text)
+        if isinstance(answer, allocator.Unplaced):
+            return allocator.Unplaced(one.name, {"": answer.reasons[group]} if group else answer.reasons)
         index = self._now.nodes.index
         first, *others = (index[name] for name in answer.nodes)
         return first, others[0] if others else columns.NOWHERE
 
-    def _with_soft_errors(self, one: model.Instance, primary: str) -> plans.Place | None:
+    def _with_soft_errors(self, one: model.Instance, primary: str) -> turns.Place | None:
         """The best place that has the memory and the disk, if that is enough; two new nodes one after the other."""
         if not self._ignores_soft or not one.template.can_leave:
             return None
         nodes, number = self._now.nodes, self._now.by_instance[one.name]
 
-        def is_open(place: plans.Place) -> bool:
+        def is_open(place: turns.Place) -> bool:
             return not any(nodes.offline[node] for node in place if node != columns.NOWHERE)
 
         found = self._best(number, lambda place: is_open(place) and primary in {"", nodes.names[place[0]]})
@@ -194,13 +197,13 @@ class _Work:
         self._now.undo(undo)
         return found
 
-    def _best(self, number: int, fits: Callable[[plans.Place], bool]) -> plans.Place | None:
+    def _best(self, number: int, fits: Callable[[turns.Place], bool]) -> turns.Place | None:
         """Of the places with one new node of the group that of the best score."""
         nodes, held = self._now.nodes, self._now.instances
         mine = nodes.group == nodes.group[held.primary[number]]
         where = scoring.Scope(np.flatnonzero(mine), np.flatnonzero(mine & ~nodes.offline))
         here = (int(held.primary[number]), int(held.secondary[number]))
-        best: tuple[float, plans.Place] | None = None
+        best: tuple[float, turns.Place] | None = None
         for block in candidates.of(self._now, where, ignore_soft=True).blocks(np.array([number])):
             for kind, action in enumerate(actions.TO_TARGET):
                 for score, target in zip(block.moved[kind][0].tolist(), block.targets.tolist(), strict=True):
@@ -209,9 +212,9 @@ class _Work:
                         best = score, place
         return None if best is None else best[1]
 
-    def _take(self, one: model.Instance, found: plans.Place | allocator.Refusal) -> None:
-        if isinstance(found, allocator.Refusal):
-            self.refusals.append(found)
+    def _take(self, one: model.Instance, found: turns.Place | allocator.Unplaced) -> None:
+        if isinstance(found, allocator.Unplaced):
+            self.unplaced.append(found)
             return
         number = self._now.by_instance[one.name]
         undo = self._now.move(number, primary=found[0], secondary=found[1])
@@ -228,11 +231,11 @@ class _Work:
             nodes.memory[primary] -= held.started[instance]
             nodes.memory_expected[primary] -= held.memory[instance]
 
-    def _note(self, one: model.Instance, place: plans.Place) -> None:
+    def _note(self, one: model.Instance, place: turns.Place) -> None:
         names, first = self._now.nodes.names, self._first.nodes
         move = allocator.Action.FAILOVER if first.offline[first.index[one.primary]] else allocator.Action.MIGRATE
         steps = []
-        for step in plans.steps(self._first, self._first.by_instance[one.name], place):
+        for step in turns.steps(self._first, self._first.by_instance[one.name], place):
             kind, _, node = step.action.partition(":")
             steps.append(allocator.Step(allocator.Action.REPLACE_SECONDARY if kind == "r" else move, node))
         nodes = tuple(names[node] for node in place if node != columns.NOWHERE)
@@ -243,9 +246,3 @@ class _Work:
     def _group(self, one: model.Instance) -> str:
         homes = {each.name: each.group for each in self._found.nodes}
         return next(each.name for each in self._found.groups if each.uuid == homes[one.primary])
-
-
-def _of_group(text: str, group: str) -> str:
-    """Of the reasons of all groups that of one."""
-    mine = [part for part in text.split("; ") if part.startswith(f"{group}: ")]
-    return mine[0].partition(": ")[2] if mine else text

@@ -3,7 +3,7 @@
 The search wants a low score (Ganeti's) plus a price for each GiB that is copied from where it is now. It begins with a
 high price, at which only what gains much is moved, and halves it until it is the one asked for: what was cheap and good
 is found before what is dear. At each price single moves come first and then pairs, for a search with single moves is
-stuck as soon as counts are even. What was found is one way for each instance, in an order of its own (`plans.py`).
+stuck as soon as counts are even. What was found is one way for each instance, in an order of its own (`turns.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..htools import greedy
 from ..score import columns, oracle, scoring
-from . import candidates, plans, search
+from . import candidates, search, turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -55,11 +55,11 @@ class Options:
 
 @dataclass(frozen=True)
 class Balance:
-    """What was found: the 20 components before and after, and the plan between them."""
+    """What was found: the 20 components before and after, and the schedule between them."""
 
     before: dict[str, float]
     after: dict[str, float]
-    plan: plans.Plan
+    schedule: turns.Schedule
 
 
 def balance(
@@ -79,30 +79,31 @@ def balance(
     where = scoring.scope(state, group=group, without=without)
     before = scoring.components(state, where)
     if options.max_moves == 0:
-        return Balance(before, before, plans.Plan(()))
+        return Balance(before, before, turns.Schedule())
     lowest = 0.0 if without else oracle.bound(state.cluster, group=group) + options.min_score
     ends = search.Ends(moved=options.enough, score=lowest, gain=options.min_gain or 0.0)
     work = search.Search(state, where, seed=options.seed, allowed=options.allowed, ends=ends)
     tries = min(options.most_pairs, round(options.pairs * len(work.rows)))
     for halvings in range(options.halvings, -1, -1):
         price = options.price * 2**halvings
-        work.price = price / max(1, len(where.online)) / plans.GIB
+        work.price = price / max(1, len(where.online)) / turns.GIB
         work.descend()
         pairs = work.pairs(tries)
         told(f"at {price:g} a GiB: score {work.score:.5f}, {len(work.moved)} instances moved, {pairs} pairs")
-    plan = _ordered(state, work, options)
-    return Balance(before, scoring.components(state, where), plan)
+    schedule = _ordered(state, work, options)
+    return Balance(before, scoring.components(state, where), schedule)
 
 
-def _ordered(state: states.State, work: search.Search, options: Options) -> plans.Plan:
-    """The plan of what a search found; for what is possible at no time there is another look from where that leads."""
-    order = plans.Order(state)
+def _ordered(state: states.State, work: search.Search, options: Options) -> turns.Schedule:
+    """The schedule of what a search found; for what is possible at no time another look is taken from its end."""
+    order = turns.Order(state)
     order.add(work.back())
-    plan = order.run(options.max_moves)
+    schedule = order.run(options.max_moves)
     for _ in range(options.mends):
-        if not plan.kept or len(plan.moves) == options.max_moves:
+        if not schedule.kept or len(schedule.turns) == options.max_moves:
             break
-        allowed = replace(options.allowed, kept=options.allowed.kept | {move.instance for move in plan.moves})
+        moved = {turn.move.instance for turn in schedule.turns}
+        allowed = replace(options.allowed, kept=options.allowed.kept | moved)
         again = search.Search(state, work.where, allowed=allowed, ends=work.ends)
         again.price, before = work.price, again.score
         again.descend()
@@ -111,8 +112,8 @@ def _ordered(state: states.State, work: search.Search, options: Options) -> plan
         if scoring.score(state, work.where) > before:
             again.back()
             break
-        plan = mended
-    return plan
+        schedule = mended
+    return schedule
 
 
 def like_hbal(state: states.State, *, group: str | None = None, options: Options = Options()) -> Balance:
@@ -131,4 +132,4 @@ def like_hbal(state: states.State, *, group: str | None = None, options: Options
     after = scoring.components(state, where)
     for instance, _ in steps:
         state.move(instance, primary=first[instance][0], secondary=first[instance][1])
-    return Balance(before, after, plans.followed(state, steps))
+    return Balance(before, after, turns.followed(state, steps))

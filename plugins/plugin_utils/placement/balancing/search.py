@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..score import state as states
-    from . import plans, scan
+    from . import scan, turns
 
 LEAST_GAIN = 1e-7
 AT_ONCE = 64
@@ -34,7 +34,7 @@ class Move:
 
     gain: float
     instance: int
-    place: plans.Place
+    place: turns.Place
 
 
 NO_MOVE = Move(-np.inf, -1, (columns.NOWHERE, columns.NOWHERE))
@@ -90,7 +90,7 @@ class Search:
         self.score = scoring.score(state, where)
 
     @property
-    def moved(self) -> dict[int, plans.Place]:
+    def moved(self) -> dict[int, turns.Place]:
         """The instances (index) that are elsewhere than at first, and where."""
         held = self._state.instances
         changed = (held.primary != self._first[0]) | (held.secondary != self._first[1])
@@ -102,7 +102,7 @@ class Search:
         reached = self.ends.moved is not None and len(self.moved) >= self.ends.moved
         return reached or self.score <= self.ends.score
 
-    def back(self) -> dict[int, plans.Place]:
+    def back(self) -> dict[int, turns.Place]:
         """Put every instance back where it was; returns what was found until then."""
         found = self.moved
         for one in found:

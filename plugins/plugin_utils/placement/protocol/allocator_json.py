@@ -227,9 +227,9 @@ def write(request: allocator.Request, result: allocator.Result) -> str:
         return _answer(_info(result, "moved"), [_moved(result), _refused(result), _jobs(result)])
     if isinstance(request, allocator.MultiAllocate):
         placed = [[one.instance, list(one.nodes)] for one in result.placements]
-        return _answer(_info(result, "allocated"), [placed, [one.instance for one in result.refusals]])
+        return _answer(_info(result, "allocated"), [placed, [one.instance for one in result.unplaced]])
     if not result.placements:
-        raise errors.Refused(result.refusals[0].text if result.refusals else result.info or "no answer was found")
+        raise errors.Refused(result.unplaced[0].text if result.unplaced else result.info or "no answer was found")
     primary, *others = result.placements[0].nodes
     info = result.info or "placed"
     if isinstance(request, allocator.AllocateSecondary):
@@ -249,7 +249,7 @@ def _answer(info: str, result: Any) -> str:
 
 
 def _info(result: allocator.Result, done: str) -> str:
-    return result.info or f"{len(result.placements)} instances {done}, {len(result.refusals)} not"
+    return result.info or f"{len(result.placements)} instances {done}, {len(result.unplaced)} not"
 
 
 def _moved(result: allocator.Result) -> list[list[Any]]:
@@ -257,7 +257,7 @@ def _moved(result: allocator.Result) -> list[list[Any]]:
 
 
 def _refused(result: allocator.Result) -> list[list[str]]:
-    return [[one.instance, one.text] for one in result.refusals]
+    return [[one.instance, one.text] for one in result.unplaced]
 
 
 def _jobs(result: allocator.Result) -> list[list[dict[str, Any]]]:

@@ -163,7 +163,7 @@ def read(text: str, request: allocator.Request) -> allocator.Result:
     info = _told(whole.get("info"))
     if not whole.get("success").flag():
         if isinstance(request, (allocator.Allocate, allocator.AllocateSecondary, allocator.Relocate)):
-            return allocator.Result(refusals=(allocator.Refusal(_name(request), info),), info=info)
+            return allocator.Result(unplaced=(allocator.Unplaced(_name(request), {"": info}),), info=info)
         raise errors.Refused(f"the allocator failed: {info}")
     result = whole.get("result")
     match request:
@@ -207,11 +207,11 @@ def _several(result: Field, info: str) -> allocator.Result:
     for one in placed.each():
         name, nodes = _parts(one, 2, "a name and its nodes")
         placements.append(allocator.Placement(name.name(), nodes.texts()))
-    refusals = []
+    unplaced = []
     for one in failed.each():
         name, text = _parts(one, 2, "a name and a reason") if isinstance(one.value, list) else (one, None)
-        refusals.append(allocator.Refusal(name.name(), info if text is None else _told(text)))
-    return allocator.Result(tuple(placements), tuple(refusals), info)
+        unplaced.append(allocator.Unplaced(name.name(), {"": info if text is None else _told(text)}))
+    return allocator.Result(tuple(placements), tuple(unplaced), info)
 
 
 def _moves(result: Field, info: str) -> allocator.Result:
@@ -222,11 +222,11 @@ def _moves(result: Field, info: str) -> allocator.Result:
         name, group, nodes = _parts(one, 3, "a name, its group and its nodes")
         of = name.name()
         placements.append(allocator.Placement(of, nodes.texts(), group.text(), steps.get(of, ()), after.get(of, ())))
-    refusals = []
+    unplaced = []
     for one in failed.each():
         name, text = _parts(one, 2, "a name and a reason")
-        refusals.append(allocator.Refusal(name.name(), _told(text)))
-    return allocator.Result(tuple(placements), tuple(refusals), info)
+        unplaced.append(allocator.Unplaced(name.name(), {"": _told(text)}))
+    return allocator.Result(tuple(placements), tuple(unplaced), info)
 
 
 def _jobs(jobs: Field) -> tuple[dict[str, tuple[allocator.Step, ...]], dict[str, tuple[str, ...]]]:

@@ -29,7 +29,7 @@ class Scores:
         return oracle.total(self.after)
 
 
-def of(found: model.Model, ends: Mapping[str, Sequence[str]], *, group: str | None = None) -> Scores:
+def scores(found: model.Model, ends: Mapping[str, Sequence[str]], *, group: str | None = None) -> Scores:
     """The scores of all nodes, or a group's; `ends` has the nodes of what moves, all by name, the primary first."""
     now = state.of(found)
     where = scoring.scope(now, group=group)

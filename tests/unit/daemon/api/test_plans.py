@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import plan_documents
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Move, Plan
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import compared
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import moving, schedules
 
@@ -24,12 +25,12 @@ def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
     return run
 
 
-def _document(one: Reached, *moves: moving.Move) -> plan_documents.Document:
+def _document(one: Reached, *moves: Move) -> plan_documents.Document:
     cluster = one.running.configuration.current
     jobs = moving.jobs_of(cluster, moves)
-    found = plan_documents.Found(moves, compared.Scores({}, {}))
-    turns = schedules.of(cluster, jobs)
-    return plan_documents.made(cluster, found, jobs=jobs, turns=turns, command="roundsman balance")
+    turns = schedules.expected(cluster, moves, jobs)
+    scores = compared.Scores({}, {})
+    return plan_documents.made(cluster, Plan(moves), scores=scores, jobs=jobs, turns=turns, command="roundsman balance")
 
 
 def _body(document: plan_documents.Document) -> dict[str, str]:
@@ -45,7 +46,7 @@ async def _ended(one: Reached, job: int) -> dict[str, Any]:
 def test_a_plan_is_run_as_the_jobs_of_its_moves(local: Callable[..., None]) -> None:
     async def act(one: Reached) -> None:
         instance = one.running.configuration.current.instance("instance1")
-        body = _body(_document(one, moving.Move("instance1", "f")))
+        body = _body(_document(one, Move("instance1", ("f",))))
         job = (await one.ask("POST", "/2/plans", body)).json()
         assert (await _ended(one, job))["status"] == "success"
         [[_, number]] = (await one.ask("GET", f"/2/jobs/{job}")).json()["opresult"][0]["jobs"]
@@ -63,7 +64,7 @@ def test_a_plan_is_run_as_the_jobs_of_its_moves(local: Callable[..., None]) -> N
 
 def test_a_plan_for_a_cluster_that_has_changed_submits_nothing(local: Callable[..., None]) -> None:
     async def act(one: Reached) -> None:
-        body = _body(_document(one, moving.Move("instance1", "f")))
+        body = _body(_document(one, Move("instance1", ("f",))))
         node = one.running.configuration.current.node("node4")
         await one.running.configuration.commit(lambda _: [changes.NodePowered(node.uuid, powered=False)])
         job = (await one.ask("POST", "/2/plans", body)).json()
@@ -79,7 +80,7 @@ def test_a_plan_for_a_cluster_that_has_changed_submits_nothing(local: Callable[.
 
 def test_what_is_no_plan_of_this_cluster_makes_no_job(local: Callable[..., None]) -> None:
     async def act(one: Reached) -> None:
-        good = _document(one, moving.Move("instance1", "f"))
+        good = _document(one, Move("instance1", ("f",)))
         torn = {"document": plan_documents.write(good).decode()[:-9]}
         assert (await one.refused("POST", "/2/plans", torn))[0] == 400
         assert (await one.refused("POST", "/2/plans", {"document": "\n{}"}))[0] == 400
@@ -95,9 +96,7 @@ def test_what_is_no_plan_of_this_cluster_makes_no_job(local: Callable[..., None]
 
 def test_a_plan_that_ignores_consistency_says_so_in_each_of_its_failovers(local: Callable[..., None]) -> None:
     async def act(one: Reached) -> None:
-        made = dataclasses.replace(
-            _document(one, moving.Move("instance1", "f")), failover=True, ignore_consistency=True
-        )
+        made = dataclasses.replace(_document(one, Move("instance1", ("f",))), failover=True, ignore_consistency=True)
         job = (await one.ask("POST", "/2/plans", _body(made))).json()
         assert (await _ended(one, job))["status"] == "success"
         [[_, number]] = (await one.ask("GET", f"/2/jobs/{job}")).json()["opresult"][0]["jobs"]
@@ -111,7 +110,7 @@ def test_a_plan_that_ignores_consistency_says_so_in_each_of_its_failovers(local:
 
 def test_a_plan_is_tried_without_being_run(local: Callable[..., None]) -> None:
     async def act(one: Reached) -> None:
-        body = _body(_document(one, moving.Move("instance1", "f")))
+        body = _body(_document(one, Move("instance1", ("f",))))
         job = (await one.ask("POST", "/2/plans?dry-run=1", body)).json()
         assert (await _ended(one, job))["status"] == "success"
         told = (await one.ask("GET", f"/2/jobs/{job}")).json()["opresult"][0]

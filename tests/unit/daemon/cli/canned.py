@@ -13,6 +13,7 @@ from ansible_collections.roundsman.cluster.daemon.api import page, views
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import diagnosis, incidents, reports
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Refusal
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import rounds, work
 
 from tests.unit.plugins.plugin_utils.rounds import tables
@@ -177,5 +178,5 @@ def _drafts() -> tuple[work.Job, ...]:
     )
 
 
-def _refusals() -> tuple[work.Refusal, ...]:
-    return (work.Refusal("instance2", "node1 has no room", "1024 MiB on node1", incident=BROKEN, permanent=False),)
+def _refusals() -> tuple[Refusal, ...]:
+    return (Refusal("instance2", "node1 has no room", "1024 MiB on node1", incident=BROKEN, permanent=False),)

@@ -8,6 +8,7 @@ import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import plan_documents, sealed_json
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Move, Plan, Refusal
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import compared
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import moving, schedules
 
@@ -24,12 +25,16 @@ COMMAND = "roundsman evacuate node1"
 
 
 def made(cluster: clusters.Cluster) -> plan_documents.Document:
-    moves = (moving.Move("instance1", "f r:node3"), moving.Move("instance2", "f:node3", ("instance1",)))
+    moves = (Move("instance1", ("f", "r:node3")), Move("instance2", ("f:node3",), ("instance1",)))
     scores = compared.Scores({"free_mem_cv": 2.0}, {"free_mem_cv": 1.0})
-    kept = (plan_documents.Kept("instance3", "it is plain"),)
+    plan = Plan(moves, (Refusal("instance3", "it is plain"),), ("node3 may no longer fail",))
     jobs = moving.jobs_of(cluster, moves)
-    found = plan_documents.Found(moves, scores, kept, ("node3 may no longer fail",))
-    return plan_documents.made(cluster, found, jobs=jobs, turns=schedules.of(cluster, jobs), command=COMMAND)
+    turns = schedules.expected(cluster, moves, jobs)
+    return plan_documents.made(cluster, plan, scores=scores, jobs=jobs, turns=turns, command=COMMAND)
+
+
+def _moves(document: plan_documents.Document) -> list[Move]:
+    return [Move(entry.instance, tuple(entry.action.split()), entry.after) for entry in document.moves]
 
 
 def _sealed(**changed: Any) -> bytes:
@@ -92,7 +97,7 @@ def test_a_plan_runs_as_jobs_made_of_its_moves_whatever_jobs_its_text_has() -> N
     cluster = tables.read(TABLE)
     document = dataclasses.replace(made(cluster), jobs=())
     jobs = plan_documents.run(
-        cluster, document.moves, digest=document.digest, command=document.command, failover=document.failover
+        cluster, _moves(document), digest=document.digest, command=document.command, failover=document.failover
     )
     assert steps.of(jobs) == {
         "move:instance1": ["migrate instance1 node1 node2", "replace_disks instance1 node1 node3"],
@@ -107,7 +112,7 @@ def test_a_plan_is_refused_when_the_cluster_has_changed_since_or_is_another_one(
     document = made(cluster)
     changed = clusters.with_node(cluster, dataclasses.replace(cluster.node("node3"), drained=True))
     with pytest.raises(errors.Refused, match="changed since this plan was made: make it again with `roundsman evac"):
-        plan_documents.run(changed, document.moves, digest=document.digest, command=COMMAND, failover=False)
+        plan_documents.run(changed, _moves(document), digest=document.digest, command=COMMAND, failover=False)
     other = dataclasses.replace(cluster, cluster=dataclasses.replace(cluster.cluster, uuid="other"))
     with pytest.raises(errors.Refused, match="was made for another cluster"):
         plan_documents.refuse_another(other, document)

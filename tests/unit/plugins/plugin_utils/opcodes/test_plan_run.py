@@ -16,7 +16,7 @@ FACTS: Any = None
 
 
 def _made(cluster: clusters.Cluster, *moves: dict[str, Any]) -> plan_run.RunPlan:
-    params = {"command": "roundsman balance", "digest": digests.of(cluster), "moves": list(moves)}
+    params = {"command": "roundsman balance", "digest": digests.digest(cluster), "moves": list(moves)}
     found = registry.make("run_plan", params)
     assert isinstance(found, plan_run.RunPlan)
     return found

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
@@ -8,6 +9,9 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.alloca
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import departures, moving
 
 from . import tables, worlds
+
+if TYPE_CHECKING:
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Plan
 
 TABLE = """
 node1 16384 100000
@@ -21,7 +25,7 @@ instance4 rbd 1024 1000 node2
 """
 
 
-def _moves(plan: departures.Departure) -> dict[str, str]:
+def _moves(plan: Plan) -> dict[str, str]:
     return {move.instance: move.action for move in plan.moves}
 
 

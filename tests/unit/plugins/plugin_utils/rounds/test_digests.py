@@ -17,8 +17,8 @@ def test_the_digest_is_the_same_whatever_the_order_and_the_bookkeeping() -> None
     }
     nodes["n2"] = dataclasses.replace(nodes["n2"], hostvars={"ansible_port": "22"}, master_candidate=False)
     again = dataclasses.replace(first, nodes=nodes, serial_no=99)
-    assert digests.of(first) == digests.of(again)
-    assert digests.of(first).startswith("sha256:")
+    assert digests.digest(first) == digests.digest(again)
+    assert digests.digest(first).startswith("sha256:")
 
 
 @pytest.mark.parametrize(
@@ -35,22 +35,22 @@ def test_the_digest_is_the_same_whatever_the_order_and_the_bookkeeping() -> None
 def test_whatever_changes_an_instance_changes_the_digest(changed: dict[str, Any]) -> None:
     first = small_cluster.make()
     again = clusters.with_instance(first, dataclasses.replace(first.instances["i1"], **changed))
-    assert digests.of(first) != digests.of(again)
+    assert digests.digest(first) != digests.digest(again)
 
 
 @pytest.mark.parametrize("changed", [{"drained": True}, {"mtotal": 1}, {"powered": False}, {"group": "g2"}])
 def test_whatever_changes_a_node_changes_the_digest(changed: dict[str, Any]) -> None:
     first = small_cluster.make()
     again = clusters.with_node(first, dataclasses.replace(first.nodes["n3"], **changed))
-    assert digests.of(first) != digests.of(again)
+    assert digests.digest(first) != digests.digest(again)
 
 
 def test_an_incident_and_the_limit_of_moves_change_the_digest() -> None:
     first = small_cluster.make()
     kept = dataclasses.replace(first.maintenance, round=9, jobs=())
-    assert digests.of(dataclasses.replace(first, maintenance=kept)) == digests.of(first)
+    assert digests.digest(dataclasses.replace(first, maintenance=kept)) == digests.digest(first)
     without = dataclasses.replace(first.maintenance, incidents=())
-    assert digests.of(dataclasses.replace(first, maintenance=without)) != digests.of(first)
+    assert digests.digest(dataclasses.replace(first, maintenance=without)) != digests.digest(first)
     settings = dataclasses.replace(first.maintenance.settings, moves_per_node=1)
     limited = dataclasses.replace(first.maintenance, settings=settings)
-    assert digests.of(dataclasses.replace(first, maintenance=limited)) != digests.of(first)
+    assert digests.digest(dataclasses.replace(first, maintenance=limited)) != digests.digest(first)

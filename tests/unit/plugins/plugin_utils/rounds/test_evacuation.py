@@ -1,14 +1,27 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Collection, Mapping
+from typing import TYPE_CHECKING, Collection, Mapping, NamedTuple
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import replicas
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import evacuation, room, waves
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Plan
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import evacuation, moving, room, waves
 
 from . import steps, tables
+
+if TYPE_CHECKING:
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Refusal
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import work
+
+
+class Evacuated(NamedTuple):
+    """The jobs of an evacuation's plan, and what it refuses and notes."""
+
+    jobs: tuple[work.Job, ...]
+    refusals: tuple[Refusal, ...]
+    notes: tuple[str, ...]
 
 
 def _plan(
@@ -18,19 +31,21 @@ def _plan(
     avoid: Collection[str] = (),
     taken: Mapping[str, str] | None = None,
     limit: int = 9,
-) -> evacuation.EvacuationPlan:
+) -> Evacuated:
     cluster = tables.read(table)
-    return evacuation.plan(
+    plan = evacuation.plan(
+        cluster, "u-node1", failover=failover, avoid=avoid, taken=taken or {}, room=room.Room(cluster)
+    )
+    jobs = moving.jobs_of(
         cluster,
-        "u-node1",
+        plan.moves,
         failover=failover,
-        avoid=avoid,
-        taken=taken or {},
-        room=room.Room(cluster),
-        waves=waves.Waves(limit=limit),
         after=("drain:node1",),
         incident="a1",
+        reason="evacuating node1: moving {} away",
+        waves=waves.Waves(limit=limit),
     )
+    return Evacuated(jobs, plan.refusals, plan.notes)
 
 
 def _only(table: str, **options: object) -> list[str]:
@@ -44,7 +59,7 @@ def _refusal(table: str, **options: object) -> tuple[str, str, bool]:
     plan = _plan(table, **options)  # type: ignore[arg-type] # passed on as they are
     assert plan.jobs == ()
     (refusal,) = plan.refusals
-    assert (refusal.subject, refusal.incident) == ("instance1", "a1")
+    assert refusal.subject == "instance1"
     return refusal.reason, refusal.unblock, refusal.permanent
 
 
@@ -53,7 +68,7 @@ def _left(table: str, **options: object) -> tuple[str, str]:
     plan = _plan(table, **options)  # type: ignore[arg-type] # passed on as they are
     assert list(steps.of(plan.jobs).values()) == [["migrate instance1 node1 node2"]]
     (refusal,) = plan.refusals
-    assert (refusal.subject, refusal.incident, refusal.permanent) == ("instance1", "a1", False)
+    assert (refusal.subject, refusal.permanent) == ("instance1", False)
     moved, reason = refusal.reason.split(": ", 1)
     assert moved == "instance1 runs on node2 then; its replica stays on node1"
     return reason, refusal.unblock
@@ -71,12 +86,12 @@ def test_a_replicated_primary_migrates_to_its_secondary_and_gets_a_new_one() -> 
     assert _only(NODES + DRBD) == ["migrate instance1 node1 node2", "replace_disks instance1 node1 node3"]
 
 
-def _of_parted(table: str, *, failover: bool = False) -> evacuation.EvacuationPlan:
+def _of_parted(table: str, *, failover: bool = False) -> Evacuated:
     cluster = tables.read(table)
     parted = dataclasses.replace(cluster.instance("instance1"), parted=replicas.Parted(100.0, 90.0, "u-node1"))
     cluster = clusters.with_instance(cluster, parted)
-    found, taken = room.Room(cluster), waves.Waves(limit=9)
-    return evacuation.plan(cluster, "u-node1", failover=failover, avoid=(), taken={}, room=found, waves=taken)
+    plan = evacuation.plan(cluster, "u-node1", failover=failover, avoid=(), taken={}, room=room.Room(cluster))
+    return Evacuated(moving.jobs_of(cluster, plan.moves, failover=failover), plan.refusals, plan.notes)
 
 
 @pytest.mark.parametrize("failover", [False, True])
@@ -386,11 +401,11 @@ def test_moves_whose_copies_stay_share_no_memory_at_the_secondary() -> None:
 
 
 def test_a_copy_that_stays_loses_no_failure_that_was_survived() -> None:
-    assert _plan("node1 4096 100000\nnode2 4096 100000\n" + DRBD).failures_no_longer_survived == ()
+    assert _plan("node1 4096 100000\nnode2 4096 100000\n" + DRBD).notes == ()
 
 
 def test_a_copy_that_stays_on_an_overfull_node_is_named_with_what_is_free_there() -> None:
-    assert _plan("node1 4000 100000\nnode2 4096 100000\n" + DRBD).failures_no_longer_survived == (
+    assert _plan("node1 4000 100000\nnode2 4096 100000\n" + DRBD).notes == (
         "node2 may no longer fail: node1 has 4000 MiB free for the 4096 MiB that would start there",
     )
 
@@ -570,7 +585,7 @@ def test_a_target_that_keeps_n_plus_1_is_preferred_to_a_less_utilised_one() -> N
     """
     plan = _plan(table)
     assert steps.text(plan.jobs[0]) == ["migrate instance1 node1 node3"]
-    assert plan.failures_no_longer_survived == ()
+    assert plan.notes == ()
 
 
 def test_where_no_target_keeps_n_plus_1_the_plan_goes_on_and_names_the_failure() -> None:
@@ -583,7 +598,7 @@ def test_where_no_target_keeps_n_plus_1_the_plan_goes_on_and_names_the_failure()
     """
     plan = _plan(table)
     assert steps.text(plan.jobs[0]) == ["migrate instance1 node1 node2"]
-    assert plan.failures_no_longer_survived == (
+    assert plan.notes == (
         "node4 may no longer fail: node2 has 11904 MiB free for the 13000 MiB that would start there",
     )
 
@@ -601,7 +616,7 @@ def test_a_secondary_that_would_lose_n_plus_1_is_replaced_before_the_move_where_
         "replace_disks instance1 node2 node3",
         "migrate instance1 node1 node3",
     ]
-    assert plan.failures_no_longer_survived == ()
+    assert plan.notes == ()
 
 
 def test_a_secondary_keeps_n_plus_1_when_only_the_evacuated_node_reserves_memory_there() -> None:
@@ -627,13 +642,13 @@ def test_two_evacuations_of_a_round_share_no_room() -> None:
         "node1 9000 9000\nnode2 9000 9000\nnode3 4096 9000\n"
         "instance1 sharedfile 4096 9 node1\ninstance2 sharedfile 4096 9 node2"
     )
-    shared, wave, avoid = room.Room(cluster), waves.Waves(limit=4), {"u-node1", "u-node2"}
+    shared, avoid = room.Room(cluster), {"u-node1", "u-node2"}
     first, second = (
-        evacuation.plan(cluster, node, failover=False, avoid=avoid, taken={}, room=shared, waves=wave)
+        evacuation.plan(cluster, node, failover=False, avoid=avoid, taken={}, room=shared)
         for node in ("u-node1", "u-node2")
     )
-    assert len(first.jobs) == 1
-    assert (second.jobs, len(second.refusals)) == ((), 1)
+    assert len(first.moves) == 1
+    assert (second.moves, len(second.refusals)) == ((), 1)
 
 
 def test_an_instance_that_another_evacuation_moves_waits_for_it() -> None:
@@ -673,4 +688,6 @@ def test_no_more_moves_run_at_the_evacuated_node_than_the_limit() -> None:
 
 
 def test_a_node_without_instances_needs_no_moves() -> None:
-    assert _plan(NODES) == evacuation.EvacuationPlan()
+    cluster = tables.read(NODES)
+    empty = evacuation.plan(cluster, "u-node1", failover=False, avoid=(), taken={}, room=room.Room(cluster))
+    assert empty == Plan()

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import dead_nodes, incidents
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import guards, work
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import guards
 
 from . import tables
+
+if TYPE_CHECKING:
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Refusal
 
 EIGHT = "\n".join(f"node{k} 9000 9000" for k in range(1, 9))
 THREE = "\n".join(f"incident a{k} node{k} evacuate noted 100" for k in range(1, 4))
@@ -107,7 +111,7 @@ FIVE = "".join(f"node{k} 8192 3100\n" for k in range(1, 6))
 ONE = "incident a1 node1 evacuate noted 100\ninstance1 drbd 128 1024 node1 node2\n"
 
 
-def _reserve(table: str, count: int, begun: tuple[str, ...] = ()) -> work.Refusal | None:
+def _reserve(table: str, count: int, begun: tuple[str, ...] = ()) -> Refusal | None:
     cluster = tables.read(f"{table}settings capacity_reserve={count}\n")
     nodes = frozenset(tables.u(name) for name in begun)
     return guards.capacity(cluster, cluster.maintenance.incidents[0], begun=nodes, avoid=nodes)

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import evacuation, moving, room, waves
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Move
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import moving, waves
 
 from . import steps, tables
 
@@ -26,7 +27,7 @@ settings moves_per_node=2
 
 
 def _jobs(*moves: tuple[str, ...], table: str = TABLE, **options: object) -> tuple[work.Job, ...]:
-    found = [moving.Move(name, action, tuple(after)) for name, action, *after in moves]
+    found = [Move(name, tuple(action.split()), tuple(after)) for name, action, *after in moves]
     return moving.jobs_of(tables.read(table), found, **options)  # type: ignore[arg-type] # passed on as they are
 
 
@@ -122,27 +123,19 @@ def test_a_move_comes_after_no_later_one() -> None:
         _jobs(("instance1", "f", "instance2"), ("instance2", "f"))
 
 
-@pytest.mark.parametrize("failover", [False, True])
-def test_the_jobs_of_an_evacuation_as_moves_are_the_same_jobs_again(failover: bool) -> None:
-    cluster = tables.read(TABLE)
-    plan = evacuation.plan(
-        cluster,
-        "u-node1",
-        failover=failover,
-        avoid=(),
-        taken={},
-        room=room.Room(cluster),
-        waves=waves.Waves(limit=2),
-    )
-    moves = moving.moves_of(cluster, plan.jobs)
-    again = moving.jobs_of(cluster, moves, failover=failover)
-    assert [(job.key, job.opcodes) for job in again] == [(job.key, job.opcodes) for job in plan.jobs]
-    assert [{*job.after, *job.behind} for job in again] == [{*job.after, *job.behind} for job in plan.jobs]
-    assert len(plan.jobs) == 3
+def test_of_an_incident_each_job_needs_the_success_of_those_before_it_and_says_why_it_goes_there() -> None:
+    moves = [Move("instance1", ("f",), why="node2 is the only node with room"), Move("instance3", ("f:node3",))]
+    limited = waves.Waves(limit=1)
+    first, second = moving.jobs_of(tables.read(TABLE), moves, after=("drain",), incident="a1", waves=limited)
+    assert (first.after, first.behind) == (("drain",), ())
+    assert (second.after, second.behind) == (("drain", "move:instance1"), ())
+    assert first.reason == "moving instance1; node2 is the only node with room"
+    (other,) = moving.jobs_of(tables.read(TABLE), [Move("instance5", ("f",))], incident="b2", waves=limited)
+    assert (other.after, other.behind) == ((), ("move:instance1", "move:instance3"))
 
 
 def test_where_instances_end_is_told_by_name() -> None:
-    moves = [moving.Move("instance1", "r:node3 f r:node4"), moving.Move("instance3", "f:node2")]
+    moves = [Move("instance1", ("r:node3", "f", "r:node4")), Move("instance3", ("f:node2",))]
     assert moving.ends(tables.read(TABLE), moves) == (("node3", "node4"), ("node2",))
 
 
@@ -161,14 +154,14 @@ def test_no_plan_puts_an_instance_where_no_planner_would(action: str, told: str)
     cluster = tables.read(more + TABLE)
     if told:
         with pytest.raises(errors.InvalidInput, match=told):
-            moving.refuse_misplaced(cluster, [moving.Move("instance1", action)])
+            moving.refuse_misplaced(cluster, [Move("instance1", tuple(action.split()))])
     else:
-        moving.refuse_misplaced(cluster, [moving.Move("instance1", action)])
+        moving.refuse_misplaced(cluster, [Move("instance1", tuple(action.split()))])
 
 
 def test_a_copy_that_stays_where_it_was_is_not_misplaced() -> None:
     cluster = tables.read(TABLE.replace("node1 16384 100000", "node1 16384 100000 drained"))
-    moving.refuse_misplaced(cluster, [moving.Move("instance1", "f")])
+    moving.refuse_misplaced(cluster, [Move("instance1", ("f",))])
 
 
 def test_no_plan_of_any_origin_replaces_adopted_disks() -> None:

@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import registry
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import oracle
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import (
     as_cluster,
     configured,
-    moving,
     rebalancing,
     rounds,
 )
@@ -37,7 +38,7 @@ def wanting(cluster: clusters.Cluster, **values: Any) -> clusters.Cluster:
 
 
 def generated(**kind: Any) -> clusters.Cluster:
-    return as_cluster.of(generated_clusters.make(**kind))
+    return as_cluster.cluster_of(generated_clusters.make(**kind))
 
 
 def answered(cluster: clusters.Cluster, *, busy: tuple[str, ...] = ()) -> rebalancing.Answer:
@@ -47,19 +48,11 @@ def answered(cluster: clusters.Cluster, *, busy: tuple[str, ...] = ()) -> rebala
 
 def done(cluster: clusters.Cluster, answer: rebalancing.Answer) -> clusters.Cluster:
     """The cluster after all jobs of a step."""
-    nodes = {one.name: one.uuid for one in cluster.nodes.values()}
-    moves = moving.moves_of(cluster, answer.jobs)
-    placed = dict(zip((move.instance for move in moves), moving.ends(cluster, moves), strict=True))
-    moved = {
-        one.uuid: replace(
-            one,
-            primary_node=nodes[placed[one.name][0]],
-            secondary_nodes=tuple(nodes[name] for name in placed[one.name][1:]),
-        )
-        for one in cluster.instances.values()
-        if one.name in placed
-    }
-    return replace(cluster, instances={**cluster.instances, **moved})
+    for job in answer.jobs:
+        for opcode in job.opcodes:
+            step: Any = registry.make(opcode.kind, opcode.params)
+            cluster = changes.apply_all(cluster, step.effects(cluster), now=0.0)
+    return cluster
 
 
 def touched(answer: rebalancing.Answer, cluster: clusters.Cluster) -> set[str]:
@@ -175,7 +168,7 @@ def test_beside_an_instance_with_adopted_disks_the_others_get_new_secondaries() 
 @settings(deadline=None, max_examples=20)
 @given(kinds.clusters(), st.booleans())
 def test_clusters_of_all_kinds_are_balanced_where_something_may_go(made: model.Model, disks: bool) -> None:
-    cluster = wanting(as_cluster.of(made), balance_disk_moves=disks)
+    cluster = wanting(as_cluster.cluster_of(made), balance_disk_moves=disks)
     answer = answered(cluster)
     assert answer.refusals == ()
     assert touched(answer, cluster).isdisjoint(one.name for one in made.nodes if one.offline)

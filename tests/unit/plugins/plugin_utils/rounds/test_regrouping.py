@@ -12,7 +12,7 @@ from . import steps, tables, worlds
 
 if TYPE_CHECKING:
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-    from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import departures
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Plan
 
 NODES = """
 node1 16384 100000
@@ -30,20 +30,20 @@ instance4 drbd 1024 1024 node3 node4
 """
 
 
-def _drain(cluster: clusters.Cluster, *targets: str, **options: Any) -> departures.Departure:
+def _drain(cluster: clusters.Cluster, *targets: str, **options: Any) -> Plan:
     return regrouping.of_group(cluster, configured.model_of(cluster), "default", targets=targets, **options)
 
 
-def _change(cluster: clusters.Cluster, *targets: str, **options: Any) -> departures.Departure:
+def _change(cluster: clusters.Cluster, *targets: str, **options: Any) -> Plan:
     return regrouping.of_instance(cluster, configured.model_of(cluster), "instance1", targets=targets, **options)
 
 
-def _ends(cluster: clusters.Cluster, plan: departures.Departure) -> dict[str, tuple[str, ...]]:
+def _ends(cluster: clusters.Cluster, plan: Plan) -> dict[str, tuple[str, ...]]:
     names = [move.instance for move in plan.moves]
     return dict(zip(names, moving.ends(cluster, plan.moves), strict=True))
 
 
-def _why(plan: departures.Departure) -> str:
+def _why(plan: Plan) -> str:
     assert plan.moves == ()
     (refusal,) = plan.refusals
     assert refusal.subject == "instance1"

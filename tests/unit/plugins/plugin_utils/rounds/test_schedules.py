@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.balancing import plans
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.balancing import turns
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Move
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import moving, schedules
 
 from . import tables
@@ -19,10 +20,10 @@ settings moves_per_node=1
 
 def test_a_turn_begins_when_the_last_of_those_it_waits_for_has_ended() -> None:
     cluster = tables.read(TABLE)
-    moves = [moving.Move("instance1", "f r:node3"), moving.Move("instance2", "f"), moving.Move("instance3", "f:node2")]
-    first, second, third = schedules.of(cluster, moving.jobs_of(cluster, moves))
+    moves = [Move("instance1", ("f", "r:node3")), Move("instance2", ("f",)), Move("instance3", ("f:node2",))]
+    first, second, third = schedules.expected(cluster, moves, moving.jobs_of(cluster, moves))
     assert (first.mib, second.mib, third.mib) == (6000, 0, 4000)
-    assert first.seconds == pytest.approx(6000 / plans.RATE + 2 * plans.OVERHEAD)
+    assert first.seconds == pytest.approx(6000 / turns.RATE + 2 * turns.OVERHEAD)
     assert (first.wave, second.wave, third.wave) == (0, 1, 2)
     assert (first.start, second.start) == (0, first.seconds)
     assert third.start == pytest.approx(first.seconds + second.seconds)
@@ -30,5 +31,6 @@ def test_a_turn_begins_when_the_last_of_those_it_waits_for_has_ended() -> None:
 
 def test_what_is_failed_over_copies_nothing() -> None:
     cluster = tables.read(TABLE)
-    jobs = moving.jobs_of(cluster, [moving.Move("instance1", "f")], failover=True)
-    assert [turn.mib for turn in schedules.of(cluster, jobs)] == [0]
+    moves = [Move("instance1", ("f",))]
+    jobs = moving.jobs_of(cluster, moves, failover=True)
+    assert [turn.mib for turn in schedules.expected(cluster, moves, jobs)] == [0]

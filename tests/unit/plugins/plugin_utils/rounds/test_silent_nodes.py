@@ -101,7 +101,7 @@ def test_a_change_of_group_goes_to_nodes_that_answer() -> None:
 def test_silence_is_known_to_planners_only() -> None:
     cluster = tables.read(NODES + PAIR)
     same = clusters.observed(cluster, silent=["u-node3"])
-    assert digests.of(same) == digests.of(cluster)
+    assert digests.digest(same) == digests.digest(cluster)
     assert b"silent" not in document.dump(cluster)
     assert not clusters.is_silent(cluster, cluster.node("node3"))
     assert clusters.is_silent(same, cluster.node("node3"))

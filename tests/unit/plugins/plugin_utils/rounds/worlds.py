@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import random
     from typing import Sequence
 
+    from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Move
     from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import work
 
 RATIO = 4
@@ -123,7 +124,7 @@ class World:
 
 
 def run_as_promised(
-    cluster: clusters.Cluster, moves: Sequence[moving.Move], jobs: Sequence[work.Job], *, luck: random.Random
+    cluster: clusters.Cluster, moves: Sequence[Move], jobs: Sequence[work.Job], *, luck: random.Random
 ) -> World:
     """The world after the jobs of moves ran: each instance is where its move promised, all others as before."""
     world = World(cluster)

@@ -36,7 +36,7 @@ def _nodes(cluster: model.Model, one: model.Instance, **wanted: object) -> tuple
 def _refused(cluster: model.Model, one: model.Instance, **wanted: object) -> str:
     result = _place(cluster, one, **wanted)
     assert not result.placements
-    (refusal,) = result.refusals
+    (refusal,) = result.unplaced
     assert refusal.instance == one.name
     return refusal.text
 
@@ -161,7 +161,7 @@ def test_what_one_instance_takes_the_next_has_no_more() -> None:
     ones = tuple(allocator.Wanted(newcomer_models.new(3000, name=f"new{number}")) for number in range(5))
     result = allocation.multi_allocate(THREE, allocator.MultiAllocate(ones))
     assert [one.instance for one in result.placements] == ["new0", "new1", "new2", "new3"]
-    assert [one.instance for one in result.refusals] == ["new4"]
+    assert [one.instance for one in result.unplaced] == ["new4"]
     assert {one.nodes[0] for one in result.placements} == {"node1", "node2", "node3"}
 
 
@@ -173,7 +173,7 @@ def test_two_new_instances_with_one_exclusion_tag_go_apart() -> None:
     )
     result = allocation.multi_allocate(cluster, allocator.MultiAllocate(ones))
     assert len({one.nodes for one in result.placements}) == 3
-    assert [one.instance for one in result.refusals] == ["new3"]
+    assert [one.instance for one in result.unplaced] == ["new3"]
 
 
 def test_a_plain_instance_gets_a_secondary_beside_its_primary() -> None:
@@ -182,7 +182,7 @@ def test_a_plain_instance_gets_a_secondary_beside_its_primary() -> None:
     (placed,) = allocation.allocate_secondary(cluster, asked).placements
     assert placed.nodes == ("node1", "node3")
     small = small_models.make("node1 8192\nnode2 2048\nlone1 4096 node1 disk=2048")
-    (refusal,) = allocation.allocate_secondary(small, asked).refusals
+    (refusal,) = allocation.allocate_secondary(small, asked).unplaced
     assert refusal.text.startswith("a: no second node has 4096 MiB free for the failure of the first")
     with pytest.raises(errors.InvalidInput, match=r"^web1 has the secondary node3 already$"):
         allocation.allocate_secondary(cluster, allocator.AllocateSecondary("web1"))
@@ -202,7 +202,7 @@ def test_nothing_is_over_memory_or_disk_and_no_rule_is_broken(
     request = allocator.MultiAllocate(tuple(named))
     result = allocation.multi_allocate(cluster, request)
     assert result == allocation.multi_allocate(cluster, request)
-    answered = [one.instance for one in result.placements] + [one.instance for one in result.refusals]
+    answered = [one.instance for one in result.placements] + [one.instance for one in result.unplaced]
     assert sorted(answered) == [one.instance.name for one in request.wanted]
     placed = {one.instance: one.nodes for one in result.placements}
     after = cluster

@@ -45,12 +45,12 @@ def test_an_instance_that_leaves_both_nodes_gets_two_new_ones() -> None:
 def test_what_keeps_its_only_copy_there_stays_and_says_so() -> None:
     plain = replace(_pair("one", "a", ""), template=model.Template.PLAIN)
     found = _all(_cluster(plain), "one")
-    assert found.refusals == (allocator.Refusal("one", "its disks are plain on a: no other node has them"),)
+    assert found.unplaced == (allocator.Unplaced("one", {"": "its disks are plain on a: no other node has them"}),)
 
 
 def test_without_room_the_reason_has_numbers() -> None:
     others = (_pair(f"on-{name}", name, "a", 6144) for name in "bcd")
-    (refusal,) = _all(_cluster(_pair("one", "a", "b", memory=4096), *others), "one").refusals
+    (refusal,) = _all(_cluster(_pair("one", "a", "b", memory=4096), *others), "one").unplaced
     assert refusal.text == "no node has 4096 MiB free: best is c with 2048"
 
 
@@ -58,7 +58,7 @@ def test_n_plus_1_is_given_up_only_if_soft_errors_are_ignored() -> None:
     kept = [_pair("two", "e", "c", memory=6144), _pair("three", "f", "d", memory=6144)]
     tight = _cluster(_pair("one", "a", "b", memory=4096), *kept, _pair("four", "e", "f"), names="abcdef")
     tight = replace(tight, nodes=tuple(replace(one, offline=one.name in "ef") for one in tight.nodes))
-    (refusal,) = _all(tight, "one").refusals
+    (refusal,) = _all(tight, "one").unplaced
     assert "for the failure of" in refusal.text
     (one,) = _all(tight, "one", ignores_soft_errors=True).placements
     assert set(one.nodes) == {"c", "d"}
@@ -104,7 +104,7 @@ def test_what_one_instance_frees_is_free_for_no_other_of_the_same_answer() -> No
     cluster = replace(cluster, groups=(GROUP, second), nodes=tuple(nodes))
     found = relocation.change_group(cluster, allocator.ChangeGroup(("one", "two"), ("uuid-1", "uuid-2")))
     assert [one.instance for one in found.placements] == ["one"]
-    assert "default: no node has 6000 MiB free: best is b with 4096" in found.refusals[0].text
+    assert "default: no node has 6000 MiB free: best is b with 4096" in found.unplaced[0].text
     alone = replace(cluster, instances=cluster.instances[1:], nodes=(replace(nodes[0], f_mem=8192), *nodes[1:]))
     assert relocation.change_group(alone, allocator.ChangeGroup(("two",))).placements
 
@@ -113,7 +113,7 @@ def test_a_group_that_takes_no_new_instances_is_no_target_and_says_why() -> None
     cluster = _two_groups()
     closed = replace(cluster.groups[1], alloc_policy=model.AllocPolicy.UNALLOCABLE)
     cluster = replace(cluster, groups=(cluster.groups[0], closed))
-    (one,) = relocation.change_group(cluster, allocator.ChangeGroup(("one",))).refusals
+    (one,) = relocation.change_group(cluster, allocator.ChangeGroup(("one",))).unplaced
     assert "second: it takes no new instances (unallocable)" in one.text
 
 
@@ -150,7 +150,7 @@ def test_whatever_is_evacuated_leaves_within_room_and_group_and_each_remainder_h
         assert len(set(one.nodes)) == len(one.nodes)
         assert {groups[name] for name in one.nodes} == {groups[before[one.instance]]}
         assert _least_room(after, nodes) >= 0
-    assert {one.instance for one in found.placements} | {one.instance for one in found.refusals} == left
+    assert {one.instance for one in found.placements} | {one.instance for one in found.unplaced} == left
     assert _all(cluster, *left, ignores_soft_errors=seed % 2 == 0) == found
 
 
@@ -172,13 +172,13 @@ def test_who_leaves_its_secondary_only_keeps_its_primary_though_others_leave_tha
 def test_nothing_is_copied_from_a_primary_that_is_offline() -> None:
     cluster = _cluster(_pair("one", "a", "b"))
     nodes = (replace(cluster.nodes[0], offline=True), *cluster.nodes[1:])
-    (refusal,) = _secondaries(replace(cluster, nodes=nodes), "one").refusals
+    (refusal,) = _secondaries(replace(cluster, nodes=nodes), "one").unplaced
     assert refusal.text == "its primary a is offline"
 
 
 def test_who_has_no_secondary_cannot_leave_it() -> None:
     shared = replace(_pair("one", "a", ""), template=model.Template.RBD)
-    (refusal,) = _secondaries(_cluster(shared), "one").refusals
+    (refusal,) = _secondaries(_cluster(shared), "one").unplaced
     assert refusal.text == "it has no secondary"
 
 
@@ -188,7 +188,7 @@ def test_a_group_without_the_network_of_an_instance_is_no_target_and_staying_ask
     nodes = tuple(replace(one, group="uuid-2") if one.name in "def" else one for one in found.nodes)
     found = replace(found, groups=(GROUP, other), nodes=nodes)
     request = allocator.ChangeGroup(("one",), ("uuid-2",))
-    (refusal,) = relocation.change_group(found, request).refusals
+    (refusal,) = relocation.change_group(found, request).unplaced
     assert "other: it is not connected to the network backup" in refusal.text
     linked = replace(found, groups=(GROUP, replace(other, networks=("backup", "prod"))))
     (placed,) = relocation.change_group(linked, request).placements
@@ -198,4 +198,4 @@ def test_a_group_without_the_network_of_an_instance_is_no_target_and_staying_ask
 
 def test_a_pair_without_a_secondary_has_no_roles_to_change() -> None:
     found = relocation.evacuate(_cluster(_pair("one", "a", "")), allocator.Evacuate(("one",), Scope.PRIMARY))
-    assert found.refusals == (allocator.Refusal("one", "it has no secondary"),)
+    assert found.unplaced == (allocator.Unplaced("one", {"": "it has no secondary"}),)

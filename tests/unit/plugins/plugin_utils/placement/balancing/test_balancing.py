@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.balancing import balancing, plans
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.balancing import balancing, turns
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.htools import greedy
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import limits, oracle, scoring, state
 from hypothesis import given
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests import generated_clusters, thoroughness
 
 from ...rounds import kinds
+from . import walking
 
 if TYPE_CHECKING:
     from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model
@@ -20,14 +21,13 @@ if TYPE_CHECKING:
 FEW = balancing.Options(most_pairs=5)
 
 
-def _moved(cluster: model.Model, plan: plans.Plan) -> state.State:
+def _moved(cluster: model.Model, schedule: turns.Schedule) -> state.State:
     """The cluster after the steps of a plan; no node gets further beyond a limit on the way."""
     found = state.of(cluster)
-    at = {**found.nodes.index, "": -1}
-    for move in plan.moves:
-        for step in move.steps:
+    for turn in schedule.turns:
+        for primary, secondary in walking.places(found, turn.move):
             before = [(node, limits.lacks(found, node)) for node in range(len(cluster.nodes))]
-            found.move(found.by_instance[move.instance], primary=at[step.primary], secondary=at[step.secondary])
+            found.move(found.by_instance[turn.move.instance], primary=primary, secondary=secondary)
             assert limits.worsened(found, before) == ""
     return found
 
@@ -48,7 +48,7 @@ def test_the_score_is_no_worse_than_hbals_choices_for_at_most_half_of_their_data
     steps = list(greedy.balance(state.of(cluster)))
     found = balancing.balance(state.of(cluster))
     assert oracle.total(found.after) <= steps[-1].score
-    assert found.plan.data_gib * 1024 <= _data(cluster, steps) / 2
+    assert found.schedule.data_gib * 1024 <= _data(cluster, steps) / 2
 
 
 @thoroughness.tried(15)
@@ -59,7 +59,7 @@ def test_a_plan_keeps_every_limit_at_each_step_and_ends_at_the_score_it_promises
     )
     searched = state.of(cluster)
     found = balancing.balance(searched, options=FEW)
-    after = _moved(cluster, found.plan)
+    after = _moved(cluster, found.schedule)
     assert after.placement() == searched.placement()
     promised = oracle.components(cluster, after.placement())
     assert found.after == pytest.approx(promised, abs=1e-9)
@@ -74,11 +74,11 @@ def test_what_is_possible_at_no_time_is_made_up_for_by_other_moves(seed: int) ->
     kept = balancing.balance(state.of(cluster), options=replace(FEW, mends=0))
     searched = state.of(cluster)
     mended = balancing.balance(searched, options=FEW)
-    assert kept.plan.kept
-    assert not mended.plan.kept
+    assert kept.schedule.kept
+    assert not mended.schedule.kept
     assert oracle.total(mended.after) < oracle.total(kept.after) / 5
-    assert _moved(cluster, mended.plan).placement() == searched.placement()
-    assert len({move.instance for move in mended.plan.moves}) == len(mended.plan.moves)
+    assert _moved(cluster, mended.schedule).placement() == searched.placement()
+    assert len({turn.move.instance for turn in mended.schedule.turns}) == len(mended.schedule.turns)
 
 
 @pytest.mark.parametrize(("nodes", "seed"), [(8, 2), (5, 8)])
@@ -88,7 +88,7 @@ def test_another_look_that_makes_it_worse_is_forgotten(nodes: int, seed: int) ->
     searched = state.of(cluster)
     mended = balancing.balance(searched, options=FEW)
     assert oracle.total(mended.after) <= oracle.total(kept.after)
-    assert _moved(cluster, mended.plan).placement() == searched.placement()
+    assert _moved(cluster, mended.schedule).placement() == searched.placement()
 
 
 @pytest.mark.parametrize("kind", [balancing.balance, balancing.like_hbal])
@@ -96,8 +96,8 @@ def test_the_same_cluster_and_seed_have_the_same_plan(kind: object) -> None:
     cluster = generated_clusters.make(nodes=8, instances=60, seed=4)
     assert callable(kind)
     first, second = (kind(state.of(cluster), options=FEW) for _ in range(2))
-    assert first.plan == second.plan
-    assert first.plan.moves
+    assert first.schedule == second.schedule
+    assert first.schedule.turns
 
 
 def test_only_instances_with_all_their_nodes_in_the_group_move_and_only_within_it() -> None:
@@ -105,12 +105,12 @@ def test_only_instances_with_all_their_nodes_in_the_group_move_and_only_within_i
     found = balancing.balance(state.of(cluster), group="group-1", options=FEW)
     groups = {one.name: one.group for one in cluster.nodes}
     first = next(one.uuid for one in cluster.groups if one.name == "group-1")
-    assert found.plan.moves
-    for move in found.plan.moves:
-        assert {groups[move.primary], groups[move.secondary]} == {first}
+    assert found.schedule.turns
+    for turn in found.schedule.turns:
+        assert {groups[turn.primary], groups[turn.secondary]} == {first}
     split = {one.name for one in cluster.instances if groups[one.primary] != groups[one.secondary]}
     assert len(split) == 2
-    assert split.isdisjoint(move.instance for move in found.plan.moves)
+    assert split.isdisjoint(turn.move.instance for turn in found.schedule.turns)
 
 
 def test_offline_nodes_are_left_and_never_taken() -> None:
@@ -123,8 +123,8 @@ def test_offline_nodes_are_left_and_never_taken() -> None:
 def test_no_more_instances_move_than_are_asked_for_and_the_score_is_that_of_these(most: int) -> None:
     cluster = generated_clusters.make(nodes=8, instances=60, seed=4)
     found = balancing.balance(state.of(cluster), options=replace(FEW, max_moves=most))
-    after = _moved(cluster, found.plan)
-    assert len(found.plan.moves) == most
+    after = _moved(cluster, found.schedule)
+    assert len(found.schedule.turns) == most
     assert found.after == pytest.approx(scoring.components(after, scoring.scope(after)), abs=1e-12)
 
 
@@ -132,10 +132,10 @@ def test_hbals_choices_come_in_hbals_order() -> None:
     cluster = generated_clusters.make(nodes=8, instances=60, seed=4)
     steps = list(greedy.balance(state.of(cluster)))
     found = balancing.like_hbal(state.of(cluster))
-    assert [(move.instance, move.primary, move.secondary) for move in found.plan.moves] == [
+    assert [(turn.move.instance, turn.primary, turn.secondary) for turn in found.schedule.turns] == [
         (step.instance, step.primary, step.secondary) for step in steps
     ]
-    assert [move.action for move in found.plan.moves] == [
+    assert [turn.move.action for turn in found.schedule.turns] == [
         step.action.value.format(step.primary if "f" in step.action.value.partition("r:")[2] else step.secondary)
         for step in steps
     ]
@@ -145,6 +145,7 @@ def test_hbals_choices_come_in_hbals_order() -> None:
 def test_a_higher_price_copies_less() -> None:
     cluster = generated_clusters.make(nodes=10, instances=80, seed=1)
     dear, cheap = (
-        balancing.balance(state.of(cluster), options=replace(FEW, price=price)).plan.data_gib for price in (1.0, 0.0)
+        balancing.balance(state.of(cluster), options=replace(FEW, price=price)).schedule.data_gib
+        for price in (1.0, 0.0)
     )
     assert dear < cheap

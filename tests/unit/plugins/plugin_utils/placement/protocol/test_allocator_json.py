@@ -217,14 +217,16 @@ def test_a_place_is_answered_by_its_nodes() -> None:
 
 
 def test_no_place_for_a_single_instance_is_no_success() -> None:
-    refusal = allocator.Result(refusals=(allocator.Refusal("new1", "no node has 512 MiB free"),))
+    refusal = allocator.Result(unplaced=(allocator.Unplaced("new1", {"": "no node has 512 MiB free"}),))
     with pytest.raises(errors.Refused, match=r"^no node has 512 MiB free$"):
         allocator_json.write(REQUESTS[0], refusal)
     assert json.loads(allocator_json.refused("no")) == {"success": False, "info": "Request failed: no", "result": []}
 
 
 def test_of_several_new_instances_those_without_a_place_are_named() -> None:
-    result = allocator.Result((allocator.Placement("new1", ("node2", "node1")),), (allocator.Refusal("new2", "full"),))
+    result = allocator.Result(
+        (allocator.Placement("new1", ("node2", "node1")),), (allocator.Unplaced("new2", {"": "full"}),)
+    )
     assert _written(REQUESTS[2], result)["result"] == [[["new1", ["node2", "node1"]]], ["new2"]]
 
 
@@ -237,7 +239,7 @@ def test_moves_are_jobs_of_opcodes_that_wait_for_the_jobs_they_need() -> None:
             allocator.Placement("web2", ("node1",), "a"),
             allocator.Placement("rbd1", ("node4",), "b", (failover,), after=("web1",)),
         ),
-        (allocator.Refusal("lone1", "plain"),),
+        (allocator.Unplaced("lone1", {"": "plain"}),),
     )
     answer = _written(EVACUATE, result)
     assert answer["info"] == "Request successful: 3 instances moved, 1 not"

@@ -44,7 +44,7 @@ def test_no_place_for_a_single_instance_is_its_refusal() -> None:
     asked: list[tuple[allocator.Request, str]] = [(ALLOCATE, "new1"), (RELOCATE, "web1"), (SECONDARY, "web1")]
     for request, name in asked:
         result = allocator_requests.read(_answer([], success=False), request)
-        assert result == allocator.Result(refusals=(allocator.Refusal(name, "said"),), info="said")
+        assert result == allocator.Result(unplaced=(allocator.Unplaced(name, {"": "said"}),), info="said")
     with pytest.raises(errors.Refused, match=r"^the allocator failed: said$"):
         allocator_requests.read(_answer([], success=False), EVACUATE)
 
@@ -53,7 +53,7 @@ def test_instances_without_a_place_are_read_with_and_without_a_reason() -> None:
     answer = _answer([[["new1", ["node2", "node1"]]], ["new2", ["new3", "full"]]])
     result = allocator_requests.read(answer, SEVERAL)
     assert result.placements == (allocator.Placement("new1", ("node2", "node1")),)
-    assert result.refusals == (allocator.Refusal("new2", "said"), allocator.Refusal("new3", "full"))
+    assert result.unplaced == (allocator.Unplaced("new2", {"": "said"}), allocator.Unplaced("new3", {"": "full"}))
 
 
 def test_moves_are_read_as_they_are_written() -> None:
@@ -64,7 +64,7 @@ def test_moves_are_read_as_they_are_written() -> None:
             allocator.Placement("web1", ("node1", "node3"), "a", steps),
             allocator.Placement("rbd1", ("node4",), "b", failover, after=("web1",)),
         ),
-        (allocator.Refusal("lone1", "plain"),),
+        (allocator.Unplaced("lone1", {"": "plain"}),),
         "done",
     )
     assert allocator_requests.read(allocator_json.write(EVACUATE, result), EVACUATE) == result
@@ -72,7 +72,7 @@ def test_moves_are_read_as_they_are_written() -> None:
 
 def test_a_reason_is_read_without_its_prefix_and_by_its_beginning() -> None:
     answer = json.dumps({"success": False, "info": "Request failed: " + "no " * 1000, "result": []})
-    (refusal,) = allocator_requests.read(answer, RELOCATE).refusals
+    (refusal,) = allocator_requests.read(answer, RELOCATE).unplaced
     assert refusal.text.startswith("no no ")
     assert len(refusal.text) == 500
 

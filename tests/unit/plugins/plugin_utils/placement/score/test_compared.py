@@ -23,6 +23,6 @@ def test_the_scores_are_those_of_the_cluster_before_and_after_the_moves() -> Non
     shared = dataclasses.replace(there["web2"], primary="node3")
     after = small_models.make(TEXT.replace("node1 node2", "node2 node3").replace("512 node1", "512 node3"))
     assert after.instances == (moved, shared)
-    scores = compared.of(found, {"web1": ("node2", "node3"), "web2": ("node3",)})
+    scores = compared.scores(found, {"web1": ("node2", "node3"), "web2": ("node3",)})
     assert scores.initial == pytest.approx(oracle.total(oracle.components(found)))
     assert scores.final == pytest.approx(oracle.total(oracle.components(after)))

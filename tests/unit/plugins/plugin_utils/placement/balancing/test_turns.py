@@ -4,13 +4,16 @@ import random
 from dataclasses import replace
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.balancing import plans
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.balancing import turns
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.plan import Refusal
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import columns, state
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import generated_clusters
+
+from . import walking
 
 A, B, C, D = range(4)
 DISK, MEMORY = 10240, 2048
@@ -47,59 +50,60 @@ def _pair(name: str = "one", primary: str = "a", secondary: str = "b", memory: i
         ((C, D), "r:c f r:d"),
     ],
 )
-def test_an_instance_gets_to_each_place_with_a_copy_on_the_way_at_all_times(place: plans.Place, action: str) -> None:
-    found = plans.ordered(_cluster(_pair()), {0: place})
-    (move,) = found.moves
-    assert move.action == action
-    assert (move.primary, move.secondary) == tuple("abcd"[node] for node in place)
+def test_an_instance_gets_to_each_place_with_a_copy_on_the_way_at_all_times(place: turns.Place, action: str) -> None:
+    found = turns.ordered(_cluster(_pair()), {0: place})
+    (turn,) = found.turns
+    assert turn.move.action == action
+    assert (turn.primary, turn.secondary) == tuple("abcd"[node] for node in place)
     assert found.data_gib * 1024 == action.count("r") * DISK + action.count("f") * MEMORY
 
 
 def test_from_an_offline_primary_the_instance_starts_on_its_copy_first() -> None:
-    found = plans.ordered(_cluster(_pair(), offline="a"), {0: (C, D)})
-    assert [move.action for move in found.moves] == ["f r:c f r:d"]
+    found = turns.ordered(_cluster(_pair(), offline="a"), {0: (C, D)})
+    assert [turn.move.action for turn in found.turns] == ["f r:c f r:d"]
 
 
 def test_an_instance_on_shared_storage_runs_elsewhere_in_one_step() -> None:
     one = replace(_pair(secondary=""), template=model.Template.RBD)
-    found = plans.ordered(_cluster(one), {0: (C, columns.NOWHERE)})
-    assert [(move.action, move.primary, move.secondary) for move in found.moves] == [("f:c", "c", "")]
+    found = turns.ordered(_cluster(one), {0: (C, columns.NOWHERE)})
+    assert [(turn.move.action, turn.primary, turn.secondary) for turn in found.turns] == [("f:c", "c", "")]
 
 
 def test_where_an_instance_is_already_nothing_is_done() -> None:
-    assert plans.ordered(_cluster(_pair()), {0: (A, B)}) == plans.Plan(())
+    assert turns.ordered(_cluster(_pair()), {0: (A, B)}) == turns.Schedule()
 
 
 def test_moves_that_share_no_node_run_side_by_side_and_others_wait() -> None:
     cluster = _cluster(_pair("one", "a", "b"), _pair("two", "c", "d"), _pair("three", "a", "b", memory=128))
-    found = plans.ordered(cluster, {0: (B, A), 1: (D, C), 2: (B, A)})
-    assert found.waves == [["one", "two"], ["three"]]
-    assert found.moves[-1].after == ("one",)
-    assert found.moves[-1].start == found.moves[0].seconds
-    assert found.seconds == found.moves[-1].start + found.moves[-1].seconds
+    found = turns.ordered(cluster, {0: (B, A), 1: (D, C), 2: (B, A)})
+    assert [(turn.move.instance, turn.wave) for turn in found.turns] == [("one", 0), ("two", 0), ("three", 1)]
+    assert found.waves == 2
+    assert found.turns[-1].move.after == ("one",)
+    assert found.turns[-1].start == found.turns[0].seconds
+    assert found.seconds == found.turns[-1].start + found.turns[-1].seconds
 
 
 def test_a_move_waits_for_the_room_that_another_one_makes() -> None:
     cluster = _cluster(_pair("large", "a", "b", memory=3072), _pair("next", "b", "c", memory=2048), memory=4096)
-    found = plans.ordered(cluster, {0: (B, A), 1: (C, D)})
-    assert [move.instance for move in found.moves] == ["next", "large"]
+    found = turns.ordered(cluster, {0: (B, A), 1: (C, D)})
+    assert [turn.move.instance for turn in found.turns] == ["next", "large"]
     assert found.kept == ()
 
 
 def test_what_never_has_room_stays_and_says_why() -> None:
     two = replace(_pair("two", "c", "b", memory=2048), auto_balance=False)
     cluster = _cluster(_pair("one", "a", "b", memory=3072), two, memory=4096)
-    found = plans.ordered(cluster, {0: (B, A), 1: (B, C)})
-    assert [move.instance for move in found.moves] == ["one"]
-    assert found.kept == (("two", "b would lack 1024 MiB of memory"),)
+    found = turns.ordered(cluster, {0: (B, A), 1: (B, C)})
+    assert [turn.move.instance for turn in found.turns] == ["one"]
+    assert found.kept == (Refusal("two", "b would lack 1024 MiB of memory"),)
     assert cluster.placement() == {"one": ("b", "a"), "two": ("c", "b")}
 
 
 def test_a_step_that_would_take_what_starts_when_a_node_fails_is_not_taken() -> None:
     reserved = _pair("kept", "d", "b", memory=3072)
     cluster = _cluster(_pair("one", "a", "c", memory=2048), reserved, memory=4096)
-    found = plans.ordered(cluster, {0: (B, A)})
-    assert found.kept == (("one", "b would lack 1024 MiB for what starts there when another node fails"),)
+    found = turns.ordered(cluster, {0: (B, A)})
+    assert found.kept == (Refusal("one", "b would lack 1024 MiB for what starts there when another node fails"),)
 
 
 @given(seed=st.integers(0, 10_000), share=st.floats(0.1, 1.0))
@@ -113,19 +117,18 @@ def test_whatever_is_wanted_each_step_in_order_has_its_room_and_the_end_is_as_pr
         for number in range(len(cluster.instances))
         if chance.random() < share and (pair := chance.sample(online, 2))
     }
-    found = plans.ordered(searched, wanted)
+    found = turns.ordered(searched, wanted)
     again = state.of(cluster)
-    for move in found.moves:
-        for step in move.steps:
+    for turn in found.turns:
+        for primary, secondary in walking.places(again, turn.move):
             before = (again.nodes.memory.copy(), again.nodes.disk.copy())
-            at = again.nodes.index
-            again.move(again.by_instance[move.instance], primary=at[step.primary], secondary=at[step.secondary])
-            assert step.primary != step.secondary
+            again.move(again.by_instance[turn.move.instance], primary=primary, secondary=secondary)
+            assert primary != secondary
             for now, was in zip((again.nodes.memory, again.nodes.disk), before, strict=True):
                 assert not ((now < 0) & (now < was)).any()
     assert again.placement() == searched.placement()
-    moved = {move.instance for move in found.moves}
-    stays = {name for name, _ in found.kept}
+    moved = {turn.move.instance for turn in found.turns}
+    stays = {refusal.subject for refusal in found.kept}
     names = searched.nodes.names
     for number, place in wanted.items():
         name = cluster.instances[number].name
@@ -138,4 +141,4 @@ def test_whatever_is_wanted_each_step_in_order_has_its_room_and_the_end_is_as_pr
 def test_the_same_question_has_the_same_plan() -> None:
     cluster = generated_clusters.make(nodes=6, instances=24, seed=3)
     wanted = {number: (number % 5, 5) for number in range(24)}
-    assert plans.ordered(state.of(cluster), wanted) == plans.ordered(state.of(cluster), wanted)
+    assert turns.ordered(state.of(cluster), wanted) == turns.ordered(state.of(cluster), wanted)

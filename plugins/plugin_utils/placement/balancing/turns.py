@@ -1,4 +1,4 @@
-"""Plans: from where instances are to where they shall be, in an order in which each step is possible.
+"""Turns: from where instances are to where they shall be, in an order in which each step is possible.
 
 Moves that share a node follow each other, all others run side by side, so what a node holds at any time is known.
 """
@@ -9,6 +9,7 @@ import heapq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..plan import Move, Plan, Refusal
 from ..score import limits
 from ..score.columns import NOWHERE
 
@@ -28,11 +29,7 @@ GIB = 1024.0
 
 @dataclass(frozen=True)
 class Step:
-    """One thing done to one instance, and the nodes (names) it has then.
-
-    `f` exchanges primary and secondary, `f:NODE` runs it on another node that reaches its disks, `r:NODE` moves its
-    secondary replica; `mib` is what is copied.
-    """
+    """A step of a move, the nodes (names) that its instance has then, and the MiB that are copied."""
 
     action: str
     primary: str
@@ -41,60 +38,49 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Move:
-    """All steps of one instance; `start` is in seconds from the plan's, `after` are the instances that it waits for."""
+class Turn:
+    """When a move has its turn: after as many others as `wave`, at `start`, in seconds from the first; it copies `mib`.
 
-    instance: str
-    steps: tuple[Step, ...]
-    after: tuple[str, ...]
+    `primary` and `secondary` are the nodes (names) that its instance has then.
+    """
+
+    move: Move
+    primary: str
+    secondary: str
+    mib: float
     wave: int
     start: float
     seconds: float
 
-    @property
-    def action(self) -> str:
-        return " ".join(step.action for step in self.steps)
-
-    @property
-    def primary(self) -> str:
-        return self.steps[-1].primary
-
-    @property
-    def secondary(self) -> str:
-        return self.steps[-1].secondary
-
-    @property
-    def mib(self) -> float:
-        return sum(step.mib for step in self.steps)
-
 
 @dataclass(frozen=True)
-class Plan:
-    """Moves in an order in which they may be done; `kept` are the instances that stay, and why."""
+class Schedule:
+    """The turns of moves in an order in which they may be done, and the instances that stay, each with the reason."""
 
-    moves: tuple[Move, ...]
-    kept: tuple[tuple[str, str], ...] = ()
+    turns: tuple[Turn, ...] = ()
+    kept: tuple[Refusal, ...] = ()
+
+    @property
+    def plan(self) -> Plan:
+        return Plan(tuple(turn.move for turn in self.turns), self.kept)
 
     @property
     def data_gib(self) -> float:
-        return sum(move.mib for move in self.moves) / GIB
+        return sum(turn.mib for turn in self.turns) / GIB
 
     @property
     def seconds(self) -> float:
         """How long it is expected to take, with independent moves side by side."""
-        return max((move.start + move.seconds for move in self.moves), default=0.0)
+        return max((turn.start + turn.seconds for turn in self.turns), default=0.0)
 
     @property
-    def waves(self) -> list[list[str]]:
-        """The instances by how many moves have to precede theirs."""
-        found: list[list[str]] = [[] for _ in range(max((move.wave for move in self.moves), default=-1) + 1)]
-        for move in self.moves:
-            found[move.wave].append(move.instance)
-        return found
+    def waves(self) -> int:
+        """How many moves have to follow each other at the most."""
+        return max((turn.wave + 1 for turn in self.turns), default=0)
 
 
-def ordered(state: State, wanted: Mapping[int, Place], *, most: int | None = None) -> Plan:
-    """A plan for instances (index) to get to their places; the state is moved along and ends as the plan promises.
+def ordered(state: State, wanted: Mapping[int, Place], *, most: int | None = None) -> Schedule:
+    """The turns of instances (index) that shall get to their places; the state is moved along and ends as they promise.
 
     Of the moves that are possible the one that can start first is next, the longer before the shorter, until there are
     `most`. One that is possible at no time stays where it is, and says why. With M moves it costs O(M log M) and, where
@@ -105,8 +91,8 @@ def ordered(state: State, wanted: Mapping[int, Place], *, most: int | None = Non
     return order.run(most)
 
 
-def followed(state: State, steps: Iterable[tuple[int, Place]]) -> Plan:
-    """The plan of moves whose order is given, each possible after those before it; the state is moved along."""
+def followed(state: State, steps: Iterable[tuple[int, Place]]) -> Schedule:
+    """The turns of moves whose order is given, each possible after those before it; the state is moved along."""
     order = Order(state)
     for instance, place in steps:
         held = state.instances
@@ -114,7 +100,7 @@ def followed(state: State, steps: Iterable[tuple[int, Place]]) -> Plan:
         change = _change(state, instance, _way(here, place) if held.mirrored[instance] else [place])
         state.move(instance, primary=place[0], secondary=place[1])
         order.note(change)
-    return Plan(tuple(order.moves))
+    return Schedule(tuple(order.turns))
 
 
 def path(state: State, instance: int, place: Place) -> list[Place]:
@@ -200,7 +186,7 @@ class _Change:
 
 def _change(state: State, instance: int, places: list[Place]) -> _Change:
     held = state.instances
-    nodes = {int(held.primary[instance]), int(held.secondary[instance]), *(node for one in places for node in one)}
+    nodes = {int(held.primary[instance]), int(held.secondary[instance]), *(node for place in places for node in place)}
     return _Change(instance, places, _steps(state, instance, places), frozenset(nodes - {NOWHERE}))
 
 
@@ -210,10 +196,10 @@ class Order:
     def __init__(self, state: State) -> None:
         self._state = state
         self._free_at: dict[int, float] = {}
-        self._last: dict[int, Move] = {}
+        self._last: dict[int, Turn] = {}
         self._queue: list[tuple[float, float, int, _Change]] = []
         self._stuck: list[tuple[_Change, str]] = []
-        self.moves: list[Move] = []
+        self.turns: list[Turn] = []
 
     def add(self, wanted: Mapping[int, Place]) -> None:
         """Instances (index) are to get to these places; what was possible at no time before is given up for them."""
@@ -222,9 +208,9 @@ class Order:
             if places := path(self._state, instance, place):
                 self._enqueue(_change(self._state, instance, places))
 
-    def run(self, most: int | None = None) -> Plan:
-        """Take change after change, as early as its nodes allow; of all plans so far together `most` at the most."""
-        while self._queue and (most is None or len(self.moves) < most):
+    def run(self, most: int | None = None) -> Schedule:
+        """Take change after change, as early as its nodes allow; of all so far together `most` at the most."""
+        while self._queue and (most is None or len(self.turns) < most):
             start, _, _, change = heapq.heappop(self._queue)
             if self._start(change) > start:
                 self._enqueue(change)
@@ -235,7 +221,7 @@ class Order:
                 self._free(change.nodes)
         names = self._state.instances.names
         kept = sorted((change.instance, why) for change, why in self._stuck)
-        return Plan(tuple(self.moves), tuple((names[instance], why) for instance, why in kept))
+        return Schedule(tuple(self.turns), tuple(Refusal(names[instance], why) for instance, why in kept))
 
     def _enqueue(self, change: _Change) -> None:
         heapq.heappush(self._queue, (self._start(change), -change.seconds, change.instance, change))
@@ -245,18 +231,24 @@ class Order:
 
     def note(self, change: _Change) -> None:
         """Put a change that is done behind all others at its nodes."""
-        before = {self._last[node].instance: self._last[node] for node in change.nodes if node in self._last}
-        move = Move(
-            instance=self._state.instances.names[change.instance],
-            steps=change.steps,
-            after=tuple(sorted(before)),
-            wave=max((one.wave + 1 for one in before.values()), default=0),
+        before = {self._last[node].move.instance: self._last[node] for node in change.nodes if node in self._last}
+        steps = change.steps
+        turn = Turn(
+            move=Move(
+                self._state.instances.names[change.instance],
+                tuple(step.action for step in steps),
+                after=tuple(sorted(before)),
+            ),
+            primary=steps[-1].primary,
+            secondary=steps[-1].secondary,
+            mib=sum(step.mib for step in steps),
+            wave=max((earlier.wave + 1 for earlier in before.values()), default=0),
             start=self._start(change),
             seconds=change.seconds,
         )
-        self.moves.append(move)
+        self.turns.append(turn)
         for node in change.nodes:
-            self._free_at[node], self._last[node] = move.start + move.seconds, move
+            self._free_at[node], self._last[node] = turn.start + turn.seconds, turn
 
     def _free(self, nodes: frozenset[int]) -> None:
         """Whatever waits for room at these nodes is tried again."""
