@@ -44,7 +44,7 @@ class Received:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class RefusedReport:
     """Why the newest report that a node signed does not count, and the unix time at which it came."""
 
     reason: str
@@ -64,7 +64,7 @@ class Heard:
     problems: dict[str, Received] = field(default_factory=dict)
     unreachable: dict[str, dict[str, Any]] = field(default_factory=dict)
     rejections: Counter[str] = field(default_factory=Counter)
-    refused: dict[str, Refusal] = field(default_factory=dict)
+    refused: dict[str, RefusedReport] = field(default_factory=dict)
     tracks: dict[str, replicas.NodeTrack] = field(default_factory=dict)
 
     def copy(self) -> Heard:
@@ -112,7 +112,7 @@ class Heard:
         self.rejections[error.reason] += 1
         ahead = error.reason == signing.Reason.REPLAYED.value and self.floor(error.node) > at * 1e9
         if error.node and (ahead or error.reason in _OF_CLOCKS):
-            self.refused[error.node] = Refusal(error.reason, str(error), at)
+            self.refused[error.node] = RefusedReport(error.reason, str(error), at)
 
     def keep(self, report: reports.Report, *, name: str, accepted: float, monotonic: float | None = None) -> None:
         """Take over the accepted report of the node of this name, in the order in which it made them."""

@@ -19,7 +19,7 @@ from ...plugins.module_utils.domain import diagnosis, errors, replicas, report_a
 from ...plugins.plugin_utils import durable_files, replica_evidence
 from ..failures import Failures
 from . import lives, rejected, spool
-from .heard import Heard, Received, Refusal, note_unreachable
+from .heard import Heard, Received, RefusedReport, note_unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -92,7 +92,7 @@ class Intake:
         return self._heard.rejections
 
     @property
-    def refused(self) -> Mapping[str, Refusal]:
+    def refused(self) -> Mapping[str, RefusedReport]:
         """The nodes (UUIDs) whose newest reports are not accepted because of a clock."""
         return self._heard.refused
 

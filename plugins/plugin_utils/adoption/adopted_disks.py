@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Kept:
+class Layout:
     """How an instance keeps its disks: the template, the disks, and the host of the other replica or ""."""
 
     template: str
@@ -55,7 +55,7 @@ class Disks:
         self._storage_folders = tuple(storage_folders)
         self._names = {told["hostname"]: name for name, told in seen.items()}
 
-    def of(self, host: str, domain: Mapping[str, Any]) -> Kept:
+    def of(self, host: str, domain: Mapping[str, Any]) -> Layout:
         """How a domain of a host keeps its disks.
 
         Raises:
@@ -63,7 +63,7 @@ class Disks:
         """
         found = [self._one(host, disk) for disk in domain["disks"]]
         if not found:
-            return Kept("diskless")
+            return Layout("diskless")
         templates = sorted({one.template for one in found})
         if len(templates) > 1:
             raise errors.InvalidInput(f"its disks are of several kinds, {' and '.join(templates)}: make them of one")
@@ -72,9 +72,9 @@ class Disks:
             raise errors.InvalidInput(
                 f"its disks have replicas on several nodes, {' and '.join(peers)}: use one of them"
             )
-        return Kept(templates[0], tuple(disk for one in found for disk in one.disks), peers[0])
+        return Layout(templates[0], tuple(disk for one in found for disk in one.disks), peers[0])
 
-    def _one(self, host: str, disk: Mapping[str, str]) -> Kept:
+    def _one(self, host: str, disk: Mapping[str, str]) -> Layout:
         source, target = disk["source"], disk["target"]
         if disk["type"] == "file":
             return self._file(host, source)
@@ -85,14 +85,14 @@ class Disks:
             volume = self._volume(host, source)
             if volume:
                 size = int(-(-self._seen[host]["storage"]["volumes"][volume] // 1))
-                return Kept("plain", (clusters.Disk(size, name=volume),))
+                return Layout("plain", (clusters.Disk(size, name=volume),))
         told = source or "nothing"
         raise errors.InvalidInput(
             f"its disk {target} is {told} ({disk['type']}): only DRBD resources, logical volumes and files are known: "
             "move it to one of them"
         )
 
-    def _file(self, host: str, path: str) -> Kept:
+    def _file(self, host: str, path: str) -> Layout:
         told = self._seen[host]["storage"]["files"].get(path)
         if told is None:
             raise errors.InvalidInput(f"its disk {path} is not there: mount what it is on")
@@ -108,7 +108,7 @@ class Disks:
                 f"its disk {path} is on a shared file system, and no other host that answered has one mounted there: "
                 "mount it on another host, and adopt both together"
             )
-        return Kept("sharedfile" if told["shared"] else "file", (clusters.Disk(int(told["size"]), name=path),))
+        return Layout("sharedfile" if told["shared"] else "file", (clusters.Disk(int(told["size"]), name=path),))
 
     def _is_shared_elsewhere(self, host: str, path: str) -> bool:
         others = [seen["storage"]["shared_folders"] for name, seen in self._seen.items() if name != host]
@@ -125,7 +125,7 @@ class Disks:
                     return found
         return None
 
-    def _drbd(self, host: str, resource: Mapping[str, Any]) -> Kept:
+    def _drbd(self, host: str, resource: Mapping[str, Any]) -> Layout:
         name, ends = resource["name"], resource["hosts"]
         others = [one for one in ends if one != self._seen[host]["hostname"]]
         if len(others) != 1:
@@ -146,7 +146,7 @@ class Disks:
         size = self._seen[host]["storage"]["devices"].get(f"/dev/drbd{own[0]['minor']}", 0)
         size = size or self._backing(host, own[0]["disk"], name)
         disk = clusters.Disk(size, name=name, minor=minors.pop())
-        return Kept("drbd", (disk,), self._names[others[0]])
+        return Layout("drbd", (disk,), self._names[others[0]])
 
     def _refuse_unconfirmed(self, peer: str, resource: Mapping[str, Any]) -> None:
         """Refuse a resource that its other host does not have between the same two hosts with the same minors."""

@@ -31,7 +31,7 @@ def left_meanwhile(cluster: clusters.Cluster, instance: clusters.Instance, *, ta
 
 
 @dataclass(frozen=True)
-class _Move:
+class _RunElsewhere:
     instance: str
     source: str
     target: str
@@ -87,7 +87,7 @@ class _Move:
 
 
 @dataclass(frozen=True)
-class Migrate(_Move):
+class Migrate(_RunElsewhere):
     """Move a running instance to another node without stopping it."""
 
     kind: ClassVar[str] = "migrate"
@@ -102,7 +102,7 @@ class Migrate(_Move):
 
 
 @dataclass(frozen=True)
-class Failover(_Move):
+class Failover(_RunElsewhere):
     """Stop an instance on its primary, or prove that it is stopped, and start it on another node.
 
     With `ignore_consistency` the target's replica need not be known to be in sync: writes may be lost. Where the source

@@ -60,7 +60,7 @@ ANY = Allowed()
 
 
 @dataclass(frozen=True)
-class Move:
+class Candidate:
     """One instance's move, by indices, and about the score after it."""
 
     instance: int
@@ -115,9 +115,9 @@ class Candidates:
             block.moved[scan.SECONDARY + 1 :] = scan.REFUSED
         return block
 
-    def best(self, *, below: float, within: float, score: float | None = None) -> list[Move]:
+    def best(self, *, below: float, within: float, score: float | None = None) -> list[Candidate]:
         """The moves to less than `below` whose score is the least, or at most `within` more; in hbal's order."""
-        found: list[Move] = []
+        found: list[Candidate] = []
         limit = below
         for block in self.blocks(score=score):
             least = min(block.failover.min(), block.moved.min(initial=scan.REFUSED))
@@ -127,7 +127,7 @@ class Candidates:
         left = [move for move in found if move.score <= limit and move.score < below]
         return sorted(left, key=lambda move: move.instance) if self.swapped.any() else left
 
-    def _moves(self, block: scan.Block, limit: float) -> list[Move]:
+    def _moves(self, block: scan.Block, limit: float) -> list[Candidate]:
         """The moves of one block up to a score: by instance, then as hbal tries them."""
         found = [(int(row), -1, 0) for row in np.flatnonzero(block.failover <= limit)]
         found += [
@@ -137,14 +137,14 @@ class Candidates:
         ]
         return [self._move(block, *one) for one in sorted(found)]
 
-    def _move(self, block: scan.Block, row: int, target: int, place: int) -> Move:
+    def _move(self, block: scan.Block, row: int, target: int, place: int) -> Candidate:
         held, instance = self.state.instances, int(block.rows[row])
         primary, secondary = int(held.primary[instance]), int(held.secondary[instance])
         action = actions.TO_TARGET[place] if secondary != columns.NOWHERE else Action.FAILOVER_TO_ANY
         score = float(block.failover[row] if target < 0 else block.moved[place, row, target])
         action = Action.FAILOVER if target < 0 else action
         node = columns.NOWHERE if target < 0 else int(block.targets[target])
-        return Move(instance, action, *action.placed(primary, secondary, node), score)
+        return Candidate(instance, action, *action.placed(primary, secondary, node), score)
 
 
 def of(state: states.State, where: scoring.Scope, *, ignore_soft: bool = False, allowed: Allowed = ANY) -> Candidates:

@@ -29,7 +29,7 @@ ENOUGH = 0.5
 
 
 @dataclass(frozen=True)
-class Move:
+class Gain:
     """What one move gains, and where the instance (index) is then."""
 
     gain: float
@@ -37,7 +37,7 @@ class Move:
     place: turns.Place
 
 
-NO_MOVE = Move(-np.inf, -1, (columns.NOWHERE, columns.NOWHERE))
+NO_GAIN = Gain(-np.inf, -1, (columns.NOWHERE, columns.NOWHERE))
 SWAP = -1
 NOBODY, NOTHING = np.empty(0, dtype=np.int64), np.empty(0)
 
@@ -141,7 +141,7 @@ class Search:
         self._take(taken)
         return bool(taken)
 
-    def _take(self, moves: Sequence[Move]) -> None:
+    def _take(self, moves: Sequence[Gain]) -> None:
         """Do several moves; should they get in each other's way, the best alone."""
         before = self._objective()
         undone = [self._move(one) for one in moves]
@@ -177,7 +177,7 @@ class Search:
             self._move(second)
         return True
 
-    def _move(self, move: Move) -> states.Undo:
+    def _move(self, move: Gain) -> states.Undo:
         return self._state.move(move.instance, primary=move.place[0], secondary=move.place[1])
 
     def _beside(self, nodes: set[int], instance: int) -> columns.Indices:
@@ -186,7 +186,7 @@ class Search:
         there = np.isin(held.primary[self.rows], list(nodes)) | np.isin(held.secondary[self.rows], list(nodes))
         return np.asarray(self.rows[there & (self.rows != instance)])
 
-    def _nodes(self, move: Move) -> set[int]:
+    def _nodes(self, move: Gain) -> set[int]:
         held = self._state.instances
         mine = (int(held.primary[move.instance]), int(held.secondary[move.instance]))
         return {*mine, *move.place} - {columns.NOWHERE}
@@ -196,10 +196,10 @@ class Search:
         paid = self._data(np.arange(len(held.names)), held.primary[:, None], held.secondary[:, None]).sum()
         return scoring.score(self._state, self.where) + self.price * float(paid)
 
-    def _best_of(self, rows: columns.Indices) -> Move:
+    def _best_of(self, rows: columns.Indices) -> Gain:
         """The best move of these instances, whether it gains or not."""
         best = self._best(rows)
-        return self._at(best, int(best.gains.argmax())) if len(best.rows) else NO_MOVE
+        return self._at(best, int(best.gains.argmax())) if len(best.rows) else NO_GAIN
 
     def _best(self, rows: columns.Indices) -> _Best:
         """For each of these instances its best move, whether it gains or not; in an order of its own."""
@@ -228,14 +228,14 @@ class Search:
         swapped = block.failover[:, None] + self.price * (self._data(mine, secondary, primary) - paid)
         return np.concatenate((*moved, swapped), axis=1)
 
-    def _at(self, best: _Best, place: int) -> Move:
+    def _at(self, best: _Best, place: int) -> Gain:
         held, instance = self._state.instances, int(best.rows[place])
         number, count = int(best.numbers[place]), len(self.where.online)
         here = (int(held.primary[instance]), int(held.secondary[instance]))
         if number == SWAP:
-            return Move(float(best.gains[place]), instance, (here[1], here[0]))
+            return Gain(float(best.gains[place]), instance, (here[1], here[0]))
         target = int(self.where.online[number % count])
-        return Move(float(best.gains[place]), instance, actions.TO_TARGET[number // count].placed(*here, target))
+        return Gain(float(best.gains[place]), instance, actions.TO_TARGET[number // count].placed(*here, target))
 
     def _data(self, rows: columns.Indices, primary: columns.Indices, secondary: columns.Indices) -> columns.Numbers:
         """MiB that are copied on the way from the first nodes to these: disks, and memory for each live migration."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Move:
+class Displacement:
     """An instance and the node that it is to be moved to."""
 
     instance: str
@@ -26,7 +26,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class NotEmptied:
     """A node that cannot be emptied, the instance that has no place, and why."""
 
     node: str
@@ -39,7 +39,7 @@ class Share:
     """Nodes, by their numbers in the model, that can be empty at the same time, and what moves before."""
 
     nodes: tuple[int, ...]
-    moves: tuple[Move, ...] = ()
+    moves: tuple[Displacement, ...] = ()
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Clearing:
         """Whether a node has instances without a replica elsewhere."""
         return bool(self._first.held[node])
 
-    def shares(self, nodes: Sequence[int]) -> tuple[list[Share], list[Refusal]]:
+    def shares(self, nodes: Sequence[int]) -> tuple[list[Share], list[NotEmptied]]:
         """Nodes in as many shares as are needed, the first as large as first fit makes it.
 
         Those that cannot even be emptied alone are refused.
@@ -97,7 +97,7 @@ class Clearing:
             left = [one for one in left if one not in share.nodes]
         return found, []
 
-    def _share(self, nodes: Sequence[int]) -> tuple[Share, list[Refusal]]:
+    def _share(self, nodes: Sequence[int]) -> tuple[Share, list[NotEmptied]]:
         state = self._first.copy()
         cleared: list[int] = []
         refusals = []
@@ -110,10 +110,10 @@ class Clearing:
         names = [
             (self._model.instances[index].name, self._model.nodes[node].name) for index, node in state.moved.items()
         ]
-        return Share(tuple(cleared), tuple(Move(*pair) for pair in names)), refusals
+        return Share(tuple(cleared), tuple(Displacement(*pair) for pair in names)), refusals
 
-    def _empty(self, state: _State, node: int, *, without: set[int]) -> Refusal | None:
-        """Move everything away, or nothing."""
+    def _empty(self, state: _State, node: int, *, without: set[int]) -> NotEmptied | None:
+        """Displacement everything away, or nothing."""
         targets = [one for one in self._takers[self._model.nodes[node].group] if one not in without]
         found: list[tuple[int, int]] = []
         refusal = None
@@ -151,16 +151,16 @@ class Clearing:
             state.disk[node] -= sign * instance.disk
             state.spindles[node] -= sign * (instance.spindles or 0)
 
-    def _refusal(self, state: _State, node: int, instance: Instance, targets: Sequence[int]) -> Refusal:
+    def _refusal(self, state: _State, node: int, instance: Instance, targets: Sequence[int]) -> NotEmptied:
         name = self._model.nodes[node].name
         wants = f"{instance.memory} MiB of memory"
         if instance.template.is_on_volumes:
             wants += f" and {instance.disk} MiB of disk"
         if not targets:
-            return Refusal(name, instance.name, f"no other node of its group takes instances: it needs {wants}")
+            return NotEmptied(name, instance.name, f"no other node of its group takes instances: it needs {wants}")
         best = max(targets, key=lambda one: (state.memory[one], state.disk[one]))
         text = (
             f"no other node has more than {wants} free: the one with the most memory is "
             f"{self._model.nodes[best].name} with {max(0, state.memory[best])} and {max(0, state.disk[best])} MiB"
         )
-        return Refusal(name, instance.name, text)
+        return NotEmptied(name, instance.name, text)

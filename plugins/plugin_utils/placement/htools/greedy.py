@@ -67,9 +67,9 @@ def balance(state: states.State, *, group: str | None = None, rules: Rules = Rul
         yield _named(state, found)
 
 
-def _best(moves: candidates.Candidates, score: float) -> candidates.Move | None:
+def _best(moves: candidates.Candidates, score: float) -> candidates.Candidate | None:
     """The move to the least score below this one, with that score exactly."""
-    best: candidates.Move | None = None
+    best: candidates.Candidate | None = None
     for move in moves.best(below=score + NEARLY, within=NEARLY, score=score):
         undo = moves.state.move(move.instance, primary=move.primary, secondary=move.secondary)
         after = scoring.score(moves.state, moves.where)
@@ -79,7 +79,7 @@ def _best(moves: candidates.Candidates, score: float) -> candidates.Move | None:
     return best
 
 
-def _named(state: states.State, move: candidates.Move) -> Step:
+def _named(state: states.State, move: candidates.Candidate) -> Step:
     names = [*state.nodes.names, ""]  # the last one, at -1, is no node's
     return Step(
         state.instances.names[move.instance], move.action, names[move.primary], names[move.secondary], move.score

@@ -46,7 +46,7 @@ class Step:
     """Nodes that may be away at the same time, and which instances without a secondary move before that."""
 
     nodes: tuple[str, ...]
-    moves: tuple[clearing.Move, ...] = ()
+    moves: tuple[clearing.Displacement, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ class Rolling:
     """The steps, the largest first, the master's last and the master last in it; and the nodes left out, with why."""
 
     steps: tuple[Step, ...]
-    refused: tuple[clearing.Refusal, ...] = ()
+    refused: tuple[clearing.NotEmptied, ...] = ()
 
 
-Parts = tuple[list[clearing.Share], list[clearing.Refusal]]
+Parts = tuple[list[clearing.Share], list[clearing.NotEmptied]]
 
 
 def plan(model: Model, *, options: Options = Options()) -> Rolling:

@@ -72,14 +72,14 @@ def test_a_step_is_split_where_what_has_no_secondary_would_not_fit_elsewhere() -
 def test_what_moves_before_a_step_is_named_and_fits() -> None:
     text = "node1 4096\nnode2 1024\nnode3 4096\nnode4 1024\nlone1 2000 node1\nweb1 10 node1 node3"
     first = rolling.plan(small_models.make(text)).steps
-    assert [step.moves for step in first if "node1" in step.nodes] == [(clearing.Move("lone1", "node3"),)]
+    assert [step.moves for step in first if "node1" in step.nodes] == [(clearing.Displacement("lone1", "node3"),)]
 
 
 def test_an_instance_that_was_moved_to_a_node_of_the_same_step_moves_on() -> None:
     text = "node1 4096\nnode2 4096\nnode3 4096\nlone1 1000 node1\nlone2 1000 node2"
     first = rolling.plan(small_models.make(text)).steps[0]
     assert first.nodes == ("node1", "node2")
-    assert set(first.moves) == {clearing.Move("lone1", "node3"), clearing.Move("lone2", "node3")}
+    assert set(first.moves) == {clearing.Displacement("lone1", "node3"), clearing.Displacement("lone2", "node3")}
 
 
 def test_memory_disk_and_the_group_bound_what_moves() -> None:
@@ -121,7 +121,7 @@ def test_a_node_that_could_not_be_emptied_takes_no_room_of_those_that_can() -> N
     text = "node1 9000\nnode2 2500\nnode3 4096\nlone1 8000 node1\nlone2 2000 node1\nlone3 2400 node3"
     plan = rolling.plan(small_models.make(text))
     assert [(refusal.node, refusal.instance) for refusal in plan.refused] == [("node1", "lone1")]
-    assert [step.moves for step in plan.steps if "node3" in step.nodes] == [(clearing.Move("lone3", "node2"),)]
+    assert [step.moves for step in plan.steps if "node3" in step.nodes] == [(clearing.Displacement("lone3", "node2"),)]
 
 
 @thoroughness.tried(150)
