@@ -135,5 +135,5 @@ async def refuse_ignored_trial(request: Request) -> None:
     if asked is None or asked.lower() in NO or request.method in {"GET", "HEAD"}:
         return
     operation = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()]
-    if all(one["name"] != DRY_RUN for one in operation.get("parameters", [])):
+    if all(parameter["name"] != DRY_RUN for parameter in operation.get("parameters", [])):
         raise errors.InvalidInput(f"{DRY_RUN}: what this does cannot be tried")

@@ -53,7 +53,7 @@ def add_job(job: values.Job) -> None:
     """Name a job that the request at work has submitted."""
     write = _write.get()
     if write is not None:
-        steps = [wording.summary({"kind": one.kind, "params": one.params}, job.names) for one in job.opcodes]
+        steps = [wording.summary({"kind": opcode.kind, "params": opcode.params}, job.names) for opcode in job.opcodes]
         write.jobs.append(job.id)
         write.texts.append(", then ".join(steps))
 

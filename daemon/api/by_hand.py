@@ -60,7 +60,7 @@ def add(routes: APIRouter, service: Service) -> None:
     @routes.post("/record", response_model=dict[str, bool])
     async def record(body: Record) -> Response:
         owner = _owner(service, body)
-        stated = [recording.decode(one) for one in body.changes]
+        stated = [recording.decode(change) for change in body.changes]
         auditing.add_text(f"{owner.name} records {wording.count(len(stated), 'change')}")
         held = service.desk.table.locks_of(owner)
         for change in stated:

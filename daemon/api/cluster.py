@@ -106,7 +106,7 @@ def _released(service: Service, body: Pause) -> Response:
 
 def _told(cluster: clusters.Cluster) -> dict[str, Any]:
     own = cluster.cluster
-    hypervisors = sorted({one.hypervisor for one in cluster.instances.values()})
+    hypervisors = sorted({instance.hypervisor for instance in cluster.instances.values()})
     return {
         "name": own.cluster_name,
         "uuid": own.uuid,

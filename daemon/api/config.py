@@ -31,7 +31,7 @@ def add(routes: APIRouter, service: Service) -> None:
 
     @routes.get("/config/history")
     async def versions() -> Response:
-        return Json([_version(one) for one in history.versions(path)])
+        return Json([_version(version) for version in history.versions(path)])
 
     @routes.put("/config")
     async def take_over(request: Request, *, force: bool = False) -> Response:
@@ -53,5 +53,5 @@ def readable(data: bytes) -> Any:
     return document.load(sealed_json.opened(data))
 
 
-def _version(one: history.Version) -> dict[str, Any]:
-    return {"serial_no": one.serial_no, "time": one.time, "size": one.size}
+def _version(version: history.Version) -> dict[str, Any]:
+    return {"serial_no": version.serial_no, "time": version.time, "size": version.size}

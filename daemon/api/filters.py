@@ -50,7 +50,12 @@ def add(routes: APIRouter, service: Service) -> None:
     @routes.get("/filters", response_model=list[dict[str, Any]])
     async def listed(*, bulk: bool = False) -> Response:
         found = job_filters.ordered(service.configuration.current.filters)
-        return Json([_told(one) if bulk else {"uuid": one.uuid, "uri": f"/2/filters/{one.uuid}"} for one in found])
+        return Json(
+            [
+                _told(job_filter) if bulk else {"uuid": job_filter.uuid, "uri": f"/2/filters/{job_filter.uuid}"}
+                for job_filter in found
+            ]
+        )
 
     @routes.get("/filters/{name}", response_model=dict[str, Any])
     async def info(name: str) -> Response:
@@ -74,18 +79,18 @@ def add(routes: APIRouter, service: Service) -> None:
 
 async def _stand(service: Service, name: str, rule: Rule) -> str:
     told = rule.model_dump(include={"priority", "predicates", "action"})
-    one = job_filters.make(told, uuid=name, watermark=service.queue.last_id, reason=rule.reason)
-    await service.configuration.commit(lambda _: [changes.FilterStands(one)])
+    job_filter = job_filters.make(told, uuid=name, watermark=service.queue.last_id, reason=rule.reason)
+    await service.configuration.commit(lambda _: [changes.FilterStands(job_filter)])
     service.queue.look()
     return name
 
 
-def _told(one: job_filters.Filter) -> dict[str, Any]:
+def _told(job_filter: job_filters.Filter) -> dict[str, Any]:
     return {
-        "uuid": one.uuid,
-        "watermark": one.watermark,
-        "priority": one.priority,
-        "predicates": [list(predicate) for predicate in one.predicates],
-        "action": job_filters.tell_action(one),
-        "reason_trail": [list(entry) for entry in one.reason],
+        "uuid": job_filter.uuid,
+        "watermark": job_filter.watermark,
+        "priority": job_filter.priority,
+        "predicates": [list(predicate) for predicate in job_filter.predicates],
+        "action": job_filters.tell_action(job_filter),
+        "reason_trail": [list(entry) for entry in job_filter.reason],
     }

@@ -23,10 +23,10 @@ def add(routes: APIRouter, snapshots: Snapshots) -> None:
     @routes.get("/groups", response_model=list[dict[str, Any]])
     async def listed(*, bulk: bool = False) -> Response:
         seen = snapshots.newest()
-        found = sorted(seen.cluster.nodegroups.values(), key=lambda one: clusters.natural(one.name))
+        found = sorted(seen.cluster.nodegroups.values(), key=lambda group: clusters.natural(group.name))
         if bulk:
-            return Json([_told(seen, one) for one in found])
-        return Json([{"name": one.name, "uri": f"/2/groups/{one.name}"} for one in found])
+            return Json([_told(seen, group) for group in found])
+        return Json([{"name": group.name, "uri": f"/2/groups/{group.name}"} for group in found])
 
     @routes.get("/groups/{name}", response_model=dict[str, Any])
     async def info(name: str) -> Response:
@@ -34,5 +34,5 @@ def add(routes: APIRouter, snapshots: Snapshots) -> None:
         return Json(_told(seen, seen.cluster.group(name)))
 
 
-def _told(seen: Snapshot, one: clusters.Group) -> dict[str, Any]:
-    return definition.told(fields.FIELDS, fields.BULK, seen, one)
+def _told(seen: Snapshot, group: clusters.Group) -> dict[str, Any]:
+    return definition.told(fields.FIELDS, fields.BULK, seen, group)

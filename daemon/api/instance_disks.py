@@ -95,7 +95,7 @@ def add(routes: APIRouter, service: Service) -> None:
             raise errors.InvalidInput("os: say which playbook installs the operating system")
         steps = [("reinstall", {"instance": uuid, "os_playbook": playbook})]
         steps += [("startup", {"instance": uuid})] if body.start else []
-        return await submitted([values.Opcode(*one) for one in steps], "reinstall", asked, body.priority)
+        return await submitted([values.Opcode(*step) for step in steps], "reinstall", asked, body.priority)
 
 
 def _uuid(service: Service, name: str) -> str:

@@ -94,7 +94,7 @@ def _make(routes: APIRouter, service: Service) -> None:
         fields = _fields(cluster, body)
         os, path = ("", "") if body.no_install else (body.os or body.os_type or "", body.os_playbook or "")
         playbook = os_playbooks.chosen(service, name=os, path=path)
-        known = next((one for one in cluster.instances.values() if one.name == fields["name"]), None)
+        known = next((instance for instance in cluster.instances.values() if instance.name == fields["name"]), None)
         if known is not None and known.is_unfinished:
             _refuse_unlike(known, instance_making.draft(cluster, known.uuid, _without_macs(fields)))
             opcodes, named = [_rest(known.uuid, playbook)], known.uuid
@@ -120,13 +120,13 @@ def _change(routes: APIRouter, service: Service) -> None:
     @routes.put("/instances/{name}/modify", response_model=int)
     async def modify(name: str, body: Modify, asked: asking.Parameters) -> Response:
         cluster = service.configuration.current
-        one, fields = cluster.instance(name), _backend(body.beparams)
+        instance, fields = cluster.instance(name), _backend(body.beparams)
         if body.hvparams:
             fields["hvparams"] = {key: None if text == "default" else text for key, text in body.hvparams.items()}
         if not fields:
             raise errors.InvalidInput("Please pass at least one modification")
-        instance_making.modify(cluster, one.uuid, fields)
-        opcodes = [values.Opcode("instance_modify", {"instance": one.uuid, "fields": fields})]
+        instance_making.modify(cluster, instance.uuid, fields)
+        opcodes = [values.Opcode("instance_modify", {"instance": instance.uuid, "fields": fields})]
         reason = asked.because("instance modify")
         job = await submissions.submit(service, opcodes, priority=body.priority, reason=reason, dry_run=asked.dry_run)
         return Json(job.id)
@@ -136,8 +136,8 @@ def _change(routes: APIRouter, service: Service) -> None:
         name: str, asked: asking.Parameters, body: Remove | None = None, *, ignore_failures: Ignore = False
     ) -> Response:
         body = body or Remove()
-        one = service.configuration.current.instance(name)
-        params: dict[str, Any] = {"instance": one.uuid}
+        instance = service.configuration.current.instance(name)
+        params: dict[str, Any] = {"instance": instance.uuid}
         if ignore_failures or body.ignore_failures:
             params["ignore_failures"] = True
         job = await submissions.submit(
@@ -152,12 +152,12 @@ def _change(routes: APIRouter, service: Service) -> None:
 
 def _fields(cluster: clusters.Cluster, body: Create) -> dict[str, Any]:
     """The fields of a new instance, each of its interfaces with an address."""
-    sizes = [one.get("size") if set(one) == {"size"} else one for one in body.disks]
+    sizes = [disk.get("size") if set(disk) == {"size"} else disk for disk in body.disks]
     fields: dict[str, Any] = {
         "name": body.name or body.instance_name,
         "disk_template": body.disk_template,
         "disks": sizes,
-        "nics": [{**one, "mac": _mac() if one.get("mac", "") in AUTO else one["mac"]} for one in body.nics],
+        "nics": [{**nic, "mac": _mac() if nic.get("mac", "") in AUTO else nic["mac"]} for nic in body.nics],
         "hypervisor": body.hypervisor or instance_making.usual_hypervisor(cluster),
         "hvparams": body.hvparams,
         "tags": body.tags,
@@ -211,20 +211,20 @@ def _rest(instance: str, playbook: str) -> values.Opcode:
 def _console(service: Service, name: str) -> dict[str, Any]:
     """How its console is reached, as Ganeti tells it."""
     cluster = service.configuration.current
-    one = cluster.instance(name)
-    if not one.is_up:
-        raise errors.Refused(f"{one.name} does not run: start it with `roundsman instance start {one.name}`")
-    node = cluster.node(one.primary_node)
-    told: dict[str, Any] = {"instance": one.name, "kind": "ssh", "message": None, "display": None}
+    instance = cluster.instance(name)
+    if not instance.is_up:
+        raise errors.Refused(f"{instance.name} does not run: start it with `roundsman instance start {instance.name}`")
+    node = cluster.node(instance.primary_node)
+    told: dict[str, Any] = {"instance": instance.name, "kind": "ssh", "message": None, "display": None}
     connection = hosts.connection(node, root=service.where.root)
     user = connection.get("ansible_user")
-    virsh = ["virsh", "--connect", "qemu:///system", "console", one.name]
+    virsh = ["virsh", "--connect", "qemu:///system", "console", instance.name]
     told |= {
         "host": connection.get("ansible_host") or node.primary_ip or node.name,
         "port": int(connection["ansible_port"]) if "ansible_port" in connection else None,
         "user": user,
         "command": virsh if user in {None, "root"} else ["sudo", *virsh],
     }
-    if one.hypervisor == "fake":
-        told |= {"kind": "msg", "message": f"{one.name} is simulated: it has no console"}
+    if instance.hypervisor == "fake":
+        told |= {"kind": "msg", "message": f"{instance.name} is simulated: it has no console"}
     return told

@@ -83,9 +83,13 @@ def _readable(routes: APIRouter, service: Service, snapshots: Snapshots) -> None
         parts = (seen.cluster.instances, seen.cluster.nodes)
         if bulk:
             return Listed(
-                snapshots.serialised("instances", parts, lambda: [_told(seen, one) for one in _in_order(seen)])
+                snapshots.serialised(
+                    "instances", parts, lambda: [_told(seen, instance) for instance in _in_order(seen)]
+                )
             )
-        return Listed(snapshots.serialised("instance names", parts, lambda: [_named(one) for one in _in_order(seen)]))
+        return Listed(
+            snapshots.serialised("instance names", parts, lambda: [_named(instance) for instance in _in_order(seen)])
+        )
 
     @routes.get("/instances/{name}", response_model=dict[str, Any])
     async def info(name: str) -> Response:
@@ -101,26 +105,26 @@ def _readable(routes: APIRouter, service: Service, snapshots: Snapshots) -> None
 
 
 def _in_order(seen: Snapshot) -> list[clusters.Instance]:
-    return sorted(seen.cluster.instances.values(), key=lambda one: clusters.natural(one.name))
+    return sorted(seen.cluster.instances.values(), key=lambda instance: clusters.natural(instance.name))
 
 
-def _named(one: clusters.Instance) -> dict[str, str]:
-    return {"id": one.name, "uri": f"/2/instances/{one.name}"}
+def _named(instance: clusters.Instance) -> dict[str, str]:
+    return {"id": instance.name, "uri": f"/2/instances/{instance.name}"}
 
 
-def _told(seen: Snapshot, one: clusters.Instance) -> dict[str, Any]:
-    return definition.told(fields.FIELDS, fields.BULK, seen, one)
+def _told(seen: Snapshot, instance: clusters.Instance) -> dict[str, Any]:
+    return definition.told(fields.FIELDS, fields.BULK, seen, instance)
 
 
 def _moves(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
     async def submitted(name: str, kind: str, body: Move, asked: asking.Asked) -> int:
         seen = snapshots.newest()
-        one, observed = seen.instance(name), contract.observed(seen.cluster, service.intake)
+        instance, observed = seen.instance(name), contract.observed(seen.cluster, service.intake)
         chosen = body.target_node
-        target = seen.cluster.node(chosen).uuid if chosen else single_moves.target(observed, one)
-        if target == one.primary_node:
-            raise errors.Refused(f"{one.name} is on {seen.cluster.node_name(target)} already")
-        params: dict[str, Any] = {"instance": one.uuid, "source": one.primary_node, "target": target}
+        target = seen.cluster.node(chosen).uuid if chosen else single_moves.target(observed, instance)
+        if target == instance.primary_node:
+            raise errors.Refused(f"{instance.name} is on {seen.cluster.node_name(target)} already")
+        params: dict[str, Any] = {"instance": instance.uuid, "source": instance.primary_node, "target": target}
         reason = asked.because(f"instance {kind}")
         if isinstance(body, Failover) and body.ignore_consistency:
             params["ignore_consistency"] = True
@@ -137,10 +141,10 @@ def _moves(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
     @routes.put("/instances/{name}/migrate", response_model=int)
     async def migrate(name: str, asked: asking.Parameters, body: Migrate | None = None) -> Response:
         body = body or Migrate()
-        one = snapshots.newest().instance(name)
-        if not one.is_up and not body.allow_failover:
-            raise errors.Refused(f"{one.name} does not run: use failover, or allow_failover")
-        return Json(await submitted(name, "migrate" if one.is_up else "failover", body, asked))
+        instance = snapshots.newest().instance(name)
+        if not instance.is_up and not body.allow_failover:
+            raise errors.Refused(f"{instance.name} does not run: use failover, or allow_failover")
+        return Json(await submitted(name, "migrate" if instance.is_up else "failover", body, asked))
 
     @routes.put("/instances/{name}/failover", response_model=int)
     async def failover(name: str, asked: asking.Parameters, body: Failover | None = None) -> Response:
@@ -148,12 +152,12 @@ def _moves(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
 
 
 def _copies(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
-    def _new_secondary(cluster: clusters.Cluster, one: clusters.Instance, chosen: str | None) -> str:
+    def _new_secondary(cluster: clusters.Cluster, instance: clusters.Instance, chosen: str | None) -> str:
         if not chosen:
-            return single_moves.new_secondary(contract.observed(cluster, service.intake), one)
+            return single_moves.new_secondary(contract.observed(cluster, service.intake), instance)
         target = cluster.node(chosen).uuid
-        if target not in one.nodes:
-            single_moves.refuse_new_secondary(cluster, one, target=target)
+        if target not in instance.nodes:
+            single_moves.refuse_new_secondary(cluster, instance, target=target)
         contract.refuse_unreachable(cluster, target)
         contract.refuse_silent(cluster, service.intake, target)
         return target
@@ -169,15 +173,15 @@ def _copies(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
         # Ganeti's client still says it in the query, its server reads both.
         wanted = body or _by_query(mode, remote_node)
         seen = snapshots.newest()
-        one = seen.instance(name)
+        instance = seen.instance(name)
         if wanted.disks:
             raise errors.InvalidInput("disks: all disks of an instance go together: leave it empty")
-        if len(one.secondary_nodes) != 1:
-            count = len(one.secondary_nodes)
+        if len(instance.secondary_nodes) != 1:
+            count = len(instance.secondary_nodes)
             raise errors.Refused(f"The instance has a strange layout, expected one secondary but found {count}")
-        single_moves.refuse_adopted(one)
-        new = _new_secondary(seen.cluster, one, wanted.remote_node)
-        params = {"instance": one.uuid, "old": one.secondary_nodes[0], "new": new}
+        single_moves.refuse_adopted(instance)
+        new = _new_secondary(seen.cluster, instance, wanted.remote_node)
+        params = {"instance": instance.uuid, "old": instance.secondary_nodes[0], "new": new}
         job = await submissions.submit(
             service,
             [values.Opcode("replace_disks", params)],

@@ -51,12 +51,12 @@ def add(routes: APIRouter, service: Service, *, waits: waiting.Waits) -> None:
         return await waits.answer(request, who, awaited)
 
 
-def _told(service: Service, job: int, *, after: int) -> dict[str, Any]:
-    one = service.queue.find(job)
+def _told(service: Service, number: int, *, after: int) -> dict[str, Any]:
+    job = service.queue.find(number)
     # The status first: what a job wrote before it ended is then told with its end.
-    told: dict[str, Any] = {"status": one.status.value, "final": one.is_final}
-    folder = service.queue.folder_of(one)
-    return {**told, "entries": task_log.of_job(folder, opcodes=len(one.opcodes), after=after)}
+    told: dict[str, Any] = {"status": job.status.value, "final": job.is_final}
+    folder = service.queue.folder_of(job)
+    return {**told, "entries": task_log.of_job(folder, opcodes=len(job.opcodes), after=after)}
 
 
 async def _awaited(service: Service, job: int, *, after: int, seconds: float) -> dict[str, Any]:

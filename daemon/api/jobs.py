@@ -44,9 +44,9 @@ def add(routes: APIRouter, service: Service, *, waits: waiting.Waits) -> None:
 
     @routes.delete("/jobs/{job}", response_model=list[bool | str])
     async def cancel(job: Number, asked: asking.Parameters) -> Response:
-        one = service.queue.find(job)
-        if one.is_final:
-            return Json([False, f"job {job} has ended: {one.status.value}"])
+        found = service.queue.find(job)
+        if found.is_final:
+            return Json([False, f"job {job} has ended: {found.status.value}"])
         if asked.dry_run:
             return Json([True, f"job {job} would be canceled"])
         after = await service.queue.cancel(job, kill=True)
@@ -60,9 +60,9 @@ def _readable(routes: APIRouter, service: Service) -> None:
     ) -> Response:
         if archived:
             found = await service.queue.archived(limit, before=before)
-            return Json([fields.ganeti(one) if bulk else {"id": one.id, "uri": f"/2/jobs/{one.id}"} for one in found])
+            return Json([fields.ganeti(job) if bulk else {"id": job.id, "uri": f"/2/jobs/{job.id}"} for job in found])
         if bulk:
-            return Json([fields.ganeti(one) for one in service.queue.jobs.values()])
+            return Json([fields.ganeti(job) for job in service.queue.jobs.values()])
         return Json([{"id": number, "uri": f"/2/jobs/{number}"} for number in service.queue.jobs])
 
     @routes.get("/jobs/{job}", response_model=dict[str, Any])
@@ -92,24 +92,24 @@ async def _ended(service: Service, job: int, *, seconds: float) -> dict[str, Any
     return _whole(service, job)
 
 
-def _whole(service: Service, job: int) -> dict[str, Any]:
-    one = service.queue.find(job)
-    return fields.whole(one, service.queue.folder_of(one))
+def _whole(service: Service, number: int) -> dict[str, Any]:
+    job = service.queue.find(number)
+    return fields.whole(job, service.queue.folder_of(job))
 
 
-async def _changed(service: Service, job: int, known: Change, *, seconds: float) -> dict[str, Any] | None:
+async def _changed(service: Service, number: int, known: Change, *, seconds: float) -> dict[str, Any] | None:
     for name in known.fields:
         definition.known(fields.FIELDS, name)
     deadline = time.monotonic() + seconds
     while True:
-        number, one = service.news.number, service.queue.find(job)
-        told = definition.told(fields.FIELDS, known.fields, fields.NOWHERE, one)
+        news, job = service.news.number, service.queue.find(number)
+        told = definition.told(fields.FIELDS, known.fields, fields.NOWHERE, job)
         info = [told[name] for name in known.fields]
         if info != known.previous_job_info:
-            folder, after = service.queue.folder_of(one), known.previous_log_serial or 0
-            log = task_log.of_job(folder, opcodes=len(one.opcodes), after=after)
+            folder, after = service.queue.folder_of(job), known.previous_log_serial or 0
+            log = task_log.of_job(folder, opcodes=len(job.opcodes), after=after)
             return {"job_info": info, "log_entries": log}
         left = deadline - time.monotonic()
-        if left <= 0 or one.is_final:
+        if left <= 0 or job.is_final:
             return None
-        await service.news.after(number, seconds=left)
+        await service.news.after(news, seconds=left)

@@ -46,30 +46,30 @@ def _groups(routes: APIRouter, service: Service) -> None:
     @routes.post("/groups", response_model=int)
     async def add_group(body: Fields, asked: asking.Parameters) -> Response:
         fields = flat({("name" if name == "group_name" else name): value for name, value in body.items()})
-        one = values.Opcode("group_add", {"uuid": str(uuid.uuid4()), "fields": fields})
-        parameters.group_add(service.configuration.current, one.params["uuid"], fields)
-        return await _submitted(service, asked, "group add", one)
+        opcode = values.Opcode("group_add", {"uuid": str(uuid.uuid4()), "fields": fields})
+        parameters.group_add(service.configuration.current, opcode.params["uuid"], fields)
+        return await _submitted(service, asked, "group add", opcode)
 
     @routes.put("/groups/{name}/modify", response_model=int)
     async def modify(name: str, body: Fields, asked: asking.Parameters) -> Response:
         fields, cluster = flat(body), service.configuration.current
         parameters.group_modify(cluster, name, fields)
-        one = values.Opcode("group_modify", {"group": cluster.group(name).uuid, "fields": fields})
-        return await _submitted(service, asked, "group modify", one)
+        opcode = values.Opcode("group_modify", {"group": cluster.group(name).uuid, "fields": fields})
+        return await _submitted(service, asked, "group modify", opcode)
 
     @routes.put("/groups/{name}/rename", response_model=int)
     async def rename(name: str, new_name: Annotated[str, Body(embed=True)], asked: asking.Parameters) -> Response:
         cluster = service.configuration.current
         parameters.group_modify(cluster, name, {"name": new_name})
-        one = values.Opcode("group_modify", {"group": cluster.group(name).uuid, "fields": {"name": new_name}})
-        return await _submitted(service, asked, "group rename", one)
+        opcode = values.Opcode("group_modify", {"group": cluster.group(name).uuid, "fields": {"name": new_name}})
+        return await _submitted(service, asked, "group rename", opcode)
 
     @routes.delete("/groups/{name}", response_model=int)
     async def remove(name: str, asked: asking.Parameters) -> Response:
         cluster = service.configuration.current
         parameters.group_remove(cluster, name)
-        one = values.Opcode("group_remove", {"group": cluster.group(name).uuid})
-        return await _submitted(service, asked, "group remove", one)
+        opcode = values.Opcode("group_remove", {"group": cluster.group(name).uuid})
+        return await _submitted(service, asked, "group remove", opcode)
 
 
 def _nodes(routes: APIRouter, service: Service) -> None:
@@ -86,8 +86,8 @@ def _nodes(routes: APIRouter, service: Service) -> None:
     async def remove(name: str, asked: asking.Parameters) -> Response:
         cluster = service.configuration.current
         joining.remove(cluster, name)
-        one = values.Opcode("node_remove", {"node": cluster.node(name).uuid})
-        return await _submitted(service, asked, "node remove", one)
+        opcode = values.Opcode("node_remove", {"node": cluster.node(name).uuid})
+        return await _submitted(service, asked, "node remove", opcode)
 
 
 def _node_add(cluster: clusters.Cluster, fields: dict[str, Any]) -> list[values.Opcode]:
@@ -113,12 +113,12 @@ def node_opcodes(service: Service, name: str, fields: dict[str, Any], *, force: 
     roles = [(role, fields.pop(role)) for role in ("drained", "offline") if role in fields]
     if len(roles) > 1 or any(not isinstance(wanted, bool) for _, wanted in roles):
         raise errors.InvalidInput("drained, offline: give one of them, as true or false")
-    opcodes = [one for role in roles for one in submissions.role(cluster, name, ROLES[role], force=force)]
+    opcodes = [opcode for role in roles for opcode in submissions.role(cluster, name, ROLES[role], force=force)]
     if fields:
         parameters.node_modify(_after(cluster, name, roles), name, fields)
-        one = values.Opcode("node_modify", {"node": cluster.node(name).uuid, "fields": fields})
+        opcode = values.Opcode("node_modify", {"node": cluster.node(name).uuid, "fields": fields})
         # To be back in service a node has its power on record first, to be without power it is offline first.
-        opcodes = [one, *opcodes] if fields.get("powered") is True else [*opcodes, one]
+        opcodes = [opcode, *opcodes] if fields.get("powered") is True else [*opcodes, opcode]
     if not opcodes:
         raise errors.InvalidInput("Please pass at least one modification")
     return opcodes

@@ -119,9 +119,9 @@ def _at_work(service: Service, node: str) -> list[int]:
     return [
         job.id
         for job in service.queue.jobs.values()
-        if not job.is_final and any(one.kind in KINDS and _is_about(one, node) for one in job.opcodes)
+        if not job.is_final and any(opcode.kind in KINDS and _is_about(opcode, node) for opcode in job.opcodes)
     ]
 
 
-def _is_about(one: values.Opcode, node: str) -> bool:
-    return one.params.get("node") == node or node in one.params.get("nodes", ())
+def _is_about(opcode: values.Opcode, node: str) -> bool:
+    return opcode.params.get("node") == node or node in opcode.params.get("nodes", ())

@@ -61,24 +61,24 @@ def _readable(routes: APIRouter, service: Service, snapshots: Snapshots) -> None
     async def listed(*, bulk: bool = False) -> Response:
         seen = snapshots.newest()
         if not bulk:
-            return Json([{"id": one.name, "uri": f"/2/nodes/{one.name}"} for one in _in_order(seen)])
+            return Json([{"id": node.name, "uri": f"/2/nodes/{node.name}"} for node in _in_order(seen)])
         parts = (seen.cluster.nodes, seen.cluster.instances, seen.cluster.nodegroups, seen.cluster.cluster)
-        return Listed(snapshots.serialised("nodes", parts, lambda: [_told(seen, one) for one in _in_order(seen)]))
+        return Listed(snapshots.serialised("nodes", parts, lambda: [_told(seen, node) for node in _in_order(seen)]))
 
     @routes.get("/nodes/{name}", response_model=dict[str, Any])
     async def info(name: str) -> Response:
         seen = snapshots.newest()
-        one = seen.cluster.node(name)
+        node = seen.cluster.node(name)
         # What Ganeti's fields tell comes last: `role` is a letter there, and a word at `/role`.
-        return Json({**views.node(seen.cluster, one, service.intake), **_told(seen, one)})
+        return Json({**views.node(seen.cluster, node, service.intake), **_told(seen, node)})
 
 
 def _in_order(seen: Snapshot) -> list[clusters.Node]:
-    return sorted(seen.cluster.nodes.values(), key=lambda one: clusters.natural(one.name))
+    return sorted(seen.cluster.nodes.values(), key=lambda node: clusters.natural(node.name))
 
 
-def _told(seen: Snapshot, one: clusters.Node) -> dict[str, Any]:
-    return definition.told(fields.FIELDS, fields.BULK, seen, one)
+def _told(seen: Snapshot, node: clusters.Node) -> dict[str, Any]:
+    return definition.told(fields.FIELDS, fields.BULK, seen, node)
 
 
 def _role(routes: APIRouter, service: Service) -> None:

@@ -32,10 +32,12 @@ def state(service: Service) -> dict[str, Any]:
         "instances": views.instances(cluster),
         "incidents": views.status(cluster),
         # As text too, because a browser would round the numbers in the nodes' own words.
-        "originals": {one.uuid: one.original for one in maintenance.incidents},
+        "originals": {incident.uuid: incident.original for incident in maintenance.incidents},
         "round": maintenance.round,
         "at_work": service.rounds.is_at_work,
-        "jobs": [views.public_job(service.queue.jobs[one]) for one in maintenance.jobs if one in service.queue.jobs],
+        "jobs": [
+            views.public_job(service.queue.jobs[number]) for number in maintenance.jobs if number in service.queue.jobs
+        ],
         "refusals": views.plan(cluster, service.rounds.preview(), is_at_work=False)["refusals"],
         "rejected": dict(service.intake.rejections),
         "poll_problem": service.poll.problem or None,

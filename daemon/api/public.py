@@ -79,14 +79,14 @@ def _objects(routes: APIRouter, service: Service) -> None:
 
     @routes.get("/1/jobs")
     async def jobs() -> Response:
-        return Json([views.public_job(one) for one in service.queue.jobs.values()])
+        return Json([views.public_job(job) for job in service.queue.jobs.values()])
 
     @routes.get("/1/explain/{node}")
     async def explain(node: str) -> Response:
         """Why a node is as it is; of an instance, by its name, what is known of its replicas."""
         cluster = service.configuration.current
-        is_node = node in cluster.nodes or any(one.name == node for one in cluster.nodes.values())
-        is_instance = any(node in {one.uuid, one.name} for one in cluster.instances.values())
+        is_node = node in cluster.nodes or any(known.name == node for known in cluster.nodes.values())
+        is_instance = any(node in {known.uuid, known.name} for known in cluster.instances.values())
         if not is_node and is_instance:
             failing = service.failures.listed()
             return Json(

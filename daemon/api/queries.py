@@ -52,11 +52,11 @@ Fields = Annotated[str, Query(description="Names of fields, with commas between 
 class _Row(Mapping[str, Any]):
     """An object as a filter sees it: a field without a value is not there, and only what is asked for is read."""
 
-    def __init__(self, table: _Table, seen: Snapshot, one: Any) -> None:
-        self._table, self._seen, self._one = table, seen, one
+    def __init__(self, table: _Table, seen: Snapshot, row: Any) -> None:
+        self._table, self._seen, self._row = table, seen, row
 
     def __getitem__(self, name: str) -> Any:
-        value = self._table.fields[name].read(self._seen, self._one)
+        value = self._table.fields[name].read(self._seen, self._row)
         if isinstance(value, definition.Missing):
             raise KeyError(name)
         return value
@@ -99,14 +99,14 @@ def _answer(
     if qfilter is not None:
         job_filters.check(qfilter, "qfilter", fields=frozenset(table.fields))
     rows = table.rows(seen, service)
-    met = [one for one in rows if qfilter is None or job_filters.holds(qfilter, _Row(table, seen, one))]
+    met = [row for row in rows if qfilter is None or job_filters.holds(qfilter, _Row(table, seen, row))]
     columns = [table.fields.get(name) for name in names]
     return {
         "fields": [definition.definition(name, field) for name, field in zip(names, columns, strict=True)],
-        "data": [[_cell(field, seen, one) for field in columns] for one in met],
+        "data": [[_cell(field, seen, row) for field in columns] for row in met],
     }
 
 
-def _cell(field: definition.Field[Any] | None, seen: Snapshot, one: Any) -> list[Any]:
-    value = definition.Missing.UNKNOWN if field is None else field.read(seen, one)
+def _cell(field: definition.Field[Any] | None, seen: Snapshot, row: Any) -> list[Any]:
+    value = definition.Missing.UNKNOWN if field is None else field.read(seen, row)
     return [value.value, None] if isinstance(value, definition.Missing) else [definition.NORMAL, value]

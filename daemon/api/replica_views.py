@@ -33,41 +33,41 @@ def clock(node: clusters.Node, intake: Intake) -> list[str]:
     return [text]
 
 
-def placed(cluster: clusters.Cluster, one: clusters.Instance) -> dict[str, Any]:
+def placed(cluster: clusters.Cluster, instance: clusters.Instance) -> dict[str, Any]:
     """An instance, its state on record, and the nodes that it is on, by their names."""
     return {
-        "uuid": one.uuid,
-        "name": one.name,
-        "primary": cluster.node_name(one.primary_node),
-        "secondaries": [cluster.node_name(uuid) for uuid in one.secondary_nodes],
-        "admin_state": one.admin_state,
-        "disk_template": one.disk_template,
+        "uuid": instance.uuid,
+        "name": instance.name,
+        "primary": cluster.node_name(instance.primary_node),
+        "secondaries": [cluster.node_name(uuid) for uuid in instance.secondary_nodes],
+        "admin_state": instance.admin_state,
+        "disk_template": instance.disk_template,
     }
 
 
-def parted(cluster: clusters.Cluster, one: clusters.Instance) -> dict[str, Any] | None:
+def parted(cluster: clusters.Cluster, instance: clusters.Instance) -> dict[str, Any] | None:
     """Since when a running primary has lost its secondary, and what was known then; None while it has not.
 
     Times are in unix seconds, `last_in_sync` is null where it is unknown; `step` is what a person does.
     """
-    if one.parted is None:
+    if instance.parted is None:
         return None
-    told = dataclasses.asdict(one.parted)
-    last = one.parted.last_in_sync or None
-    text, step = replica_evidence.parted_text(cluster, one), replica_evidence.parted_step(cluster, one)
-    return {**told, "last_in_sync": last, "node": cluster.node_name(one.parted.node), "text": text, "step": step}
+    told = dataclasses.asdict(instance.parted)
+    last = instance.parted.last_in_sync or None
+    text, step = replica_evidence.parted_text(cluster, instance), replica_evidence.parted_step(cluster, instance)
+    return {**told, "last_in_sync": last, "node": cluster.node_name(instance.parted.node), "text": text, "step": step}
 
 
 def degraded(cluster: clusters.Cluster, node: clusters.Node) -> list[dict[str, str]]:
     """The instances with a replica on a node that write without their secondary, each with what a person does."""
     return [
         {
-            "instance": one.name,
-            "text": replica_evidence.parted_text(cluster, one),
-            "step": replica_evidence.parted_step(cluster, one),
+            "instance": instance.name,
+            "text": replica_evidence.parted_text(cluster, instance),
+            "step": replica_evidence.parted_step(cluster, instance),
         }
-        for one in (*cluster.primaries(node.uuid), *cluster.secondaries(node.uuid))
-        if one.parted is not None
+        for instance in (*cluster.primaries(node.uuid), *cluster.secondaries(node.uuid))
+        if instance.parted is not None
     ]
 
 
@@ -82,10 +82,13 @@ def down(cluster: clusters.Cluster, node: clusters.Node, intake: Intake, queue: 
         return []
     busy = {uuid for job in queue.jobs.values() if not job.is_final for uuid in job.names}
     return [
-        one.name
-        for one in cluster.primaries(node.uuid)
-        if one.is_up and not one.is_unfinished and one.uuid not in busy and one.mtime < track.at.wall
-        if not all(_is_primary(track, resource) for resource in replica_evidence.resources(one))
+        instance.name
+        for instance in cluster.primaries(node.uuid)
+        if instance.is_up
+        and not instance.is_unfinished
+        and instance.uuid not in busy
+        and instance.mtime < track.at.wall
+        if not all(_is_primary(track, resource) for resource in replica_evidence.resources(instance))
     ]
 
 
@@ -109,55 +112,55 @@ def explain(
     `failover` is null where its primary's node can be asked itself; `broken_off` is the last opcode about it, null
     where that succeeded; `not_outdated` is null unless its secondary reports data that were outdated.
     """
-    one = cluster.instance(name)
+    instance = cluster.instance(name)
     return {
         "failing": list(failing),
-        "instance": placed(cluster, one),
-        "is_down": one.name in down(cluster, cluster.nodes[one.primary_node], intake, queue),
-        "parted": parted(cluster, one),
-        "being_made": replica_evidence.made_text(cluster, one) or None,
-        "not_outdated": _not_outdated(cluster, one, intake, queue),
-        "replicas": [fact for uuid in one.nodes for fact in _facts(cluster, one, uuid, intake)],
-        "failover": _failover(cluster, one, intake),
-        "broken_off": _broken_off(one, queue),
+        "instance": placed(cluster, instance),
+        "is_down": instance.name in down(cluster, cluster.nodes[instance.primary_node], intake, queue),
+        "parted": parted(cluster, instance),
+        "being_made": replica_evidence.made_text(cluster, instance) or None,
+        "not_outdated": _not_outdated(cluster, instance, intake, queue),
+        "replicas": [fact for uuid in instance.nodes for fact in _facts(cluster, instance, uuid, intake)],
+        "failover": _failover(cluster, instance, intake),
+        "broken_off": _broken_off(instance, queue),
     }
 
 
-def _not_outdated(cluster: clusters.Cluster, one: clusters.Instance, intake: Intake, queue: Queue) -> str | None:
+def _not_outdated(cluster: clusters.Cluster, instance: clusters.Instance, intake: Intake, queue: Queue) -> str | None:
     """A sentence where a secondary was outdated, and has reported since then that it could start all the same."""
-    if one.parted is None or len(one.secondary_nodes) != 1:
+    if instance.parted is None or len(instance.secondary_nodes) != 1:
         return None
-    secondary = one.secondary_nodes[0]
+    secondary = instance.secondary_nodes[0]
     ended = [
         (opcode.ended, job.id)
         for job in queue.jobs.values()
         for opcode in job.opcodes
         if opcode.kind == "outdate_replica" and opcode.status is values.Status.SUCCESS
-        if opcode.params == {"instance": one.uuid, "node": secondary} and opcode.ended > one.parted.since
+        if opcode.params == {"instance": instance.uuid, "node": secondary} and opcode.ended > instance.parted.since
     ]
-    track, names = intake.tracks.get(secondary), replica_evidence.resources(one)
-    if not ended or track is None or not replicas.to_outdate(intake.tracks.get(one.primary_node), track, names):
+    track, names = intake.tracks.get(secondary), replica_evidence.resources(instance)
+    if not ended or track is None or not replicas.to_outdate(intake.tracks.get(instance.primary_node), track, names):
         return None
     at, number = max(ended)
     if track.at.wall <= at:
         return None
-    facts = [fact for found in replica_evidence.newest(intake.tracks, [secondary], one) for fact in found.values()]
+    facts = [fact for found in replica_evidence.newest(intake.tracks, [secondary], instance) for fact in found.values()]
     disks = sorted({fact.disk.value for fact in facts if fact is not None and fact.disk is not drbd.Disk.OUTDATED})
     node = cluster.node_name(secondary)
     return (
-        f"{node} reports its replica of {one.name} as {'/'.join(disks)}, although job {number} outdated it at "
-        f"{evidence.clock(at)}; it is outdated again less and less often. Do not start {one.name} there: its data are "
-        f"old. Compare `drbdadm dstate {' '.join(names)}` on {node} with its report"
+        f"{node} reports its replica of {instance.name} as {'/'.join(disks)}, although job {number} outdated it at "
+        f"{evidence.clock(at)}; it is outdated again less and less often. Do not start {instance.name} there: its data "
+        f"are old. Compare `drbdadm dstate {' '.join(names)}` on {node} with its report"
     )
 
 
-def _broken_off(one: clusters.Instance, queue: Queue) -> dict[str, Any] | None:
+def _broken_off(instance: clusters.Instance, queue: Queue) -> dict[str, Any] | None:
     """The job whose opcode about an instance ended last, and its text, unless that succeeded."""
     ended = [
         (opcode.ended, job.id, opcode)
         for job in queue.jobs.values()
         for opcode in job.opcodes
-        if opcode.ended and opcode.params.get("instance") == one.uuid
+        if opcode.ended and opcode.params.get("instance") == instance.uuid
     ]
     if not ended:
         return None
@@ -165,14 +168,14 @@ def _broken_off(one: clusters.Instance, queue: Queue) -> dict[str, Any] | None:
     return None if last.status is values.Status.SUCCESS or not last.text else {"job": number, "text": last.text}
 
 
-def _facts(cluster: clusters.Cluster, one: clusters.Instance, node: str, intake: Intake) -> list[dict[str, Any]]:
+def _facts(cluster: clusters.Cluster, instance: clusters.Instance, node: str, intake: Intake) -> list[dict[str, Any]]:
     """The newest facts of a node, and when the pair was last seen in sync by it.
 
     `unlisted` is when a report was made (unix seconds) that has no word of the resource; then all else is null.
     """
     track = intake.tracks.get(node)
     found: list[dict[str, Any]] = []
-    for resource in replica_evidence.resources(one):
+    for resource in replica_evidence.resources(instance):
         volumes = track.of_resource(resource) if track is not None else {}
         if track is not None and track.is_known and not volumes:
             unlisted = {"volume": None, "fact": None, "last_in_sync": None, "unlisted": round(track.at.wall, 3)}
@@ -199,8 +202,8 @@ def _facts(cluster: clusters.Cluster, one: clusters.Instance, node: str, intake:
 
 def failovers(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) -> list[dict[str, Any]]:
     """Whether each instance could fail over whose primary is a node that cannot be asked itself."""
-    found = ((one, _failover(cluster, one, intake)) for one in cluster.primaries(node.uuid))
-    return [{"instance": one.name, **verdict} for one, verdict in found if verdict is not None]
+    found = ((instance, _failover(cluster, instance, intake)) for instance in cluster.primaries(node.uuid))
+    return [{"instance": instance.name, **verdict} for instance, verdict in found if verdict is not None]
 
 
 def step_by_hand(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) -> str | None:
@@ -214,10 +217,10 @@ def _is_asked(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) ->
     return clusters.reachable(cluster, node) and not intake.is_silent(node.uuid)
 
 
-def _failover(cluster: clusters.Cluster, one: clusters.Instance, intake: Intake) -> dict[str, Any] | None:
-    source = cluster.nodes[one.primary_node]
-    if _is_asked(cluster, source, intake) or not replica_evidence.resources(one) or not one.secondary_nodes:
+def _failover(cluster: clusters.Cluster, instance: clusters.Instance, intake: Intake) -> dict[str, Any] | None:
+    source = cluster.nodes[instance.primary_node]
+    if _is_asked(cluster, source, intake) or not replica_evidence.resources(instance) or not instance.secondary_nodes:
         return None
-    found = replica_evidence.judge(cluster, one, intake, source=source.uuid, target=one.secondary_nodes[0])
+    found = replica_evidence.judge(cluster, instance, intake, source=source.uuid, target=instance.secondary_nodes[0])
     loss = evidence.loss_text(found, now=found.seen_off) if found.seen_off else ""
     return {"in_sync": found.counts_as_in_sync, "reason": found.reason, "unblock": found.unblock, "loss": loss}

@@ -30,8 +30,8 @@ class Snapshot:
     def nodes_by_group(self) -> dict[str, list[str]]:
         """The names of the nodes of each group (UUID)."""
         found: dict[str, list[str]] = {uuid: [] for uuid in self.cluster.nodegroups}
-        for one in sorted(self.cluster.nodes.values(), key=lambda node: clusters.natural(node.name)):
-            found[one.group].append(one.name)
+        for node in sorted(self.cluster.nodes.values(), key=lambda node: clusters.natural(node.name)):
+            found[node.group].append(node.name)
         return found
 
     def instance(self, name: str) -> clusters.Instance:
@@ -65,6 +65,6 @@ class Snapshots:
     def serialised(self, name: str, parts: Sequence[object], make: Callable[[], Any]) -> bytes:
         """A list as JSON text, made again only when one of the parts that it depends on is another object."""
         known = self._lists.get(name)
-        if known is None or any(one is not other for one, other in zip(known[0], parts, strict=True)):
+        if known is None or any(old is not new for old, new in zip(known[0], parts, strict=True)):
             self._lists[name] = known = (tuple(parts), answers.encoded(make()))
         return known[1]

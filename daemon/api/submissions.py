@@ -58,7 +58,10 @@ def role(cluster: clusters.Cluster, name: str, wanted: str, *, force: bool) -> l
 
 def _refuse_beyond_the_pool(cluster: clusters.Cluster, node: clusters.Node) -> None:
     stated = roles.change(cluster, node, drained=False, offline=False)
-    if not any(isinstance(one, changes.NodeRole) and one.node == node.uuid and one.master_candidate for one in stated):
+    if not any(
+        isinstance(change, changes.NodeRole) and change.node == node.uuid and change.master_candidate
+        for change in stated
+    ):
         size = cluster.cluster.candidate_pool_size
         raise errors.Refused(f"{node.name} would be no candidate: the pool has its {size}, or it is not master_capable")
 
@@ -80,15 +83,15 @@ def power(
     """
     nodes = _with_oob(cluster, names)
     if command in node_power.TAKING:
-        for one in nodes:
-            if one.uuid == cluster.cluster.master_node:
-                raise errors.Refused(node_power.master_objection(cluster, one, command))
+        for node in nodes:
+            if node.uuid == cluster.cluster.master_node:
+                raise errors.Refused(node_power.master_objection(cluster, node, command))
     wanted = {"force": force, "delay": delay, "check": check}
     params = {"command": command, **{name: value for name, value in wanted.items() if value}}
     opcodes = [values.Opcode("power", {**_at(nodes), **params})]
     if offline and command == "off" and not check:
-        left = [one for one in nodes if not one.offline]
-        opcodes += [values.Opcode("node_role", {"node": one.uuid, "offline": True, "force": force}) for one in left]
+        left = [node for node in nodes if not node.offline]
+        opcodes += [values.Opcode("node_role", {"node": node.uuid, "offline": True, "force": force}) for node in left]
     return opcodes
 
 
@@ -102,15 +105,15 @@ def health(cluster: clusters.Cluster, names: Sequence[str]) -> list[values.Opcod
 
 
 def _with_oob(cluster: clusters.Cluster, names: Sequence[str]) -> list[clusters.Node]:
-    nodes = list({one.uuid: one for one in map(cluster.node, names)}.values())
-    lacking = [one.name for one in nodes if clusters.parameter(cluster, one, "oob_program") is None]
+    nodes = list({node.uuid: node for node in map(cluster.node, names)}.values())
+    lacking = [node.name for node in nodes if clusters.parameter(cluster, node, "oob_program") is None]
     if lacking:
         raise errors.Refused("; ".join(power_rules.NO_OOB.format(name) for name in lacking))
     return nodes
 
 
 def _at(nodes: Sequence[clusters.Node]) -> dict[str, Any]:
-    return {"node": nodes[0].uuid} if len(nodes) == 1 else {"nodes": [one.uuid for one in nodes]}
+    return {"node": nodes[0].uuid} if len(nodes) == 1 else {"nodes": [node.uuid for node in nodes]}
 
 
 async def submit(
@@ -132,8 +135,8 @@ async def submit(
         StoreFailed: the job could not be made durable. Refused: the queue takes no jobs.
     """
     values.check_submittable(priority)
-    steps = [dataclasses.replace(one, priority=priority, dry_run=dry_run) for one in opcodes]
-    job = _job(service, steps, trail=reason or [(asking.USER, ", ".join(one.kind for one in opcodes))])
+    steps = [dataclasses.replace(opcode, priority=priority, dry_run=dry_run) for opcode in opcodes]
+    job = _job(service, steps, trail=reason or [(asking.USER, ", ".join(opcode.kind for opcode in opcodes))])
     job = dataclasses.replace(job, names={**job.names, **(names or {})})
     (submitted,) = await service.queue.submit([job])
     auditing.add_job(submitted)
@@ -169,6 +172,6 @@ def _job(service: Service, opcodes: Sequence[values.Opcode], *, trail: Sequence[
 
 def _names(cluster: clusters.Cluster, opcodes: Sequence[values.Opcode]) -> dict[str, str]:
     named: dict[str, Any] = {**cluster.nodegroups, **cluster.nodes, **cluster.instances}
-    given = [value for one in opcodes for value in one.params.values()]
-    uuids = {str(one) for value in given for one in (value if isinstance(value, list) else [value])}
-    return {one: named[one].name for one in sorted(uuids) if one in named}
+    given = [value for opcode in opcodes for value in opcode.params.values()]
+    uuids = {str(entry) for value in given for entry in (value if isinstance(value, list) else [value])}
+    return {uuid: named[uuid].name for uuid in sorted(uuids) if uuid in named}

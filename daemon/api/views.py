@@ -28,39 +28,39 @@ if TYPE_CHECKING:
 Named = TypeVar("Named", clusters.Node, clusters.Instance)
 
 
-def incident(cluster: clusters.Cluster, one: incidents.Incident) -> dict[str, Any]:
+def incident(cluster: clusters.Cluster, incident: incidents.Incident) -> dict[str, Any]:
     """An incident with all fields of seed 000, `original` exactly as the node wrote it.
 
     Of a large report `original` is an abbreviation, and `original_digest` is not null.
     """
     return {
-        "id": one.uuid,
-        "uuid": one.uuid,
-        "node": one.node,
-        "node_name": cluster.node_name(one.node),
-        "original": orjson.Fragment(one.original),
-        "original_digest": one.digest or None,
-        "action": one.action.value,
-        "repair-status": one.repair_status.value,
-        "jobs": list(one.all_jobs),
-        "tag": one.tag,
-        "reason": one.reason,
-        "ctime": one.ctime,
-        "mtime": one.mtime,
-        "serial_no": one.serial_no,
+        "id": incident.uuid,
+        "uuid": incident.uuid,
+        "node": incident.node,
+        "node_name": cluster.node_name(incident.node),
+        "original": orjson.Fragment(incident.original),
+        "original_digest": incident.digest or None,
+        "action": incident.action.value,
+        "repair-status": incident.repair_status.value,
+        "jobs": list(incident.all_jobs),
+        "tag": incident.tag,
+        "reason": incident.reason,
+        "ctime": incident.ctime,
+        "mtime": incident.mtime,
+        "serial_no": incident.serial_no,
     }
 
 
 def status(cluster: clusters.Cluster) -> list[dict[str, Any]]:
     """All incidents that are not forgotten."""
-    return [incident(cluster, one) for one in cluster.maintenance.incidents]
+    return [incident(cluster, entry) for entry in cluster.maintenance.incidents]
 
 
-def remaining(cluster: clusters.Cluster, one: incidents.Incident, queue: Queue) -> list[str]:
+def remaining(cluster: clusters.Cluster, incident: incidents.Incident, queue: Queue) -> list[str]:
     """What canceling an incident does not undo: opcodes that run, and the node's role."""
-    running = [job for job in one.jobs if job in queue.jobs and queue.jobs[job].status is values.Status.RUNNING]
+    running = [job for job in incident.jobs if job in queue.jobs and queue.jobs[job].status is values.Status.RUNNING]
     left = [f"Job {job} is running: its current step finishes." for job in running]
-    node = cluster.nodes.get(one.node)
+    node = cluster.nodes.get(incident.node)
     if node is not None and node.offline:
         left.append(f"{node.name} stays offline; bring it back with `roundsman node online {node.name}`.")
     elif node is not None and node.drained:
@@ -68,9 +68,11 @@ def remaining(cluster: clusters.Cluster, one: incidents.Incident, queue: Queue) 
     return left
 
 
-def node(cluster: clusters.Cluster, one: clusters.Node, intake: Intake) -> dict[str, Any]:
+def node(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) -> dict[str, Any]:
     """A node with its role, power and instances, and what it said last."""
-    return _node(cluster, one, intake, primaries=cluster.primaries(one.uuid), secondaries=cluster.secondaries(one.uuid))
+    return _node(
+        cluster, node, intake, primaries=cluster.primaries(node.uuid), secondaries=cluster.secondaries(node.uuid)
+    )
 
 
 def paused(cluster: clusters.Cluster) -> str:
@@ -86,122 +88,122 @@ def nodes(cluster: clusters.Cluster, intake: Intake) -> list[dict[str, Any]]:
     """All nodes by name; the instances are gone through once, so the cost is O(nodes + instances)."""
     held = Holdings(cluster.instances)
     return [
-        _node(cluster, one, intake, primaries=held.primaries(one.uuid), secondaries=held.secondaries(one.uuid))
-        for one in _by_name(cluster.nodes)
+        _node(cluster, node, intake, primaries=held.primaries(node.uuid), secondaries=held.secondaries(node.uuid))
+        for node in _by_name(cluster.nodes)
     ]
 
 
 def _node(
     cluster: clusters.Cluster,
-    one: clusters.Node,
+    node: clusters.Node,
     intake: Intake,
     *,
     primaries: list[clusters.Instance],
     secondaries: list[clusters.Instance],
 ) -> dict[str, Any]:
-    problem = intake.problem_of(one.uuid)
-    has_oob = clusters.parameter(cluster, one, "oob_program") is not None
+    problem = intake.problem_of(node.uuid)
+    has_oob = clusters.parameter(cluster, node, "oob_program") is not None
     return {
-        "uuid": one.uuid,
-        "name": one.name,
-        "group": cluster.nodegroups[one.group].name,
-        "role": clusters.role(cluster, one).value,
-        "drained": one.drained,
-        "offline": one.offline,
-        "powered": one.powered if has_oob else None,
-        "off_confirmed": one.off_confirmed or None,
-        "lived_at": one.alive_at if dead_nodes.has_lived(one) else None,
-        "health": _health(cluster, one, intake),
-        "last_report": _report_age(one, intake),
+        "uuid": node.uuid,
+        "name": node.name,
+        "group": cluster.nodegroups[node.group].name,
+        "role": clusters.role(cluster, node).value,
+        "drained": node.drained,
+        "offline": node.offline,
+        "powered": node.powered if has_oob else None,
+        "off_confirmed": node.off_confirmed or None,
+        "lived_at": node.alive_at if dead_nodes.has_lived(node) else None,
+        "health": _health(cluster, node, intake),
+        "last_report": _report_age(node, intake),
         "problem": dataclasses.asdict(problem) if problem is not None else None,
-        "refused": _refused(one, intake),
-        "diagnose_difference": _diagnose_difference(cluster, one, intake),
-        "unreachable": intake.unreachable.get(one.name),
-        "silent": intake.is_silent(one.uuid),
-        "agent": _agent(one, intake),
+        "refused": _refused(node, intake),
+        "diagnose_difference": _diagnose_difference(cluster, node, intake),
+        "unreachable": intake.unreachable.get(node.name),
+        "silent": intake.is_silent(node.uuid),
+        "agent": _agent(node, intake),
         "primaries": [instance.name for instance in primaries],
         "secondaries": [instance.name for instance in secondaries],
-        "mtotal": one.mtotal,
-        "mfree": one.mtotal - one.mnode - sum(instance.memory for instance in primaries if instance.is_up),
+        "mtotal": node.mtotal,
+        "mfree": node.mtotal - node.mnode - sum(instance.memory for instance in primaries if instance.is_up),
         "left_behind": sorted(
-            left.instance.name for left in cluster.maintenance.left_behind if left.node == one.uuid and not left.is_new
+            left.instance.name for left in cluster.maintenance.left_behind if left.node == node.uuid and not left.is_new
         ),
-        "being_made": sorted(instance.name for instance in clusters.made_on(cluster, one.uuid)),
-        "tags": list(one.tags),
+        "being_made": sorted(instance.name for instance in clusters.made_on(cluster, node.uuid)),
+        "tags": list(node.tags),
     }
 
 
-def _health(cluster: clusters.Cluster, one: clusters.Node, intake: Intake) -> str | None:
+def _health(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) -> str | None:
     """What is known of a node now, in a word; None while it has not reported.
 
     A node that is known to be off is `off`; `unknown` is one that is offline, that has lived since it was known to be
     off, or whose last report is too old to count.
     """
-    if not clusters.reachable(cluster, one):
-        return "off" if dead_nodes.is_known_off(one) else "unknown"
-    said = _last_said(one, intake)
-    return said if said is None or intake.is_current(one.uuid) else "unknown"
+    if not clusters.reachable(cluster, node):
+        return "off" if dead_nodes.is_known_off(node) else "unknown"
+    said = _last_said(node, intake)
+    return said if said is None or intake.is_current(node.uuid) else "unknown"
 
 
-def _last_said(one: clusters.Node, intake: Intake) -> str | None:
-    problem, last = intake.problem_of(one.uuid), intake.diagnosed.get(one.uuid)
+def _last_said(node: clusters.Node, intake: Intake) -> str | None:
+    problem, last = intake.problem_of(node.uuid), intake.diagnosed.get(node.uuid)
     if problem is not None:
         return problem.reason
     return last.report.diagnosis.status.value if last is not None and last.report.diagnosis is not None else None
 
 
-def _report_age(one: clusters.Node, intake: Intake) -> dict[str, Any] | None:
+def _report_age(node: clusters.Node, intake: Intake) -> dict[str, Any] | None:
     """What a node's last report said, its age in seconds, and up to which age it counts."""
-    age = intake.age(one.uuid)
+    age = intake.age(node.uuid)
     if age is None:
         return None
-    return {"said": _last_said(one, intake), "age": round(age, 3), "limit": intake.age_limit}
+    return {"said": _last_said(node, intake), "age": round(age, 3), "limit": intake.age_limit}
 
 
 def _by_name(objects: Mapping[str, Named]) -> list[Named]:
-    return sorted(objects.values(), key=lambda one: clusters.natural(one.name))
+    return sorted(objects.values(), key=lambda named: clusters.natural(named.name))
 
 
 def instances(cluster: clusters.Cluster) -> list[dict[str, Any]]:
     """All instances by name."""
     return [
         {
-            **replica_views.placed(cluster, one),
-            "hypervisor": one.hypervisor,
-            "memory": one.memory,
-            "disk": one.disk_size,
-            "vcpus": one.vcpus,
-            "parted": replica_views.parted(cluster, one),
-            "disks": [{"size": disk.size, "minor": disk.minor, "name": disk.name} for disk in one.disks],
-            "nics": [dataclasses.asdict(nic) for nic in one.nics],
-            "tags": list(one.tags),
+            **replica_views.placed(cluster, instance),
+            "hypervisor": instance.hypervisor,
+            "memory": instance.memory,
+            "disk": instance.disk_size,
+            "vcpus": instance.vcpus,
+            "parted": replica_views.parted(cluster, instance),
+            "disks": [{"size": disk.size, "minor": disk.minor, "name": disk.name} for disk in instance.disks],
+            "nics": [dataclasses.asdict(nic) for nic in instance.nics],
+            "tags": list(instance.tags),
         }
-        for one in _by_name(cluster.instances)
+        for instance in _by_name(cluster.instances)
     ]
 
 
-def job(one: values.Job) -> dict[str, Any]:
+def job(job: values.Job) -> dict[str, Any]:
     """A job with its opcodes, secrets hidden, and the names of the objects in them."""
-    return _job(one, lambda entry: {"params": secret_values.masked(entry.params)})
+    return _job(job, lambda entry: {"params": secret_values.masked(entry.params)})
 
 
-def public_job(one: values.Job) -> dict[str, Any]:
+def public_job(job: values.Job) -> dict[str, Any]:
     """A job for anybody: each opcode in words instead of its parameters, and without the names of users."""
-    told = _job(one, lambda entry: {"what": wording.summary({"kind": entry.kind, "params": entry.params}, one.names)})
+    told = _job(job, lambda entry: {"what": wording.summary({"kind": entry.kind, "params": entry.params}, job.names)})
     return {**told, "reason": [entry for entry in told["reason"] if not entry[0].startswith(values.CLIENT)]}
 
 
-def _job(one: values.Job, tell: Callable[[values.Opcode], dict[str, Any]]) -> dict[str, Any]:
+def _job(job: values.Job, tell: Callable[[values.Opcode], dict[str, Any]]) -> dict[str, Any]:
     return {
-        "id": one.id,
-        "status": one.status.value,
-        "text": one.text,
-        "priority": one.priority,
-        "received": one.received,
-        "ended": one.ended or None,
-        "depends": [[entry.job, [status.value for status in entry.statuses]] for entry in one.depends],
-        "reason": [[entry.source, entry.text, entry.timestamp] for entry in one.reason],
-        "names": dict(one.names),
+        "id": job.id,
+        "status": job.status.value,
+        "text": job.text,
+        "priority": job.priority,
+        "received": job.received,
+        "ended": job.ended or None,
+        "depends": [[entry.job, [status.value for status in entry.statuses]] for entry in job.depends],
+        "reason": [[entry.source, entry.text, entry.timestamp] for entry in job.reason],
+        "names": dict(job.names),
         "opcodes": [
             {
                 "kind": entry.kind,
@@ -211,18 +213,18 @@ def _job(one: values.Job, tell: Callable[[values.Opcode], dict[str, Any]]) -> di
                 "started": entry.started or None,
                 "ended": entry.ended or None,
             }
-            for entry in one.opcodes
+            for entry in job.opcodes
         ],
     }
 
 
-def plan(cluster: clusters.Cluster, one: RoundPlan, *, is_at_work: bool) -> dict[str, Any]:
+def plan(cluster: clusters.Cluster, round_plan: RoundPlan, *, is_at_work: bool) -> dict[str, Any]:
     """A plan with the names of its objects; `is_at_work` says that it waits for the round before it."""
     named: dict[str, Any] = {**cluster.nodes, **cluster.instances}
-    told = dataclasses.asdict(one)
+    told = dataclasses.asdict(round_plan)
     strings = {
         value
-        for entry in one.jobs
+        for entry in round_plan.jobs
         for opcode in entry.opcodes
         for value in opcode.params.values()
         if isinstance(value, str)
@@ -239,56 +241,56 @@ def reports(cluster: clusters.Cluster, intake: Intake, *, poll_problem: str) -> 
     """The last report of each node, the rejected ones by reason, and how the last poll failed if it did."""
     return {
         "poll_problem": poll_problem or None,
-        "nodes": {one.name: _last(cluster, one, intake) for one in cluster.nodes.values()},
+        "nodes": {node.name: _last(cluster, node, intake) for node in cluster.nodes.values()},
         "rejected": dict(intake.rejections),
     }
 
 
-def _last(cluster: clusters.Cluster, one: clusters.Node, intake: Intake) -> dict[str, Any]:
-    problem = intake.problem_of(one.uuid)
+def _last(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) -> dict[str, Any]:
+    problem = intake.problem_of(node.uuid)
     return {
-        "uuid": one.uuid,
-        "health": _health(cluster, one, intake),
-        "last_report": _report_age(one, intake),
-        "diagnosis": _diagnosis(intake.diagnosed.get(one.uuid)),
+        "uuid": node.uuid,
+        "health": _health(cluster, node, intake),
+        "last_report": _report_age(node, intake),
+        "diagnosis": _diagnosis(intake.diagnosed.get(node.uuid)),
         "problem": dataclasses.asdict(problem) if problem is not None else None,
-        "refused": _refused(one, intake),
-        "unreachable": intake.unreachable.get(one.name),
-        "agent": _agent(one, intake),
+        "refused": _refused(node, intake),
+        "unreachable": intake.unreachable.get(node.name),
+        "agent": _agent(node, intake),
     }
 
 
 def diagnose_differences(cluster: clusters.Cluster, intake: Intake) -> dict[str, str]:
     """By name the nodes that were diagnosed by another command than the cluster's setting names, and the sentence."""
-    found = {one.name: _diagnose_difference(cluster, one, intake) for one in _by_name(cluster.nodes)}
+    found = {node.name: _diagnose_difference(cluster, node, intake) for node in _by_name(cluster.nodes)}
     return {name: text for name, text in found.items() if text}
 
 
-def _diagnose_difference(cluster: clusters.Cluster, one: clusters.Node, intake: Intake) -> str | None:
+def _diagnose_difference(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) -> str | None:
     """A sentence where a node was diagnosed by another command than the cluster's setting names."""
-    wanted, ran = cluster.maintenance.settings.diagnose_command, intake.diagnosed_by(one.uuid)
+    wanted, ran = cluster.maintenance.settings.diagnose_command, intake.diagnosed_by(node.uuid)
     if not wanted or ran is None or ran == wanted:
         return None
     return (
-        f"{one.name} runs the diagnose command {ran}, the cluster's diagnose_command is {wanted}: "
+        f"{node.name} runs the diagnose command {ran}, the cluster's diagnose_command is {wanted}: "
         "apply the role node_agent to it, or set the command there on purpose"
     )
 
 
-def _refused(one: clusters.Node, intake: Intake) -> dict[str, Any] | None:
+def _refused(node: clusters.Node, intake: Intake) -> dict[str, Any] | None:
     """Why the newest report of a node does not count, when it came, and what helps; nothing where it counts."""
-    refused = intake.refused.get(one.uuid)
+    refused = intake.refused.get(node.uuid)
     if refused is None:
         return None
-    remedy = f"set the clocks of {one.name} and of the controller right (NTP); later reports count by themselves"
+    remedy = f"set the clocks of {node.name} and of the controller right (NTP); later reports count by themselves"
     if refused.reason == signing.Reason.REPLAYED.value:
-        remedy += f", or at once after `roundsman node reset-report-floor {one.name}`"
+        remedy += f", or at once after `roundsman node reset-report-floor {node.name}`"
     return {**dataclasses.asdict(refused), "remedy": remedy}
 
 
-def _agent(one: clusters.Node, intake: Intake) -> dict[str, Any] | None:
+def _agent(node: clusters.Node, intake: Intake) -> dict[str, Any] | None:
     """How the node's agent answers; nothing where none is asked. Times are null where there is none."""
-    seen = intake.seen.get(one.uuid)
+    seen = intake.seen.get(node.uuid)
     if seen is None or not seen.is_asked:
         return None
     return {
@@ -326,46 +328,46 @@ def explain(
 
     `failing` are the parts of the daemon that fail: what is said of a node may be old because of them.
     """
-    one = cluster.node(name)
-    verdict = (silent or {}).get(one.uuid)
-    mine = [entry for entry in cluster.maintenance.incidents if entry.node == one.uuid]
+    subject = cluster.node(name)
+    verdict = (silent or {}).get(subject.uuid)
+    mine = [entry for entry in cluster.maintenance.incidents if entry.node == subject.uuid]
     ids = {entry.uuid for entry in mine}
     told = {job_id for entry in mine for job_id in entry.all_jobs}
     return {
         "failing": list(failing),
-        "node": node(cluster, one, intake),
-        "degraded": replica_views.degraded(cluster, one),
-        "down": replica_views.down(cluster, one, intake, queue),
-        "kept": _kept(cluster, one, queue),
-        "clock": replica_views.clock(one, intake),
-        "second_copies": whereabouts.reported(cluster, one.uuid, intake.tracks.get(one.uuid)),
-        "epo": _epo(cluster, one),
+        "node": node(cluster, subject, intake),
+        "degraded": replica_views.degraded(cluster, subject),
+        "down": replica_views.down(cluster, subject, intake, queue),
+        "kept": _kept(cluster, subject, queue),
+        "clock": replica_views.clock(subject, intake),
+        "second_copies": whereabouts.reported(cluster, subject.uuid, intake.tracks.get(subject.uuid)),
+        "epo": _epo(cluster, subject),
         "silent": dataclasses.asdict(verdict) if verdict is not None and verdict.reason else None,
-        "by_hand": replica_views.step_by_hand(cluster, one, intake),
-        "failovers": replica_views.failovers(cluster, one, intake),
+        "by_hand": replica_views.step_by_hand(cluster, subject, intake),
+        "failovers": replica_views.failovers(cluster, subject, intake),
         "incidents": [incident(cluster, entry) for entry in mine],
         "jobs": [public_job(queue.jobs[job_id]) for job_id in sorted(told) if job_id in queue.jobs],
         "refusals": [
             dataclasses.asdict(entry)
             for entry in (*preview.refusals, *preview.left_out)
-            if entry.incident in ids or entry.subject == one.name
+            if entry.incident in ids or entry.subject == subject.name
         ],
         "planned": [
             dataclasses.asdict(entry)
             for entry in preview.jobs
-            if entry.incident in ids or (entry.incident is None and _is_about(entry, one.uuid))
+            if entry.incident in ids or (entry.incident is None and _is_about(entry, subject.uuid))
         ],
     }
 
 
-def _kept(cluster: clusters.Cluster, one: clusters.Node, queue: Queue) -> list[str]:
+def _kept(cluster: clusters.Cluster, node: clusters.Node, queue: Queue) -> list[str]:
     """Why the last jobs that were to remove what is left behind on a node did not, by instance."""
-    left = {entry.instance.uuid for entry in cluster.maintenance.left_behind if entry.node == one.uuid}
+    left = {entry.instance.uuid for entry in cluster.maintenance.left_behind if entry.node == node.uuid}
     found: dict[str, str] = {}
     for number in sorted(queue.jobs) if left else ():
         for opcode in queue.jobs[number].opcodes:
             instance = opcode.params.get("instance")
-            if opcode.kind == "remove_replica" and opcode.params.get("node") == one.uuid and instance in left:
+            if opcode.kind == "remove_replica" and opcode.params.get("node") == node.uuid and instance in left:
                 found[instance] = opcode.text if opcode.status is values.Status.ERROR else found.get(instance, "")
     return [text.rstrip(".") for text in found.values() if text]
 
@@ -374,7 +376,7 @@ def _is_about(entry: work.Job, uuid: str) -> bool:
     return any(uuid in opcode.params.values() for opcode in entry.opcodes)
 
 
-def _epo(cluster: clusters.Cluster, one: clusters.Node) -> dict[str, Any] | None:
+def _epo(cluster: clusters.Cluster, node: clusters.Node) -> dict[str, Any] | None:
     """What an emergency power off means for a node: the sentence of the hold, and what is to return there."""
     stands = cluster.maintenance.epo
     if stands is None:
@@ -382,8 +384,8 @@ def _epo(cluster: clusters.Cluster, one: clusters.Node) -> dict[str, Any] | None
     waiting = set(stands.instances)
     return {
         "held": paused(cluster),
-        "returns": one.uuid in stands.nodes,
-        "instances": [entry.name for entry in cluster.primaries(one.uuid) if entry.uuid in waiting],
+        "returns": node.uuid in stands.nodes,
+        "instances": [entry.name for entry in cluster.primaries(node.uuid) if entry.uuid in waiting],
     }
 
 

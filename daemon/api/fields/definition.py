@@ -50,9 +50,11 @@ class Field(Generic[Object]):
     read: Callable[[Snapshot, Object], Any]
 
 
-def told(fields: Mapping[str, Field[Object]], names: Iterable[str], snapshot: Snapshot, one: Object) -> dict[str, Any]:
+def told(
+    fields: Mapping[str, Field[Object]], names: Iterable[str], snapshot: Snapshot, resource: Object
+) -> dict[str, Any]:
     """The named fields of an object as Ganeti's resources tell them: what has no value is null."""
-    values = {name: fields[name].read(snapshot, one) for name in names}
+    values = {name: fields[name].read(snapshot, resource) for name in names}
     return {name: None if isinstance(value, Missing) else value for name, value in values.items()}
 
 

@@ -11,17 +11,17 @@ Lock = Field[Mapping[str, Any]]
 
 
 def _mode(row: Mapping[str, Any]) -> str | Missing:
-    return next((str(one["mode"]) for one in row["owners"]), Missing.NO_DATA)
+    return next((str(owner["mode"]) for owner in row["owners"]), Missing.NO_DATA)
 
 
 FIELDS: dict[str, Lock] = {
-    "name": Lock("Name", Kind.TEXT, "Lock name: its level and the UUID", lambda _, one: one["lock"]),
-    "mode": Lock("Mode", Kind.OTHER, "How it is held: shared or exclusive", lambda _, one: _mode(one)),
-    "owner": Lock("Owner", Kind.OTHER, "Who holds it", lambda _, one: [who["owner"] for who in one["owners"]]),
+    "name": Lock("Name", Kind.TEXT, "Lock name: its level and the UUID", lambda _, row: row["lock"]),
+    "mode": Lock("Mode", Kind.OTHER, "How it is held: shared or exclusive", lambda _, row: _mode(row)),
+    "owner": Lock("Owner", Kind.OTHER, "Who holds it", lambda _, row: [who["owner"] for who in row["owners"]]),
     "pending": Lock(
         "Pending",
         Kind.OTHER,
         "Who waits for it: pairs of mode and owners",
-        lambda _, one: [[who["mode"], [who["owner"]]] for who in one["waiting"]],
+        lambda _, row: [[who["mode"], [who["owner"]]] for who in row["waiting"]],
     ),
 }

@@ -25,27 +25,27 @@ Node = Field[clusters.Node]
 
 
 def _attribute(name: str, title: str, kind: Kind, doc: str) -> Node:
-    return Node(title, kind, doc, lambda _, one: getattr(one, name))
+    return Node(title, kind, doc, lambda _, node: getattr(node, name))
 
 
 def _measured(title: str, doc: str, read: Callable[[Snapshot, clusters.Node], int]) -> Node:
     # As in Ganeti, nobody knows what an offline node has.
-    return Node(title, Kind.UNIT, doc, lambda seen, one: Missing.OFFLINE if one.offline else read(seen, one))
+    return Node(title, Kind.UNIT, doc, lambda seen, node: Missing.OFFLINE if node.offline else read(seen, node))
 
 
-def _powered(seen: Snapshot, one: clusters.Node) -> Any:
-    return one.powered if clusters.parameter(seen.cluster, one, "oob_program") is not None else Missing.UNAVAILABLE
+def _powered(seen: Snapshot, node: clusters.Node) -> Any:
+    return node.powered if clusters.parameter(seen.cluster, node, "oob_program") is not None else Missing.UNAVAILABLE
 
 
-def _parameters(seen: Snapshot, one: clusters.Node) -> dict[str, Any]:
-    group = seen.cluster.nodegroups[one.group]
-    names = {*seen.cluster.cluster.ndparams, *group.ndparams, *one.ndparams}
-    found = {name: clusters.inherited(seen.cluster, one, name) for name in sorted(names)}
+def _parameters(seen: Snapshot, node: clusters.Node) -> dict[str, Any]:
+    group = seen.cluster.nodegroups[node.group]
+    names = {*seen.cluster.cluster.ndparams, *group.ndparams, *node.ndparams}
+    found = {name: clusters.inherited(seen.cluster, node, name) for name in sorted(names)}
     return {name: None if value in {"", "!"} else value for name, value in found.items()}
 
 
-def _role(seen: Snapshot, one: clusters.Node) -> str:
-    return ROLES[clusters.role(seen.cluster, one)][0]
+def _role(seen: Snapshot, node: clusters.Node) -> str:
+    return ROLES[clusters.role(seen.cluster, node)][0]
 
 
 FIELDS: dict[str, Node] = {
@@ -60,42 +60,42 @@ FIELDS: dict[str, Node] = {
     "role": Node("Role", Kind.TEXT, "M, C, R, D or O: master, candidate, regular, drained, offline", _role),
     "pip": _attribute("primary_ip", "PrimaryIP", Kind.TEXT, "Primary IP address"),
     "sip": _attribute("secondary_ip", "SecondaryIP", Kind.TEXT, "Secondary IP address"),
-    "group": Node("Group", Kind.TEXT, "Node group", lambda seen, one: seen.cluster.nodegroups[one.group].name),
+    "group": Node("Group", Kind.TEXT, "Node group", lambda seen, node: seen.cluster.nodegroups[node.group].name),
     "group.uuid": _attribute("group", "GroupUUID", Kind.TEXT, "UUID of the node group"),
-    "mtotal": _measured("MTotal", "Memory", lambda _, one: one.mtotal),
-    "mnode": _measured("MNode", "Memory that the node keeps for itself", lambda _, one: one.mnode),
+    "mtotal": _measured("MTotal", "Memory", lambda _, node: node.mtotal),
+    "mnode": _measured("MNode", "Memory that the node keeps for itself", lambda _, node: node.mnode),
     "mfree": _measured(
         "MFree",
         "Memory that no instance is promised",
-        lambda seen, one: one.mtotal - one.mnode - seen.holdings.memory(one.uuid),
+        lambda seen, node: node.mtotal - node.mnode - seen.holdings.memory(node.uuid),
     ),
-    "dtotal": _measured("DTotal", "Disk", lambda _, one: one.dtotal),
+    "dtotal": _measured("DTotal", "Disk", lambda _, node: node.dtotal),
     "dfree": _measured(
-        "DFree", "Disk that no replica is promised", lambda seen, one: one.dtotal - seen.holdings.disk(one.uuid)
+        "DFree", "Disk that no replica is promised", lambda seen, node: node.dtotal - seen.holdings.disk(node.uuid)
     ),
     "ctotal": Node(
-        "CTotal", Kind.NUMBER, "Number of CPUs", lambda _, one: Missing.OFFLINE if one.offline else one.ctotal
+        "CTotal", Kind.NUMBER, "Number of CPUs", lambda _, node: Missing.OFFLINE if node.offline else node.ctotal
     ),
     "pinst_cnt": Node(
-        "Pinst", Kind.NUMBER, "Number of primaries", lambda seen, one: len(seen.holdings.primaries(one.uuid))
+        "Pinst", Kind.NUMBER, "Number of primaries", lambda seen, node: len(seen.holdings.primaries(node.uuid))
     ),
     "sinst_cnt": Node(
-        "Sinst", Kind.NUMBER, "Number of other replicas", lambda seen, one: len(seen.holdings.secondaries(one.uuid))
+        "Sinst", Kind.NUMBER, "Number of other replicas", lambda seen, node: len(seen.holdings.secondaries(node.uuid))
     ),
     "pinst_list": Node(
-        "PriInstances", Kind.OTHER, "Primaries", lambda seen, one: holdings.names(seen.holdings.primaries(one.uuid))
+        "PriInstances", Kind.OTHER, "Primaries", lambda seen, node: holdings.names(seen.holdings.primaries(node.uuid))
     ),
     "sinst_list": Node(
         "SecInstances",
         Kind.OTHER,
         "Other replicas",
-        lambda seen, one: holdings.names(seen.holdings.secondaries(one.uuid)),
+        lambda seen, node: holdings.names(seen.holdings.secondaries(node.uuid)),
     ),
     "ndparams": Node("NodeParameters", Kind.OTHER, "Node parameters, inherited ones too", _parameters),
     "custom_ndparams": Node(
-        "CustomNodeParameters", Kind.OTHER, "Parameters of the node itself", lambda _, one: dict(one.ndparams)
+        "CustomNodeParameters", Kind.OTHER, "Parameters of the node itself", lambda _, node: dict(node.ndparams)
     ),
-    "tags": Node("Tags", Kind.OTHER, "Tags", lambda _, one: list(one.tags)),
+    "tags": Node("Tags", Kind.OTHER, "Tags", lambda _, node: list(node.tags)),
     "serial_no": _attribute("serial_no", "SerialNo", Kind.NUMBER, "How often the node was changed"),
     "ctime": _attribute("ctime", "CTime", Kind.TIMESTAMP, "Creation (unix seconds)"),
     "mtime": _attribute("mtime", "MTime", Kind.TIMESTAMP, "Last change (unix seconds)"),
