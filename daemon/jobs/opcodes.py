@@ -17,6 +17,7 @@ import pydantic_core
 from ...plugins.module_utils.domain import errors, locks
 from ...plugins.plugin_utils import durable_files, sealed_json
 from ...plugins.plugin_utils.opcodes import contract, registry
+from ...plugins.plugin_utils.opcodes.contract import Execution
 from . import planned, plays, process, rules, settling, values
 
 if TYPE_CHECKING:
@@ -172,20 +173,20 @@ class Driver:
         held = self._ports.desk.table.locks_of(values.lock_owner(job))
         return all(locks.covers(held, lock, mode) for lock, mode in wants.items())
 
-    async def _carry_out(self, job: int, index: int, made: Any) -> None:
+    async def _carry_out(self, job: int, index: int, made: registry.Made) -> None:
         if self._book.jobs[job].opcodes[index].status is not values.Status.RUNNING and (
             text := made.moot(self._ports.configuration.current)
         ):
             self._book.end(job, index, values.Status.SUCCESS, text)
-        elif isinstance(made, contract.ChangeKind):
+        elif made.execution is Execution.CHANGE:
             await self._inside.change(job, index, made)
-        elif isinstance(made, contract.SubmitKind):
+        elif made.execution is Execution.SUBMIT:
             await self._inside.submit(job, index, made)
         else:
             await self._slots[rules.lane(self._book.jobs[job])].take(job)
             self._schedule.leaves(job)
             self._on_room()
-            if isinstance(made, contract.DelayKind):
+            if made.execution is Execution.DELAY:
                 await self._inside.delay(job, index, made)
             else:
                 await plays.run(self._ports, self._book, made, job=job, index=index, owner=values.lock_owner(job))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import errors, job_filters, secret_values
 from ...plugins.plugin_utils.opcodes import contract, registry
+from ...plugins.plugin_utils.opcodes.contract import Execution
 from . import planned, values
 
 if TYPE_CHECKING:
@@ -86,13 +87,7 @@ def lane(job: values.Job) -> Lane:
     if isinstance(made, contract.UrgentKind) and made.is_urgent():
         return Lane.URGENT
     # A delay stands for the work of a process, and takes the place of one.
-    needs = isinstance(made, contract.DelayKind) or needs_process(made)
-    return Lane.SLOT if needs else Lane.DAEMON
-
-
-def needs_process(made: registry.Made) -> bool:
-    """Whether an opcode touches nodes."""
-    return not isinstance(made, (contract.ChangeKind, contract.SubmitKind, contract.DelayKind))
+    return Lane.SLOT if made.execution in {Execution.PLAY, Execution.DELAY} else Lane.DAEMON
 
 
 def subject(job: values.Job) -> job_filters.Subject:

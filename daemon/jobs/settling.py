@@ -124,6 +124,7 @@ class FindInstance:
     """See on which of its nodes an instance runs, record it as its primary, and let only it write the disks."""
 
     kind: ClassVar[str] = "find_instance"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     instance: str
     nodes: tuple[str, ...]
 
@@ -170,6 +171,7 @@ class FindPower:
     """Read the power of nodes at their BMCs, which are sent no command, and record it."""
 
     kind: ClassVar[str] = "find_power"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     nodes: tuple[str, ...]
 
     def time_limit(self, _cluster: clusters.Cluster) -> int:

@@ -7,9 +7,9 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import errors
-from ...plugins.plugin_utils.opcodes import registry
+from ...plugins.plugin_utils.opcodes import contract, registry
 from ..failures import Defect, Failures
-from . import rules, store, values
+from . import store, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,7 +32,7 @@ def check(jobs: Iterable[values.Job]) -> None:
         for opcode in job.opcodes:
             values.check_priority(opcode.priority)
             made = registry.make(opcode.kind, opcode.params)
-            if opcode.dry_run and rules.needs_process(made):
+            if opcode.dry_run and made.execution is contract.Execution.PLAY:
                 raise errors.InvalidInput(f"opcode {opcode.kind} touches nodes: it has no dry run")
 
 

@@ -21,6 +21,7 @@ class ClusterAdopt:
     """Extend the configuration by nodes, each as UUID and fields, and by instances; what is there already stays."""
 
     kind: ClassVar[str] = "cluster_adopt"
+    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
     nodes: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     instances: tuple[clusters.Instance, ...] = ()
 

@@ -27,6 +27,7 @@ class ClusterVerify:
     """
 
     kind: ClassVar[str] = "cluster_verify"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     differing: dict[str, str] = field(default_factory=dict)
 
     def time_limit(self, cluster: clusters.Cluster) -> int:

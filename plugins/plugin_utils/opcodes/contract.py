@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import errors
@@ -16,6 +17,25 @@ if TYPE_CHECKING:
     from ..rounds import work
 
 SHARED, EXCLUSIVE = Mode.SHARED, Mode.EXCLUSIVE
+
+
+class Execution(Enum):
+    """How the queue executes an opcode: each class of opcodes says it, whatever else it has."""
+
+    PLAY = "play"
+    """Its playbook runs in a process of its own."""
+    CHANGE = "change"
+    """The daemon commits changes of the configuration."""
+    SUBMIT = "submit"
+    """The daemon plans jobs and submits them."""
+    DELAY = "delay"
+    """The daemon waits."""
+
+
+Play: TypeAlias = Literal[Execution.PLAY]
+Change: TypeAlias = Literal[Execution.CHANGE]
+Submit: TypeAlias = Literal[Execution.SUBMIT]
+Delay: TypeAlias = Literal[Execution.DELAY]
 
 
 class Facts(Protocol):
@@ -55,6 +75,8 @@ class PlayKind(Kind, Protocol):
 
     Its run has a time limit: far more than it needs when all goes well, for its end is a violent one.
     """
+
+    execution: ClassVar[Play]
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
         """How many seconds its run gets: more than the sum of what its steps may take (`time_limits.py`)."""
@@ -137,9 +159,10 @@ class CheckedKind(PlayKind, Protocol):
         """
 
 
-@runtime_checkable
 class ChangeKind(Kind, Protocol):
     """An opcode that only changes the configuration, inside the daemon."""
+
+    execution: ClassVar[Change]
 
     def changes(self, cluster: clusters.Cluster, facts: Facts, *, since: float) -> list[changes.Change]:
         """What becomes true.
@@ -180,12 +203,13 @@ class ToldKind(ChangeKind, Protocol):
         """What becomes different, in lines, from the cluster as it was before these changes."""
 
 
-@runtime_checkable
 class SubmitKind(Kind, Protocol):
     """An opcode that plans inside the daemon and submits what it planned; it does not wait for those jobs.
 
     Its result is Ganeti's `{"jobs": [[true, ID], ...]}`, in the order of the plan.
     """
+
+    execution: ClassVar[Submit]
 
     def jobs(self, cluster: clusters.Cluster, facts: Facts) -> list[work.Job]:
         """The jobs to submit; `after` and `behind` name jobs of this list by their keys.
@@ -195,9 +219,10 @@ class SubmitKind(Kind, Protocol):
         """
 
 
-@runtime_checkable
 class DelayKind(Kind, Protocol):
     """An opcode that only waits, inside the daemon."""
+
+    execution: ClassVar[Delay]
 
     def seconds(self) -> float:
         """How long it waits once its locks are granted; 0 for not at all."""

@@ -23,6 +23,7 @@ class RepairDisks:
     """
 
     kind: ClassVar[str] = "repair_disks"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     instance: str
     discard: str = ""
 
@@ -71,6 +72,7 @@ class OutdateReplica:
     """
 
     kind: ClassVar[str] = "outdate_replica"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     instance: str
     node: str
 

@@ -55,6 +55,7 @@ class VerifyDisks(_AtDisks):
     """Tell how the disks of an instance are on each of its nodes; nothing is changed."""
 
     kind: ClassVar[str] = "verify_disks"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class ActivateDisks(_AtItsPrimary):
     """Have the primary of an instance able to write its disks, be it up or down; the result are the devices."""
 
     kind: ClassVar[str] = "activate_disks"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ class DeactivateDisks(_Down):
     """Have no node able to write the disks of an instance that is down."""
 
     kind: ClassVar[str] = "deactivate_disks"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,7 @@ class RecreateDisks(_Down):
     """Make the disks of an instance that is down anew on all its nodes, empty; adopted ones are not Roundsman's."""
 
     kind: ClassVar[str] = "recreate_disks"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
         known = cluster.instance(self.instance)
@@ -115,6 +119,7 @@ class Reinstall(_Down):
     """Have a playbook of the user install an operating system on the disks of an instance that is down."""
 
     kind: ClassVar[str] = "reinstall"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     os_playbook: str
 
     def time_limit(self, cluster: clusters.Cluster) -> int:

@@ -28,6 +28,7 @@ class InstanceReserve:
     """Put a new instance on record, unfinished, at nodes (UUIDs, the primary first) that were chosen for it."""
 
     kind: ClassVar[str] = "instance_reserve"
+    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
     instance: str
     nodes: tuple[str, ...]
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -65,6 +66,7 @@ class InstanceCreate:
     """Make the disks of an instance that is on record, and have a playbook install its operating system."""
 
     kind: ClassVar[str] = "instance_create"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     instance: str
     os_playbook: str = ""
 
@@ -111,6 +113,7 @@ class InstanceRemove:
     """
 
     kind: ClassVar[str] = "instance_remove"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     instance: str
     ignore_failures: bool = False
 
@@ -153,6 +156,7 @@ class InstanceModify:
     """Give an instance other parameters; memory, vcpus and hvparams take effect when it starts the next time."""
 
     kind: ClassVar[str] = "instance_modify"
+    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
     instance: str
     fields: Mapping[str, Any] = field(default_factory=dict)
 

@@ -91,6 +91,7 @@ class Migrate(_RunElsewhere):
     """Move a running instance to another node without stopping it."""
 
     kind: ClassVar[str] = "migrate"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
 
     def check_facts(self, cluster: clusters.Cluster, facts: contract.Facts) -> None:
         """Both nodes answered when they were last asked: what was planned may have waited."""
@@ -110,6 +111,7 @@ class Failover(_RunElsewhere):
     """
 
     kind: ClassVar[str] = "failover"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     ignore_consistency: bool = False
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
@@ -175,6 +177,7 @@ class ReplaceDisks:
     """
 
     kind: ClassVar[str] = "replace_disks"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     instance: str
     old: str
     new: str

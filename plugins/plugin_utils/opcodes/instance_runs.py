@@ -48,6 +48,7 @@ class Startup(_AtPrimary):
     """Start an instance on its primary."""
 
     kind: ClassVar[str] = "startup"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
         known = cluster.instance(self.instance)
@@ -73,6 +74,7 @@ class Shutdown(_AtPrimary):
     """Stop an instance on its primary."""
 
     kind: ClassVar[str] = "shutdown"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
         known = cluster.instance(self.instance)

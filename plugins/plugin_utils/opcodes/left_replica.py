@@ -41,6 +41,7 @@ class RemoveReplica:
     """
 
     kind: ClassVar[str] = "remove_replica"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     instance: str
     node: str
     discard: bool = False

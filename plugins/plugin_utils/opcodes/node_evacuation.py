@@ -25,6 +25,7 @@ class NodeEvacuate:
     """
 
     kind: ClassVar[str] = "node_evacuate"
+    execution: ClassVar[contract.Submit] = contract.Execution.SUBMIT
     node: str
     mode: Literal["primary-only", "secondary-only", "all"] = "all"
 
@@ -49,4 +50,5 @@ class NodeMigrate(NodeEvacuate):
     """Migrate all primaries of a node away; a stopped one is moved as it is."""
 
     kind: ClassVar[str] = "node_migrate"
+    execution: ClassVar[contract.Submit] = contract.Execution.SUBMIT
     mode: Literal["primary-only"] = "primary-only"

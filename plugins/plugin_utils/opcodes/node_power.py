@@ -80,6 +80,7 @@ class Power(_AtBmcs):
     """
 
     kind: ClassVar[str] = "power"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     command: Literal["on", "off", "cycle", "status", "fence", "confirm_off"] = field(kw_only=True)
     force: bool = field(default=False, kw_only=True)
     expect: str = field(default="", kw_only=True)
@@ -197,6 +198,7 @@ class Health(_AtBmcs):
     """Read the health of nodes from their BMCs; what is wrong is logged (seed 001, "health")."""
 
     kind: ClassVar[str] = "health"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
 
     def time_limit(self, _cluster: clusters.Cluster) -> int:
         return time_limits.limit(time_limits.bmcs(len(self.all_nodes)))

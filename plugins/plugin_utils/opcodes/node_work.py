@@ -24,6 +24,7 @@ class RepairCommand:
     """
 
     kind: ClassVar[str] = "repair_command"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     node: str
     command: str
     input: str
@@ -65,6 +66,7 @@ class Diagnose:
     """Have a node diagnose itself now, even one that is offline: that is its way back."""
 
     kind: ClassVar[str] = "diagnose"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     node: str
 
     def time_limit(self, _cluster: clusters.Cluster) -> int:
@@ -99,6 +101,7 @@ class SecondCopies:
     """
 
     kind: ClassVar[str] = "second_copies"
+    execution: ClassVar[contract.Play] = contract.Execution.PLAY
     node: str
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
@@ -143,6 +146,7 @@ class NodeRole:
     """
 
     kind: ClassVar[str] = "node_role"
+    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
     hears: ClassVar[bool] = True
     node: str
     drained: bool | None = None
@@ -193,6 +197,7 @@ class NodeConfirmOff:
     """
 
     kind: ClassVar[str] = "node_confirm_off"
+    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
     hears: ClassVar[bool] = True
     node: str
     undo: bool = False

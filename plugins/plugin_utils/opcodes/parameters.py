@@ -37,6 +37,7 @@ class ClusterModify(_Modification):
     """Give the cluster other parameters."""
 
     kind: ClassVar[str] = "cluster_modify"
+    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
@@ -51,6 +52,7 @@ class GroupAdd(_Modification):
     """Make a node group."""
 
     kind: ClassVar[str] = "group_add"
+    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
     uuid: str
     fields: Mapping[str, Any] = field(default_factory=dict)
 
@@ -66,6 +68,7 @@ class GroupModify(_Modification):
     """Give a node group another name, policy or parameters."""
 
     kind: ClassVar[str] = "group_modify"
+    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
     group: str
     fields: Mapping[str, Any] = field(default_factory=dict)
 
@@ -81,6 +84,7 @@ class GroupRemove(_Modification):
     """Remove an empty node group."""
 
     kind: ClassVar[str] = "group_remove"
+    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
     group: str
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
@@ -98,6 +102,7 @@ class NodeAdd(_Modification):
     """Add a node; with `readd` one that is there joins again under its own UUID."""
 
     kind: ClassVar[str] = "node_add"
+    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
     uuid: str
     fields: Mapping[str, Any] = field(default_factory=dict)
     readd: bool = False
@@ -116,6 +121,7 @@ class NodeModify(_Modification):
     """Give a node other parameters."""
 
     kind: ClassVar[str] = "node_modify"
+    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
     node: str
     fields: Mapping[str, Any] = field(default_factory=dict)
 
@@ -131,6 +137,7 @@ class NodeRemove(_Modification):
     """Take a node out of the cluster."""
 
     kind: ClassVar[str] = "node_remove"
+    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
     node: str
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:

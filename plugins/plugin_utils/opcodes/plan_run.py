@@ -33,6 +33,7 @@ class RunPlan:
     """
 
     kind: ClassVar[str] = "run_plan"
+    execution: ClassVar[contract.Submit] = contract.Execution.SUBMIT
     command: str
     digest: str
     moves: tuple[MoveParams, ...]

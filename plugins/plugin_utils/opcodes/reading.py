@@ -6,11 +6,12 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from . import contract
+
 if TYPE_CHECKING:
     from ...module_utils.domain import cluster as clusters
     from ...module_utils.domain.changes import Change
     from ...module_utils.domain.locks import Mode
-    from . import contract
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class InstanceQueryData:
     """Tell all that is on record of an instance, under its name."""
 
     kind: ClassVar[str] = "instance_query_data"
+    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
     instance: str
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
@@ -45,6 +47,7 @@ class ClusterRedistConf:
     """Ganeti's order to copy the configuration to the other nodes: here it has no copies to bring up to date."""
 
     kind: ClassVar[str] = "cluster_redist_conf"
+    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return {}

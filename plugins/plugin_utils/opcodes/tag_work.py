@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from ...module_utils.domain import changes, errors, tagging
+from . import contract
 
 if TYPE_CHECKING:
     from ...module_utils.domain import cluster as clusters
     from ...module_utils.domain.locks import Mode
-    from . import contract
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class TagsSet(_Tags):
     """Give an object tags; those that it has already stay."""
 
     kind: ClassVar[str] = "tags_set"
+    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
 
     def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[changes.Change]:  # noqa: ARG002 - the port's signature
         for tag in self.tags:
@@ -47,6 +48,7 @@ class TagsDel(_Tags):
     """Take tags from an object, all of which it must have."""
 
     kind: ClassVar[str] = "tags_del"
+    execution: ClassVar[contract.Change] = contract.Execution.CHANGE
 
     def changes(self, cluster: clusters.Cluster, _facts: contract.Facts, *, since: float) -> list[changes.Change]:  # noqa: ARG002 - the port's signature
         has = tagging.tag_owner(cluster, self.of, self.object).tags

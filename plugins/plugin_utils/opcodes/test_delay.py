@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ...module_utils.domain import errors, locks
 from ...module_utils.domain.locks import Mode  # noqa: TC001 - pydantic reads the annotations at run time
+from . import contract
 
 if TYPE_CHECKING:
     from ...module_utils.domain import cluster as clusters
@@ -20,6 +21,7 @@ class TestDelay:
 
     __test__: ClassVar[bool] = False
     kind: ClassVar[str] = "test_delay"
+    execution: ClassVar[contract.Delay] = contract.Execution.DELAY
     duration: float = 0.0
     locks: dict[str, Mode] = field(default_factory=dict)
 

@@ -76,11 +76,11 @@ class Rules:
             "executed": lambda: [_execution(made, kind, params)],
             "moot": lambda: [made.moot(cluster)] if made.moot(cluster) else [],
         }
-        if isinstance(made, contract.ChangeKind):
+        if made.execution is contract.Execution.CHANGE:
             asked |= {"changes": lambda: self._changes(made)}
-        elif isinstance(made, contract.SubmitKind):
+        elif made.execution is contract.Execution.SUBMIT:
             asked |= {"job": lambda: [_job(one) for one in made.jobs(cluster, self._facts)]}
-        elif isinstance(made, contract.DelayKind):
+        elif made.execution is contract.Execution.DELAY:
             asked |= {"seconds": lambda: [str(made.seconds())]}
         else:
             asked |= self._play(made, leaves=leaves)
@@ -170,11 +170,11 @@ class _Facts:
 
 def _execution(made: registry.Made, kind: str, params: Mapping[str, Any]) -> str:
     how = "as a play"
-    if isinstance(made, contract.ChangeKind):
+    if made.execution is contract.Execution.CHANGE:
         how = "as a change of the configuration"
-    elif isinstance(made, contract.SubmitKind):
+    elif made.execution is contract.Execution.SUBMIT:
         how = "by submitting jobs"
-    elif isinstance(made, contract.DelayKind):
+    elif made.execution is contract.Execution.DELAY:
         how = "by waiting"
     one = values.Job(id=1, opcodes=(values.Opcode(kind=kind, params=params),), received=NOW, reason=())
     return f"{how}, {_SLOTS[rules.lane(one)]}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import registry
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, registry
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import work
 
 from tests.unit.daemon import twins
@@ -25,6 +25,7 @@ class Plan:
     """Submits two jobs, the second after the first."""
 
     kind: ClassVar[str] = "test_plan"
+    execution: ClassVar[contract.Submit] = contract.Execution.SUBMIT
 
     def wants(self, _cluster: object) -> dict[str, Any]:
         return {}
@@ -40,10 +41,35 @@ class Plan:
         ]
 
 
+@dataclasses.dataclass(frozen=True)
+class Wait(Plan):
+    """Waits, though it has the method of an opcode that submits jobs, and that of one that changes something."""
+
+    kind: ClassVar[str] = "test_wait"
+    execution: ClassVar[contract.Delay] = contract.Execution.DELAY  # type: ignore[assignment]
+
+    def seconds(self) -> float:
+        return 0
+
+    def changes(self, _cluster: object, _facts: object, *, since: float) -> list[Any]:
+        raise AssertionError
+
+
 @pytest.fixture
 def planner(daemon: daemons.Daemon) -> daemons.Daemon:
     daemon.monkeypatch.setitem(registry._KINDS, Plan.kind, Plan)
     return daemon
+
+
+def test_an_opcode_is_executed_as_its_class_says_whatever_methods_it_has(daemon: daemons.Daemon) -> None:
+    daemon.monkeypatch.setitem(registry._KINDS, Wait.kind, Wait)
+
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        running.queue.add([twins.job(1, values.Opcode("test_wait", {}))])
+        await twins.jobs_end(running)
+        assert twins.statuses(running) == {1: "success"}
+
+    daemon.run(act)
 
 
 def test_a_drained_queue_takes_no_jobs_and_goes_on_with_those_it_has(daemon: daemons.Daemon) -> None:

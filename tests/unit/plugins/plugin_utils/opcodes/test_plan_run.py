@@ -25,7 +25,7 @@ def _made(cluster: clusters.Cluster, *moves: dict[str, Any]) -> plan_run.RunPlan
 def test_it_submits_a_job_for_each_move() -> None:
     cluster = small_cluster.make()
     made = _made(cluster, {"instance": "inst1", "action": "f r:node1"})
-    assert isinstance(made, contract.SubmitKind)
+    assert made.execution is contract.Execution.SUBMIT
     assert steps.of(made.jobs(cluster, FACTS)) == {"move:inst1": ["migrate i1 n2 n3", "replace_disks i1 n2 n1"]}
 
 

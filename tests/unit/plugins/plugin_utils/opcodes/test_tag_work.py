@@ -11,7 +11,7 @@ FACTS: contract.Facts = None  # type: ignore[assignment]
 
 def stated(kind: str, **params: object) -> list[changes.Change]:
     made = registry.make(kind, params)
-    assert isinstance(made, contract.ChangeKind)
+    assert made.execution is contract.Execution.CHANGE
     assert made.wants(small_cluster.make()) == {}
     return made.changes(small_cluster.make(), FACTS, since=0.0)
 
