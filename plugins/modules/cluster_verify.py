@@ -83,6 +83,15 @@ options:
       The credentials file of the BMCs, on the controller.
     type: str
     required: true
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.controller
+attributes:
+  check_mode:
+    support: full
+    details: Only reads, in check mode too.
+  diff_mode:
+    support: none
 author:
   - The Roundsman founders (@roundsman)
 """
@@ -92,4 +101,37 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+findings:
+  description: What is wrong, a limited number for each node. Texts from nodes are escaped and shortened.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    check: {description: The name of the check., type: str, returned: always}
+    node: {description: The name of the node., type: str, returned: always}
+    text: {description: The finding in a sentence., type: str, returned: always}
+again:
+  description: The names of the nodes to ask again, because what they run differs from the configuration.
+  returned: success
+  type: list
+  elements: str
+differing:
+  description: The names of the instances that run where the configuration does not have them, or the reverse.
+  returned: success
+  type: list
+  elements: str
+records:
+  description: What the configuration has of each instance in RV(differing), by name.
+  returned: success
+  type: dict
+busy:
+  description: The names of the instances that jobs or plays work on now.
+  returned: success
+  type: list
+  elements: str
+unjudged:
+  description: The names of the instances in RV(differing) that are not judged, because jobs or plays worked on them.
+  returned: success
+  type: list
+  elements: str
 """

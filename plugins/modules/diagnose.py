@@ -35,12 +35,15 @@ options:
       - Where it is empty, and in check mode, the envelope is only returned. The node never sees it.
     type: path
     default: ''
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.node
 attributes:
   check_mode:
-    description: Can run in check mode and say the same, since it only reads.
+    details: Can run in check mode and say the same, since it only reads.
     support: full
   diff_mode:
-    description: Has no differences to show.
+    details: Has no differences to show.
     support: none
 author:
   - The Roundsman founders (@roundsman)

@@ -30,12 +30,15 @@ options:
     type: str
     choices: [fake, kvm]
     default: kvm
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.node
 attributes:
   check_mode:
-    description: Reads in check mode too.
+    details: Reads in check mode too.
     support: full
   diff_mode:
-    description: Has no differences to show.
+    details: Has no differences to show.
     support: none
 author:
   - The Roundsman founders (@roundsman)

@@ -45,12 +45,15 @@ options:
     description: The opcode, for the journal of the lab.
     type: str
     default: by hand
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.node
 attributes:
   check_mode:
-    description: Returns the commands that would be run.
+    details: Returns the commands that would be run.
     support: full
   diff_mode:
-    description: Shows the commands.
+    details: Shows the commands.
     support: full
 author:
   - The Roundsman founders (@roundsman)

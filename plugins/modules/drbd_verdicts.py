@@ -46,6 +46,15 @@ options:
       The node whose writes since a split brain a person gives up. Without it such writes are never discarded.
     type: str
     default: ""
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.controller
+attributes:
+  check_mode:
+    support: full
+    details: Contacts nothing and changes nothing.
+  diff_mode:
+    support: none
 author:
   - The Roundsman founders (@roundsman)
 """
@@ -55,4 +64,44 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+resources:
+  description: The names of the DRBD resources of the instance.
+  returned: success
+  type: list
+  elements: str
+lines:
+  description: The verdict on each resource, a sentence each.
+  returned: success
+  type: list
+  elements: str
+tried:
+  description: What O(tried) names, a sentence each.
+  returned: success
+  type: list
+  elements: str
+steps:
+  description: The repairs that are needed now, in this order.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    resource: {description: The DRBD resource., type: str, returned: always}
+    action: {description: The O(roundsman.cluster.drbd_repair#module:action)., type: str, returned: always}
+    where: {description: "V(primary) or V(secondary).", type: str, returned: always}
+    node: {description: The name of that node., type: str, returned: always}
+refused:
+  description: Why a resource is not repaired, a sentence each. A person has to decide.
+  returned: success
+  type: list
+  elements: str
+replaced:
+  description: The resources whose replica on the secondary has to be replaced, a sentence each.
+  returned: success
+  type: list
+  elements: str
+waiting:
+  description: The resources that are resyncing or connecting, a sentence each.
+  returned: success
+  type: list
+  elements: str
 """

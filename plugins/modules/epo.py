@@ -61,6 +61,15 @@ options:
       The most that the guest of an instance gets to shut down before it is destroyed, in seconds.
     type: float
     default: 120
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.controller
+attributes:
+  check_mode:
+    support: full
+    details: Returns the preview. Nothing is held and nothing is recorded.
+  diff_mode:
+    support: none
 author:
   - The Roundsman founders (@roundsman)
 """
@@ -70,4 +79,47 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+code:
+  description: The code of the preview, for O(confirm).
+  returned: success
+  type: str
+preview:
+  description: What would be done, a line each, and the code in the last line.
+  returned: success
+  type: list
+  elements: str
+here:
+  description: V(localhost) if the cluster is held and the next steps may be done, else empty.
+  returned: success
+  type: list
+  elements: str
+nodes:
+  description: The UUIDs of the nodes, by name.
+  returned: success
+  type: dict
+stopping:
+  description: The names of the nodes whose instances are to be stopped first; empty until the preview is confirmed.
+  returned: success
+  type: list
+  elements: str
+instances:
+  description: >-
+    By node the instances to stop or start there, as for O(roundsman.cluster.instances_state#module:instances).
+  returned: success
+  type: dict
+batches:
+  description: The nodes in the order in which they are powered, in batches. A node has C(name), C(uuid) and C(driver).
+  returned: success
+  type: list
+  elements: list
+last:
+  description: The name of the controller's own node if it is among them, which is powered off by hand; else empty.
+  returned: success
+  type: str
+timeouts:
+  description: >-
+    In C(quick) and C(whole), by node, the seconds that the task gets that stops the instances there, in the first
+    and in the second attempt.
+  returned: success
+  type: dict
 """

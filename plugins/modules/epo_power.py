@@ -62,6 +62,15 @@ options:
       The credentials file of the BMCs, on the controller.
     type: str
     required: true
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.controller
+attributes:
+  check_mode:
+    support: full
+    details: Reads the power of the nodes. Nothing is sent and nothing is recorded.
+  diff_mode:
+    support: none
 author:
   - The Roundsman founders (@roundsman)
 """
@@ -71,4 +80,18 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+confirmed:
+  description: The names of the nodes whose BMC reads back the new state.
+  returned: success
+  type: list
+  elements: str
+missed:
+  description: The nodes that are not confirmed, and records that failed, a sentence each.
+  returned: success
+  type: list
+  elements: str
+kept:
+  description: By name, the nodes that keep their power because their instances may still run, with the reason.
+  returned: success
+  type: dict
 """

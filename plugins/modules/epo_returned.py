@@ -34,6 +34,15 @@ options:
       Whether it ends although nodes are missing.
     type: bool
     default: false
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.controller
+attributes:
+  check_mode:
+    support: full
+    details: Records nothing.
+  diff_mode:
+    support: none
 author:
   - The Roundsman founders (@roundsman)
 """
@@ -43,4 +52,39 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+since:
+  description: When the return began, as unix time.
+  returned: success
+  type: float
+here:
+  description: V(localhost) while anything is left to do, else empty.
+  returned: success
+  type: list
+  elements: str
+waiting:
+  description: The names of the nodes that have not answered yet.
+  returned: success
+  type: list
+  elements: str
+replicas:
+  description: By node the instances whose replicas are to be brought up there.
+  returned: success
+  type: dict
+starts:
+  description: By node the instances to start there now.
+  returned: success
+  type: dict
+timeouts:
+  description: In C(replicas) and C(starts), by node, the seconds that the task gets that handles these instances.
+  returned: success
+  type: dict
+missed:
+  description: What is not back, a sentence each.
+  returned: success
+  type: list
+  elements: str
+stands:
+  description: Whether maintenance is still held, and for what, in a sentence.
+  returned: success
+  type: str
 """

@@ -38,6 +38,15 @@ options:
       How long locks are waited for, in seconds.
     type: float
     default: 300
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.controller
+attributes:
+  check_mode:
+    support: full
+    details: Returns the plan. Nothing is held.
+  diff_mode:
+    support: none
 author:
   - The Roundsman founders (@roundsman)
 """
@@ -50,4 +59,46 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+steps:
+  description: The steps that empty the node, in this order.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: The opcode, such as V(migrate), V(failover) or V(replace_disks).
+      type: str
+      returned: always
+    text: {description: The step in a sentence., type: str, returned: always}
+    variables: {description: The variables that the tasks of the opcode read., type: dict, returned: always}
+refusals:
+  description: What has to stay.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    instance: {description: The name of the instance., type: str, returned: always}
+    text: {description: Why it stays., type: str, returned: always}
+    unblock: {description: What would make the move possible; empty if nothing is known., type: str, returned: always}
+msg:
+  description: The steps and the refusals, a line each.
+  returned: success
+  type: list
+  elements: str
+look:
+  description: >-
+    What to read from the nodes before the first step, because a play that was killed may have moved an instance.
+  returned: success
+  type: dict
+  contains:
+    expected: {description: The instances that should run on the node., type: dict, returned: always}
+    hypervisors: {description: The hypervisors to ask., type: list, elements: str, returned: always}
+    known: {description: By instance the UUIDs of its nodes., type: dict, returned: always}
+    nodes: {description: The nodes to ask., type: list, elements: dict, returned: always}
+    unasked:
+      description: The names of the nodes that may not be contacted.
+      type: list
+      elements: str
+      returned: always
+    off: {description: The UUIDs of the nodes that are known to be off., type: list, elements: str, returned: always}
 """

@@ -78,6 +78,15 @@ options:
       Seconds between two reports of a node.
     type: float
     default: 0
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.controller
+attributes:
+  check_mode:
+    support: full
+    details: Contacts nothing and changes nothing.
+  diff_mode:
+    support: none
 author:
   - The Roundsman founders (@roundsman)
 """
@@ -87,4 +96,38 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+objection:
+  description: Why the instance may not be failed over; empty if it may.
+  returned: success
+  type: str
+alone:
+  description: Whether the replica of the target may become primary without its peer.
+  returned: success
+  type: bool
+forced:
+  description: What is promoted by force, in a sentence; empty for nothing.
+  returned: success
+  type: str
+in_sync:
+  description: Whether both nodes answered that the pair is in sync.
+  returned: success
+  type: bool
+answers:
+  description: Whether the source answered.
+  returned: success
+  type: bool
+loss:
+  description: Which writes may be lost because the source did not confirm its stop; empty for none.
+  returned: success
+  type: dict
+  contains:
+    last_in_sync:
+      description: When the source last answered that the pair is in sync, as unix time; 0 if it did not.
+      type: float
+      returned: when writes may be lost
+    seen_off:
+      description: When the source was known to be off, as unix time; 0 if it is not known.
+      type: float
+      returned: when writes may be lost
+    ignored: {description: Whether a person said that it may be lost., type: bool, returned: when writes may be lost}
 """

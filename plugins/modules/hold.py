@@ -30,6 +30,15 @@ options:
       How long they are waited for, in seconds.
     type: float
     default: 300
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.controller
+attributes:
+  check_mode:
+    support: full
+    details: Holds nothing.
+  diff_mode:
+    support: none
 author:
   - The Roundsman founders (@roundsman)
 """
@@ -41,4 +50,5 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+# It returns nothing of its own.
 """

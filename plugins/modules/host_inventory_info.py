@@ -14,16 +14,26 @@ description:
   - Reads the domains of libvirt with their definitions, the DRBD resources, the logical volumes, and how large the host
     is. Nothing is changed.
 options:
+  folder:
+    description:
+      - Folder on the controller into which the result is put, as C(HOST.json), with the variables by which the host is
+        reached, or with the reason why it could not be read.
+      - Where it is empty, the result is only returned.
+    type: path
+    default: ''
   file_dir:
     description: The folder of disks that are files, for how much disk there is where there is no volume group.
     type: str
     default: /var/lib/roundsman/disks
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.node
 attributes:
   check_mode:
-    description: Changes nothing anyway.
+    details: Changes nothing anyway.
     support: full
   diff_mode:
-    description: Has no differences to show.
+    details: Has no differences to show.
     support: none
 author:
   - The Roundsman founders (@roundsman)

@@ -155,13 +155,16 @@ options:
     description: How many seconds DRBD replicas that are up get to connect to their peers. It does not fail.
     type: int
     default: 0
-extends_documentation_fragment: roundsman.cluster.instance
+extends_documentation_fragment:
+  - roundsman.cluster.instance
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.node
 attributes:
   check_mode:
-    description: Returns the steps that would be done.
+    details: Returns the steps that would be done.
     support: full
   diff_mode:
-    description: Shows the steps.
+    details: Shows the steps.
     support: full
 author:
   - The Roundsman founders (@roundsman)

@@ -30,12 +30,15 @@ options:
     description: Seconds for which the CPU usage of each instance is measured; 0, the default, measures nothing.
     type: float
     default: 0
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.node
 attributes:
   check_mode:
-    description: Reads in check mode too.
+    details: Reads in check mode too.
     support: full
   diff_mode:
-    description: Has no differences to show.
+    details: Has no differences to show.
     support: none
 author:
   - The Roundsman founders (@roundsman)

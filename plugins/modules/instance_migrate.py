@@ -27,13 +27,16 @@ options:
     description: The hypervisor parameters of the instance.
     type: dict
     default: {}
-extends_documentation_fragment: roundsman.cluster.instance
+extends_documentation_fragment:
+  - roundsman.cluster.instance
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.node
 attributes:
   check_mode:
-    description: Says whether the instance is here to be migrated.
+    details: Says whether the instance is here to be migrated.
     support: full
   diff_mode:
-    description: Shows where the instance runs before and after.
+    details: Shows where the instance runs before and after.
     support: full
 author:
   - The Roundsman founders (@roundsman)

@@ -60,13 +60,16 @@ options:
   time_limit:
     description: How long a soft stop may take, in seconds; it goes before I(hvparams.shutdown_timeout).
     type: float
-extends_documentation_fragment: roundsman.cluster.instance
+extends_documentation_fragment:
+  - roundsman.cluster.instance
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.node
 attributes:
   check_mode:
-    description: Says whether the instance would be started or stopped.
+    details: Says whether the instance would be started or stopped.
     support: full
   diff_mode:
-    description: Shows how the instance is before and after.
+    details: Shows how the instance is before and after.
     support: full
 author:
   - The Roundsman founders (@roundsman)

@@ -120,12 +120,15 @@ options:
     description: What this step belongs to, for the node's journal.
     type: str
     default: by hand
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.node
 attributes:
   check_mode:
-    description: Says which of the instances would be started or stopped.
+    details: Says which of the instances would be started or stopped.
     support: full
   diff_mode:
-    description: Shows how each instance is before and after.
+    details: Shows how each instance is before and after.
     support: full
 author:
   - The Roundsman founders (@roundsman)

@@ -23,14 +23,27 @@ options:
     description: >-
       Its owner.
     type: str
+    default: root
   group:
     description: >-
       Its group.
     type: str
+    default: root
   mode:
     description: >-
       Its mode.
-    type: raw
+    type: str
+    default: '0644'
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.controller
+attributes:
+  check_mode:
+    support: full
+    details: Returns whether the file would change.
+  diff_mode:
+    support: full
+    details: That of M(ansible.builtin.copy).
 author:
   - The Roundsman founders (@roundsman)
 """
@@ -40,4 +53,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+dest:
+  description: The path of the file on the node.
+  returned: success
+  type: str
 """

@@ -25,6 +25,15 @@ options:
       The port of the node's agent; 0 if it has none.
     type: int
     default: 0
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.controller
+attributes:
+  check_mode:
+    support: full
+    details: Only reads, in check mode too.
+  diff_mode:
+    support: none
 author:
   - The Roundsman founders (@roundsman)
 """
@@ -34,4 +43,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+alive:
+  description: Which of the two answered, in a sentence; empty if the node shows no sign of life.
+  returned: success
+  type: str
 """

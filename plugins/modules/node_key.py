@@ -20,6 +20,16 @@ options:
       Where the key goes.
     type: path
     default: /var/lib/roundsman/node.key
+  owner:
+    description: >-
+      Its owner.
+    type: str
+    default: root
+  group:
+    description: >-
+      Its group.
+    type: str
+    default: root
   mode:
     description: >-
       Its mode.
@@ -35,6 +45,16 @@ options:
       The cluster's key, a file of the controller.
     type: path
     default: /var/lib/roundsman/hmac.key
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.controller
+attributes:
+  check_mode:
+    support: full
+    details: Returns whether the file would change.
+  diff_mode:
+    support: none
+    details: Keys are in no difference.
 author:
   - The Roundsman founders (@roundsman)
 """
@@ -44,4 +64,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+dest:
+  description: The path of the file on the node.
+  returned: success
+  type: str
 """

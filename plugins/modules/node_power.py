@@ -18,7 +18,7 @@ options:
     description: >-
       What to do.
     type: str
-    choices: ["status", "on", "off", "cycle"]
+    choices: ["status", "on", "off", "cycle", "fence", "confirm_off"]
     required: true
   targets:
     description: >-
@@ -34,6 +34,11 @@ options:
   looks:
     description: >-
       What runs on each node.
+    type: dict
+    default: {}
+  alive:
+    description: >-
+      By node the answer of M(roundsman.cluster.node_answers). Nodes that showed a sign of life are not fenced.
     type: dict
     default: {}
   delay:
@@ -61,6 +66,15 @@ options:
       The credentials file of the BMCs, on the controller.
     type: str
     required: true
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.controller
+attributes:
+  check_mode:
+    support: full
+    details: Reads the power of the nodes, and returns what would be sent. Nothing is sent and nothing is recorded.
+  diff_mode:
+    support: none
 author:
   - The Roundsman founders (@roundsman)
 """
@@ -70,4 +84,23 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+summary:
+  description: The outcome for all nodes in a few words.
+  returned: success
+  type: str
+results:
+  description: What became of each node, as RV(roundsman.cluster.oob_power#module:results) has it.
+  returned: success
+  type: list
+  elements: dict
+told:
+  description: What became of each node, a sentence each.
+  returned: success
+  type: list
+  elements: str
+unconfirmed:
+  description: The nodes that are not as they should be, a sentence each with the reason.
+  returned: success
+  type: list
+  elements: str
 """

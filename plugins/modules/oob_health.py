@@ -20,15 +20,17 @@ author:
   - Contributors to the Roundsman project (@roundsman)
 extends_documentation_fragment:
   - roundsman.cluster.bmc
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.node
 requirements:
   - pyghmi >= 1.6.19, on the host the task runs on, unless all BMCs are reached through helper programs
 attributes:
   check_mode:
     support: full
-    description: The module only reads.
+    details: The module only reads.
   diff_mode:
     support: none
-    description: The module only reads.
+    details: The module only reads.
 options:
   deadline:
     description:
@@ -68,7 +70,7 @@ results:
     items:
       description:
         - Pairs of an item and its status, one of the same four.
-        - "In Jinja it is RV(results[]['items']), not RV(results[].items), which is a method."
+        - In Jinja write C(result['items']), because C(result.items) is a method.
       type: list
       elements: list
       returned: always

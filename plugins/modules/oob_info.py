@@ -17,16 +17,18 @@ author:
   - Contributors to the Roundsman project (@roundsman)
 extends_documentation_fragment:
   - roundsman.cluster.bmc
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.node
 requirements:
   - cryptography, on the host the task runs on, for the driver V(ipmi)
   - pyghmi >= 1.6.19, on the host the task runs on, for the driver V(redfish)
 attributes:
   check_mode:
     support: full
-    description: The module only reads.
+    details: The module only reads.
   diff_mode:
     support: none
-    description: The module only reads.
+    details: The module only reads.
 options:
   deadline:
     description:

@@ -21,16 +21,18 @@ author:
   - Contributors to the Roundsman project (@roundsman)
 extends_documentation_fragment:
   - roundsman.cluster.bmc
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.node
 requirements:
   - cryptography, on the host the task runs on, for the driver V(ipmi)
   - pyghmi >= 1.6.19, on the host the task runs on, for the driver V(redfish)
 attributes:
   check_mode:
     support: full
-    description: Only the power state is read; the result says what would change.
+    details: Only the power state is read; the result says what would change.
   diff_mode:
     support: full
-    description: Shows the power state of each node before and after.
+    details: Shows the power state of each node before and after.
 options:
   command:
     description:

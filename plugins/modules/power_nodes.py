@@ -41,6 +41,15 @@ options:
       How long locks are waited for, in seconds.
     type: float
     default: 300
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.controller
+attributes:
+  check_mode:
+    support: full
+    details: Holds nothing, and the steps send nothing.
+  diff_mode:
+    support: none
 author:
   - The Roundsman founders (@roundsman)
 """
@@ -50,4 +59,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+variables:
+  description: The variables that the tasks of the role C(node) read.
+  returned: success
+  type: dict
 """

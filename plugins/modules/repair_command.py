@@ -33,12 +33,15 @@ options:
     description: Seconds after which the command and all its children are killed, and the task fails.
     type: float
     default: 3600
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.node
 attributes:
   check_mode:
-    description: Verifies the command against the whitelist and does not run it.
+    details: Verifies the command against the whitelist and does not run it.
     support: full
   diff_mode:
-    description: Has no differences to show.
+    details: Has no differences to show.
     support: none
 author:
   - The Roundsman founders (@roundsman)

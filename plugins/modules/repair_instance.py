@@ -29,6 +29,15 @@ options:
       How long locks are waited for, in seconds.
     type: float
     default: 300
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.controller
+attributes:
+  check_mode:
+    support: full
+    details: Holds nothing.
+  diff_mode:
+    support: none
 author:
   - The Roundsman founders (@roundsman)
 """
@@ -38,4 +47,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+variables:
+  description: The variables that the tasks of the role C(repair) read.
+  returned: success
+  type: dict
 """

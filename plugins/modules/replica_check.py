@@ -55,6 +55,15 @@ options:
     type: list
     elements: str
     default: []
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.controller
+attributes:
+  check_mode:
+    support: full
+    details: Contacts nothing and changes nothing.
+  diff_mode:
+    support: none
 author:
   - The Roundsman founders (@roundsman)
 """
@@ -64,4 +73,15 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+objection:
+  description: Why not; empty if there is no objection.
+  returned: success
+  type: str
+generations:
+  description: >-
+    The generations of the replicas of O(old) that may be recorded as not newer than those of the primary; empty if
+    there is an objection.
+  returned: success
+  type: list
+  elements: str
 """

@@ -25,6 +25,15 @@ options:
       By instance what the configuration says of it.
     type: dict
     required: true
+extends_documentation_fragment:
+  - roundsman.cluster.attributes
+  - roundsman.cluster.attributes.controller
+attributes:
+  check_mode:
+    support: full
+    details: Contacts nothing and changes nothing.
+  diff_mode:
+    support: none
 author:
   - The Roundsman founders (@roundsman)
 """
@@ -34,4 +43,12 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+found:
+  description: By node what runs there and should not, a sentence each. Texts from nodes are escaped and shortened.
+  returned: success
+  type: dict
+troubles:
+  description: By node why not everything could be read there.
+  returned: success
+  type: dict
 """

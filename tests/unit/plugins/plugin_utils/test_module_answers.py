@@ -78,8 +78,9 @@ def kind(entry: dict[str, Any]) -> str:
 
 
 def test_the_keys_that_are_taken_are_those_of_the_documentation() -> None:
-    documented = {path.stem: {key: kind(entry) for key, entry in documentation(path).items()} for path in MODULES}
-    assert {name: fields for name, fields in documented.items() if fields} == module_answers.FIELDS
+    on_nodes = [path for path in MODULES if "def main()" in path.read_text()]
+    documented = {path.stem: {key: kind(entry) for key, entry in documentation(path).items()} for path in on_nodes}
+    assert documented == module_answers.FIELDS
 
 
 def test_ansible_runs_each_of_our_modules_by_an_action_that_takes_documented_keys_only(tmp_path: Path) -> None:
