@@ -87,7 +87,7 @@ class Balancer:
             age = self._monotonic() - self._known[0]
             if age < (cluster.maintenance.settings.round_interval or PATIENCE) or still < AVERAGED:
                 return self._known[1]
-        self._known = (self._monotonic(), measured.of(cluster, self._cpus()))
+        self._known = (self._monotonic(), measured.per_instance(cluster, self._cpus()))
         return self._known[1]
 
     def _busy(self, cluster: clusters.Cluster) -> set[str]:

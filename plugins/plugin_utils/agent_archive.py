@@ -29,10 +29,10 @@ def build(folder: Path = MODULE_UTILS) -> bytes:
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
-    one = zipfile.ZipInfo(name)
-    one.create_system = 3
-    one.external_attr = (0o40755 if name.endswith("/") else 0o100644) << 16
-    return one
+    entry = zipfile.ZipInfo(name)
+    entry.create_system = 3
+    entry.external_attr = (0o40755 if name.endswith("/") else 0o100644) << 16
+    return entry
 
 
 def _needed(folder: Path) -> set[str]:
@@ -50,11 +50,11 @@ def _needed(folder: Path) -> set[str]:
 def _imported(folder: Path, name: str) -> list[str]:
     tree = ast.parse((folder / name).read_bytes())
     found = []
-    for one in ast.walk(tree):
-        if isinstance(one, ast.ImportFrom) and one.level:
-            above = Path(name).parents[one.level - 1]
-            if one.module:
-                above = above.joinpath(*one.module.split("."))
-            places = [above / f"{alias.name}.py" for alias in one.names] + [Path(f"{above}.py")]
+    for statement in ast.walk(tree):
+        if isinstance(statement, ast.ImportFrom) and statement.level:
+            above = Path(name).parents[statement.level - 1]
+            if statement.module:
+                above = above.joinpath(*statement.module.split("."))
+            places = [above / f"{alias.name}.py" for alias in statement.names] + [Path(f"{above}.py")]
             found += [str(place) for place in places if (folder / place).is_file()]
     return found

@@ -38,16 +38,16 @@ def commanded(
     args: dict[str, Any] = {
         "command": command.value,
         "credentials_file": credentials_file,
-        "nodes": [one["name"] for one in targets],
-        "drivers": {one["name"]: one["driver"] for one in targets},
+        "nodes": [target["name"] for target in targets],
+        "drivers": {target["name"]: target["driver"] for target in targets},
     }
     if deadline is not None:
         args["deadline"] = deadline
     told = execute("roundsman.cluster.oob_power", args, task_vars=variables)
     if "results" in told:
-        return [power.parse_outcome(one) for one in told["results"]]
+        return [power.parse_outcome(result) for result in told["results"]]
     text = str(told.get("msg", "the module gave no results"))
-    return [power_looks.refused(command, one["name"], text) for one in targets]
+    return [power_looks.refused(command, target["name"], text) for target in targets]
 
 
 def recorded(
@@ -63,16 +63,16 @@ def recorded(
     `given` is when the command was given (unix seconds): one that it powered off is known to have lived until then, and
     not until the last of the others has confirmed. Returns what stands against it.
     """
-    uuids = {one["name"]: one["uuid"] for one in targets}
+    uuids = {target["name"]: target["uuid"] for target in targets}
     stated: list[changes.NodeLived | changes.NodePowered] = [
-        changes.NodeLived(uuids[one.name], at=given if power_record.was_cut(one) else 0.0)
-        for one in outcomes
-        if power_record.lived(one)
+        changes.NodeLived(uuids[outcome.name], at=given if power_record.was_cut(outcome) else 0.0)
+        for outcome in outcomes
+        if power_record.lived(outcome)
     ]
     stated += [
-        changes.NodePowered(uuids[one.name], powered=value, confirms=power_record.confirms(one))
-        for one in outcomes
-        if (value := rule(one)) is not None
+        changes.NodePowered(uuids[outcome.name], powered=value, confirms=power_record.confirms(outcome))
+        for outcome in outcomes
+        if (value := rule(outcome)) is not None
     ]
     if not stated:
         return []

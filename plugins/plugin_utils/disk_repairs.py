@@ -63,7 +63,7 @@ def judge(
     """
     found = []
     for name in names:
-        failed = frozenset(_step(one) for one in tried if one["resource"] == name)
+        failed = frozenset(_step(step) for step in tried if step["resource"] == name)
         pair = Pair(_told(name, primary), _told(name, secondary), failed, discard)
         verdict = drbd_repairs.decide(pair)
         found.append(Judged(name, replace(verdict, reason=": ".join((verdict.reason, *_errors(primary, secondary))))))
@@ -76,23 +76,23 @@ def as_result(
     """What a play gets: a line for each resource, the steps to do on which nodes, and what is left to people."""
     steps = [
         {
-            "resource": one.resource,
+            "resource": entry.resource,
             "action": step.action.name.lower(),
             "where": step.where.value,
             "node": nodes[step.where],
         }
-        for one in judged
-        if one.verdict.kind is Kind.REPAIR and not one.is_replacement
-        for step in one.verdict.steps
+        for entry in judged
+        if entry.verdict.kind is Kind.REPAIR and not entry.is_replacement
+        for step in entry.verdict.steps
     ]
     return {
-        "resources": [one.resource for one in judged],
-        "lines": [one.text for one in judged],
-        "tried": [f"{one['resource']}: tried to {_step(one).action.value} on {one['node']}" for one in tried],
+        "resources": [entry.resource for entry in judged],
+        "lines": [entry.text for entry in judged],
+        "tried": [f"{step['resource']}: tried to {_step(step).action.value} on {step['node']}" for step in tried],
         "steps": steps,
-        "refused": [one.text for one in judged if one.verdict.kind is Kind.REFUSED],
-        "replaced": [one.text for one in judged if one.is_replacement],
-        "waiting": [one.text for one in judged if one.verdict.kind is Kind.WAITING],
+        "refused": [entry.text for entry in judged if entry.verdict.kind is Kind.REFUSED],
+        "replaced": [entry.text for entry in judged if entry.is_replacement],
+        "waiting": [entry.text for entry in judged if entry.verdict.kind is Kind.WAITING],
     }
 
 
@@ -116,14 +116,14 @@ def _worded(step: Step) -> str:
 def _errors(*answers: Mapping[str, Any]) -> list[str]:
     """What the nodes said that could not be asked."""
     said = [str(answer.get("msg", "")) for answer in answers if _SIDES not in answer]
-    return [" ".join(one.split()) for one in said if one]
+    return [" ".join(message.split()) for message in said if message]
 
 
 def _told(name: str, answer: Mapping[str, Any]) -> drbd_repairs.Told:
     if _SIDES not in answer:
         return Unread.UNHEARD
-    sides = [drbd_sides.decode(one) for one in answer[_SIDES]]
-    return next((one for one in sides if one.resource == name and one.volumes), Unread.DOWN)
+    sides = [drbd_sides.decode(side) for side in answer[_SIDES]]
+    return next((side for side in sides if side.resource == name and side.volumes), Unread.DOWN)
 
 
 def _step(told: Mapping[str, str]) -> Step:

@@ -52,24 +52,27 @@ def of_programs(
 
 def of_power(outcomes: Iterable[power.Outcome], *, records: Mapping[str, bool]) -> list[Finding]:
     """Each node whose power on record is not what its BMC says, or whose BMC does not tell."""
-    told = [(one.name, power_record.difference(one.name, powered=records[one.name], outcome=one)) for one in outcomes]
+    told = [
+        (outcome.name, power_record.difference(outcome.name, powered=records[outcome.name], outcome=outcome))
+        for outcome in outcomes
+    ]
     return _ordered(Finding(POWERED, name, text) for name, text in told if text)
 
 
 def of_instances(differences: Iterable[whereabouts.Difference]) -> list[Finding]:
     """Each instance that does not run where it should, or runs where it should not."""
-    return _ordered(Finding(INSTANCES, one.node, one.text) for one in differences)
+    return _ordered(Finding(INSTANCES, difference.node, difference.text) for difference in differences)
 
 
 def bounded(found: Iterable[Finding], *, escape: Callable[[str], str]) -> list[Finding]:
     """The findings with texts that can be printed, `escape`d and cut; of each check at most so many about a node."""
     told: list[Finding] = []
     counts: dict[tuple[str, str], int] = {}
-    for one in found:
-        key = (one.check, one.node)
+    for finding in found:
+        key = (finding.check, finding.node)
         counts[key] = counts.get(key, 0) + 1
         if counts[key] <= MOST_PER_NODE:
-            told.append(Finding(one.check, one.node, _cut(one.text, escape)))
+            told.append(Finding(finding.check, finding.node, _cut(finding.text, escape)))
     for (check, node), count in counts.items():
         if count > MOST_PER_NODE:
             told.append(Finding(check, node, f"and {count - MOST_PER_NODE} more on {node}"))
@@ -104,7 +107,7 @@ def of_diagnose_commands(differences: Mapping[str, str]) -> list[Finding]:
 
 def of_parted(degraded: Iterable[Mapping[str, str]]) -> list[Finding]:
     """Each instance that writes without its secondary (`node` is its primary, `text` the sentence)."""
-    return _ordered(Finding(REPLICA, one["node"], one["text"]) for one in degraded)
+    return _ordered(Finding(REPLICA, entry["node"], entry["text"]) for entry in degraded)
 
 
 def ignored_text(node: str, names: Iterable[str]) -> str:
@@ -119,4 +122,4 @@ def ignored_text(node: str, names: Iterable[str]) -> str:
 
 
 def _ordered(found: Iterable[Finding]) -> list[Finding]:
-    return sorted(found, key=lambda one: clusters.natural(one.node))
+    return sorted(found, key=lambda finding: clusters.natural(finding.node))

@@ -78,7 +78,7 @@ def _pipes(pid: int) -> set[str]:
             if int(entry.name) >= INHERITED:
                 with contextlib.suppress(OSError):
                     found.add(os.readlink(entry.path))  # noqa: PTH115 - what it reads is no path
-    return {one for one in found if one.startswith("pipe:")}
+    return {link for link in found if link.startswith("pipe:")}
 
 
 def _pids() -> set[int]:

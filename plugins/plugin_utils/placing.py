@@ -54,7 +54,7 @@ def place(cluster: clusters.Cluster, draft: clusters.Instance, wish: Wish, *, by
     copies = 2 if draft.disk_template == "drbd" else 1
     if len(wish.nodes) > copies:
         raise errors.InvalidInput(f"nodes: an instance with the disk template {draft.disk_template} has {copies}")
-    names = {one.uuid: one.name for one in cluster.nodes.values()}
+    names = {node.uuid: node.name for node in cluster.nodes.values()}
     primary, secondary = (*(names[uuid] for uuid in wish.nodes), "", "")[:2]
     newcomer = replace(configured.instance_of(draft, {"": ""}), primary=primary, secondary=secondary)
     wanted = allocator.Wanted(newcomer, tuple(disk.size for disk in draft.disks), wish.group)

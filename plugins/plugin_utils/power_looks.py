@@ -25,7 +25,7 @@ def unreachable(looks: Mapping[str, Mapping[str, Any]]) -> set[str]:
 
 def objections(looks: Mapping[str, Mapping[str, Any]], *, read: Iterable[power.Outcome]) -> dict[str, str]:
     """Who keeps its power, and why; `read` is what the BMCs of the unreachable ones say."""
-    found = {one.name: UNSEEN.format(one.name) for one in read if one.after is not power.State.OFF}
+    found = {outcome.name: UNSEEN.format(outcome.name) for outcome in read if outcome.after is not power.State.OFF}
     for name, look in looks.items():
         if look.get("running"):
             found[name] = RUNNING.format(name, ", ".join(look["running"]))
@@ -54,4 +54,4 @@ def answers(command: power.Command, name: str, sign: str) -> power.Outcome:
 
 def ordered(outcomes: Iterable[power.Outcome]) -> Sequence[power.Outcome]:
     """Outcomes by the names of their nodes."""
-    return sorted(outcomes, key=lambda one: clusters.natural(one.name))
+    return sorted(outcomes, key=lambda outcome: clusters.natural(outcome.name))

@@ -76,8 +76,8 @@ def judge(
         life=known.life(source),
         interval=interval(cluster),
         parted=instance.parted,
-        made_on=tuple(cluster.node_name(one.node) for one in made),
-        made_since=min((one.since for one in made), default=0.0),
+        made_on=tuple(cluster.node_name(replica.node) for replica in made),
+        made_since=min((replica.since for replica in made), default=0.0),
         confirm_again=dead_nodes.to_know_power(cluster, cluster.nodes[source]),
     )
     return evidence.judge(asked, known.tracks)
@@ -88,7 +88,8 @@ def made_text(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
     made = clusters.being_made(cluster, instance.uuid)
     if not made:
         return ""
-    nodes, since = [cluster.node_name(one.node) for one in made], evidence.clock(min(one.since for one in made))
+    nodes = [cluster.node_name(replica.node) for replica in made]
+    since = evidence.clock(min(replica.since for replica in made))
     secondary = _secondaries(cluster, instance)
     return (
         f"since {since} {instance.name} may be written to a new replica on {' or '.join(nodes)} and not to {secondary} "
@@ -122,7 +123,7 @@ def life(
 
 def of_unreachable(cluster: clusters.Cluster, known: Known) -> dict[str, evidence.Evidence]:
     """By instance (UUID) the evidence for its secondary, of all whose primary has an incident and is not contacted."""
-    nodes = {one.node for one in cluster.maintenance.incidents if one.is_open and one.evacuates}
+    nodes = {incident.node for incident in cluster.maintenance.incidents if incident.is_open and incident.evacuates}
     return of_nodes(cluster, known, nodes)
 
 
@@ -131,9 +132,9 @@ def of_nodes(cluster: clusters.Cluster, known: Known, nodes: Iterable[str]) -> d
     dead = [uuid for uuid in nodes if uuid in cluster.nodes and not clusters.reachable(cluster, cluster.nodes[uuid])]
     found = {}
     for uuid in dead:
-        for one in cluster.primaries(uuid):
-            if resources(one) and one.secondary_nodes:
-                found[one.uuid] = judge(cluster, one, known, source=uuid, target=one.secondary_nodes[0])
+        for instance in cluster.primaries(uuid):
+            if resources(instance) and instance.secondary_nodes:
+                found[instance.uuid] = judge(cluster, instance, known, source=uuid, target=instance.secondary_nodes[0])
     return found
 
 
@@ -190,11 +191,11 @@ def parted(
     if not alone:
         return []
     return [
-        changes.InstanceParted(one.uuid, _parted(one, tracks[one.primary_node]))
-        for one in cluster.instances.values()
-        if one.primary_node in alone
-        and (one.parted is None or one.parted.node != one.primary_node)
-        and not alone[one.primary_node].isdisjoint(resources(one))
+        changes.InstanceParted(instance.uuid, _parted(instance, tracks[instance.primary_node]))
+        for instance in cluster.instances.values()
+        if instance.primary_node in alone
+        and (instance.parted is None or instance.parted.node != instance.primary_node)
+        and not alone[instance.primary_node].isdisjoint(resources(instance))
     ]
 
 
@@ -207,7 +208,7 @@ def returned(
     ahead came before a report that comes `now` (unix seconds).
     """
     heard = frozenset(nodes)
-    off = {uuid: dead_nodes.recorded_off(one) for uuid, one in cluster.nodes.items() if dead_nodes.is_known_off(one)}
+    off = {uuid: dead_nodes.recorded_off(node) for uuid, node in cluster.nodes.items() if dead_nodes.is_known_off(node)}
     own = [uuid for uuid, since in off.items() if uuid in heard and (tracks[uuid].at.wall > since or since > now)]
     interval = report_ages.cycle(cluster.maintenance.settings, nodes=len(cluster.nodes))
     peers = [
@@ -227,11 +228,11 @@ def _connected(
 ) -> dict[str, tuple[replicas.Moment, str]]:
     """When each of these nodes was last connected, by the word of its peers that were heard, and which peer says so."""
     found: dict[str, tuple[replicas.Moment, str]] = {}
-    for one in cluster.instances.values():
-        for node, peer in itertools.permutations(one.nodes, 2):
+    for instance in cluster.instances.values():
+        for node, peer in itertools.permutations(instance.nodes, 2):
             if node not in nodes or peer not in heard:
                 continue
-            volumes = [track for name in resources(one) for track in tracks[peer].of_resource(name).values()]
+            volumes = [track for name in resources(instance) for track in tracks[peer].of_resource(name).values()]
             seen = replicas.latest(*(track.in_sync for track in volumes))
             if seen is not None and (node not in found or seen.after(found[node][0]) > 0):
                 found[node] = (seen, peer)
@@ -241,25 +242,25 @@ def _connected(
 def joined(cluster: clusters.Cluster, tracks: Mapping[str, replicas.NodeTrack]) -> list[changes.InstanceParted]:
     """The instances that have parted, and of which both nodes report in sync again."""
     found = []
-    for one in cluster.instances.values():
-        if one.parted is not None:
-            names, since = resources(one), one.parted.since
-            if all(replicas.are_in_sync(tracks.get(node), names, since=since) for node in one.nodes):
-                found.append(changes.InstanceParted(one.uuid, None))
+    for instance in cluster.instances.values():
+        if instance.parted is not None:
+            names, since = resources(instance), instance.parted.since
+            if all(replicas.are_in_sync(tracks.get(node), names, since=since) for node in instance.nodes):
+                found.append(changes.InstanceParted(instance.uuid, None))
     return found
 
 
 def _alone(track: replicas.NodeTrack) -> set[str]:
     """The resources that a node writes without its peer."""
-    return {name for (name, _), one in track.volumes.items() if one.fact is not None and one.fact.is_alone}
+    return {name for (name, _), volume in track.volumes.items() if volume.fact is not None and volume.fact.is_alone}
 
 
 def _parted(instance: clusters.Instance, track: replicas.NodeTrack) -> replicas.Parted:
-    found = [one for name in resources(instance) for one in track.of_resource(name).values()]
-    alone = [one for one in found if one.fact is not None and one.fact.is_alone]
-    began = min(one.apart.wall if one.apart is not None else track.at.wall for one in alone)
-    last = min(one.in_sync.wall if one.in_sync is not None else 0.0 for one in alone)
-    generations = tuple("" if one.generation is None else f"{one.generation:016x}" for one in found)
+    found = [volume for name in resources(instance) for volume in track.of_resource(name).values()]
+    alone = [volume for volume in found if volume.fact is not None and volume.fact.is_alone]
+    began = min(volume.apart.wall if volume.apart is not None else track.at.wall for volume in alone)
+    last = min(volume.in_sync.wall if volume.in_sync is not None else 0.0 for volume in alone)
+    generations = tuple("" if volume.generation is None else f"{volume.generation:016x}" for volume in found)
     known = instance.parted
     if known is not None:
         # It failed over meanwhile: its new primary writes alone, and the pair is apart for as long as before.

@@ -61,8 +61,8 @@ def gather(run: Path, pids: Iterable[int]) -> None:
     group = _made_group(run)
     for pid in pids:
         with contextlib.suppress(OSError, IndexError):
-            one = _process(pid)
-            _append(run / _JOINED, f"{one.pid} {one.started}\n")
+            process = _process(pid)
+            _append(run / _JOINED, f"{process.pid} {process.started}\n")
             if group is not None:
                 (group / "cgroup.procs").write_text(str(pid))
 
@@ -89,7 +89,7 @@ def end(run: Path, *, also: Iterable[int] = (), patience: float = PATIENCE) -> E
         ended |= found
         _kill_group(run)
         with contextlib.ExitStack() as open_:
-            handles = [open_.enter_context(_handle(one)) for one in found]
+            handles = [open_.enter_context(_handle(process)) for process in found]
             for handle in handles:
                 _signal(handle, signal.SIGKILL)
             _await(handles, until)
@@ -103,8 +103,8 @@ def _stopped(run: Path, also: Iterable[int], until: float) -> set[_Process]:
     stopped: set[_Process] = set()
     # Each look finds what was started during the one before; a group needs no second one.
     while new := set(_members(run, also).values()) - stopped:
-        for one in new:
-            with _handle(one) as handle:
+        for process in new:
+            with _handle(process) as handle:
                 _signal(handle, signal.SIGSTOP)
         stopped |= new
         if time.monotonic() >= until or _group(run) is not None:
@@ -129,20 +129,20 @@ def _kill_group(run: Path) -> None:
 
 
 def _members(run: Path, also: Iterable[int] = ()) -> dict[int, _Process]:
-    alive = {one.pid: one for one in _alive()}
+    alive = {process.pid: process for process in _alive()}
     marker = f"{RUN_VARIABLE}={run}".encode()
     joined = _joined(run)
     roots = {pid for pid in {*_in_group(run), *also} if pid in alive}
-    for one in alive.values():
-        if f"{one.pid} {one.started}" in joined or _names(one.pid, marker):
-            roots.add(one.pid)
+    for process in alive.values():
+        if f"{process.pid} {process.started}" in joined or _names(process.pid, marker):
+            roots.add(process.pid)
     found = _grown(roots, alive.values()) - {os.getpid()}
     return {pid: alive[pid] for pid in found}
 
 
 def _grown(roots: set[int], alive: Iterable[_Process]) -> set[int]:
     found, all_ = set(roots), list(alive)
-    while new := {one.pid for one in all_ if one.parent in found} - found:
+    while new := {process.pid for process in all_ if process.parent in found} - found:
         found |= new
     return found
 
@@ -177,22 +177,22 @@ def _joined(run: Path) -> set[str]:
 
 
 @contextlib.contextmanager
-def _handle(one: _Process) -> Iterator[int | None]:
+def _handle(process: _Process) -> Iterator[int | None]:
     """A descriptor of this very process; None when it has ended, be its number in use again or not."""
     try:
-        descriptor = os.pidfd_open(one.pid)
+        descriptor = os.pidfd_open(process.pid)
     except OSError:
         yield None
         return
     try:
-        yield descriptor if _is(one) else None
+        yield descriptor if _is(process) else None
     finally:
         os.close(descriptor)
 
 
-def _is(one: _Process) -> bool:
+def _is(process: _Process) -> bool:
     try:
-        return _process(one.pid).started == one.started
+        return _process(process.pid).started == process.started
     except (OSError, IndexError):
         return False
 

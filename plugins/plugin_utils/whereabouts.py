@@ -42,24 +42,24 @@ class Difference(NamedTuple):
 def records(cluster: clusters.Cluster) -> dict[str, dict[str, Any]]:
     """What the configuration says of each instance, by name, as JSON values."""
     return {
-        one.name: {
-            "primary": cluster.node_name(one.primary_node),
-            "up": one.is_up and not one.is_unfinished,
-            "hypervisor": one.hypervisor,
-            "resources": _resources(one),
+        instance.name: {
+            "primary": cluster.node_name(instance.primary_node),
+            "up": instance.is_up and not instance.is_unfinished,
+            "hypervisor": instance.hypervisor,
+            "resources": _resources(instance),
         }
-        for one in cluster.instances.values()
+        for instance in cluster.instances.values()
     }
 
 
 def hypervisors(cluster: clusters.Cluster) -> list[str]:
     """The hypervisors of the instances."""
-    return sorted({one.hypervisor for one in cluster.instances.values()})
+    return sorted({instance.hypervisor for instance in cluster.instances.values()})
 
 
 def replicated(cluster: clusters.Cluster) -> list[str]:
     """The hypervisors of the instances with DRBD disks."""
-    return sorted({one.hypervisor for one in cluster.instances.values() if one.disk_template == "drbd"})
+    return sorted({instance.hypervisor for instance in cluster.instances.values() if instance.disk_template == "drbd"})
 
 
 def seen(answers: Mapping[str, Sequence[Mapping[str, Any]]]) -> Look:
@@ -74,17 +74,17 @@ def seen(answers: Mapping[str, Sequence[Mapping[str, Any]]]) -> Look:
 
 def at_work(cluster: clusters.Cluster, held: Iterable[Mapping[str, str]]) -> list[str]:
     """The instances (names) that jobs or plays work on: what each of them has locked is given, with its mode."""
-    exclusive = {lock for one in held for lock, mode in one.items() if mode == locks.Mode.EXCLUSIVE.value}
+    exclusive = {lock for locked in held for lock, mode in locked.items() if mode == locks.Mode.EXCLUSIVE.value}
     if locks.set_of("instance/x") in exclusive:
-        return sorted(one.name for one in cluster.instances.values())
-    return sorted(one.name for one in cluster.instances.values() if f"instance/{one.uuid}" in exclusive)
+        return sorted(instance.name for instance in cluster.instances.values())
+    return sorted(instance.name for instance in cluster.instances.values() if f"instance/{instance.uuid}" in exclusive)
 
 
 def second_copies(known: Mapping[str, Mapping[str, Any]], looks: Mapping[str, Look]) -> dict[str, list[str]]:
     """By node what it runs, or may write, of instances whose primary is another node, with what a person does."""
     found: dict[str, list[str]] = {}
-    for one in _second_copies(known, looks):
-        found.setdefault(one.node, []).append(one.text)
+    for difference in _second_copies(known, looks):
+        found.setdefault(difference.node, []).append(difference.text)
     return found
 
 
@@ -102,9 +102,11 @@ def reported(cluster: clusters.Cluster, node: str, track: replicas.NodeTrack | N
     """
     if track is None:
         return []
-    alone = [name for (name, _), one in track.volumes.items() if one.fact is not None and _writes_alone(one.fact)]
-    older = {one.name for one in cluster.instances.values() if one.mtime < track.at.wall}
-    known = {name: one for name, one in records(cluster).items() if name in older}
+    alone = [
+        name for (name, _), volume in track.volumes.items() if volume.fact is not None and _writes_alone(volume.fact)
+    ]
+    older = {instance.name for instance in cluster.instances.values() if instance.mtime < track.at.wall}
+    known = {name: record for name, record in records(cluster).items() if name in older}
     name = cluster.node_name(node)
     return second_copies(known, {name: Look(writable=tuple(dict.fromkeys(alone)))}).get(name, [])
 
@@ -124,9 +126,9 @@ def wrong(known: Mapping[str, Mapping[str, Any]], looks: Mapping[str, Look]) -> 
     for node, look in looks.items():
         for name in sorted(name for name in look.states if name not in known):
             found.append(Difference(node, name, f"{name} is on {node}, and the configuration has no such instance"))
-    for name, one in known.items():
-        if text := _missing(name, one, looks):
-            found.append(Difference(one["primary"], name, text))
+    for name, record in known.items():
+        if text := _missing(name, record, looks):
+            found.append(Difference(record["primary"], name, text))
     return found
 
 
@@ -134,8 +136,8 @@ def to_look_again(
     differences: Iterable[Difference], known: Mapping[str, Mapping[str, Any]], looks: Mapping[str, Look]
 ) -> list[str]:
     """The nodes that a difference is about: where it was seen, and where the instance is or should be."""
-    names = {one.instance for one in differences if one.instance}
-    about = {one.node for one in differences if one.instance}
+    names = {difference.instance for difference in differences if difference.instance}
+    about = {difference.node for difference in differences if difference.instance}
     about |= {known[name]["primary"] for name in names if name in known}
     return [node for node, look in looks.items() if node in about or names & set(look.states)]
 
@@ -155,13 +157,13 @@ def settled(
         return list(differences)
     moving = {*before["busy"], *busy}
     return [
-        one
-        for one in differences
-        if not one.instance
+        difference
+        for difference in differences
+        if not difference.instance
         or (
-            one.instance in before["differing"]
-            and one.instance not in moving
-            and before["records"].get(one.instance) == records.get(one.instance)
+            difference.instance in before["differing"]
+            and difference.instance not in moving
+            and before["records"].get(difference.instance) == records.get(difference.instance)
         )
     ]
 
@@ -181,7 +183,7 @@ def _elsewhere(node: str, known: Mapping[str, Mapping[str, Any]], looks: Mapping
 
 
 def _writes(node: str, known: Mapping[str, Mapping[str, Any]], look: Look) -> Iterable[Difference]:
-    owners = {resource: name for name, one in known.items() for resource in one["resources"]}
+    owners = {resource: name for name, record in known.items() for resource in record["resources"]}
     for resource in sorted(look.writable):
         name = owners.get(resource, "")
         if name and known[name]["primary"] != node:
@@ -192,17 +194,17 @@ def _writes(node: str, known: Mapping[str, Mapping[str, Any]], look: Look) -> It
             yield Difference(node, name, text)
 
 
-def _missing(name: str, one: Mapping[str, Any], looks: Mapping[str, Look]) -> str:
+def _missing(name: str, record: Mapping[str, Any], looks: Mapping[str, Look]) -> str:
     """What is wrong with an instance where it should run, unless it runs elsewhere or nobody could look."""
-    look, node = looks.get(one["primary"]), one["primary"]
+    look, node = looks.get(record["primary"]), record["primary"]
     if look is None or look.trouble or any(name in other.states for key, other in looks.items() if key != node):
         return ""
     state = look.states.get(name)
-    if one["up"] and state is None:
+    if record["up"] and state is None:
         return f"{name} does not run on its primary {node}, and should: run `roundsman instance start {name}`"
-    if one["up"] and state != drivers.RUNNING:
+    if record["up"] and state != drivers.RUNNING:
         return f"{name} should run on its primary {node}, and is {state}"
-    if not one["up"] and state is not None:
+    if not record["up"] and state is not None:
         return f"{name} is {state} on {node}, and should be down: run `roundsman instance stop {name}`"
     return ""
 
@@ -219,7 +221,10 @@ def _end(name: str, hypervisor: str) -> str:
     return f"virsh --connect qemu:///system destroy {name}"
 
 
-def _resources(one: clusters.Instance) -> list[str]:
-    if one.disk_template != "drbd":
+def _resources(instance: clusters.Instance) -> list[str]:
+    if instance.disk_template != "drbd":
         return []
-    return [disk.name or drbd_resource.name(one.name, one.uuid, number) for number, disk in enumerate(one.disks)]
+    return [
+        disk.name or drbd_resource.name(instance.name, instance.uuid, number)
+        for number, disk in enumerate(instance.disks)
+    ]

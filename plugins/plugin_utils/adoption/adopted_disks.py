@@ -55,26 +55,26 @@ class Disks:
         self._storage_folders = tuple(storage_folders)
         self._names = {told["hostname"]: name for name, told in seen.items()}
 
-    def of(self, host: str, domain: Mapping[str, Any]) -> Layout:
+    def layout(self, host: str, domain: Mapping[str, Any]) -> Layout:
         """How a domain of a host keeps its disks.
 
         Raises:
             InvalidInput: that cannot be represented; the text says why, and what to do.
         """
-        found = [self._one(host, disk) for disk in domain["disks"]]
+        found = [self._disk_layout(host, disk) for disk in domain["disks"]]
         if not found:
             return Layout("diskless")
-        templates = sorted({one.template for one in found})
+        templates = sorted({layout.template for layout in found})
         if len(templates) > 1:
             raise errors.InvalidInput(f"its disks are of several kinds, {' and '.join(templates)}: make them of one")
-        peers = sorted({one.peer for one in found})
+        peers = sorted({layout.peer for layout in found})
         if len(peers) > 1:
             raise errors.InvalidInput(
                 f"its disks have replicas on several nodes, {' and '.join(peers)}: use one of them"
             )
-        return Layout(templates[0], tuple(disk for one in found for disk in one.disks), peers[0])
+        return Layout(templates[0], tuple(disk for layout in found for disk in layout.disks), peers[0])
 
-    def _one(self, host: str, disk: Mapping[str, str]) -> Layout:
+    def _disk_layout(self, host: str, disk: Mapping[str, str]) -> Layout:
         source, target = disk["source"], disk["target"]
         if disk["type"] == "file":
             return self._file(host, source)
@@ -116,18 +116,18 @@ class Disks:
 
     def _resource(self, host: str, device: str) -> Mapping[str, Any] | None:
         own = self._seen[host]["hostname"]
-        for one in self._seen[host]["storage"]["resources"]:
-            for index, volume in enumerate(one["hosts"].get(own, {"volumes": ()})["volumes"]):
-                names = {f"/dev/drbd{volume['minor']}", f"/dev/drbd/by-res/{one['name']}", volume["device"]}
-                names |= {f"/dev/drbd/by-res/{one['name']}/{index}", f"/dev/drbd_{one['name']}"}
+        for resource in self._seen[host]["storage"]["resources"]:
+            for index, volume in enumerate(resource["hosts"].get(own, {"volumes": ()})["volumes"]):
+                names = {f"/dev/drbd{volume['minor']}", f"/dev/drbd/by-res/{resource['name']}", volume["device"]}
+                names |= {f"/dev/drbd/by-res/{resource['name']}/{index}", f"/dev/drbd_{resource['name']}"}
                 if device in names - {""}:
-                    found: Mapping[str, Any] = one
+                    found: Mapping[str, Any] = resource
                     return found
         return None
 
     def _drbd(self, host: str, resource: Mapping[str, Any]) -> Layout:
         name, ends = resource["name"], resource["hosts"]
-        others = [one for one in ends if one != self._seen[host]["hostname"]]
+        others = [hostname for hostname in ends if hostname != self._seen[host]["hostname"]]
         if len(others) != 1:
             told = ", ".join(others) or "none"
             raise errors.InvalidInput(f"its DRBD resource {name} has the peers {told}: leave it exactly one")
@@ -150,7 +150,7 @@ class Disks:
 
     def _refuse_unconfirmed(self, peer: str, resource: Mapping[str, Any]) -> None:
         """Refuse a resource that its other host does not have between the same two hosts with the same minors."""
-        known = [one for one in self._seen[peer]["storage"]["resources"] if one["name"] == resource["name"]]
+        known = [theirs for theirs in self._seen[peer]["storage"]["resources"] if theirs["name"] == resource["name"]]
         if len(known) != 1 or _minors(known[0]) != _minors(resource):
             told = " and ".join(sorted(known[0]["hosts"])) if known else "no hosts"
             raise errors.InvalidInput(
@@ -171,23 +171,25 @@ class Disks:
         path = re.fullmatch(r"/dev/([^/]+)/([^/]+)", device)
         if path and f"{path[1]}/{path[2]}" in known:
             return f"{path[1]}/{path[2]}"
-        mapped = {"/dev/mapper/" + "-".join(part.replace("-", "--") for part in one.split("/")): one for one in known}
+        mapped = {
+            "/dev/mapper/" + "-".join(part.replace("-", "--") for part in volume.split("/")): volume for volume in known
+        }
         return mapped.get(device, "")
 
 
-def claims(cluster: clusters.Cluster, one: clusters.Instance) -> set[tuple[str, str]]:
+def claims(cluster: clusters.Cluster, instance: clusters.Instance) -> set[tuple[str, str]]:
     """What an instance has of its nodes alone: its UUID, and for each node (or all of them) its disks.
 
     A disk that Roundsman made is called after the instance's UUID.
     """
-    found = {("the UUID", one.uuid)}
-    for disk in one.disks:
-        for node in one.nodes:
+    found = {("the UUID", instance.uuid)}
+    for disk in instance.disks:
+        for node in instance.nodes:
             if disk.minor is not None:
                 found.add((f"on {cluster.node_name(node)} the DRBD device", f"/dev/drbd{disk.minor}"))
-            if disk.name and one.disk_template != "sharedfile":
+            if disk.name and instance.disk_template != "sharedfile":
                 found.add((f"on {cluster.node_name(node)} the disk", disk.name))
-        if disk.name and one.disk_template == "sharedfile":
+        if disk.name and instance.disk_template == "sharedfile":
             found.add(("the shared file", disk.name))
     return found
 

@@ -62,11 +62,11 @@ def plan(
     problems = _problems(hosts)
     remedy = "fix that, then adopt the host again"
     found.left_out += [f"host {name}: {text}: {remedy}" for name, text in problems.items()]
-    answered = [one for one in hosts if one.name not in problems]
+    answered = [host for host in hosts if host.name not in problems]
     secondaries = _secondaries(found.cluster, answered, found.advice)
-    for one in answered:
-        found.node(one, group=group, secondary=secondaries.get(one.name, ""))
-    members = [one for one in answered if _is_node(found.cluster, one.name)]
+    for host in answered:
+        found.node(host, group=group, secondary=secondaries.get(host.name, ""))
+    members = [host for host in answered if _is_node(found.cluster, host.name)]
     found.domains(members)
     found.volume_group(members)
     return found.adoption(), found.cluster
@@ -74,18 +74,18 @@ def plan(
 
 def _problems(hosts: Sequence[Host]) -> dict[str, str]:
     """Why hosts are left out, by name: no answer, one that cannot be read, or two that call themselves the same."""
-    problems = {one.name: one.problem for one in hosts if one.problem}
-    for one in hosts:
-        if one.name not in problems:
+    problems = {host.name: host.problem for host in hosts if host.problem}
+    for host in hosts:
+        if host.name not in problems:
             try:
-                adopted_answers.check(one.seen)
+                adopted_answers.check(host.seen)
             except errors.InvalidInput as error:
-                problems[one.name] = str(error)
-    own_names = Counter(one.seen["hostname"] for one in hosts if one.name not in problems)
-    for one in hosts:
-        if one.name not in problems and own_names[one.seen["hostname"]] > 1:
-            problems[one.name] = f"another host calls itself {one.seen['hostname'][:100]!a} too"
-    return {one.name: problems[one.name] for one in hosts if one.name in problems}
+                problems[host.name] = str(error)
+    own_names = Counter(host.seen["hostname"] for host in hosts if host.name not in problems)
+    for host in hosts:
+        if host.name not in problems and own_names[host.seen["hostname"]] > 1:
+            problems[host.name] = f"another host calls itself {host.seen['hostname'][:100]!a} too"
+    return {host.name: problems[host.name] for host in hosts if host.name in problems}
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,8 @@ class _Adopter:
     def domains(self, hosts: Sequence[Host]) -> None:
         """Make instances of the domains of hosts that are nodes."""
         own = self.cluster.cluster
-        folders = [one for one in (own.file_storage_dir, own.shared_file_storage_dir) if one]
-        disks = adopted_disks.Disks({one.name: one.seen for one in hosts}, folders)
+        folders = [folder for folder in (own.file_storage_dir, own.shared_file_storage_dir) if folder]
+        disks = adopted_disks.Disks({host.name: host.seen for host in hosts}, folders)
         by_name: dict[str, list[tuple[Host, Mapping[str, Any]]]] = {}
         for host in hosts:
             for domain in host.seen["libvirt"]["domains"]:
@@ -155,9 +155,13 @@ class _Adopter:
             except errors.InvalidInput as error:
                 self.left_out.append(f"{name}: {error}")
         self._record()
-        numbers = Counter(disk.minor for one in self._instances for disk in one.disks if disk.minor is not None)
+        numbers = Counter(
+            disk.minor for instance in self._instances for disk in instance.disks if disk.minor is not None
+        )
         for minor in sorted(number for number, count in numbers.items() if count > 1):
-            names = [one.name for one in self._instances if any(disk.minor == minor for disk in one.disks)]
+            names = [
+                instance.name for instance in self._instances if any(disk.minor == minor for disk in instance.disks)
+            ]
             self.advice.append(
                 f"{' and '.join(names)} have a DRBD device with the same minor {minor}: they cannot have a copy on the "
                 "same node; give one of them another minor in its resource file"
@@ -165,7 +169,7 @@ class _Adopter:
 
     def volume_group(self, hosts: Iterable[Host]) -> None:
         """Tell when the cluster's volume group is another one than the hosts have."""
-        groups = {name for one in hosts for name in one.seen["storage"]["groups"]}
+        groups = {name for host in hosts for name in host.seen["storage"]["groups"]}
         wanted = self.cluster.cluster.vg_name
         if groups and wanted not in groups:
             told = ", ".join(sorted(groups))
@@ -183,9 +187,9 @@ class _Adopter:
         if domain["uuid"] in self.cluster.instances:
             other = self.cluster.instances[domain["uuid"]].name
             raise errors.InvalidInput(f"its UUID is that of the instance {other}: give the domain another one")
-        kept = disks.of(host.name, domain)
-        secondary = tuple(self._node_uuid(one) for one in ([kept.peer] if kept.peer else []))
-        one = clusters.Instance(
+        kept = disks.layout(host.name, domain)
+        secondary = tuple(self._node_uuid(peer) for peer in ([kept.peer] if kept.peer else []))
+        instance = clusters.Instance(
             domain["uuid"],
             name,
             self._node_uuid(host.name),
@@ -200,42 +204,44 @@ class _Adopter:
             hvparams={"domain_xml": domain["xml"]},
         )
         try:
-            instance_making.adopt(self.cluster, one)
+            instance_making.adopt(self.cluster, instance)
             accepted = adopted_xml.accept(name, domain["xml"])
         except errors.InvalidInput as error:
             raise errors.InvalidInput(f"on {host.name}, {error}: change it there, and adopt it again") from error
-        self._drafts.append(_Draft(replace(one, hvparams={"domain_xml": accepted.xml}), host, found, accepted.media))
+        self._drafts.append(
+            _Draft(replace(instance, hvparams={"domain_xml": accepted.xml}), host, found, accepted.media)
+        )
 
     def _record(self) -> None:
         """Record the instances that share no disk and no UUID with another one, whichever host says so."""
         owners: dict[tuple[str, str], set[str]] = {}
         known = list(self.cluster.instances.values())
-        for one in [*known, *(draft.instance for draft in self._drafts)]:
-            for claim in adopted_disks.claims(self.cluster, one):
-                owners.setdefault(claim, set()).add(one.name)
+        for instance in [*known, *(draft.instance for draft in self._drafts)]:
+            for claim in adopted_disks.claims(self.cluster, instance):
+                owners.setdefault(claim, set()).add(instance.name)
         for draft in self._drafts:
-            one = draft.instance
+            instance = draft.instance
             shared = [
                 (claim, other)
-                for claim in sorted(adopted_disks.claims(self.cluster, one))
-                for other in sorted(owners[claim] - {one.name}, key=clusters.natural)
+                for claim in sorted(adopted_disks.claims(self.cluster, instance))
+                for other in sorted(owners[claim] - {instance.name}, key=clusters.natural)
             ]
-            made = [other for other in known if any(other.uuid in disk.name for disk in one.disks)]
+            made = [other for other in known if any(other.uuid in disk.name for disk in instance.disks)]
             if shared or made:
-                (what, which), other = shared[0] if shared else (("the disk", one.disks[0].name), made[0].name)
+                (what, which), other = shared[0] if shared else (("the disk", instance.disks[0].name), made[0].name)
                 self.left_out.append(
-                    f"{one.name}: {what} {which} is that of {other}, too: find out whose it is, change the definition "
-                    "of the other domain, and adopt again"
+                    f"{instance.name}: {what} {which} is that of {other}, too: find out whose it is, change the "
+                    "definition of the other domain, and adopt again"
                 )
                 continue
-            self._apply(instance_making.adopt(self.cluster, one))
-            self._instances.append(one)
+            self._apply(instance_making.adopt(self.cluster, instance))
+            self._instances.append(instance)
             if draft.media:
                 self.advice.append(
-                    f"{one.name} has {' and '.join(filter(None, draft.media)) or 'a medium'} in a drive: the drive is "
-                    "recorded empty, because other nodes do not have it"
+                    f"{instance.name} has {' and '.join(filter(None, draft.media)) or 'a medium'} in a drive: the "
+                    "drive is recorded empty, because other nodes do not have it"
                 )
-            self._tell_of_definitions(one.name, draft.host, draft.found)
+            self._tell_of_definitions(instance.name, draft.host, draft.found)
 
     def _where(self, name: str, found: Sequence[tuple[Host, Mapping[str, Any]]]) -> tuple[Host, Mapping[str, Any]]:
         """Where a domain is: where it runs, else where it is defined.
@@ -243,7 +249,7 @@ class _Adopter:
         Raises:
             InvalidInput: that is not one place.
         """
-        running = [one for one in found if one[1]["running"]]
+        running = [place for place in found if place[1]["running"]]
         places = running or found
         if len(places) == 1:
             return places[0]
@@ -251,7 +257,7 @@ class _Adopter:
         if running:
             raise errors.InvalidInput(f"runs on {names}: stop it on all but one, and look which disk is right")
         record = self.cluster.node_name(self.cluster.instance(name).primary_node) if _known(self.cluster, name) else ""
-        at_record = [one for one in places if one[0].name == record]
+        at_record = [place for place in places if place[0].name == record]
         if at_record:
             return at_record[0]
         raise errors.InvalidInput(
@@ -260,7 +266,7 @@ class _Adopter:
 
     def _tell_of_known(self, name: str, host: Host, found: Sequence[tuple[Host, Mapping[str, Any]]]) -> None:
         record = self.cluster.node_name(self.cluster.instance(name).primary_node)
-        runs = any(domain["running"] for one, domain in found if one.name == host.name)
+        runs = any(domain["running"] for other, domain in found if other.name == host.name)
         if runs and record != host.name:
             self.advice.append(f"{name} runs on {host.name}, and the configuration says {record}: nothing was changed")
         self._tell_of_definitions(name, host, found)
@@ -287,11 +293,11 @@ class _Adopter:
 
 
 def _is_node(cluster: clusters.Cluster, name: str) -> bool:
-    return any(one.name == name for one in cluster.nodes.values())
+    return any(node.name == name for node in cluster.nodes.values())
 
 
 def _known(cluster: clusters.Cluster, name: str) -> bool:
-    return any(one.name == name for one in cluster.instances.values())
+    return any(instance.name == name for instance in cluster.instances.values())
 
 
 def _node_fields(host: Host, vg_name: str) -> dict[str, Any]:
@@ -315,14 +321,14 @@ def _secondaries(cluster: clusters.Cluster, hosts: Sequence[Host], advice: list[
     for host in hosts:
         known = {
             told["address"]
-            for one in host.seen["storage"]["resources"]
-            for name, told in one["hosts"].items()
+            for resource in host.seen["storage"]["resources"]
+            for name, told in resource["hosts"].items()
             if name == host.seen["hostname"]
         }
-        found = sorted(one for one in known if _is_ipv4(one) and one != host.address)
+        found = sorted(ip for ip in known if _is_ipv4(ip) and ip != host.address)
         if len(found) == 1:
             own[host.name] = found[0]
-    new = [one.name for one in hosts if not _is_node(cluster, one.name)]
+    new = [host.name for host in hosts if not _is_node(cluster, host.name)]
     if cluster.nodes or all(name in own for name in new):
         return own
     for name, address in own.items():
@@ -337,5 +343,5 @@ def _is_ipv4(address: str) -> bool:
         return False
 
 
-def _nic(one: Mapping[str, str]) -> clusters.Nic:
-    return clusters.Nic(mac=one["mac"].lower(), link=one["link"] if one["type"] == "bridge" else "")
+def _nic(nic: Mapping[str, str]) -> clusters.Nic:
+    return clusters.Nic(mac=nic["mac"].lower(), link=nic["link"] if nic["type"] == "bridge" else "")

@@ -30,10 +30,10 @@ class Difference:
 
 def between(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
     """What differs between two documents; a field that only one of them knows belongs to another schema."""
-    names = {uuid: one["name"] for kind in ("nodegroups", "nodes") for uuid, one in after.get(kind, {}).items()}
+    names = {uuid: entry["name"] for kind in ("nodegroups", "nodes") for uuid, entry in after.get(kind, {}).items()}
     old, new = _by_kind(before, names=names), _by_kind(after, names=names)
     found = [_difference(kind, old.get(kind, {}), objects, names=names) for kind, objects in new.items()]
-    return [one for one in found if one.added or one.removed or one.changed]
+    return [difference for difference in found if difference.added or difference.removed or difference.changed]
 
 
 def _by_kind(document: Mapping[str, Any], *, names: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
@@ -44,8 +44,11 @@ def _by_kind(document: Mapping[str, Any], *, names: Mapping[str, str]) -> dict[s
         **{kind: document.get(kind, {}) for kind in OBJECTS},
         "settings": {"": maintenance.get("settings", {})},
         "incidents": {
-            one["uuid"]: {**one, "name": f"{one['uuid']} of {names.get(one['node'], one['node'])}"}
-            for one in maintenance.get("incidents", ())
+            incident["uuid"]: {
+                **incident,
+                "name": f"{incident['uuid']} of {names.get(incident['node'], incident['node'])}",
+            }
+            for incident in maintenance.get("incidents", ())
         },
         "maintenance": {"": rest},
     }
@@ -55,16 +58,16 @@ def _difference(
     kind: str, before: Mapping[str, Any], after: Mapping[str, Any], *, names: Mapping[str, str]
 ) -> Difference:
     changed = {}
-    for uuid, one in after.items():
-        if uuid in before and before[uuid] != one and (told := tuple(_changed(before[uuid], one, names=names))):
-            changed[_name(uuid, one)] = told
-    added = tuple(_name(uuid, one) for uuid, one in after.items() if uuid not in before)
-    removed = tuple(_name(uuid, one) for uuid, one in before.items() if uuid not in after)
+    for uuid, entry in after.items():
+        if uuid in before and before[uuid] != entry and (told := tuple(_changed(before[uuid], entry, names=names))):
+            changed[_name(uuid, entry)] = told
+    added = tuple(_name(uuid, entry) for uuid, entry in after.items() if uuid not in before)
+    removed = tuple(_name(uuid, entry) for uuid, entry in before.items() if uuid not in after)
     return Difference(kind, added, removed, changed)
 
 
-def _name(uuid: str, one: Mapping[str, Any]) -> str:
-    return str(one.get("name", uuid))
+def _name(uuid: str, entry: Mapping[str, Any]) -> str:
+    return str(entry.get("name", uuid))
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any], *, names: Mapping[str, str]) -> Iterator[str]:

@@ -109,12 +109,12 @@ def _refuse_doubled(cluster: clusters.Cluster) -> None:
         ("instances", cluster.instances),
     ):
         names: set[str] = set()
-        for uuid, one in objects.items():
-            if one.uuid != uuid:
-                raise errors.InvalidInput(f"{kind}/{uuid}/uuid: is {one.uuid}")
-            if one.name in names:
-                raise errors.InvalidInput(f"{kind}/{uuid}/name: {one.name!r} is there twice")
-            names.add(one.name)
+        for uuid, entry in objects.items():
+            if entry.uuid != uuid:
+                raise errors.InvalidInput(f"{kind}/{uuid}/uuid: is {entry.uuid}")
+            if entry.name in names:
+                raise errors.InvalidInput(f"{kind}/{uuid}/name: {entry.name!r} is there twice")
+            names.add(entry.name)
 
 
 def _refuse_dangling(cluster: clusters.Cluster) -> None:
@@ -131,15 +131,15 @@ def _refuse_dangling(cluster: clusters.Cluster) -> None:
 
 def _refuse_unreadable(cluster: clusters.Cluster) -> None:
     seen: set[str] = set()
-    for index, one in enumerate(cluster.maintenance.incidents):
+    for index, incident in enumerate(cluster.maintenance.incidents):
         where = f"maintenance/incidents/{index}"
-        if one.uuid in seen:
-            raise errors.InvalidInput(f"{where}/uuid: {one.uuid!r} is there twice")
-        seen.add(one.uuid)
-        if one.digest and not report_originals.DIGEST.fullmatch(one.digest):
-            raise errors.InvalidInput(f"{where}/digest: {one.digest[:80]!r} is not a SHA-256 in hex digits")
+        if incident.uuid in seen:
+            raise errors.InvalidInput(f"{where}/uuid: {incident.uuid!r} is there twice")
+        seen.add(incident.uuid)
+        if incident.digest and not report_originals.DIGEST.fullmatch(incident.digest):
+            raise errors.InvalidInput(f"{where}/digest: {incident.digest[:80]!r} is not a SHA-256 in hex digits")
         try:
-            diagnosis.parse(one.original)
+            diagnosis.parse(incident.original)
         except errors.InvalidInput as error:
             raise errors.InvalidInput(f"{where}/original: {error}") from error
 
@@ -148,28 +148,28 @@ def _refuse_unplannable(cluster: clusters.Cluster) -> None:
     """Policies, limits and parameters that the planner calculates with: only what could have been set."""
     known: dict[str, clusters.Parameters | clusters.Group | clusters.Node] = {
         "cluster": cluster.cluster,
-        **{f"nodegroups/{uuid}": one for uuid, one in cluster.nodegroups.items()},
-        **{f"nodes/{uuid}": one for uuid, one in cluster.nodes.items()},
+        **{f"nodegroups/{uuid}": group for uuid, group in cluster.nodegroups.items()},
+        **{f"nodes/{uuid}": node for uuid, node in cluster.nodes.items()},
     }
-    for place, one in known.items():
+    for place, owner in known.items():
         try:
-            _accept(one)
+            _accept(owner)
         except errors.InvalidInput as error:
             raise errors.InvalidInput(f"{place}/{error}") from error
 
 
-def _accept(one: clusters.Parameters | clusters.Group | clusters.Node) -> None:
-    asked = {name: value for name, value in one.ndparams.items() if name in parameter_rules.NDPARAMS}
+def _accept(owner: clusters.Parameters | clusters.Group | clusters.Node) -> None:
+    asked = {name: value for name, value in owner.ndparams.items() if name in parameter_rules.NDPARAMS}
     # The helper program is looked at where it is used: what is refused there still stands in older documents.
     asked.pop("oob_program", None)
     for name, value in asked.items():
         _refuse_default(name, value, parameter_rules.NDPARAMS[name](name, value))
-    if isinstance(one, clusters.Node):
+    if isinstance(owner, clusters.Node):
         return
-    for name, value in instance_policy.given("ipolicy", one.ipolicy).items():
-        _refuse_default(f"ipolicy.{name}", one.ipolicy[name], value)
+    for name, value in instance_policy.given("ipolicy", owner.ipolicy).items():
+        _refuse_default(f"ipolicy.{name}", owner.ipolicy[name], value)
     for name, rule in parameter_rules.LIMITS.items():
-        if (value := getattr(one, name)) is not None:
+        if (value := getattr(owner, name)) is not None:
             _refuse_default(name, value, rule(name, value))
 
 

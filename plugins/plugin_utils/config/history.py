@@ -46,7 +46,7 @@ def versions(config: Path) -> list[Version]:
             with contextlib.suppress(FileNotFoundError):
                 known = path.stat()
                 found.append(Version(int(path.stem), known.st_mtime, known.st_size, path))
-    return sorted(found, key=lambda one: one.serial_no)
+    return sorted(found, key=lambda version: version.serial_no)
 
 
 def get(config: Path, serial_no: int) -> Version:
@@ -56,7 +56,7 @@ def get(config: Path, serial_no: int) -> Version:
         NotFound: it is not kept.
     """
     known = versions(config)
-    found = next((one for one in known if one.serial_no == serial_no), None)
+    found = next((version for version in known if version.serial_no == serial_no), None)
     if found is None:
         kept = f"{known[0].serial_no} to {known[-1].serial_no}" if known else "none"
         raise errors.NotFound(f"version {serial_no} is not kept: there are versions of {kept}")
@@ -78,8 +78,8 @@ def keep(config: Path, serial_no: int) -> None:
     path.hardlink_to(config)
     # First the new name, then the end of the old ones: a crash between leaves too many, never too few.
     durable_files.sync_folder(own)
-    for one in superfluous(versions(config)):
-        one.path.unlink(missing_ok=True)
+    for version in superfluous(versions(config)):
+        version.path.unlink(missing_ok=True)
 
 
 def _make(own: Path) -> None:
@@ -95,16 +95,16 @@ def superfluous(known: Sequence[Version]) -> list[Version]:
     """Which versions are let go of: beyond the newest, all but the last of each hour, and what is over the bound."""
     kept: list[Version] = list(known[-NEWEST:])
     hours: set[int] = set()
-    for one in reversed(known[:-NEWEST]):
-        hour = int(one.time // HOUR)
+    for version in reversed(known[:-NEWEST]):
+        hour = int(version.time // HOUR)
         if hour not in hours and len(hours) < HOURS:
             hours.add(hour)
-            kept.append(one)
-    kept.sort(key=lambda one: one.serial_no, reverse=True)
+            kept.append(version)
+    kept.sort(key=lambda version: version.serial_no, reverse=True)
     size = 0
     bounded: list[Version] = []
-    for one in kept:
-        size += one.size
+    for version in kept:
+        size += version.size
         if not bounded or size <= MOST_BYTES:
-            bounded.append(one)
-    return [one for one in known if one not in bounded]
+            bounded.append(version)
+    return [version for version in known if version not in bounded]

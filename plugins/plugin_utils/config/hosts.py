@@ -107,4 +107,4 @@ def run_inventory(cluster: clusters.Cluster, nodes: Iterable[str], *, root: str)
 
 
 def _word(name: str) -> str:
-    return "".join(one if one.isalnum() or one == "_" else "_" for one in name)
+    return "".join(character if character.isalnum() or character == "_" else "_" for character in name)

@@ -57,7 +57,7 @@ def taken_over(
     if not is_present_state(cluster, before):
         present = before.maintenance.settings.paused if before is not None else ""
         text = present or maintenance.settings.paused or check_reason(cluster)
-        left = tuple(dataclasses.replace(one, generations=()) for one in maintenance.left_behind)
+        left = tuple(dataclasses.replace(replica, generations=()) for replica in maintenance.left_behind)
         settings = dataclasses.replace(maintenance.settings, paused=text)
         maintenance = dataclasses.replace(maintenance, settings=settings, left_behind=left)
     if before is not None:
@@ -80,9 +80,13 @@ def check_reason(cluster: clusters.Cluster) -> str:
 
 def _way_back(path: Path) -> str:
     """Which version is the newest good one, and how to restore it; '' when there is none."""
-    kept = next((one for one in _good(version.path for version in reversed(history.versions(path)))), None)
-    last = next((one for one in _good([last_good(path)])), None)
-    found = max((one for one in (last, kept) if one is not None), key=lambda one: one[0], default=None)
+    kept = next(_good(version.path for version in reversed(history.versions(path))), None)
+    last = next(_good([last_good(path)]), None)
+    found = max(
+        (candidate for candidate in (last, kept) if candidate is not None),
+        key=lambda candidate: candidate[0],
+        default=None,
+    )
     if found is None:
         return ""
     return f"; the last good version is {found[1]}: restore it with `roundsman config import {found[1]}`"

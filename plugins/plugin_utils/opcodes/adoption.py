@@ -38,13 +38,13 @@ class ClusterAdopt:
                 added = joining.add(cluster, uuid, fields)
                 cluster = changes.apply_all(cluster, added, now=cluster.mtime)
                 stated += added
-        for one in self.instances:
-            if one.uuid not in cluster.instances:
-                added = instance_making.adopt(cluster, one)
+        for instance in self.instances:
+            if instance.uuid not in cluster.instances:
+                added = instance_making.adopt(cluster, instance)
                 cluster = changes.apply_all(cluster, added, now=cluster.mtime)
                 stated += added
         return stated
 
     def told(self, _before: clusters.Cluster, stated: list[Change]) -> list[str]:
-        nodes = sum(hasattr(one, "node") for one in stated)
+        nodes = sum(hasattr(change, "node") for change in stated)
         return [f"{wording.both(nodes, len(stated) - nodes)} more on record"]

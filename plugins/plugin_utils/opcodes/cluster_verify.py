@@ -40,8 +40,8 @@ class ClusterVerify:
         )
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
-        nodes = {one.uuid for one in (*_with_oob(cluster), *_candidates(cluster))}
-        nodes |= {one.uuid for one in _running(cluster)}
+        nodes = {node.uuid for node in (*_with_oob(cluster), *_candidates(cluster))}
+        nodes |= {node.uuid for node in _running(cluster)}
         return {f"node/{uuid}": contract.SHARED for uuid in sorted(nodes)}
 
     def moot(self, cluster: clusters.Cluster) -> str:
@@ -57,22 +57,22 @@ class ClusterVerify:
         return "" if has_work else "no node has OOB, and there are no instances: there is nothing to verify"
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
-        reachable = (one.uuid for one in _candidates(cluster) if clusters.reachable(cluster, one))
-        return list(dict.fromkeys((*reachable, *(one.uuid for one in _running(cluster)))))
+        reachable = (node.uuid for node in _candidates(cluster) if clusters.reachable(cluster, node))
+        return list(dict.fromkeys((*reachable, *(node.uuid for node in _running(cluster)))))
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        targets = [node_power.bmc_variables(cluster, one) for one in _with_oob(cluster)]
+        targets = [node_power.bmc_variables(cluster, node) for node in _with_oob(cluster)]
         looked, known = set(self.hosts(cluster)), _candidates(cluster)
         return {
             "cluster_targets": targets,
             "cluster_paths": _paths(cluster),
-            "cluster_candidates": [one.name for one in known if one.uuid in looked],
-            "cluster_unseen": {one.name: "is not contacted" for one in known if one.uuid not in looked},
+            "cluster_candidates": [node.name for node in known if node.uuid in looked],
+            "cluster_unseen": {node.name: "is not contacted" for node in known if node.uuid not in looked},
             "cluster_ignored": _ignored(cluster),
             "cluster_differing": dict(self.differing),
             "cluster_left_behind": _left_behind(cluster),
             "cluster_degraded": _degraded(cluster),
-            "cluster_running": [one.name for one in _running(cluster)],
+            "cluster_running": [node.name for node in _running(cluster)],
             "cluster_hypervisors": whereabouts.hypervisors(cluster),
             "cluster_replicated_hypervisors": whereabouts.replicated(cluster),
             "cluster_records": whereabouts.records(cluster),
@@ -88,14 +88,14 @@ class ClusterVerify:
 
 
 def _with_oob(cluster: clusters.Cluster) -> list[clusters.Node]:
-    found = [one for one in cluster.nodes.values() if clusters.parameter(cluster, one, "oob_program") is not None]
-    return sorted(found, key=lambda one: clusters.natural(one.name))
+    found = [node for node in cluster.nodes.values() if clusters.parameter(cluster, node, "oob_program") is not None]
+    return sorted(found, key=lambda node: clusters.natural(node.name))
 
 
 def _running(cluster: clusters.Cluster) -> list[clusters.Node]:
     """The nodes, by name, that may run instances and can be asked."""
-    asked = (one for one in cluster.nodes.values() if one.vm_capable and clusters.reachable(cluster, one))
-    return sorted(asked, key=lambda one: clusters.natural(one.name)) if cluster.instances else []
+    asked = (node for node in cluster.nodes.values() if node.vm_capable and clusters.reachable(cluster, node))
+    return sorted(asked, key=lambda node: clusters.natural(node.name)) if cluster.instances else []
 
 
 def _left_behind(cluster: clusters.Cluster) -> dict[str, list[str]]:
@@ -111,16 +111,16 @@ def _left_behind(cluster: clusters.Cluster) -> dict[str, list[str]]:
 def _degraded(cluster: clusters.Cluster) -> list[dict[str, str]]:
     """The instances that are written without their secondary, or may be, each with its primary and the sentence."""
     return [
-        {"node": cluster.node_name(one.primary_node), "text": text}
-        for one in cluster.instances.values()
-        for text in (_parted(cluster, one), replica_evidence.made_text(cluster, one))
+        {"node": cluster.node_name(instance.primary_node), "text": text}
+        for instance in cluster.instances.values()
+        for text in (_parted(cluster, instance), replica_evidence.made_text(cluster, instance))
         if text
     ]
 
 
-def _parted(cluster: clusters.Cluster, one: clusters.Instance) -> str:
-    text = replica_evidence.parted_text(cluster, one)
-    return f"{text}: {replica_evidence.parted_step(cluster, one)}" if text else ""
+def _parted(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
+    text = replica_evidence.parted_text(cluster, instance)
+    return f"{text}: {replica_evidence.parted_step(cluster, instance)}" if text else ""
 
 
 def _ignored(cluster: clusters.Cluster) -> dict[str, list[str]]:
@@ -130,8 +130,8 @@ def _ignored(cluster: clusters.Cluster) -> dict[str, list[str]]:
 
 
 def _paths(cluster: clusters.Cluster) -> list[str]:
-    programs = {clusters.parameter(cluster, one, "oob_program") or "" for one in cluster.nodes.values()}
-    return sorted(one for one in programs if one.startswith("/"))
+    programs = {clusters.parameter(cluster, node, "oob_program") or "" for node in cluster.nodes.values()}
+    return sorted(program for program in programs if program.startswith("/"))
 
 
 def _candidates(cluster: clusters.Cluster) -> list[clusters.Node]:
@@ -139,5 +139,5 @@ def _candidates(cluster: clusters.Cluster) -> list[clusters.Node]:
     if not _paths(cluster):
         return []
     master = cluster.cluster.master_node
-    found = [one for one in cluster.nodes.values() if one.master_candidate or one.uuid == master]
-    return sorted(found, key=lambda one: clusters.natural(one.name))
+    found = [node for node in cluster.nodes.values() if node.master_candidate or node.uuid == master]
+    return sorted(found, key=lambda node: clusters.natural(node.name))

@@ -230,7 +230,7 @@ class DelayKind(Kind, Protocol):
 
 def not_empty(cluster: clusters.Cluster, node: str) -> str:
     """Why a node that was to be empty is not, or ''."""
-    there = [one.name for one in (*cluster.primaries(node), *cluster.secondaries(node))]
+    there = [instance.name for instance in (*cluster.primaries(node), *cluster.secondaries(node))]
     return f"not done: {cluster.node_name(node)} holds {', '.join(there)} again" if there else ""
 
 

@@ -87,23 +87,23 @@ class OutdateReplica:
         return contract.instance_at(self.instance, (self.node,))
 
     def moot(self, cluster: clusters.Cluster) -> str:
-        one = cluster.instances.get(self.instance)
-        if one is None:
+        instance = cluster.instances.get(self.instance)
+        if instance is None:
             return f"nothing to do: instance {self.instance} has been removed from the cluster"
-        if self.node not in one.secondary_nodes:
-            return f"nothing to do: {cluster.node_name(self.node)} is not the secondary of {one.name} any more"
-        return "" if one.parted is not None else f"nothing to do: {one.name} is in sync again"
+        if self.node not in instance.secondary_nodes:
+            return f"nothing to do: {cluster.node_name(self.node)} is not the secondary of {instance.name} any more"
+        return "" if instance.parted is not None else f"nothing to do: {instance.name} is in sync again"
 
     def hosts(self, _cluster: clusters.Cluster) -> list[str]:
         return [self.node]
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        one = cluster.instance(self.instance)
+        instance = cluster.instance(self.instance)
         contract.refuse_unreachable(cluster, self.node)
         return {
-            "instance": instance_variables(cluster, one),
+            "instance": instance_variables(cluster, instance),
             "instance_member": contract.node_variables(cluster, self.node),
-            "instance_resources": list(replica_evidence.resources(one)),
+            "instance_resources": list(replica_evidence.resources(instance)),
             "instance_outdate_seconds": time_limits.outdating(),
         }
 

@@ -34,13 +34,13 @@ class _AtDisks:
         return [uuid for uuid in nodes if clusters.reachable(cluster, cluster.node(uuid))]
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        one = cluster.instance(self.instance)
+        instance = cluster.instance(self.instance)
         there = self.hosts(cluster)
         return {
-            "instance": instance_variables(cluster, one),
-            "instance_primary": contract.node_variables(cluster, one.primary_node),
+            "instance": instance_variables(cluster, instance),
+            "instance_primary": contract.node_variables(cluster, instance.primary_node),
             "instance_members": [contract.node_variables(cluster, uuid) for uuid in there],
-            "instance_unasked": [cluster.node_name(uuid) for uuid in one.nodes if uuid not in there],
+            "instance_unasked": [cluster.node_name(uuid) for uuid in instance.nodes if uuid not in there],
         }
 
     def files(self) -> dict[str, str]:
@@ -78,9 +78,11 @@ class _Down(_AtItsPrimary):
     """Only for an instance that is down."""
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        one = cluster.instance(self.instance)
-        if one.is_up:
-            raise errors.Refused(f"{one.name} is up: stop it first, with `roundsman instance stop {one.name}`")
+        instance = cluster.instance(self.instance)
+        if instance.is_up:
+            raise errors.Refused(
+                f"{instance.name} is up: stop it first, with `roundsman instance stop {instance.name}`"
+            )
         return super().variables(cluster)
 
 
@@ -104,12 +106,12 @@ class RecreateDisks(_Down):
         return time_limits.limit(time_limits.disks(known, steps=3 * len(known.nodes) + 2), time_limits.sync(known))
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        one = cluster.instance(self.instance)
-        contract.refuse_unreachable(cluster, *one.nodes)
-        if one.adopted_disks:
+        instance = cluster.instance(self.instance)
+        contract.refuse_unreachable(cluster, *instance.nodes)
+        if instance.adopted_disks:
             raise errors.Refused(
-                f"{one.name}: Roundsman does not recreate its disk {one.adopted_disks[0]}, which was adopted; recreate "
-                "it on its nodes by hand"
+                f"{instance.name}: Roundsman does not recreate its disk {instance.adopted_disks[0]}, which was "
+                "adopted; recreate it on its nodes by hand"
             )
         return super().variables(cluster)
 

@@ -81,18 +81,18 @@ class InstanceCreate:
         return contract.instance_at(self.instance, cluster.instance(self.instance).nodes)
 
     def moot(self, cluster: clusters.Cluster) -> str:
-        one = cluster.instance(self.instance)
-        return "" if one.is_unfinished else f"the disks of {one.name} are there already"
+        instance = cluster.instance(self.instance)
+        return "" if instance.is_unfinished else f"the disks of {instance.name} are there already"
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
         return list(cluster.instance(self.instance).nodes)
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        one = cluster.instance(self.instance)
-        contract.refuse_unreachable(cluster, *one.nodes)
+        instance = cluster.instance(self.instance)
+        contract.refuse_unreachable(cluster, *instance.nodes)
         return {
-            "instance": instance_variables(cluster, one),
-            "instance_members": [contract.node_variables(cluster, uuid) for uuid in one.nodes],
+            "instance": instance_variables(cluster, instance),
+            "instance_members": [contract.node_variables(cluster, uuid) for uuid in instance.nodes],
             "instance_os": bool(self.os_playbook),
             "instance_os_playbook": self.os_playbook or str(NO_OS),
         }
@@ -131,17 +131,17 @@ class InstanceRemove:
         return list(cluster.instance(self.instance).nodes)
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        one = cluster.instance(self.instance)
+        instance = cluster.instance(self.instance)
         if not self.ignore_failures:
-            contract.refuse_unreachable(cluster, one.primary_node)
-        there = [uuid for uuid in one.nodes if clusters.reachable(cluster, cluster.node(uuid))]
+            contract.refuse_unreachable(cluster, instance.primary_node)
+        there = [uuid for uuid in instance.nodes if clusters.reachable(cluster, cluster.node(uuid))]
         return {
-            "instance": instance_variables(cluster, one),
+            "instance": instance_variables(cluster, instance),
             "instance_members": [contract.node_variables(cluster, uuid) for uuid in there],
-            "instance_unasked": [cluster.node_name(uuid) for uuid in one.nodes if uuid not in there],
-            "instance_left_behind": [uuid for uuid in one.nodes if uuid not in there],
-            "instance_primary": contract.node_variables(cluster, one.primary_node),
-            "instance_primary_asked": one.primary_node in there,
+            "instance_unasked": [cluster.node_name(uuid) for uuid in instance.nodes if uuid not in there],
+            "instance_left_behind": [uuid for uuid in instance.nodes if uuid not in there],
+            "instance_primary": contract.node_variables(cluster, instance.primary_node),
+            "instance_primary_asked": instance.primary_node in there,
         }
 
     def files(self) -> dict[str, str]:

@@ -237,7 +237,7 @@ class ReplaceDisks:
             "instance_old_reachable": clusters.reachable(cluster, cluster.node(self.old)),
             "instance_let_go": [contract.node_variables(cluster, uuid) for uuid in self._let_go(cluster)],
             "instance_old_generations": list(clusters.judged_generations(cluster, self.instance)),
-            "instance_given_up": [recording.encode(one) for one in self._given_up(cluster)],
+            "instance_given_up": [recording.encode(change) for change in self._given_up(cluster)],
         }
 
     def effects(self, cluster: clusters.Cluster) -> list[changes.Change]:
@@ -247,12 +247,12 @@ class ReplaceDisks:
     def _let_go(self, cluster: clusters.Cluster) -> list[str]:
         """The nodes (UUIDs) that may connect to the primary in place of the new secondary, as far as they answer."""
         before = dict.fromkeys((self.old, *self._made_elsewhere(cluster)))
-        return [one for one in before if one != self.new and clusters.reachable(cluster, cluster.node(one))]
+        return [uuid for uuid in before if uuid != self.new and clusters.reachable(cluster, cluster.node(uuid))]
 
     def _made_elsewhere(self, cluster: clusters.Cluster) -> list[str]:
         """The nodes (UUIDs) on which replacements that did not end were to make a replica."""
         made = clusters.being_made(cluster, self.instance)
-        return [one.node for one in made if one.node != self.new and one.node in cluster.nodes]
+        return [replica.node for replica in made if replica.node != self.new and replica.node in cluster.nodes]
 
     def _given_up(self, cluster: clusters.Cluster) -> list[changes.ReplicaLeft]:
         """That what an earlier replacement was to make on another node is left behind with this one.
@@ -261,7 +261,7 @@ class ReplaceDisks:
         an instance records the same, and knows nothing of the replica to which its primary writes.
         """
         made = clusters.being_made(cluster, self.instance) if self.new == self.old else ()
-        return [changes.ReplicaLeft(self.instance, one.node, present=True) for one in made]
+        return [changes.ReplicaLeft(self.instance, replica.node, present=True) for replica in made]
 
     def files(self) -> dict[str, str]:
         return {}

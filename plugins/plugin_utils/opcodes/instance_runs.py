@@ -60,11 +60,11 @@ class Startup(_AtPrimary):
         return [primary, *(uuid for uuid in others if clusters.reachable(cluster, cluster.node(uuid)))]
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        one = cluster.instance(self.instance)
-        if one.is_unfinished:
+        instance = cluster.instance(self.instance)
+        if instance.is_unfinished:
             raise errors.Refused(
-                f"{one.name} is unfinished, its disks may be missing: ask for it again as it was asked for, with "
-                f"`roundsman instance add`, or remove it with `roundsman instance remove {one.name}`"
+                f"{instance.name} is unfinished, its disks may be missing: ask for it again as it was asked for, with "
+                f"`roundsman instance add`, or remove it with `roundsman instance remove {instance.name}`"
             )
         return super().variables(cluster)
 

@@ -65,7 +65,7 @@ class _AtBmcs:
             NotFound: none is.
         """
         found = [cluster.nodes[uuid] for uuid in self.all_nodes if uuid in cluster.nodes]
-        return sorted(found or [cluster.node(self.all_nodes[0])], key=lambda one: clusters.natural(one.name))
+        return sorted(found or [cluster.node(self.all_nodes[0])], key=lambda node: clusters.natural(node.name))
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Power(_AtBmcs):
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
         refused = self._refused(cluster)
-        return [one.uuid for one in (*self._looked_at(cluster, refused), *self._asked(cluster, refused))]
+        return [node.uuid for node in (*self._looked_at(cluster, refused), *self._asked(cluster, refused))]
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         targets = self._targets(cluster)
@@ -128,11 +128,11 @@ class Power(_AtBmcs):
             raise errors.Refused("; ".join(refused.values()))
         return {
             "node_power": self.command,
-            "node_targets": [bmc_variables(cluster, one) for one in targets if one.name not in refused],
+            "node_targets": [bmc_variables(cluster, target) for target in targets if target.name not in refused],
             "node_refused": refused,
-            "node_look_first": [one.name for one in self._looked_at(cluster, refused)],
-            "node_ask_first": [one.name for one in self._asked(cluster, refused)],
-            "node_agents": {one.name: contract.agent(cluster, one) for one in self._asked(cluster, refused)},
+            "node_look_first": [node.name for node in self._looked_at(cluster, refused)],
+            "node_ask_first": [node.name for node in self._asked(cluster, refused)],
+            "node_agents": {node.name: contract.agent(cluster, node) for node in self._asked(cluster, refused)},
             "node_power_expected": self.expect,
             "node_power_delay": self.delay,
             "node_power_batch": BATCH,
@@ -145,7 +145,7 @@ class Power(_AtBmcs):
     def notices(self, value: Any) -> list[contract.Notice]:
         if self.check:
             return []
-        lines = power_record.log_lines([power.parse_outcome(one) for one in value])
+        lines = power_record.log_lines([power.parse_outcome(result) for result in value])
         return [contract.Notice(line) for line in lines]
 
     def _looked_at(self, cluster: clusters.Cluster, refused: Mapping[str, str]) -> list[clusters.Node]:
@@ -156,18 +156,21 @@ class Power(_AtBmcs):
         if self.command not in TAKING or self.force:
             return []
         targets = self._targets(cluster)
-        seen = (one for one in targets if one.vm_capable and clusters.reachable(cluster, one))
-        return [one for one in seen if one.name not in refused]
+        seen = (target for target in targets if target.vm_capable and clusters.reachable(cluster, target))
+        return [target for target in seen if target.name not in refused]
 
     def _asked(self, cluster: clusters.Cluster, refused: Mapping[str, str]) -> list[clusters.Node]:
         """Whoever is fenced is asked for a sign of life first, however it is recorded."""
         targets = self._targets(cluster) if self.command in FENCING else []
-        return [one for one in targets if one.name not in refused]
+        return [target for target in targets if target.name not in refused]
 
     def _refused(self, cluster: clusters.Cluster) -> dict[str, str]:
         """The nodes (names) that are left alone, and why."""
         held = holdings.Holdings(cluster.instances)
-        told = {one.name: self._objection(cluster, one, held.primaries(one.uuid)) for one in self._targets(cluster)}
+        told = {
+            target.name: self._objection(cluster, target, held.primaries(target.uuid))
+            for target in self._targets(cluster)
+        }
         return {name: text for name, text in told.items() if text}
 
     def _objection(self, cluster: clusters.Cluster, node: clusters.Node, primaries: list[clusters.Instance]) -> str:
@@ -179,7 +182,7 @@ class Power(_AtBmcs):
             return master_objection(cluster, node, "off" if self.command in FENCING else self.command)
         if self.command in FENCING:
             return _lived_objection(cluster, node) if self.command == "confirm_off" else ""
-        running = [one.name for one in primaries if one.is_up]
+        running = [instance.name for instance in primaries if instance.is_up]
         if running and not self.force:
             return f"{node.name} still runs {', '.join(running)}: evacuate it first, or use --force"
         return ""
@@ -208,20 +211,20 @@ class Health(_AtBmcs):
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         targets = self._targets(cluster)
-        has_oob = {one.name: clusters.parameter(cluster, one, "oob_program") is not None for one in targets}
+        has_oob = {target.name: clusters.parameter(cluster, target, "oob_program") is not None for target in targets}
         refused = {name: power.NO_OOB.format(name) for name, has in has_oob.items() if not has}
         if len(refused) == len(targets):
             raise errors.Refused("; ".join(refused.values()))
         return {
-            "node_targets": [bmc_variables(cluster, one) for one in targets if has_oob[one.name]],
+            "node_targets": [bmc_variables(cluster, target) for target in targets if has_oob[target.name]],
             "node_refused": refused,
         }
 
     def notices(self, value: Any) -> list[contract.Notice]:
         return [
-            contract.Notice(f"{one['name']}: {item} is {status}", is_trouble=True)
-            for one in value
-            for item, status in one["items"]
+            contract.Notice(f"{result['name']}: {item} is {status}", is_trouble=True)
+            for result in value
+            for item, status in result["items"]
             if health.Status(status) in health.TROUBLE
         ]
 

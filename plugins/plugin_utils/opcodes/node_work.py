@@ -183,7 +183,7 @@ class NodeRole:
                 raise errors.Refused(
                     f"{node.name} has not reported Ok: see `roundsman explain {node.name}`, repair it, or use --force"
                 )
-        running = [one.name for one in cluster.primaries(self.node) if one.is_up]
+        running = [instance.name for instance in cluster.primaries(self.node) if instance.is_up]
         if self.offline and running and not self.force:
             raise errors.Refused(f"{node.name} still runs {', '.join(running)}: evacuate it first, or use --force")
         return roles.change(cluster, node, drained=self.drained, offline=self.offline)

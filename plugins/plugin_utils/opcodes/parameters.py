@@ -149,8 +149,8 @@ class NodeRemove(_Modification):
         return [
             *super().told(before, stated),
             *(
-                f"the replica of {one} that was left on {name} is on no record any more: remove it by hand"
-                for one in left
+                f"the replica of {instance} that was left on {name} is on no record any more: remove it by hand"
+                for instance in left
             ),
         ]
 

@@ -34,12 +34,12 @@ class InstanceQueryData:
 
     def result(self, before: clusters.Cluster, _stated: list[Change]) -> Any:
         """The fields of the instance, and the names of its nodes."""
-        one = before.instance(self.instance)
+        instance = before.instance(self.instance)
         names = {
-            "pnode": before.node_name(one.primary_node),
-            "snodes": [before.node_name(uuid) for uuid in one.secondary_nodes],
+            "pnode": before.node_name(instance.primary_node),
+            "snodes": [before.node_name(uuid) for uuid in instance.secondary_nodes],
         }
-        return {one.name: {**dataclasses.asdict(one), **names}}
+        return {instance.name: {**dataclasses.asdict(instance), **names}}
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ def refuse_without_memory(cluster: clusters.Cluster, instance: clusters.Instance
         Refused: it is not; the text has the numbers.
     """
     node, needed = cluster.node(target), holdings.memory_in_use(instance)
-    used = sum(holdings.memory_in_use(one) for one in cluster.instances.values() if one.primary_node == node.uuid)
+    used = sum(holdings.memory_in_use(held) for held in cluster.instances.values() if held.primary_node == node.uuid)
     _refuse(node, instance, needed=needed, free=node.mtotal - node.mnode - used, what="memory")
 
 
@@ -29,7 +29,7 @@ def refuse_without_disk(cluster: clusters.Cluster, instance: clusters.Instance, 
         Refused: there is not; the text has the numbers.
     """
     node, needed = cluster.node(target), holdings.disk_per_copy(instance)
-    used = sum(holdings.disk_per_copy(one) for one in cluster.instances.values() if node.uuid in one.nodes)
+    used = sum(holdings.disk_per_copy(held) for held in cluster.instances.values() if node.uuid in held.nodes)
     _refuse(node, instance, needed=needed, free=node.dtotal - used, what="disk")
 
 

@@ -177,19 +177,23 @@ def many_at_once(parts: Sequence[float]) -> float:
 
 def stopping_all(instances: Iterable[clusters.Instance], *, most: float) -> int:
     """The `timeout` of the task that stops all instances of a node and closes their disks."""
-    return math.ceil(TASK + many_at_once([stopping(one, most=most) + _own_disks(one) for one in instances]))
+    return math.ceil(
+        TASK + many_at_once([stopping(instance, most=most) + _own_disks(instance) for instance in instances])
+    )
 
 
 def stopping_all_quickly(instances: Iterable[clusters.Instance], *, most: float) -> int:
     """How long that task gets at first, while all other nodes wait for it: for soft and hard stops that work."""
-    return math.ceil(QUICK_TASK + many_at_once([soft_stop(one, most=most) + virsh.TIME_LIMIT for one in instances]))
+    return math.ceil(
+        QUICK_TASK + many_at_once([soft_stop(instance, most=most) + virsh.TIME_LIMIT for instance in instances])
+    )
 
 
 def starting_all(instances: Iterable[clusters.Instance]) -> int:
     """The `timeout` of the task that opens the disks of many instances of a node, and starts these."""
     # A node that comes back from being off has no migration that was interrupted.
     waits = LOCK + HYPERVISOR + instance_with_disks.CONNECTING
-    return math.ceil(TASK + many_at_once([waits + _own_disks(one) for one in instances]))
+    return math.ceil(TASK + many_at_once([waits + _own_disks(instance) for instance in instances]))
 
 
 def _own_disks(instance: clusters.Instance) -> float:

@@ -21,64 +21,64 @@ def cluster_of(found: model.Model) -> clusters.Cluster:
     of its memory is what htools count, the less of what is recorded and what is reported; its disk so that what is left
     is what is free. What neither runs nor should is down.
     """
-    instances = {one.name: _instance(one) for one in found.instances}
+    instances = {instance.name: _instance(instance) for instance in found.instances}
     held = holdings.Holdings(instances)
     free = node_memory.free(found)
     nodes = {
-        one.name: _node(one, free=free[one.name], memory=held.memory(one.name), disk=held.disk(one.name))
-        for one in found.nodes
+        node.name: _node(node, free=free[node.name], memory=held.memory(node.name), disk=held.disk(node.name))
+        for node in found.nodes
     }
-    master = next((one.name for one in found.nodes if one.master), "")
+    master = next((node.name for node in found.nodes if node.master), "")
     return clusters.Cluster(
         cluster=clusters.Parameters(NAME, NAME, master, tags=found.tags, ipolicy=policies.written(found.policy)),
-        nodegroups={one.uuid: _group(one) for one in found.groups},
+        nodegroups={group.uuid: _group(group) for group in found.groups},
         nodes=nodes,
         instances=instances,
     )
 
 
-def _group(one: model.Group) -> clusters.Group:
+def _group(group: model.Group) -> clusters.Group:
     return clusters.Group(
-        one.uuid,
-        one.name,
-        alloc_policy=one.alloc_policy.value,
-        networks=one.networks,
-        ipolicy=policies.written(one.policy),
-        tags=one.tags,
+        group.uuid,
+        group.name,
+        alloc_policy=group.alloc_policy.value,
+        networks=group.networks,
+        ipolicy=policies.written(group.policy),
+        tags=group.tags,
     )
 
 
-def _node(one: model.Node, *, free: int, memory: int, disk: int) -> clusters.Node:
+def _node(node: model.Node, *, free: int, memory: int, disk: int) -> clusters.Node:
     return clusters.Node(
-        uuid=one.name,
-        name=one.name,
-        group=one.group,
-        mtotal=int(one.t_mem),
-        mnode=int(one.t_mem) - memory - free,
-        dtotal=one.f_disk + disk,
-        ctotal=int(one.pcpus),
-        offline=not node_memory.takes_instances(one),
+        uuid=node.name,
+        name=node.name,
+        group=node.group,
+        mtotal=int(node.t_mem),
+        mnode=int(node.t_mem) - memory - free,
+        dtotal=node.f_disk + disk,
+        ctotal=int(node.pcpus),
+        offline=not node_memory.takes_instances(node),
         ndparams={
-            "exclusive_storage": one.exclusive_storage,
-            "spindle_count": one.spindles,
-            "cpu_speed": one.cpu_speed,
+            "exclusive_storage": node.exclusive_storage,
+            "spindle_count": node.spindles,
+            "cpu_speed": node.cpu_speed,
         },
-        tags=one.tags,
+        tags=node.tags,
     )
 
 
-def _instance(one: model.Instance) -> clusters.Instance:
+def _instance(instance: model.Instance) -> clusters.Instance:
     return clusters.Instance(
-        uuid=one.name,
-        name=one.name,
-        primary_node=one.primary,
-        secondary_nodes=(one.secondary,) if one.secondary else (),
-        disk_template=one.template.value,
-        disks=(clusters.Disk(one.disk, one.spindles),) if one.disk else (),
-        memory=one.memory,
-        vcpus=one.vcpus,
-        admin_state="up" if one.takes_memory else "down",
-        tags=one.tags,
-        auto_balance=one.auto_balance,
-        spindle_use=one.spindle_use,
+        uuid=instance.name,
+        name=instance.name,
+        primary_node=instance.primary,
+        secondary_nodes=(instance.secondary,) if instance.secondary else (),
+        disk_template=instance.template.value,
+        disks=(clusters.Disk(instance.disk, instance.spindles),) if instance.disk else (),
+        memory=instance.memory,
+        vcpus=instance.vcpus,
+        admin_state="up" if instance.takes_memory else "down",
+        tags=instance.tags,
+        auto_balance=instance.auto_balance,
+        spindle_use=instance.spindle_use,
     )

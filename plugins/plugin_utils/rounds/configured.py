@@ -29,13 +29,13 @@ def model_of(cluster: clusters.Cluster) -> model.Model:
         InvalidInput: an instance has a disk template that no planner knows.
     """
     held = holdings.Holdings(cluster.instances)
-    nodes = sorted(cluster.nodes.values(), key=lambda one: clusters.natural(one.name))
-    instances = sorted(cluster.instances.values(), key=lambda one: clusters.natural(one.name))
-    names = {one.uuid: one.name for one in nodes}
+    nodes = sorted(cluster.nodes.values(), key=lambda node: clusters.natural(node.name))
+    instances = sorted(cluster.instances.values(), key=lambda instance: clusters.natural(instance.name))
+    names = {node.uuid: node.name for node in nodes}
     return model.Model(
-        groups=tuple(_group(cluster, one) for one in cluster.nodegroups.values()),
-        nodes=tuple(_node(cluster, one, held) for one in nodes),
-        instances=tuple(instance_of(one, names) for one in instances),
+        groups=tuple(_group(cluster, group) for group in cluster.nodegroups.values()),
+        nodes=tuple(_node(cluster, node, held) for node in nodes),
+        instances=tuple(instance_of(instance, names) for instance in instances),
         tags=cluster.cluster.tags,
         policy=policies.of(instance_policy.filled(cluster.cluster.ipolicy)),
     )
@@ -76,29 +76,31 @@ def _node(cluster: clusters.Cluster, node: clusters.Node, held: holdings.Holding
     )
 
 
-def instance_of(one: clusters.Instance, names: Mapping[str, str]) -> model.Instance:
+def instance_of(instance: clusters.Instance, names: Mapping[str, str]) -> model.Instance:
     """An instance as it is planned with; `names` are those of nodes, by their UUIDs."""
-    spindles = [disk.spindles for disk in one.disks if disk.spindles is not None]
+    spindles = [disk.spindles for disk in instance.disks if disk.spindles is not None]
     return model.Instance(
-        name=one.name,
-        memory=one.memory,
-        disk=one.disk_size,
-        vcpus=one.vcpus,
-        status=RUNNING if one.takes_memory else DOWN,
-        auto_balance=one.auto_balance,
-        primary=names[one.primary_node],
-        secondary=names[one.secondary_nodes[0]] if one.secondary_nodes else "",
-        template=_template(one),
-        tags=one.tags,
-        spindle_use=one.spindle_use,
-        spindles=sum(spindles) if len(spindles) == len(one.disks) else None,
-        networks=tuple(dict.fromkeys(nic.network for nic in one.nics if nic.network)),
+        name=instance.name,
+        memory=instance.memory,
+        disk=instance.disk_size,
+        vcpus=instance.vcpus,
+        status=RUNNING if instance.takes_memory else DOWN,
+        auto_balance=instance.auto_balance,
+        primary=names[instance.primary_node],
+        secondary=names[instance.secondary_nodes[0]] if instance.secondary_nodes else "",
+        template=_template(instance),
+        tags=instance.tags,
+        spindle_use=instance.spindle_use,
+        spindles=sum(spindles) if len(spindles) == len(instance.disks) else None,
+        networks=tuple(dict.fromkeys(nic.network for nic in instance.nics if nic.network)),
     )
 
 
-def _template(one: clusters.Instance) -> model.Template:
+def _template(instance: clusters.Instance) -> model.Template:
     try:
-        return model.Template(one.disk_template)
+        return model.Template(instance.disk_template)
     except ValueError as error:
         known = ", ".join(template.value for template in model.Template)
-        raise errors.InvalidInput(f"{one.name}: the disk template {one.disk_template!r} is none of {known}") from error
+        raise errors.InvalidInput(
+            f"{instance.name}: the disk template {instance.disk_template!r} is none of {known}"
+        ) from error

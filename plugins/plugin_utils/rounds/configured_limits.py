@@ -25,10 +25,10 @@ def question(
         and USUAL.value in instance_policy.filled(cluster.cluster.ipolicy)["disk-templates"]
     ):
         own = capacity_report.Limits(default_template=USUAL).over(own)
-    groups = {uuid: _limits(one) for uuid, one in cluster.nodegroups.items()}
+    groups = {uuid: _limits(group) for uuid, group in cluster.nodegroups.items()}
     return capacity_report.Question(own, groups, call, accepts_existing=accepts_existing)
 
 
-def _limits(one: clusters.Parameters | clusters.Group) -> capacity_report.Limits:
-    template = None if one.default_template is None else model.Template(one.default_template)
-    return capacity_report.Limits(one.max_inst_spec, template, one.max_cpu_ratio, one.max_disk_usage)
+def _limits(owner: clusters.Parameters | clusters.Group) -> capacity_report.Limits:
+    template = None if owner.default_template is None else model.Template(owner.default_template)
+    return capacity_report.Limits(owner.max_inst_spec, template, owner.max_cpu_ratio, owner.max_disk_usage)

@@ -149,9 +149,9 @@ def _off(cluster: clusters.Cluster, nodes: Iterable[str]) -> Preview:
     steps = tuple(_off_step(cluster, node, held.primaries(node.uuid)) for node in _ordered(cluster, among))
     stopped = {name for step in steps for name in step.instances}
     degraded = [
-        one.name
-        for one in cluster.instances.values()
-        if one.name not in stopped and one.primary_node not in among and among & set(one.secondary_nodes)
+        instance.name
+        for instance in cluster.instances.values()
+        if instance.name not in stopped and instance.primary_node not in among and among & set(instance.secondary_nodes)
     ]
     last = _last(cluster, among)
     return Preview(on=False, steps=steps, last=last, degraded=tuple(sorted(degraded, key=clusters.natural)))
@@ -190,20 +190,25 @@ def returned(cluster: clusters.Cluster, *, among: set[str], answered: set[str], 
     if known is None:
         return Return(())
     nodes = [
-        one for one in known.nodes if one in cluster.nodes and one not in answered and not cluster.nodes[one].offline
+        uuid
+        for uuid in known.nodes
+        if uuid in cluster.nodes and uuid not in answered and not cluster.nodes[uuid].offline
     ]
-    instances = [one for one in _returning(cluster, known) if one not in running]
+    instances = [uuid for uuid in _returning(cluster, known) if uuid not in running]
     stands = changes.EpoStands(tuple(nodes), tuple(instances), known.by, returning=True)
-    powered = [changes.NodePowered(one, powered=True) for one in sorted(answered) if not cluster.nodes[one].powered]
+    powered = [changes.NodePowered(uuid, powered=True) for uuid in sorted(answered) if not cluster.nodes[uuid].powered]
     starts = _startable(cluster, instances, missing=set(nodes))
-    meant = [cluster.instances[one] for one in instances if cluster.instances[one].primary_node in among]
-    missed = [f"{cluster.node_name(one)} does not answer" for one in nodes if one in among]
+    meant = [cluster.instances[uuid] for uuid in instances if cluster.instances[uuid].primary_node in among]
+    missed = [f"{cluster.node_name(uuid)} does not answer" for uuid in nodes if uuid in among]
     return Return(
         (*powered, stands if nodes or instances else changes.EpoGone()),
-        tuple(cluster.node_name(one) for one in nodes if one in among),
-        _replicas(cluster, came={one for one in known.nodes if one in answered}, starts=starts),
+        tuple(cluster.node_name(uuid) for uuid in nodes if uuid in among),
+        _replicas(cluster, came={uuid for uuid in known.nodes if uuid in answered}, starts=starts),
         {cluster.node_name(node): found for node, found in starts.items()},
-        (*missed, *(f"{one.name} does not run on {cluster.node_name(one.primary_node)}" for one in meant)),
+        (
+            *missed,
+            *(f"{instance.name} does not run on {cluster.node_name(instance.primary_node)}" for instance in meant),
+        ),
     )
 
 
@@ -216,9 +221,9 @@ def _startable(cluster: clusters.Cluster, instances: Iterable[str], *, missing: 
     """Per primary the instances none of whose nodes is missing."""
     found: dict[str, list[str]] = {}
     for uuid in instances:
-        one = cluster.instances[uuid]
-        if missing.isdisjoint(one.nodes) and not cluster.nodes[one.primary_node].offline:
-            found.setdefault(one.primary_node, []).append(uuid)
+        instance = cluster.instances[uuid]
+        if missing.isdisjoint(instance.nodes) and not cluster.nodes[instance.primary_node].offline:
+            found.setdefault(instance.primary_node, []).append(uuid)
     return found
 
 
@@ -226,18 +231,18 @@ def _replicas(cluster: clusters.Cluster, *, came: set[str], starts: Mapping[str,
     """Per secondary (name) the instances with a replica on a node that came back, or that are about to start."""
     about_to = {uuid for found in starts.values() for uuid in found}
     found: dict[str, list[str]] = {}
-    for one in cluster.instances.values():
-        if one.disk_template != "drbd":
+    for instance in cluster.instances.values():
+        if instance.disk_template != "drbd":
             continue
-        for node in one.secondary_nodes:
-            if node in came or (one.uuid in about_to and not cluster.nodes[node].offline):
-                found.setdefault(cluster.node_name(node), []).append(one.uuid)
+        for node in instance.secondary_nodes:
+            if node in came or (instance.uuid in about_to and not cluster.nodes[node].offline):
+                found.setdefault(cluster.node_name(node), []).append(instance.uuid)
     return found
 
 
 def _off_step(cluster: clusters.Cluster, node: clusters.Node, primaries: list[clusters.Instance]) -> NodeStep:
     contact = clusters.reachable(cluster, node)
-    running = [one.name for one in primaries if one.is_up] if contact else []
+    running = [instance.name for instance in primaries if instance.is_up] if contact else []
     is_self = node.uuid == cluster.cluster.master_node
     note, power = "", True
     if is_self:
@@ -263,10 +268,10 @@ def _ordered(cluster: clusters.Cluster, among: set[str]) -> list[clusters.Node]:
     found = [cluster.nodes[uuid] for uuid in among]
     return sorted(
         found,
-        key=lambda one: (
-            one.uuid == cluster.cluster.master_node,
-            clusters.natural(_group(cluster, one)),
-            clusters.natural(one.name),
+        key=lambda node: (
+            node.uuid == cluster.cluster.master_node,
+            clusters.natural(_group(cluster, node)),
+            clusters.natural(node.name),
         ),
     )
 

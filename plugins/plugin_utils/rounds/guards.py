@@ -31,7 +31,8 @@ def storm(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | 
     not offline, the nodes of open evacuations counting among these in any case.
     """
     settings = cluster.maintenance.settings
-    asking = {one.node for one in cluster.maintenance.incidents if one.is_open and one.evacuates} & set(cluster.nodes)
+    asking = {each.node for each in cluster.maintenance.incidents if each.is_open and each.evacuates}
+    asking &= set(cluster.nodes)
     alive = {uuid for uuid, node in cluster.nodes.items() if node.vm_capable and not node.offline}
     total = len(alive | asking)
 
@@ -68,8 +69,8 @@ def at_work(
 
     `unfinished` says of incidents (UUID) whether they have unfinished jobs, whatever their status.
     """
-    known = (one for one in cluster.maintenance.incidents if one.uuid != incident.uuid and one.evacuates)
-    busy = next((one for one in known if unfinished.get(one.uuid, False)), None)
+    known = (other for other in cluster.maintenance.incidents if other.uuid != incident.uuid and other.evacuates)
+    busy = next((other for other in known if unfinished.get(other.uuid, False)), None)
     if busy is None:
         return None
     name = cluster.node_name(busy.node)

@@ -27,13 +27,13 @@ class Holdings:
     """The instances of each node (UUID), by name in natural order."""
 
     def __init__(self, instances: Mapping[str, clusters.Instance]) -> None:
-        self.by_name = {one.name: one for one in instances.values()}
+        self.by_name = {instance.name: instance for instance in instances.values()}
         self._primaries: dict[str, list[clusters.Instance]] = {}
         self._secondaries: dict[str, list[clusters.Instance]] = {}
-        for one in instances.values():
-            self._primaries.setdefault(one.primary_node, []).append(one)
-            for uuid in one.secondary_nodes:
-                self._secondaries.setdefault(uuid, []).append(one)
+        for instance in instances.values():
+            self._primaries.setdefault(instance.primary_node, []).append(instance)
+            for uuid in instance.secondary_nodes:
+                self._secondaries.setdefault(uuid, []).append(instance)
 
     def primaries(self, node: str) -> list[clusters.Instance]:
         """The instances whose primary is this node."""
@@ -50,18 +50,18 @@ class Holdings:
     def disk(self, node: str) -> int:
         """The disk (MiB) that all replicas on this node take."""
         held = (*self._primaries.get(node, []), *self._secondaries.get(node, []))
-        return sum(disk_per_copy(one) for one in held)
+        return sum(disk_per_copy(instance) for instance in held)
 
     def spindles(self, node: str) -> int:
         """The spindles that the disks on this node have for themselves (exclusive storage)."""
         held = (*self._primaries.get(node, []), *self._secondaries.get(node, []))
-        return sum(disk.spindles or 0 for one in held if disk_per_copy(one) for disk in one.disks)
+        return sum(disk.spindles or 0 for instance in held if disk_per_copy(instance) for disk in instance.disks)
 
 
 def names(instances: Iterable[clusters.Instance]) -> list[str]:
     """The names of instances, in their order."""
-    return [one.name for one in instances]
+    return [instance.name for instance in instances]
 
 
 def _ordered(found: list[clusters.Instance]) -> list[clusters.Instance]:
-    return sorted(found, key=lambda one: clusters.natural(one.name))
+    return sorted(found, key=lambda instance: clusters.natural(instance.name))

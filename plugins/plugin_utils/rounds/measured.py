@@ -23,7 +23,7 @@ class Measured:
     missing: tuple[str, ...] = ()
 
 
-def of(cluster: clusters.Cluster, cpus: Mapping[str, float]) -> Measured:
+def per_instance(cluster: clusters.Cluster, cpus: Mapping[str, float]) -> Measured:
     """What `cpus`, by node (UUID) how many are busy, says of the instances where they run now."""
     unmeasured = missing(cluster, cpus)
     return Measured({}, tuple(unmeasured)) if unmeasured else Measured(loads(cluster, cpus))
@@ -35,22 +35,24 @@ def loads(cluster: clusters.Cluster, cpus: Mapping[str, float]) -> dict[str, mod
     `cpus` has by node (UUID) how many CPUs are busy. As in Ganeti every virtual CPU of a node has the same part of
     that; memory, disk and network are not measured and count as they do without measurements.
     """
-    running = [one for one in cluster.instances.values() if one.is_up and one.primary_node in cpus]
+    running = [instance for instance in cluster.instances.values() if instance.is_up and instance.primary_node in cpus]
     vcpus: dict[str, int] = {}
-    for one in running:
-        vcpus[one.primary_node] = vcpus.get(one.primary_node, 0) + one.vcpus
+    for instance in running:
+        vcpus[instance.primary_node] = vcpus.get(instance.primary_node, 0) + instance.vcpus
     return {
-        one.name: replace(model.Load(), cpu=cpus[one.primary_node] * one.vcpus / vcpus[one.primary_node])
-        for one in running
-        if vcpus[one.primary_node]
+        instance.name: replace(
+            model.Load(), cpu=cpus[instance.primary_node] * instance.vcpus / vcpus[instance.primary_node]
+        )
+        for instance in running
+        if vcpus[instance.primary_node]
     }
 
 
 def missing(cluster: clusters.Cluster, cpus: Mapping[str, float]) -> list[str]:
     """The names of the nodes that instances run on and that are not measured: without one of them nothing compares."""
-    running = {one.primary_node for one in cluster.instances.values() if one.is_up}
+    running = {instance.primary_node for instance in cluster.instances.values() if instance.is_up}
     unmeasured = [cluster.nodes[uuid] for uuid in running if uuid in cluster.nodes and uuid not in cpus]
-    names = [one.name for one in unmeasured if clusters.reachable(cluster, one)]
+    names = [node.name for node in unmeasured if clusters.reachable(cluster, node)]
     return sorted(names, key=clusters.natural)
 
 

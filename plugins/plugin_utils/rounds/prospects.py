@@ -36,10 +36,10 @@ class Prospects:
     """
 
     def __init__(self, cluster: clusters.Cluster) -> None:
-        known = {uuid: one for uuid, one in cluster.instances.items() if _is_known(cluster, one)}
+        known = {uuid: instance for uuid, instance in cluster.instances.items() if _is_known(cluster, instance)}
         self._state = state.of(configured.model_of(dataclasses.replace(cluster, instances=known)))
         nodes, index = self._state.nodes, self._state.nodes.index
-        self._index = {one.uuid: index[one.name] for one in cluster.nodes.values()}
+        self._index = {node.uuid: index[node.name] for node in cluster.nodes.values()}
         self._uuids = {number: uuid for uuid, number in self._index.items()}
         self._candidates: dict[int, candidates.Candidates] = {}
         self._closed = {self._uuids[int(number)] for number in np.flatnonzero(nodes.offline)}
@@ -93,5 +93,5 @@ class Prospects:
         return self._candidates[group]
 
 
-def _is_known(cluster: clusters.Cluster, one: clusters.Instance) -> bool:
-    return one.disk_template in TEMPLATES and all(node in cluster.nodes for node in one.nodes)
+def _is_known(cluster: clusters.Cluster, instance: clusters.Instance) -> bool:
+    return instance.disk_template in TEMPLATES and all(node in cluster.nodes for node in instance.nodes)

@@ -69,9 +69,9 @@ def question(cluster: clusters.Cluster, *, busy: Collection[str]) -> Question:
     """
     held = frozenset(uuid for uuid in busy if uuid in cluster.instances)
     nodes = {uuid for uuid in busy if uuid in cluster.nodes}
-    nodes |= {uuid for one in held for uuid in cluster.instances[one].nodes}
+    nodes |= {uuid for instance in held for uuid in cluster.instances[instance].nodes}
     left_out = dict.fromkeys(sorted(nodes), "jobs of this round, or of others, are about it")
-    left_out |= {one.uuid: why for one in cluster.nodes.values() if (why := _unfit(cluster, one))}
+    left_out |= {node.uuid: why for node in cluster.nodes.values() if (why := _unfit(cluster, node))}
     for incident in cluster.maintenance.incidents:
         if incident.is_open or incident.repair_status is incidents.RepairStatus.FAILED:
             left_out[incident.node] = f"its incident {incident.uuid} is {incident.repair_status.value}"
@@ -94,7 +94,9 @@ def refusals(asked: Question) -> tuple[Refusal, ...]:
 
 def paired(cluster: clusters.Cluster) -> list[str]:
     """The instances (names) that only change roles, because their replicated disks were adopted."""
-    found = [one.name for one in cluster.instances.values() if one.secondary_nodes and one.adopted_disks]
+    found = [
+        instance.name for instance in cluster.instances.values() if instance.secondary_nodes and instance.adopted_disks
+    ]
     return sorted(found, key=clusters.natural)
 
 
@@ -128,7 +130,7 @@ def answer(asked: Question) -> Answer:
     try:
         searched_model, notes = _model(asked)
         searched = state.of(searched_model)
-        groups = sorted(asked.cluster.nodegroups.values(), key=lambda one: clusters.natural(one.name))
+        groups = sorted(asked.cluster.nodegroups.values(), key=lambda group: clusters.natural(group.name))
         jobs = tuple(job for group in groups for job in _jobs(asked, searched, group))
         return Answer(jobs, (*notes, *_replicas_that_stay(asked.cluster)))
     except errors.RoundsmanError as error:
@@ -163,7 +165,11 @@ def _jobs(asked: Question, searched: states.State, group: clusters.Group) -> tup
 
     cluster, settings = asked.cluster, asked.cluster.maintenance.settings
     without = frozenset(cluster.node_name(uuid) for uuid in asked.left_out)
-    kept = frozenset(one.name for one in cluster.instances.values() if one.is_bound or one.uuid in asked.instances)
+    kept = frozenset(
+        instance.name
+        for instance in cluster.instances.values()
+        if instance.is_bound or instance.uuid in asked.instances
+    )
     options = balancing.Options(
         most_pairs=MOST_PAIRS,
         halvings=HALVINGS,

@@ -34,8 +34,8 @@ def of_group(
         NotFound: there is no such group. Refused: it is its own target, or the only group.
     """
     group = cluster.group(name)
-    inside = {one.uuid for one in cluster.nodes.values() if one.group == group.uuid}
-    leaving = [one for one in cluster.instances.values() if not inside.isdisjoint(one.nodes)]
+    inside = {node.uuid for node in cluster.nodes.values() if node.group == group.uuid}
+    leaving = [instance for instance in cluster.instances.values() if not inside.isdisjoint(instance.nodes)]
     allowed = _targets(cluster, targets, leaving=[group])
     return _Change(cluster, found, failover=failover).made(leaving, allowed)
 
@@ -60,20 +60,20 @@ def of_instance(
     groups = {cluster.nodes[uuid].group for uuid in instance.nodes if uuid in cluster.nodes}
     # On its way from one group to another it may go on to either.
     leaving = [cluster.nodegroups[uuid] for uuid in groups] if len(groups) == 1 else []
-    given = [cluster.node(one) for one in (primary, secondary) if one]
+    given = [cluster.node(node) for node in (primary, secondary) if node]
     _refuse_pair(cluster, instance, given)
     if given and not targets:
         targets = [given[0].group]
     allowed = _targets(cluster, targets, leaving=leaving)
-    outside = [one.name for one in given if one.group not in allowed]
+    outside = [node.name for node in given if node.group not in allowed]
     if outside:
         raise errors.Refused(f"{outside[0]} is in none of the groups that {instance.name} shall go to")
     return _Change(cluster, found, failover=failover).made([instance], allowed, primary=primary, secondary=secondary)
 
 
 def _refuse_pair(cluster: clusters.Cluster, instance: clusters.Instance, given: Sequence[clusters.Node]) -> None:
-    if len({one.group for one in given}) > 1:
-        told = " and ".join(f"{one.name} in {cluster.nodegroups[one.group].name}" for one in given)
+    if len({node.group for node in given}) > 1:
+        told = " and ".join(f"{node.name} in {cluster.nodegroups[node.group].name}" for node in given)
         raise errors.Refused(f"primary and secondary are in one group: {told}")
     if len(given) > 1 and given[0].uuid == given[1].uuid:
         raise errors.Refused(f"{given[0].name} cannot be both primary and secondary")
@@ -82,7 +82,7 @@ def _refuse_pair(cluster: clusters.Cluster, instance: clusters.Instance, given: 
 
 
 def _targets(cluster: clusters.Cluster, names: Sequence[str], *, leaving: Sequence[clusters.Group]) -> tuple[str, ...]:
-    own = {one.uuid for one in leaving}
+    own = {group.uuid for group in leaving}
     wanted = tuple(dict.fromkeys(cluster.group(name).uuid for name in names))
     for uuid in wanted:
         if uuid in own:
@@ -102,7 +102,7 @@ class _Change:
         closed = {cluster.node_name(uuid) for uuid in rounds.no_targets(cluster)}
         # What an incident is about takes nothing; but from a node that only takes nothing, disks can be copied.
         self._nodes = {
-            one.name: dataclasses.replace(one, offline=one.offline or one.name in closed) for one in found.nodes
+            node.name: dataclasses.replace(node, offline=node.offline or node.name in closed) for node in found.nodes
         }
         self._found = found
         self._room = Room(cluster)
@@ -116,11 +116,11 @@ class _Change:
         secondary: str = "",
     ) -> Plan:
         """The plan for instances that leave for one of the targets."""
-        ordered = sorted(instances, key=lambda one: clusters.natural(one.name))
-        refusals = [one for one in map(self._obstacle, ordered) if one is not None]
-        refused = {one.subject for one in refusals}
-        going = [one for one in ordered if one.name not in refused]
-        request = allocator.ChangeGroup(tuple(one.name for one in going), tuple(targets), primary, secondary)
+        ordered = sorted(instances, key=lambda instance: clusters.natural(instance.name))
+        refusals = [refusal for refusal in map(self._obstacle, ordered) if refusal is not None]
+        refused = {refusal.subject for refusal in refusals}
+        going = [instance for instance in ordered if instance.name not in refused]
+        request = allocator.ChangeGroup(tuple(instance.name for instance in going), tuple(targets), primary, secondary)
         answer = relocation.change_group(self._seen(going, targets), request)
         refusals += [self._refusal(unplaced, targets) for unplaced in answer.unplaced]
         moves = tuple(Move(placed.instance, _steps(self._cluster, placed)) for placed in answer.placements)
@@ -128,7 +128,7 @@ class _Change:
 
     def _seen(self, going: Collection[clusters.Instance], targets: Sequence[str]) -> model.Model:
         """The model as a change of group shall see it: nodes that are left are online if they can be read from."""
-        sources = {uuid for one in going for uuid in one.nodes}
+        sources = {uuid for instance in going for uuid in instance.nodes}
         nodes = dict(self._nodes)
         for uuid in sources:
             node = self._cluster.nodes[uuid]
@@ -137,41 +137,43 @@ class _Change:
                 nodes[node.name] = dataclasses.replace(nodes[node.name], offline=is_offline)
         return dataclasses.replace(self._found, nodes=tuple(nodes.values()))
 
-    def _obstacle(self, one: clusters.Instance) -> Refusal | None:
+    def _obstacle(self, instance: clusters.Instance) -> Refusal | None:
         """Why an instance can go to no other group at all."""
-        name = self._cluster.node_name(one.primary_node)
-        if one.disk_template in ways.NOWHERE:
-            reason = f"disk template {one.disk_template} keeps its only replica on {name}: no other group can have it"
-            return Refusal(one.name, reason, "", permanent=True)
-        if one.disk_template == "drbd" and (bound := ways.not_replaced(one)):
-            return Refusal(one.name, bound, "", permanent=True)
-        primary = self._cluster.nodes[one.primary_node]
+        name = self._cluster.node_name(instance.primary_node)
+        if instance.disk_template in ways.NOWHERE:
+            reason = (
+                f"disk template {instance.disk_template} keeps its only replica on {name}: no other group can have it"
+            )
+            return Refusal(instance.name, reason, "", permanent=True)
+        if instance.disk_template == "drbd" and (bound := ways.not_replaced(instance)):
+            return Refusal(instance.name, bound, "", permanent=True)
+        primary = self._cluster.nodes[instance.primary_node]
         if clusters.reachable(self._cluster, primary):
-            if one.is_bound and not self._failover:
+            if instance.is_bound and not self._failover:
                 reason = "it runs and can never be migrated (migratable=no)"
-                return Refusal(one.name, reason, "--failover")
+                return Refusal(instance.name, reason, "--failover")
             return None
-        return self._stranded(one)
+        return self._stranded(instance)
 
     def _answers(self, node: clusters.Node) -> bool:
         return clusters.reachable(self._cluster, node) and not clusters.is_silent(self._cluster, node)
 
-    def _stranded(self, one: clusters.Instance) -> Refusal | None:
+    def _stranded(self, instance: clusters.Instance) -> Refusal | None:
         """What lost its primary starts on its secondary first, if that has the memory."""
-        name = self._cluster.node_name(one.primary_node)
-        if one.disk_template != "drbd":
+        name = self._cluster.node_name(instance.primary_node)
+        if instance.disk_template != "drbd":
             return None
-        replicas = [self._cluster.nodes[uuid] for uuid in one.secondary_nodes if uuid in self._cluster.nodes]
+        replicas = [self._cluster.nodes[uuid] for uuid in instance.secondary_nodes if uuid in self._cluster.nodes]
         if not replicas or not self._answers(replicas[0]):
             reason = "neither of its nodes is reachable" if replicas else f"its primary {name} is not reachable"
-            return Refusal(one.name, reason, f"{name} reachable again")
-        replica, memory = self._room.nodes[replicas[0].uuid], memory_in_use(one)
+            return Refusal(instance.name, reason, f"{name} reachable again")
+        replica, memory = self._room.nodes[replicas[0].uuid], memory_in_use(instance)
         if replica.holds(memory=memory, disk=0):
             replica.memory -= memory
             return None
         reason = f"it would start on {replica.name} first, which has {replica.memory} MiB free and not {memory}"
         cure = f"{memory - replica.memory} MiB more memory on {replica.name}, or {name} reachable again"
-        return Refusal(one.name, reason, cure)
+        return Refusal(instance.name, reason, cure)
 
     def _refusal(self, unplaced: allocator.Unplaced, targets: Sequence[str]) -> Refusal:
         names = sorted((self._cluster.nodegroups[uuid].name for uuid in targets), key=clusters.natural)

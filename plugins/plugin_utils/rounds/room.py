@@ -87,7 +87,7 @@ class Room:
         self._prefixes = tags.exclusion_prefixes(cluster.cluster.tags)
         frame = configured.model_of(dataclasses.replace(cluster, instances={}))
         ratios = {group.uuid: group.policy.vcpu_ratio for group in frame.groups}
-        uuids = {one.name: one.uuid for one in cluster.nodes.values()}
+        uuids = {node.name: node.uuid for node in cluster.nodes.values()}
         self.nodes: Mapping[str, NodeRoom] = {
             uuids[node.name]: NodeRoom(
                 uuid=uuids[node.name],

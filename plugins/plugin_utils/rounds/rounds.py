@@ -51,8 +51,8 @@ def plan(
     these refusals, what would be done without the pause: to be shown, never to be carried out.
     """
     draft = _Draft(cluster, at_work, evidence or {})
-    idle = [one for one in in_order(cluster) if not at_work.get(one.uuid, False)]
-    pauses = [refusal for one in idle if (refusal := guards.paused(cluster, one)) is not None]
+    idle = [incident for incident in in_order(cluster) if not at_work.get(incident.uuid, False)]
+    pauses = [refusal for incident in idle if (refusal := guards.paused(cluster, incident)) is not None]
     draft.refuse(*pauses)
     if pauses and not as_if_resumed:
         return draft.plan
@@ -77,7 +77,7 @@ def to_balance(
     maintenance = cluster.maintenance
     if not maintenance.settings.balance or maintenance.settings.paused or maintenance.epo is not None:
         return None
-    if any(one.evacuates and guards.storm(cluster, one) is not None for one in in_order(cluster)):
+    if any(incident.evacuates and guards.storm(cluster, incident) is not None for incident in in_order(cluster)):
         return None
     opcodes = (opcode for job in planned.jobs for opcode in job.opcodes)
     named = {value for opcode in opcodes for value in opcode.params.values() if isinstance(value, str)}
@@ -87,12 +87,12 @@ def to_balance(
 def evacuation_before_balancing(cluster: clusters.Cluster, planned: RoundPlan) -> Refusal | None:
     """While an evacuation waits to begin nothing is balanced: what room there is, is for it."""
     begun = {job.incident for job in planned.jobs}
-    for one in in_order(cluster):
-        if one.evacuates and one.repair_status is incidents.RepairStatus.NOTED and one.uuid not in begun:
-            name = cluster.node_name(one.node)
+    for incident in in_order(cluster):
+        if incident.evacuates and incident.repair_status is incidents.RepairStatus.NOTED and incident.uuid not in begun:
+            name = cluster.node_name(incident.node)
             return Refusal(
                 rebalancing.SUBJECT,
-                f"waits: the evacuation of {name} (incident {one.uuid}) has not begun",
+                f"waits: the evacuation of {name} (incident {incident.uuid}) has not begun",
                 f"the beginning of the evacuation of {name}, or the end of its incident",
             )
     return None
@@ -110,14 +110,16 @@ def balanced(planned: RoundPlan, asked: rebalancing.Question, answer: rebalancin
 
 def in_order(cluster: clusters.Cluster) -> list[incidents.Incident]:
     """The open incidents of known nodes: most invasive first, then older, then by the node's name."""
-    known = [one for one in cluster.maintenance.incidents if one.is_open and one.node in cluster.nodes]
+    known = [
+        incident for incident in cluster.maintenance.incidents if incident.is_open and incident.node in cluster.nodes
+    ]
     return sorted(
         known,
-        key=lambda one: (
-            -one.action.rank,
-            one.ctime,
-            clusters.natural(cluster.nodes[one.node].name),
-            one.uuid,
+        key=lambda incident: (
+            -incident.action.rank,
+            incident.ctime,
+            clusters.natural(cluster.nodes[incident.node].name),
+            incident.uuid,
         ),
     )
 
@@ -125,15 +127,15 @@ def in_order(cluster: clusters.Cluster) -> list[incidents.Incident]:
 def no_targets(cluster: clusters.Cluster) -> frozenset[str]:
     """The nodes (UUIDs) with an open or failed incident: they take no instances."""
     touched = (
-        one
-        for one in cluster.maintenance.incidents
-        if one.is_open or one.repair_status is incidents.RepairStatus.FAILED
+        incident
+        for incident in cluster.maintenance.incidents
+        if incident.is_open or incident.repair_status is incidents.RepairStatus.FAILED
     )
-    return frozenset(one.node for one in touched)
+    return frozenset(incident.node for incident in touched)
 
 
 def _waits_for_another(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | None:
-    of_node = (one for one in cluster.maintenance.incidents if one.node == incident.node)
+    of_node = (each for each in cluster.maintenance.incidents if each.node == incident.node)
     first = incidents.most_invasive(of_node)
     if first is None or first.uuid == incident.uuid:
         return None
@@ -220,7 +222,9 @@ class _Draft:
     def _begun(self) -> frozenset[str]:
         """The nodes of which the evacuation begins in this round."""
         planned = {job.incident for job in self.plan.jobs}
-        return frozenset(one.node for one in in_order(self._cluster) if one.uuid in planned and one.evacuates)
+        return frozenset(
+            incident.node for incident in in_order(self._cluster) if incident.uuid in planned and incident.evacuates
+        )
 
     def _moves(self, node: clusters.Node, incident: incidents.Incident) -> Plan:
         plan = evacuation.plan(

@@ -49,10 +49,10 @@ NAMED = 3
 """Of more nodes than these only the number is told."""
 
 
-def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
+def opcode(step: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """One step in words, with names for UUIDs."""
-    told = {key: names.get(str(value), value) for key, value in one["params"].items()}
-    kind = str(one["kind"])
+    told = {key: names.get(str(value), value) for key, value in step["params"].items()}
+    kind = str(step["kind"])
     if kind == "node_role":
         return _role(told)
     if kind == "instance_reserve":
@@ -69,9 +69,9 @@ def opcode(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
         return " ".join([kind.replace("_", " "), *(f"{key}={value}" for key, value in told.items())])
 
 
-def summary(one: Mapping[str, Any], names: Mapping[str, str]) -> str:
+def summary(step: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """One step in words for anybody: of what is set only the names of the parameters, none of their values."""
-    params, kind = dict(one["params"]), str(one["kind"])
+    params, kind = dict(step["params"]), str(step["kind"])
     if kind in SETTING:
         fields = dict(params.get("fields", {}))
         shown = {"name": fields.pop("name")} if kind.endswith("_add") and "name" in fields else {}
@@ -100,7 +100,7 @@ def _risk(told: Mapping[str, Any]) -> str:
 
 
 def _at_bmcs(kind: str, told: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    nodes = [str(names.get(one, one)) for one in told.get("nodes", ())] or [str(told.get("node"))]
+    nodes = [str(names.get(node, node)) for node in told.get("nodes", ())] or [str(told.get("node"))]
     subject = ", ".join(nodes) if len(nodes) <= NAMED else f"{len(nodes)} nodes"
     if kind == "health":
         return f"read the health of {subject}"

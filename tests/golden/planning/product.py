@@ -53,7 +53,7 @@ def plan(case: troubled_clusters.Case, *, as_if_resumed: bool = False) -> tuple[
     asked = rounds.to_balance(cluster, found, busy=case.busy)
     if asked is not None:
         if cluster.maintenance.settings.balance_dynamic_load:
-            asked = dataclasses.replace(asked, measured=measured.of(cluster, case.cpus))
+            asked = dataclasses.replace(asked, measured=measured.per_instance(cluster, case.cpus))
         held = rounds.evacuation_before_balancing(cluster, found)
         answer = rebalancing.answer(asked) if held is None else rebalancing.Answer(refusals=(held,))
         found = rounds.balanced(found, asked, answer)

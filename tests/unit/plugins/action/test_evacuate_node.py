@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def test_replicas_are_judged_again_once_the_locks_are_held(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    play = holding.play(str(pair.service.where.root), pid=1)
+    play = holding.find_play(str(pair.service.where.root), pid=1)
     options: dict[str, Any] = {"node": "node2", "failover": True, "ignore_consistency": False, "time_limit": 300.0}
     waited: list[float] = []
 

@@ -58,7 +58,7 @@ def playing() -> Iterator[Playbook]:
 
 
 def play(where: tree.Tree, process: Playbook) -> holding.Play:
-    return holding.play(str(where.root), pid=process.pid)
+    return holding.find_play(str(where.root), pid=process.pid)
 
 
 def wait_until_free(path: Path) -> None:
