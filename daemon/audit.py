@@ -25,5 +25,5 @@ def power_changes(before: clusters.Cluster, after: clusters.Cluster, *, by: str)
 
 def notices(told: Iterable[contract.Notice], *, by: str) -> None:
     """Log what an opcode did or found."""
-    for one in told:
-        LOG.log(logging.WARNING if one.is_trouble else logging.INFO, "%s: %s", by, one.text)
+    for notice in told:
+        LOG.log(logging.WARNING if notice.is_trouble else logging.INFO, "%s: %s", by, notice.text)

@@ -71,7 +71,9 @@ class Failures:
 
     def listed(self) -> list[dict[str, Any]]:
         """Every part that fails now, the longest failing first, as JSON values."""
-        return [dataclasses.asdict(failure) for failure in sorted(self._failing.values(), key=lambda one: one.since)]
+        return [
+            dataclasses.asdict(failure) for failure in sorted(self._failing.values(), key=lambda failure: failure.since)
+        ]
 
     def end(self, part: str, error: BaseException) -> Defect:
         """Report an unforeseen exception after which the part cannot work: the daemon ends, and systemd restarts it.

@@ -19,7 +19,7 @@ class Blocking:
         self._holders = holders
         self._waiting = waiting
 
-    def of(self, request: Request) -> Iterator[Owner]:
+    def blockers(self, request: Request) -> Iterator[Owner]:
         """Those for whom a request waits, some of them more than once; nobody when it can be served."""
         yield from self._holders.clashing(request.owner, request.wants)
         for earlier in self._waiting.ahead(request):
@@ -29,7 +29,7 @@ class Blocking:
     def circle(self, owner: Owner, wants: Mapping[str, Mode]) -> Owner | None:
         """One who holds what an owner is about to want, and waits for what this owner holds: neither could go on."""
         for other in self._holders.clashing(owner, wants):
-            theirs = self._waiting.of(other)
+            theirs = self._waiting.request_of(other)
             if theirs and self._waits_for(theirs, owner, self._directly_holding):
                 return other
         return None
@@ -46,7 +46,7 @@ class Blocking:
                     return True
                 if other not in seen:
                     seen.add(other)
-                    ways.extend(filter(None, [self._waiting.of(other)]))
+                    ways.extend(filter(None, [self._waiting.request_of(other)]))
         return False
 
     def _directly_before(self, request: Request) -> Iterator[Owner]:

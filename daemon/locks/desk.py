@@ -211,5 +211,5 @@ class Desk:
                 "since": self.table.holdings[owner].since,
                 "locks": {lock: mode.value for lock, mode in self.table.locks_of(owner).items()},
             }
-            for owner in sorted(self.table.owners(), key=lambda one: one.name)
+            for owner in sorted(self.table.owners(), key=lambda owner: owner.name)
         ]

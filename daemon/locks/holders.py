@@ -89,6 +89,6 @@ class Holders:
         for lock, mode in wants.items():
             if mode is Mode.EXCLUSIVE:
                 for _, holders in self._held.overlapping(lock):
-                    yield from (one for one in holders if one != owner)
+                    yield from (holder for holder in holders if holder != owner)
             else:
-                yield from (one for _, one in self._alone.overlapping(lock) if one != owner)
+                yield from (holder for _, holder in self._alone.overlapping(lock) if holder != owner)

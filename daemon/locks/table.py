@@ -113,7 +113,7 @@ class Table:
 
     def reprioritize(self, owner: Owner, priority: int) -> list[Owner]:
         """Give a waiting request another priority; it keeps its arrival. Returns the owners that are granted theirs."""
-        before = self._waiting.of(owner)
+        before = self._waiting.request_of(owner)
         if before is None or before.priority == priority:
             return []
         touched = self._dequeue(owner)
@@ -138,10 +138,10 @@ class Table:
 
     def blockers(self, owner: Owner) -> list[str]:
         """The names of those for whom an owner waits, ten at most: they hold what it wants, or wait for it before."""
-        request = self._waiting.of(owner)
+        request = self._waiting.request_of(owner)
         names: dict[str, None] = {}
-        for one in () if request is None else self._blocking.of(request):
-            names[one.name] = None
+        for blocker in () if request is None else self._blocking.blockers(request):
+            names[blocker.name] = None
             if len(names) == MOST_BLOCKERS:
                 break
         return sorted(names)
@@ -155,8 +155,8 @@ class Table:
         granted: list[Owner] = []
         blocked: set[Owner] = set()
         lines = (_candidates(lock, line, blocked) for lock, line in self._waiting.lines(freed).items())
-        for request in heapq.merge(*lines, key=lambda one: one.place):
-            if request.owner in blocked or self._waiting.of(request.owner) is not request:
+        for request in heapq.merge(*lines, key=lambda candidate: candidate.place):
+            if request.owner in blocked or self._waiting.request_of(request.owner) is not request:
                 continue
             if self._serve(request.owner):
                 granted.append(request.owner)
@@ -166,12 +166,14 @@ class Table:
 
     def _pass_by(self) -> list[Owner]:
         """Serve owners that hold something and need not wait behind those who now wait for them."""
-        both = filter(None, map(self._waiting.of, self._holding_and_waiting))
-        return [one.owner for one in sorted(both, key=lambda one: one.place) if self._serve(one.owner)]
+        both = filter(None, map(self._waiting.request_of, self._holding_and_waiting))
+        return [
+            request.owner for request in sorted(both, key=lambda request: request.place) if self._serve(request.owner)
+        ]
 
     def _serve(self, owner: Owner) -> bool:
-        request = self._waiting.of(owner)
-        if request is None or next(self._blocking.of(request), None) is not None:
+        request = self._waiting.request_of(owner)
+        if request is None or next(self._blocking.blockers(request), None) is not None:
             return False
         self._dequeue(owner)
         self._holders.hold(owner, request.wants, holders.Holding(request.purpose, request.since))

@@ -46,7 +46,7 @@ class Waiting:
     def __contains__(self, owner: Owner) -> bool:
         return owner in self._requests
 
-    def of(self, owner: Owner) -> Request | None:
+    def request_of(self, owner: Owner) -> Request | None:
         """What an owner waits for."""
         return self._requests.get(owner)
 

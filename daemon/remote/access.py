@@ -13,7 +13,7 @@ def is_forwarded(path: str) -> bool:
     if path in {"/", "/version", "/2"}:
         return True
     segments = path.removeprefix("/2/").split("/")
-    if not path.startswith("/2/") or any(one in {"", ".", ".."} for one in segments):
+    if not path.startswith("/2/") or any(segment in {"", ".", ".."} for segment in segments):
         return False
     return segments[0] not in permissions.LOCAL_ONLY
 

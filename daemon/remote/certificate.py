@@ -44,7 +44,7 @@ def make(path: Path, *, names: Iterable[str], now: dt.datetime) -> None:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - EARLIER)
         .not_valid_after(now + dt.timedelta(days=DAYS))
-        .add_extension(x509.SubjectAlternativeName([_general(one) for one in named]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_general(name) for name in named]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(key, hashes.SHA256())
     )
@@ -61,10 +61,10 @@ def own_names(*addresses: str) -> list[str]:
     """The name of this host, first, with the addresses that it stands for and those that are given."""
     host = os.uname().nodename
     try:
-        found = [str(one[4][0]).partition("%")[0] for one in socket.getaddrinfo(host, None)]
+        found = [str(answer[4][0]).partition("%")[0] for answer in socket.getaddrinfo(host, None)]
     except OSError:
         found = []
-    given = [one for one in addresses if one not in {"", "0.0.0.0", "::"}]  # noqa: S104 - compared, not bound
+    given = [address for address in addresses if address not in {"", "0.0.0.0", "::"}]  # noqa: S104 - compared, not bound
     return [host, socket.getfqdn(), "localhost", *given, *found, "127.0.0.1", "::1"]
 
 

@@ -127,7 +127,7 @@ def _handed_on(request: Request) -> list[tuple[bytes, bytes]]:
 
 async def _hand_back(answer: httpx.Response, send: Callable[[Any], Awaitable[None]]) -> None:
     raw = [(name.lower(), value) for name, value in answer.headers.raw]
-    named = {one.strip().lower() for name, value in raw if name == b"connection" for one in value.split(b",")}
+    named = {token.strip().lower() for name, value in raw if name == b"connection" for token in value.split(b",")}
     headers = [(name, value) for name, value in raw if name not in OWN and name not in named]
     await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
     async for piece in answer.aiter_raw():

@@ -105,5 +105,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # Ansible ships no ty
 
 
 def _messages(found: Any) -> list[str]:
-    lines = [str(one) for one in found] if isinstance(found, list) else str(found or "no reason was given").splitlines()
-    return ["".join(one if one.isprintable() else " " for one in line) for line in lines] or [""]
+    lines = (
+        [str(entry) for entry in found] if isinstance(found, list) else str(found or "no reason was given").splitlines()
+    )
+    return ["".join(character if character.isprintable() else " " for character in line) for line in lines] or [""]

@@ -54,7 +54,7 @@ def make(
         if connects:
             _refuse_older(storage, name)
         templates.done(storage.steps(disks.State.ACTIVE))
-        facts["devices"] = [one.path for one in storage.local_disks()]
+        facts["devices"] = [disk.path for disk in storage.local_disks()]
     made = stepping.make(hypervisor, name, facts, starts=starts, only_looks=False, limit=limit)
     if not starts:
         templates.done(storage.steps(disks.State.STANDBY))
@@ -80,7 +80,7 @@ def stand_by(given: Mapping[str, Any], root: pathlib.Path, *, only_looks: bool, 
     if only_looks:
         return stepping.Made(bool(steps), running=False, before=before, after="standby" if steps else before)
     templates.done(steps)
-    trouble = next((f"{one.path} {one.trouble}" for one in storage.local_disks() if one.trouble), "")
+    trouble = next((f"{disk.path} {disk.trouble}" for disk in storage.local_disks() if disk.trouble), "")
     if trouble:
         raise errors.Failed(trouble)
     return stepping.Made(bool(steps), running=False, before=before, after=_told(storage))
@@ -93,11 +93,11 @@ def _refuse_older(storage: Storage, name: str) -> None:
         Refused: it may be the older one.
     """
     templates.done(storage.steps(disks.State.UP))
-    for one in templates.until_connected(storage, time_limit=CONNECTING):
+    for disk in templates.until_connected(storage, time_limit=CONNECTING):
         # One that stands alone, too: DRBD may have refused a peer that has newer data, or none in common.
-        if one.role and not start_rules.is_known_newest(is_connected=one.is_connected, generation=one.generation):
+        if disk.role and not start_rules.is_known_newest(is_connected=disk.is_connected, generation=disk.generation):
             raise errors.Refused(
-                f"{one.path} ({one.text}) may be older than the other one, whose node is back, and they did not "
+                f"{disk.path} ({disk.text}) may be older than the other one, whose node is back, and they did not "
                 f"connect: restore their link, or compare them with `roundsman instance start {name}`"
             )
 
@@ -115,4 +115,4 @@ def _storage(given: Mapping[str, Any], root: pathlib.Path, *, opcode: str) -> St
 
 
 def _told(storage: Storage) -> str:
-    return ", ".join(one.text for one in storage.local_disks())
+    return ", ".join(disk.text for disk in storage.local_disks())

@@ -187,7 +187,7 @@ def _finish(process: subprocess.Popen[bytes], *, time_limit: float) -> Completed
             raise errors.CommandFailed("timeout", "not done after {:g} s".format(time_limit)) from e
         finally:
             _kill(process)
-        return Completed(returncode=returncode, stdout=output.of(stdout), stderr=output.of(stderr))
+        return Completed(returncode=returncode, stdout=output.bytes_from(stdout), stderr=output.bytes_from(stderr))
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -209,7 +209,7 @@ class _Output:
         for descriptor in self._said:
             os.set_blocking(descriptor, False)
 
-    def of(self, pipe: IO[bytes]) -> bytes:
+    def bytes_from(self, pipe: IO[bytes]) -> bytes:
         return bytes(self._said[pipe.fileno()])
 
     def read_until_end(self, process: subprocess.Popen[bytes], *, deadline: float) -> None:

@@ -55,12 +55,12 @@ def check(cluster: clusters.Cluster, node: clusters.Node) -> None:
             less than the master.
     """
     _check_families(cluster.cluster.primary_ip_version, node)
-    others = [one for one in cluster.nodes.values() if one.uuid != node.uuid]
+    others = [other for other in cluster.nodes.values() if other.uuid != node.uuid]
     own = _addresses([node])
-    for one in others:
-        shared = sorted(own & _addresses([one]))
+    for other in others:
+        shared = sorted(own & _addresses([other]))
         if shared:
-            raise errors.InvalidInput(f"{shared[0]} is an address of {one.name} already")
+            raise errors.InvalidInput(f"{shared[0]} is an address of {other.name} already")
     master = cluster.nodes.get(cluster.cluster.master_node)
     if master is None or master.uuid == node.uuid or is_single_homed(master) is is_single_homed(node):
         return
@@ -103,5 +103,5 @@ def _version_of(address: str) -> int:
 
 def _addresses(nodes: Iterable[clusters.Node]) -> set[str]:
     # Loopback addresses are those of simulated nodes, each of which has its own way to be reached.
-    given = {address for one in nodes for address in (one.primary_ip, one.secondary_ip) if address}
+    given = {address for node in nodes for address in (node.primary_ip, node.secondary_ip) if address}
     return {address for address in given if not ipaddress.ip_address(address).is_loopback}

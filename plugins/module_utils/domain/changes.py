@@ -228,7 +228,7 @@ def _instance_parted(cluster: clusters.Cluster, change: InstanceParted, now: flo
 def _replica_left(cluster: clusters.Cluster, change: ReplicaLeft, now: float) -> clusters.Cluster:
     """Disks that were adopted, and those of all nodes together, are never Roundsman's to remove: nothing is left."""
     known = clusters.left_behind(cluster, change.instance, change.node)
-    others = tuple(one for one in cluster.maintenance.left_behind if one is not known)
+    others = tuple(entry for entry in cluster.maintenance.left_behind if entry is not known)
     if not change.present:
         return _put_maintenance(cluster, now, left_behind=others)
     is_known = known is not None and known.is_new is change.is_new
@@ -250,7 +250,7 @@ def _replica_left(cluster: clusters.Cluster, change: ReplicaLeft, now: float) ->
 
 def _are_generations(stated: Sequence[str], instance: clusters.Instance) -> bool:
     """Whether each disk has one. They come from a node: what is none is left out, as the replica must be on record."""
-    return len(stated) == len(instance.disks) and all(_GENERATION.fullmatch(one) for one in stated)
+    return len(stated) == len(instance.disks) and all(_GENERATION.fullmatch(generation) for generation in stated)
 
 
 def _none_is_new(cluster: clusters.Cluster, instance: str, now: float) -> clusters.Cluster:
@@ -258,8 +258,8 @@ def _none_is_new(cluster: clusters.Cluster, instance: str, now: float) -> cluste
     if not clusters.being_made(cluster, instance):
         return cluster
     found = tuple(
-        dataclasses.replace(one, is_new=False, generations=()) if one.instance.uuid == instance else one
-        for one in cluster.maintenance.left_behind
+        dataclasses.replace(entry, is_new=False, generations=()) if entry.instance.uuid == instance else entry
+        for entry in cluster.maintenance.left_behind
     )
     return _put_maintenance(cluster, now, left_behind=found)
 
@@ -309,15 +309,15 @@ def _incident_stands(cluster: clusters.Cluster, change: IncidentStands, now: flo
     known = cluster.maintenance.incidents
     if change.incident in known:
         return cluster
-    if any(one.uuid == change.incident.uuid for one in known):
-        stands = tuple(change.incident if one.uuid == change.incident.uuid else one for one in known)
+    if any(incident.uuid == change.incident.uuid for incident in known):
+        stands = tuple(change.incident if incident.uuid == change.incident.uuid else incident for incident in known)
     else:
         stands = (*known, change.incident)
     return _put_maintenance(cluster, now, incidents=stands)
 
 
 def _incident_forgotten(cluster: clusters.Cluster, change: IncidentForgotten, now: float) -> clusters.Cluster:
-    left = tuple(one for one in cluster.maintenance.incidents if one.uuid != change.uuid)
+    left = tuple(incident for incident in cluster.maintenance.incidents if incident.uuid != change.uuid)
     return _put_maintenance(cluster, now, incidents=left)
 
 
@@ -359,11 +359,13 @@ def _put_node(cluster: clusters.Cluster, node: clusters.Node, now: float, **fiel
     return clusters.with_node(cluster, dataclasses.replace(node, **fields, **touched))  # type: ignore[arg-type]
 
 
-def _put_instance(cluster: clusters.Cluster, one: clusters.Instance, now: float, **fields: object) -> clusters.Cluster:
-    if dataclasses.replace(one, **fields) == one:  # type: ignore[arg-type]
+def _put_instance(
+    cluster: clusters.Cluster, instance: clusters.Instance, now: float, **fields: object
+) -> clusters.Cluster:
+    if dataclasses.replace(instance, **fields) == instance:  # type: ignore[arg-type]
         return cluster
-    touched = clusters.touched(one, now=now)
-    return clusters.with_instance(cluster, dataclasses.replace(one, **fields, **touched))  # type: ignore[arg-type]
+    touched = clusters.touched(instance, now=now)
+    return clusters.with_instance(cluster, dataclasses.replace(instance, **fields, **touched))  # type: ignore[arg-type]
 
 
 def _put_maintenance(cluster: clusters.Cluster, now: float, **fields: object) -> clusters.Cluster:
@@ -383,7 +385,7 @@ def _filter_stands(cluster: clusters.Cluster, change: FilterStands, _now: float)
 def _filter_gone(cluster: clusters.Cluster, change: FilterGone, _now: float) -> clusters.Cluster:
     if change.uuid not in cluster.filters:
         return cluster
-    left = {uuid: one for uuid, one in cluster.filters.items() if uuid != change.uuid}
+    left = {uuid: rule for uuid, rule in cluster.filters.items() if uuid != change.uuid}
     return dataclasses.replace(cluster, filters=left)
 
 

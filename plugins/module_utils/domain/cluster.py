@@ -258,21 +258,25 @@ class Cluster:
 
     def node(self, name: str) -> Node:
         """The node with this name or UUID."""
-        found = self.nodes.get(name) or next((one for one in self.nodes.values() if one.name == name), None)
+        found = self.nodes.get(name) or next((node for node in self.nodes.values() if node.name == name), None)
         if found is None:
             raise errors.NotFound(f"there is no node {name!r}")
         return found
 
     def group(self, name: str) -> Group:
         """The node group with this name or UUID."""
-        found = self.nodegroups.get(name) or next((one for one in self.nodegroups.values() if one.name == name), None)
+        found = self.nodegroups.get(name) or next(
+            (group for group in self.nodegroups.values() if group.name == name), None
+        )
         if found is None:
             raise errors.NotFound(f"there is no node group {name!r}")
         return found
 
     def instance(self, name: str) -> Instance:
         """The instance with this name or UUID."""
-        found = self.instances.get(name) or next((one for one in self.instances.values() if one.name == name), None)
+        found = self.instances.get(name) or next(
+            (instance for instance in self.instances.values() if instance.name == name), None
+        )
         if found is None:
             raise errors.NotFound(f"there is no instance {name!r}")
         return found
@@ -287,11 +291,11 @@ class Cluster:
 
     def primaries(self, node: str) -> list[Instance]:
         """The instances whose primary is this node (UUID), by name."""
-        return _by_name(one for one in self.instances.values() if one.primary_node == node)
+        return _by_name(instance for instance in self.instances.values() if instance.primary_node == node)
 
     def secondaries(self, node: str) -> list[Instance]:
         """The instances that keep a secondary replica on this node (UUID), by name."""
-        return _by_name(one for one in self.instances.values() if node in one.secondary_nodes)
+        return _by_name(instance for instance in self.instances.values() if node in instance.secondary_nodes)
 
 
 @dataclass(frozen=True)
@@ -308,7 +312,7 @@ Object = Union[Parameters, Group, Node, Instance]
 
 
 def _by_name(found: object) -> list[Instance]:
-    return sorted(found, key=lambda one: natural(one.name))  # type: ignore[call-overload, no-any-return]
+    return sorted(found, key=lambda instance: natural(instance.name))  # type: ignore[call-overload, no-any-return]
 
 
 def role(cluster: Cluster, node: Node) -> Role:
@@ -343,7 +347,7 @@ def reachable(cluster: Cluster, node: Node) -> bool:
 
 def observed(cluster: Cluster, *, silent: Iterable[str]) -> Cluster:
     """The cluster as it is planned for, of which these nodes (UUIDs) did not answer when they were last asked."""
-    known = {one.name: getattr(cluster, one.name) for one in dataclasses.fields(Cluster)}
+    known = {attribute.name: getattr(cluster, attribute.name) for attribute in dataclasses.fields(Cluster)}
     return Observed(**known, silent=frozenset(silent))
 
 
@@ -355,12 +359,12 @@ def is_silent(cluster: Cluster, node: Node) -> bool:
 def left_behind(cluster: Cluster, instance: str, node: str) -> Optional[LeftBehind]:
     """What an instance left behind on a node (UUIDs); None if nothing."""
     known = cluster.maintenance.left_behind
-    return next((one for one in known if (one.instance.uuid, one.node) == (instance, node)), None)
+    return next((entry for entry in known if (entry.instance.uuid, entry.node) == (instance, node)), None)
 
 
 def being_made(cluster: Cluster, instance: str) -> tuple[LeftBehind, ...]:
     """The new replicas of an instance (UUID) whose replacement of disks has not ended."""
-    return tuple(one for one in cluster.maintenance.left_behind if one.is_new and one.instance.uuid == instance)
+    return tuple(entry for entry in cluster.maintenance.left_behind if entry.is_new and entry.instance.uuid == instance)
 
 
 def judged_generations(cluster: Cluster, instance: str) -> tuple[str, ...]:
@@ -368,7 +372,7 @@ def judged_generations(cluster: Cluster, instance: str) -> tuple[str, ...]:
 
     Empty where none are on record, or not those of this primary and this secondary.
     """
-    made = [one for one in being_made(cluster, instance) if one.generations]
+    made = [entry for entry in being_made(cluster, instance) if entry.generations]
     known = cluster.instances.get(instance)
     if known is None or not made or made[-1].instance.nodes != known.nodes:
         return ()
@@ -377,19 +381,19 @@ def judged_generations(cluster: Cluster, instance: str) -> tuple[str, ...]:
 
 def made_on(cluster: Cluster, node: str) -> tuple[Instance, ...]:
     """The instances whose replacement of disks has not ended, and was to make a replica on this node (UUID)."""
-    left = (one for one in cluster.maintenance.left_behind if one.is_new and one.node == node)
-    return tuple(cluster.instances[one.instance.uuid] for one in left if one.instance.uuid in cluster.instances)
+    left = (entry for entry in cluster.maintenance.left_behind if entry.is_new and entry.node == node)
+    return tuple(cluster.instances[entry.instance.uuid] for entry in left if entry.instance.uuid in cluster.instances)
 
 
 def holding(cluster: Cluster, instance: Instance) -> tuple[str, ...]:
     """The nodes (UUIDs) that hold a replica of an instance: its own, and those where it left one behind."""
-    left = (one for one in cluster.maintenance.left_behind if not one.is_new)
-    return (*instance.nodes, *(one.node for one in left if one.instance.uuid == instance.uuid))
+    left = (entry for entry in cluster.maintenance.left_behind if not entry.is_new)
+    return (*instance.nodes, *(entry.node for entry in left if entry.instance.uuid == instance.uuid))
 
 
-def touched(one: Object, *, now: float) -> dict[str, Union[int, float]]:
+def touched(known: Object, *, now: float) -> dict[str, Union[int, float]]:
     """The fields that change whenever an object changes."""
-    return {"serial_no": one.serial_no + 1, "mtime": now}
+    return {"serial_no": known.serial_no + 1, "mtime": now}
 
 
 def with_node(cluster: Cluster, node: Node) -> Cluster:

@@ -121,7 +121,7 @@ def read(sealed: bytes, *, subject: Subject, node: str, key: bytes, now: int) ->
         raise _malformed("the message is no JSON object")
     if content.get("node") != node:
         raise signing.rejected(signing.Reason.WRONG_NODE, text="the message is not of node " + node)
-    return _of(content, subject=subject, node=node)
+    return _collected_of(content, subject=subject, node=node)
 
 
 def timestamp_of(content: Dict[str, json_values.Value]) -> int:
@@ -162,7 +162,7 @@ def check_subject(content: Dict[str, json_values.Value], subject: Subject) -> No
         raise _malformed("the message holds not either data or a problem")
 
 
-def _of(content: Dict[str, json_values.Value], *, subject: Subject, node: str) -> Collected:
+def _collected_of(content: Dict[str, json_values.Value], *, subject: Subject, node: str) -> Collected:
     check_subject(content, subject)
     timestamp = timestamp_of(content)
     if "problem" in content:

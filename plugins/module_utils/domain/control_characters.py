@@ -10,7 +10,9 @@ def escaped(text: str) -> str:
     r"""The text on one line: whatever is not printable appears as an escape, such as `\n`, `\x1b` or `\u202e`."""
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
 
 
 def indented(text: str) -> str:

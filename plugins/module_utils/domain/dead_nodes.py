@@ -197,8 +197,10 @@ def storm(cluster: clusters.Cluster, silences: Mapping[str, Silence]) -> str:
     """Why so many silent nodes are no reason to power any of them off, or ''; the limits are those of evacuations."""
     settings = cluster.maintenance.settings
     nodes = {uuid for uuid, node in cluster.nodes.items() if node.vm_capable and not node.offline}
-    silent = {uuid for uuid, one in silences.items() if uuid in nodes and one.misses >= settings.dead_after}
-    asking = {one.node for one in cluster.maintenance.incidents if one.is_open and one.evacuates} & nodes
+    silent = {uuid for uuid, silence in silences.items() if uuid in nodes and silence.misses >= settings.dead_after}
+    asking = {
+        incident.node for incident in cluster.maintenance.incidents if incident.is_open and incident.evacuates
+    } & nodes
     count = len(silent | asking)
     if count >= settings.storm_minimum and count > settings.storm_fraction * len(nodes):
         return f"storm: {count} of {len(nodes)} nodes are silent or ask for evacuation, so the fault may be elsewhere"
@@ -276,7 +278,7 @@ def _has_bmc(cluster: clusters.Cluster, node: clusters.Node) -> bool:
 
 def _running(cluster: clusters.Cluster, node: clusters.Node) -> str:
     """The instances that should run on a node, by the record."""
-    return ", ".join(one.name for one in cluster.primaries(node.uuid) if one.is_up)
+    return ", ".join(instance.name for instance in cluster.primaries(node.uuid) if instance.is_up)
 
 
 def step_by_hand(cluster: clusters.Cluster, node: clusters.Node) -> str:
@@ -323,9 +325,9 @@ def is_of_a_dead_node(incident: incidents.Incident) -> bool:
 def observed(cluster: clusters.Cluster, silences: Mapping[str, Silence]) -> Mapping[str, diagnosis.Diagnosis]:
     """The nodes (UUIDs) that are still dead: noted so before, and off, or silent as before."""
     found = {}
-    for one in cluster.maintenance.incidents:
-        node = cluster.nodes.get(one.node)
-        if node is not None and is_of_a_dead_node(one) and (is_off(node) or node.uuid in silences):
+    for incident in cluster.maintenance.incidents:
+        node = cluster.nodes.get(incident.node)
+        if node is not None and is_of_a_dead_node(incident) and (is_off(node) or node.uuid in silences):
             found[node.uuid] = report(node)
     return found
 
@@ -364,8 +366,10 @@ def with_off_since(cluster: clusters.Cluster) -> clusters.Cluster:
     One that was written before this was kept has only when a person stated it, or when the node was last changed: that
     is taken once, because every later change of the node moves it on.
     """
-    undated = {uuid: one for uuid, one in cluster.nodes.items() if is_off(one) and not one.off_since}
-    dated = {uuid: dataclasses.replace(one, off_since=one.off_confirmed or one.mtime) for uuid, one in undated.items()}
+    undated = {uuid: node for uuid, node in cluster.nodes.items() if is_off(node) and not node.off_since}
+    dated = {
+        uuid: dataclasses.replace(node, off_since=node.off_confirmed or node.mtime) for uuid, node in undated.items()
+    }
     return dataclasses.replace(cluster, nodes={**cluster.nodes, **dated}) if dated else cluster
 
 

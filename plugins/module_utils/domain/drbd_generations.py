@@ -77,8 +77,8 @@ def _synced_since(ours: Generation, theirs: Generation) -> bool:
     return bare((theirs.current + _SYNC_OFFSET) & _MOST) in _past(ours)
 
 
-def _past(one: Generation) -> "set[int]":
-    return {bare(each) for each in (one.bitmap, *one.history)} - {0}
+def _past(generation: Generation) -> "set[int]":
+    return {bare(each) for each in (generation.bitmap, *generation.history)} - {0}
 
 
 def bare(identifier: int) -> int:

@@ -209,7 +209,9 @@ def _paused(sides: _Sides) -> Optional[Verdict]:
     if not sides.is_connected:
         return None
     volumes = {Where.PRIMARY: sides.primary.volumes, Where.SECONDARY: sides.secondary.volumes}
-    steps = tuple(Step(Action.RESUME, where) for where in Where if any(one.paused_by_user for one in volumes[where]))
+    steps = tuple(
+        Step(Action.RESUME, where) for where in Where if any(volume.paused_by_user for volume in volumes[where])
+    )
     if not steps:
         return None
     if sides.pair.failed.issuperset(steps):
@@ -257,7 +259,7 @@ def _transient(sides: _Sides) -> Optional[Verdict]:
     settled = {Connection.STANDALONE, Connection.CONNECTING, Connection.CONNECTED}
     passing = {sides.primary.connection, sides.secondary.connection} - settled
     if passing:
-        return Verdict(Kind.WAITING, f"the connection changes ({min(one.value for one in passing)})")
+        return Verdict(Kind.WAITING, f"the connection changes ({min(connection.value for connection in passing)})")
     return None
 
 
@@ -285,7 +287,7 @@ def _apart(sides: _Sides) -> Optional[Verdict]:
 
 def _unconnectable(sides: _Sides) -> Verdict:
     """Two that refuse each other, as with different secrets: a replica that is not whole is replaced at no loss."""
-    if _is_good(sides.primary) and all(one.disk is Disk.INCONSISTENT for one in sides.secondary.volumes):
+    if _is_good(sides.primary) and all(volume.disk is Disk.INCONSISTENT for volume in sides.secondary.volumes):
         return _refused(
             "its nodes do not connect again, and the replica of the secondary is incomplete, as where replace-disks "
             "has not ended",

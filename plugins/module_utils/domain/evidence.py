@@ -218,8 +218,8 @@ def is_contradicted(off: Moment, connected: Moment, *, interval: float) -> bool:
 
 def _lived_on(asked: Question, target: Optional[NodeTrack]) -> str:
     """Why the source was not off when it was known to be, or ''."""
-    tracks = [one for resource in asked.resources for one in _volumes(target, resource).values()]
-    source, off, connected = asked.source_name, asked.life.off, latest(*(one.in_sync for one in tracks))
+    tracks = [track for resource in asked.resources for track in _volumes(target, resource).values()]
+    source, off, connected = asked.source_name, asked.life.off, latest(*(track.in_sync for track in tracks))
     if off is None:
         return ""
     known = f"although {source} was known to be off since {clock(off.wall)}"

@@ -48,7 +48,7 @@ class Health:
     @property
     def status(self) -> Status:
         """The worst of the items; OK takes at least one that is known to be, and nothing left unasked."""
-        found = worst(one.status for one in self.items)
+        found = worst(reading.status for reading in self.items)
         return found if self.reason is None or found in TROUBLE else Status.UNKNOWN
 
     def as_dict(self) -> Dict[str, Any]:
@@ -56,7 +56,7 @@ class Health:
         return {
             "name": self.name,
             "status": self.status.value,
-            "items": [[one.name, one.status.value] for one in self.items],
+            "items": [[reading.name, reading.status.value] for reading in self.items],
             "reason": self.reason,
             "text": self.text,
         }
@@ -69,7 +69,7 @@ def silent(name: str, *, seconds: float, items: Sequence[Item] = ()) -> Health:
 
 def pairs(told: Health) -> List[List[str]]:
     """Give the health as helper programs write it, where what was left unasked can only be an item of its own."""
-    found = [[one.name, one.status.value] for one in told.items]
+    found = [[reading.name, reading.status.value] for reading in told.items]
     if told.reason is not None:
         found.append([f"not read: {told.text or told.reason}", Status.UNKNOWN.value])
     return found or [["no sensor was read", Status.UNKNOWN.value]]
@@ -88,7 +88,7 @@ def parse_health(document: Mapping[str, Any]) -> Health:
 def worst(statuses: Iterable[Status]) -> Status:
     """The worst that is known; none is unknown."""
     known = set(statuses)
-    return next((one for one in _WORST if one in known), Status.UNKNOWN)
+    return next((status for status in _WORST if status in known), Status.UNKNOWN)
 
 
 def of_reading(bits: int, *, is_available: bool) -> Status:
@@ -113,7 +113,7 @@ def parse_items(document: object) -> List[Item]:
     """
     if not isinstance(document, list):
         raise errors.InvalidInput("health is no list")
-    return [_parse_item(one) for one in document]
+    return [_parse_item(pair) for pair in document]
 
 
 def _parse_item(pair: object) -> Item:

@@ -141,7 +141,7 @@ def is_forgotten(incident: Incident, *, observed: bool, tagged: bool) -> bool:
 def most_invasive(incidents: Iterable[Incident]) -> Optional[Incident]:
     """Of one node's open incidents the most invasive counts, the older one on ties."""
     candidates = [incident for incident in incidents if incident.is_open]
-    return min(candidates, key=lambda one: (-one.action.rank, one.ctime, one.uuid), default=None)
+    return min(candidates, key=lambda incident: (-incident.action.rank, incident.ctime, incident.uuid), default=None)
 
 
 def digests_in_use(incidents: Iterable[Incident]) -> set[str]:
@@ -154,7 +154,7 @@ def digests_in_use(incidents: Iterable[Incident]) -> set[str]:
         elif incident.digest:
             over.setdefault(incident.node, []).append(incident)
     for known in over.values():
-        newest = sorted(known, key=lambda one: (one.mtime, one.uuid))[-ORIGINALS_KEPT:]
+        newest = sorted(known, key=lambda closed: (closed.mtime, closed.uuid))[-ORIGINALS_KEPT:]
         used |= {incident.digest for incident in newest}
     return used
 
@@ -166,9 +166,9 @@ def named(incidents: Iterable[Incident], uuid: str) -> Incident:
         NotFound: there is none, or there are several.
     """
     known = list(incidents)
-    found = [one for one in known if one.uuid == uuid]
+    found = [incident for incident in known if incident.uuid == uuid]
     if not found and len(uuid) >= 4:  # noqa: PLR2004 - fewer characters name an incident by accident
-        found = [one for one in known if one.uuid.startswith(uuid)]
+        found = [incident for incident in known if incident.uuid.startswith(uuid)]
     if len(found) != 1:
         raise errors.NotFound(f"there is no incident {uuid!r}" if not found else f"{uuid!r} names several incidents")
     return found[0]

@@ -55,23 +55,23 @@ def sizes(field: str, value: Any) -> tuple[int, ...]:
     """The sizes of disks."""
     if not isinstance(value, (list, tuple)) or len(value) > MOST_DISKS:
         raise errors.InvalidInput(f"{field}: {value!r} is no list of at most {MOST_DISKS} sizes in MiB")
-    return tuple(_COUNT(field, one) for one in value)
+    return tuple(_COUNT(field, size) for size in value)
 
 
 def nics(field: str, value: Any) -> tuple[clusters.Nic, ...]:
     """Network interfaces, each an object with `network`, `mac` and `link` or some of them."""
     if not isinstance(value, (list, tuple)) or len(value) > MOST_NICS:
         raise errors.InvalidInput(f"{field}: {value!r} is no list of at most {MOST_NICS} network interfaces")
-    return tuple(_nic(f"{field}/{index}", one) for index, one in enumerate(value))
+    return tuple(_nic(f"{field}/{index}", nic) for index, nic in enumerate(value))
 
 
 def tags(field: str, value: Any) -> tuple[str, ...]:
     """Tags, each once."""
     if not isinstance(value, (list, tuple)):
         raise errors.InvalidInput(f"{field}: {value!r} is no list of tags")
-    for one in value:
-        tagging.check_tag(str(one))
-    return tuple(dict.fromkeys(str(one) for one in value))
+    for tag in value:
+        tagging.check_tag(str(tag))
+    return tuple(dict.fromkeys(str(tag) for tag in value))
 
 
 _COUNT = parameter_rules.number(1, MOST, whole=True)
@@ -124,7 +124,7 @@ def draft(cluster: clusters.Cluster, uuid: str, fields: Mapping[str, Any]) -> cl
         raise errors.InvalidInput(
             f"disks: an instance has {'none' if given['disks'] else 'some'} when it is {template}"
         )
-    known = {nic.mac: one.name for one in cluster.instances.values() for nic in one.nics if nic.mac}
+    known = {nic.mac: instance.name for instance in cluster.instances.values() for nic in instance.nics if nic.mac}
     for nic in given.get("nics", ()):
         if nic.mac in known:
             raise errors.InvalidInput(f"nics: {known[nic.mac]} has the address {nic.mac} already")
@@ -136,19 +136,19 @@ def draft(cluster: clusters.Cluster, uuid: str, fields: Mapping[str, Any]) -> cl
     return clusters.Instance(uuid, primary_node="", admin_state="down", **given)
 
 
-def reserve(cluster: clusters.Cluster, one: clusters.Instance, nodes: Sequence[str]) -> list[changes.Change]:
+def reserve(cluster: clusters.Cluster, instance: clusters.Instance, nodes: Sequence[str]) -> list[changes.Change]:
     """The change that gives a draft its nodes (UUIDs, the primary first) and its DRBD devices their minors.
 
     Raises:
         InvalidInput: it has another number of nodes than its disk template.
     """
-    wanted = 2 if one.disk_template == "drbd" else 1
+    wanted = 2 if instance.disk_template == "drbd" else 1
     if len(set(nodes)) != wanted or len(nodes) != wanted:
-        raise errors.InvalidInput(f"nodes: an instance with the disk template {one.disk_template} has {wanted}")
-    placed = dataclasses.replace(one, primary_node=nodes[0], secondary_nodes=tuple(nodes[1:]))
-    if one.disk_template == "drbd":
-        free = free_minors(cluster, len(one.disks))
-        disks = tuple(dataclasses.replace(disk, minor=free[index]) for index, disk in enumerate(one.disks))
+        raise errors.InvalidInput(f"nodes: an instance with the disk template {instance.disk_template} has {wanted}")
+    placed = dataclasses.replace(instance, primary_node=nodes[0], secondary_nodes=tuple(nodes[1:]))
+    if instance.disk_template == "drbd":
+        free = free_minors(cluster, len(instance.disks))
+        disks = tuple(dataclasses.replace(disk, minor=free[index]) for index, disk in enumerate(instance.disks))
         placed = dataclasses.replace(placed, disks=disks)
     return [membership.InstanceStands(placed)]
 
@@ -158,41 +158,41 @@ def is_uuid(text: str) -> bool:
     return bool(re.fullmatch(UUID, text))
 
 
-def adopt(cluster: clusters.Cluster, one: clusters.Instance) -> list[changes.Change]:
+def adopt(cluster: clusters.Cluster, instance: clusters.Instance) -> list[changes.Change]:
     """The change that puts an instance on record that was there before its cluster knew of it.
 
     Raises:
         InvalidInput: its name or its UUID is known, or a value of it breaks the rule that a typed value has to keep.
     """
-    _check_adopted(one)
-    parameters.refuse_taken(one.name, cluster.instances, but="", kind="instance")
-    if one.uuid in cluster.instances:
-        raise errors.InvalidInput(f"uuid: {cluster.instances[one.uuid].name} has the UUID {one.uuid} already")
-    return [membership.InstanceStands(one)]
+    _check_adopted(instance)
+    parameters.refuse_taken(instance.name, cluster.instances, but="", kind="instance")
+    if instance.uuid in cluster.instances:
+        raise errors.InvalidInput(f"uuid: {cluster.instances[instance.uuid].name} has the UUID {instance.uuid} already")
+    return [membership.InstanceStands(instance)]
 
 
-def _check_adopted(one: clusters.Instance) -> None:
+def _check_adopted(instance: clusters.Instance) -> None:
     """Refuse values of an adopted instance that nobody could have typed: they come from a host."""
-    name("name", one.name)
-    _UUID("uuid", one.uuid)
-    parameter_rules.one_of(*TEMPLATES)("disk_template", one.disk_template)
-    parameter_rules.one_of(*HYPERVISORS)("hypervisor", one.hypervisor)
-    parameter_rules.one_of("up", "down")("admin_state", one.admin_state)
+    name("name", instance.name)
+    _UUID("uuid", instance.uuid)
+    parameter_rules.one_of(*TEMPLATES)("disk_template", instance.disk_template)
+    parameter_rules.one_of(*HYPERVISORS)("hypervisor", instance.hypervisor)
+    parameter_rules.one_of("up", "down")("admin_state", instance.admin_state)
     for field, rule in (("memory", _COUNT), ("vcpus", _COUNT)):
-        rule(field, getattr(one, field))
-    if len(one.disks) > MOST_ADOPTED or len(one.nics) > MOST_ADOPTED:
+        rule(field, getattr(instance, field))
+    if len(instance.disks) > MOST_ADOPTED or len(instance.nics) > MOST_ADOPTED:
         raise errors.InvalidInput(f"an instance has at most {MOST_ADOPTED} disks and as many network interfaces")
-    for index, disk in enumerate(one.disks):
+    for index, disk in enumerate(instance.disks):
         _SIZE(f"disks/{index}/size", disk.size)
         if disk.name:
-            _DISK_NAMES[one.disk_template](f"disks/{index}/name", disk.name)
+            _DISK_NAMES[instance.disk_template](f"disks/{index}/name", disk.name)
         if disk.minor is not None:
             _MINOR(f"disks/{index}/minor", disk.minor)
-    for index, nic in enumerate(one.nics):
+    for index, nic in enumerate(instance.nics):
         _nic(f"nics/{index}", {"network": nic.network, "mac": nic.mac, "link": nic.link})
-    tags("tags", one.tags)
-    hvparams("hvparams", dict(one.hvparams))
-    hypervisor_rules.check(one.hypervisor, one.hvparams)
+    tags("tags", instance.tags)
+    hvparams("hvparams", dict(instance.hvparams))
+    hypervisor_rules.check(instance.hypervisor, instance.hvparams)
 
 
 def modify(cluster: clusters.Cluster, known: str, fields: Mapping[str, Any]) -> list[changes.Change]:
@@ -201,19 +201,19 @@ def modify(cluster: clusters.Cluster, known: str, fields: Mapping[str, Any]) -> 
     Raises:
         NotFound: there is no such instance. InvalidInput: a value is not accepted.
     """
-    one = cluster.instance(known)
+    instance = cluster.instance(known)
     given = parameters.checked(fields, CHANGEABLE)
     if "hvparams" in given:
         asked = {key: text for key, text in given["hvparams"].items() if text is not None}
-        hypervisor_rules.check(one.hypervisor, asked)
-        stands = {**one.hvparams, **given["hvparams"]}
+        hypervisor_rules.check(instance.hypervisor, asked)
+        stands = {**instance.hvparams, **given["hvparams"]}
         given["hvparams"] = {key: text for key, text in stands.items() if text is not None}
-    return [membership.InstanceStands(dataclasses.replace(one, **given))]
+    return [membership.InstanceStands(dataclasses.replace(instance, **given))]
 
 
 def usual_hypervisor(cluster: clusters.Cluster) -> str:
     """The hypervisor of a new instance for which none is named: that of all others, else kvm."""
-    found = {one.hypervisor for one in cluster.instances.values()}
+    found = {instance.hypervisor for instance in cluster.instances.values()}
     return found.pop() if len(found) == 1 else HYPERVISORS[0]
 
 
@@ -221,7 +221,7 @@ def free_minors(cluster: clusters.Cluster, count: int) -> list[int]:
     """The lowest numbers that no DRBD device of the cluster has, nor any that was left behind on a node."""
     left = (entry.instance for entry in cluster.maintenance.left_behind)
     instances = (*cluster.instances.values(), *left)
-    taken = {disk.minor for one in instances for disk in one.disks if disk.minor is not None}
+    taken = {disk.minor for instance in instances for disk in instance.disks if disk.minor is not None}
     return [minor for minor in range(len(taken) + count) if minor not in taken][:count]
 
 

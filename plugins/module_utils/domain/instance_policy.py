@@ -46,8 +46,8 @@ BUILT_IN: Policy = {
 def filled(*policies: Policy) -> dict[str, Any]:
     """The policy in force: each over those before it, all over the built-in one; `std` key by key."""
     stands = dict(BUILT_IN)
-    for one in policies:
-        stands = {**stands, **one, "std": {**stands["std"], **one.get("std", {})}}
+    for policy in policies:
+        stands = {**stands, **policy, "std": {**stands["std"], **policy.get("std", {})}}
     return stands
 
 
@@ -58,16 +58,16 @@ def given(name: str, value: Any) -> dict[str, Any]:
         InvalidInput: a name or a value is not accepted.
     """
     found: dict[str, Any] = {}
-    for key, one in _object(name, value, BUILT_IN).items():
+    for key, part in _object(name, value, BUILT_IN).items():
         place = f"{name}.{key}"
-        if one == DEFAULT:
+        if part == DEFAULT:
             found[key] = None
         elif key == "std":
-            found[key] = _sizes(place, one)
+            found[key] = _sizes(place, part)
         elif key == "minmax":
-            found[key] = _pairs(place, one)
+            found[key] = _pairs(place, part)
         else:
-            found[key] = ratio(place, one) if key in RATIOS else _templates(place, one)
+            found[key] = ratio(place, part) if key in RATIOS else _templates(place, part)
     return found
 
 
@@ -120,16 +120,16 @@ def _object(name: str, value: Any, known: Mapping[str, Any]) -> Mapping[str, Any
 
 
 def _sizes(name: str, value: Any) -> dict[str, int]:
-    for key, one in _object(name, value, LEAST).items():
-        if isinstance(one, bool) or not isinstance(one, int) or not LEAST[key] <= one <= MOST:
-            raise errors.InvalidInput(f"{name}: {key}={one!r} is not a whole number of {LEAST[key]} or more")
+    for key, size in _object(name, value, LEAST).items():
+        if isinstance(size, bool) or not isinstance(size, int) or not LEAST[key] <= size <= MOST:
+            raise errors.InvalidInput(f"{name}: {key}={size!r} is not a whole number of {LEAST[key]} or more")
     return dict(value)
 
 
 def _pairs(name: str, value: Any) -> list[dict[str, dict[str, int]]]:
     if not isinstance(value, (list, tuple)) or not value:
         raise errors.InvalidInput(f"{name}: {value!r} is no list of pairs of min and max")
-    return [_pair(name, one) for one in value]
+    return [_pair(name, pair) for pair in value]
 
 
 def _pair(name: str, value: Any) -> dict[str, dict[str, int]]:
@@ -150,7 +150,7 @@ def _pair(name: str, value: Any) -> dict[str, dict[str, int]]:
 def _templates(name: str, value: Any) -> list[str]:
     if not isinstance(value, (list, tuple)) or not value:
         raise errors.InvalidInput(f"{name}: {value!r} is no list of disk templates")
-    for one in value:
-        if one not in TEMPLATES:
-            raise errors.InvalidInput(f"{name}: {one!r} is none of {', '.join(TEMPLATES)}")
+    for template in value:
+        if template not in TEMPLATES:
+            raise errors.InvalidInput(f"{name}: {template!r} is none of {', '.join(TEMPLATES)}")
     return list(dict.fromkeys(value))

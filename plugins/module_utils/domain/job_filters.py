@@ -82,35 +82,35 @@ class Verdict:
 def judge(filters: Mapping[str, Filter], subject: Subject) -> Verdict:
     """What the rules, and the `rate-limit:n:name` entries of its own reason trail, say of a job."""
     buckets = _own_buckets(subject)
-    for one in ordered(filters):
-        if one.action is Action.CONTINUE or not matches(one, subject):
+    for rule in ordered(filters):
+        if rule.action is Action.CONTINUE or not matches(rule, subject):
             continue
-        if one.action is Action.RATE_LIMIT:
-            return Verdict(Action.ACCEPT, one, (*buckets, Bucket(f"filter {one.uuid}", one.limit)))
-        return Verdict(one.action, one, buckets)
+        if rule.action is Action.RATE_LIMIT:
+            return Verdict(Action.ACCEPT, rule, (*buckets, Bucket(f"filter {rule.uuid}", rule.limit)))
+        return Verdict(rule.action, rule, buckets)
     return Verdict(Action.ACCEPT, None, buckets)
 
 
 def ordered(filters: Mapping[str, Filter]) -> list[Filter]:
     """The rules in the order in which they are looked at."""
-    return sorted(filters.values(), key=lambda one: (one.priority, one.watermark, one.uuid))
+    return sorted(filters.values(), key=lambda rule: (rule.priority, rule.watermark, rule.uuid))
 
 
 def _own_buckets(subject: Subject) -> tuple[Bucket, ...]:
-    found = (RATE_LIMIT.match(str(one["reason"])) for one in subject.reason)
+    found = (RATE_LIMIT.match(str(entry["reason"])) for entry in subject.reason)
     # "3:x" and "4:x" are different buckets, and a job counts once in each.
-    named = dict.fromkeys((int(one[1]), one[2]) for one in found if one is not None and int(one[1]) >= 1)
+    named = dict.fromkeys((int(match[1]), match[2]) for match in found if match is not None and int(match[1]) >= 1)
     return tuple(Bucket(f"{limit}:{name}", limit) for limit, name in named)
 
 
-def matches(one: Filter, subject: Subject) -> bool:
+def matches(rule: Filter, subject: Subject) -> bool:
     """Whether all predicates of a rule match a job."""
-    return all(_matches(one, name, query, subject) for name, query in one.predicates)
+    return all(_matches(rule, name, query, subject) for name, query in rule.predicates)
 
 
-def _matches(one: Filter, name: str, query: Any, subject: Subject) -> bool:
+def _matches(rule: Filter, name: str, query: Any, subject: Subject) -> bool:
     if name == "jobid":
-        return holds(query, {"id": subject.id, WATERMARK: one.watermark})
+        return holds(query, {"id": subject.id, WATERMARK: rule.watermark})
     return any(holds(query, entry) for entry in (subject.opcodes if name == "opcode" else subject.reason))
 
 
@@ -135,7 +135,7 @@ def make(
     predicates = value.get("predicates", [])
     if not isinstance(predicates, (list, tuple)):
         raise errors.InvalidInput(f"filter: predicates: {predicates!r} is not a list")
-    checked = tuple(_predicate(one, f"filter: predicates/{index}") for index, one in enumerate(predicates))
+    checked = tuple(_predicate(predicate, f"filter: predicates/{index}") for index, predicate in enumerate(predicates))
     return Filter(uuid, watermark, priority, checked, action, limit, tuple(reason))
 
 
@@ -148,16 +148,16 @@ def parse_action(value: Any) -> tuple[Action, int]:
     if isinstance(value, (list, tuple)):
         if len(value) == 2 and value[0] == Action.RATE_LIMIT.value and _is_number(value[1]) and value[1] >= 1:  # noqa: PLR2004 - a name and a number
             return Action.RATE_LIMIT, value[1]
-    elif isinstance(value, str) and value in {one.value for one in Action if one is not Action.RATE_LIMIT}:
+    elif isinstance(value, str) and value in {action.value for action in Action if action is not Action.RATE_LIMIT}:
         return Action(value), 0
     raise errors.InvalidInput(
         f'filter: action: {value!r} is none of ACCEPT, PAUSE, REJECT, CONTINUE, ["RATE_LIMIT", n] with n from 1'
     )
 
 
-def tell_action(one: Filter) -> Any:
+def tell_action(rule: Filter) -> Any:
     """The action in the form that `parse_action` reads."""
-    return [one.action.value, one.limit] if one.action is Action.RATE_LIMIT else one.action.value
+    return [rule.action.value, rule.limit] if rule.action is Action.RATE_LIMIT else rule.action.value
 
 
 FIELDS: Mapping[str, Optional[frozenset[str]]] = {
@@ -223,7 +223,7 @@ def holds(query: Any, fields: Mapping[str, Any]) -> bool:
     """Whether a query that was checked is true of these fields; a comparison with a field that is not there is not."""
     operator: str = query[0]
     if operator in JUNCTIONS:
-        return JUNCTIONS[operator](holds(one, fields) for one in query[1:])
+        return JUNCTIONS[operator](holds(operand, fields) for operand in query[1:])
     if operator == "!":
         return not holds(query[1], fields)
     if operator == "?":
@@ -252,8 +252,8 @@ def _check(query: Any, where: str, fields: Optional[frozenset[str]], *, depth: i
     if operator in JUNCTIONS or operator == "!":
         if operator == "!" and len(operands) != 1:
             raise errors.InvalidInput(f"{where}: ! takes one query")
-        for index, one in enumerate(operands):
-            _check(one, f"{where}/{index + 1}", fields, depth=depth + 1)
+        for index, operand in enumerate(operands):
+            _check(operand, f"{where}/{index + 1}", fields, depth=depth + 1)
         return
     if operator != "?" and operator not in COMPARISONS:
         raise errors.InvalidInput(f"{where}: there is no operator {operator!r}: use one of {OPERATORS}")
@@ -276,7 +276,11 @@ def _check_pattern(pattern: Union[str, Any], where: str) -> None:
     if not isinstance(pattern, str) or len(pattern) > LONGEST_PATTERN:
         raise errors.InvalidInput(f"{where}: a pattern is a string of at most {LONGEST_PATTERN} characters")
     repeats = re.findall(r"\)?[*+{]", LITERALS.sub("x", pattern))
-    if len(repeats) > MOST_REPEATS or any(one.startswith(")") for one in repeats) or BACK_REFERENCE.search(pattern):
+    if (
+        len(repeats) > MOST_REPEATS
+        or any(repeat.startswith(")") for repeat in repeats)
+        or BACK_REFERENCE.search(pattern)
+    ):
         # It is looked for by the daemon itself, so it must end soon whatever it is held against.
         raise errors.InvalidInput(
             f"{where}: {pattern!r} may take too long: use at most {MOST_REPEATS} of * + {{, none of them after a group"

@@ -68,12 +68,12 @@ def remove(cluster: clusters.Cluster, name: str) -> list[changes.Change]:
     node = cluster.node(name)
     if node.uuid == cluster.cluster.master_node:
         raise errors.Refused(f"{node.name} is the master: move the master role to another node first")
-    holds = [one.name for one in (*cluster.primaries(node.uuid), *cluster.secondaries(node.uuid))]
+    holds = [instance.name for instance in (*cluster.primaries(node.uuid), *cluster.secondaries(node.uuid))]
     if holds:
         raise errors.Refused(f"{node.name} holds {', '.join(holds)}: evacuate it first")
     made = clusters.made_on(cluster, node.uuid)
     if made:
-        names, secondary = ", ".join(one.name for one in made), cluster.node_name(made[0].secondary_nodes[0])
+        names, secondary = ", ".join(instance.name for instance in made), cluster.node_name(made[0].secondary_nodes[0])
         raise errors.Refused(
             f"{node.name} may hold the newest data of {names}, whose replace-disks has not ended. To end that without "
             f"{node.name}, {evidence.give_up_step(made[0].name, secondary)}; then retry"
@@ -84,6 +84,6 @@ def remove(cluster: clusters.Cluster, name: str) -> list[changes.Change]:
 
 def _only_group(cluster: clusters.Cluster) -> clusters.Group:
     if len(cluster.nodegroups) > 1:
-        names = ", ".join(sorted(one.name for one in cluster.nodegroups.values()))
+        names = ", ".join(sorted(group.name for group in cluster.nodegroups.values()))
         raise errors.InvalidInput(f"group: there are several, say which: {names}")
     return next(iter(cluster.nodegroups.values()))

@@ -40,10 +40,10 @@ def reconcile(
     for incident in cluster.maintenance.incidents:
         fate = _fate(cluster, incident, seen=seen, jobs=jobs, now=now)
         stated += fate
-        if not any(isinstance(one, changes.IncidentForgotten) for one in fate):
+        if not any(isinstance(change, changes.IncidentForgotten) for change in fate):
             left.append(incident)
     for node, report in [*seen.own.items(), *seen.dead.items()]:
-        known = any(one.node == node and incidents.holds(one, report) for one in left)
+        known = any(kept.node == node and incidents.holds(kept, report) for kept in left)
         if report.status is not diagnosis.Status.OK and not known:
             noted = incidents.note(report, node=node, uuid=new_uuid(), now=now)
             left.append(noted)
@@ -103,7 +103,7 @@ def _fate(
     if node is None:
         return [changes.IncidentForgotten(incident.uuid)]
     if incident.is_open:
-        bad = next((one for one in incident.jobs if jobs.get(one, _GONE).succeeded is False), None)
+        bad = next((job for job in incident.jobs if jobs.get(job, _GONE).succeeded is False), None)
         if bad is not None:
             reason = f"job {bad}: {jobs.get(bad, _GONE).text or 'did not succeed'}"
             return finish(cluster, incidents.fail(incident, reason, now=now))

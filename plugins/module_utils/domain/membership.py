@@ -85,9 +85,9 @@ def _group_stands(cluster: clusters.Cluster, change: GroupStands, now: float) ->
 def _group_gone(cluster: clusters.Cluster, change: GroupGone, _now: float) -> clusters.Cluster:
     if change.uuid not in cluster.nodegroups:
         return cluster
-    if any(one.group == change.uuid for one in cluster.nodes.values()):
+    if any(node.group == change.uuid for node in cluster.nodes.values()):
         raise errors.InvalidInput(f"node group {change.uuid} has nodes")
-    left = {uuid: one for uuid, one in cluster.nodegroups.items() if uuid != change.uuid}
+    left = {uuid: group for uuid, group in cluster.nodegroups.items() if uuid != change.uuid}
     return dataclasses.replace(cluster, nodegroups=left)
 
 
@@ -107,11 +107,11 @@ def _node_stands(cluster: clusters.Cluster, change: NodeStands, now: float) -> c
 def _node_gone(cluster: clusters.Cluster, change: NodeGone, _now: float) -> clusters.Cluster:
     if change.uuid not in cluster.nodes:
         return cluster
-    if any(change.uuid in one.nodes for one in cluster.instances.values()):
+    if any(change.uuid in instance.nodes for instance in cluster.instances.values()):
         raise errors.InvalidInput(f"node {change.uuid} holds instances")
-    left = {uuid: one for uuid, one in cluster.nodes.items() if uuid != change.uuid}
+    left = {uuid: node for uuid, node in cluster.nodes.items() if uuid != change.uuid}
     maintenance = cluster.maintenance
-    kept = tuple(one for one in maintenance.left_behind if one.node != change.uuid)
+    kept = tuple(entry for entry in maintenance.left_behind if entry.node != change.uuid)
     return dataclasses.replace(cluster, nodes=left, maintenance=dataclasses.replace(maintenance, left_behind=kept))
 
 
@@ -128,22 +128,22 @@ def _instance_stands(cluster: clusters.Cluster, change: InstanceStands, now: flo
 
 
 def _refuse_doubled(cluster: clusters.Cluster, wanted: clusters.Instance) -> None:
-    if any(one.name == wanted.name and one.uuid != wanted.uuid for one in cluster.instances.values()):
+    if any(instance.name == wanted.name and instance.uuid != wanted.uuid for instance in cluster.instances.values()):
         raise errors.InvalidInput(f"there is an instance {wanted.name!r} already")
 
 
 def _instance_made(cluster: clusters.Cluster, change: InstanceMade, now: float) -> clusters.Cluster:
     if change.instance not in cluster.instances:
         raise errors.NotFound(f"there is no instance with the UUID {change.instance!r}")
-    one = cluster.instances[change.instance]
-    tags = tuple(tag for tag in one.tags if tag != clusters.UNFINISHED)
-    return _instance_stands(cluster, InstanceStands(dataclasses.replace(one, tags=tags)), now)
+    instance = cluster.instances[change.instance]
+    tags = tuple(tag for tag in instance.tags if tag != clusters.UNFINISHED)
+    return _instance_stands(cluster, InstanceStands(dataclasses.replace(instance, tags=tags)), now)
 
 
 def _instance_gone(cluster: clusters.Cluster, change: InstanceGone, _now: float) -> clusters.Cluster:
     if change.instance not in cluster.instances:
         return cluster
-    left = {uuid: one for uuid, one in cluster.instances.items() if uuid != change.instance}
+    left = {uuid: instance for uuid, instance in cluster.instances.items() if uuid != change.instance}
     return dataclasses.replace(cluster, instances=left)
 
 

@@ -21,8 +21,8 @@ def differences(before: clusters.Cluster, after: clusters.Cluster) -> List[Tuple
     """What changed of objects that were there before: names of fields and their new values, secrets hidden."""
     return [
         (name, secret_values.masked(dict(new)) if isinstance(new, Mapping) else new)
-        for one, other in _pairs(before, after)
-        for name, _, new in _fields(one, other)
+        for earlier, later in _pairs(before, after)
+        for name, _, new in _fields(earlier, later)
     ]
 
 
@@ -32,9 +32,9 @@ def lines(before: clusters.Cluster, after: clusters.Cluster, *, about: str) -> L
     An entry of a mapping is told by itself, such as `hostvars.ansible_host`, and no value of one that may be a secret.
     """
     found = [
-        f"{other.name}: {line}" if getattr(other, "uuid", about) not in {about, after.cluster.uuid} else line
-        for one, other in _pairs(before, after)
-        for each in _fields(one, other)
+        f"{later.name}: {line}" if getattr(later, "uuid", about) not in {about, after.cluster.uuid} else line
+        for earlier, later in _pairs(before, after)
+        for each in _fields(earlier, later)
         for line in _told(each, after)
     ]
     is_one_less_or_more = any(
@@ -51,8 +51,8 @@ def _pairs(before: clusters.Cluster, after: clusters.Cluster) -> Iterator[Tuple[
     ]
     for kind in ("nodegroups", "nodes", "instances"):
         old, new = getattr(before, kind), getattr(after, kind)
-        pairs += [(old[uuid], one) for uuid, one in new.items() if uuid in old]
-    return ((one, other) for one, other in pairs if one is not other and one != other)
+        pairs += [(old[uuid], later) for uuid, later in new.items() if uuid in old]
+    return ((earlier, later) for earlier, later in pairs if earlier is not later and earlier != later)
 
 
 def _fields(before: Any, after: Any) -> Iterator[Difference]:
@@ -67,7 +67,7 @@ def _told(difference: Difference, cluster: clusters.Cluster) -> Iterator[str]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in sorted({*old, *new}):
             if old.get(key) != new.get(key):
-                texts = (_entry(key, one) for one in (old, new))
+                texts = (_entry(key, value) for value in (old, new))
                 yield f"{name}.{key}: {' → '.join(texts)}"
     else:
         yield f"{name}: {_shown(name, old, cluster)} → {_shown(name, new, cluster)}"

@@ -101,7 +101,7 @@ def node_name(name: str, value: Any) -> str:
 def largest(name: str, value: Any) -> tuple[int, int, int]:
     """The largest instance: memory and disk (MiB) and vcpus, each at least 1."""
     is_three = isinstance(value, (list, tuple)) and len(value) == len(SPEC)
-    if not is_three or any(isinstance(one, bool) or not isinstance(one, int) or one < 1 for one in value):
+    if not is_three or any(isinstance(amount, bool) or not isinstance(amount, int) or amount < 1 for amount in value):
         raise errors.InvalidInput(f"{name}: {value!r} is not {','.join(SPEC)}, as in 32768,1048576,8 (MiB, MiB, count)")
     memory, disk, vcpus = value
     return memory, disk, vcpus
@@ -111,7 +111,7 @@ def names(name: str, value: Any) -> tuple[str, ...]:
     """Refuse what is no list of names; each is there once."""
     if not isinstance(value, (list, tuple)):
         raise errors.InvalidInput(f"{name}: {value!r} is no list of names")
-    return tuple(dict.fromkeys(_NAME(name, one) for one in value))
+    return tuple(dict.fromkeys(_NAME(name, entry) for entry in value))
 
 
 def share(name: str, value: Any) -> float:

@@ -65,7 +65,7 @@ def group_remove(cluster: clusters.Cluster, name: str) -> list[changes.Change]:
         NotFound: there is none. Refused: it has nodes, or it is the last one.
     """
     group = cluster.group(name)
-    nodes = [one.name for one in cluster.nodes.values() if one.group == group.uuid]
+    nodes = [node.name for node in cluster.nodes.values() if node.group == group.uuid]
     if nodes:
         raise errors.Refused(f"node group {group.name} has nodes: {', '.join(sorted(nodes, key=clusters.natural))}")
     if len(cluster.nodegroups) == 1:
@@ -116,18 +116,18 @@ def checked(fields: Fields, rules: Mapping[str, parameter_rules.Rule]) -> dict[s
     return {name: rules[name](name, value) for name, value in fields.items()}
 
 
-def changed(one: Any, wanted: Mapping[str, Any]) -> Any:
+def changed(known: Any, wanted: Mapping[str, Any]) -> Any:
     """A cluster's own entry, a group or a node with other values; parameters of nodes are among them by their names."""
     fields = dict(wanted)
     given = {name: fields.pop(name) for name in parameter_rules.NDPARAMS if name in fields}
     if given:
-        stands = {**one.ndparams, **given}
+        stands = {**known.ndparams, **given}
         fields["ndparams"] = {name: value for name, value in stands.items() if value is not None}
     if "hostvars" in fields:
-        fields["hostvars"] = host_variables.merged(one.hostvars, fields["hostvars"])
+        fields["hostvars"] = host_variables.merged(known.hostvars, fields["hostvars"])
     if "ipolicy" in fields:
-        fields["ipolicy"] = instance_policy.changed(one.ipolicy, fields["ipolicy"])
-    return dataclasses.replace(one, **fields)
+        fields["ipolicy"] = instance_policy.changed(known.ipolicy, fields["ipolicy"])
+    return dataclasses.replace(known, **fields)
 
 
 def _group_stands(cluster: clusters.Cluster, group: clusters.Group, given: Mapping[str, Any]) -> changes.Change:
@@ -138,7 +138,7 @@ def _group_stands(cluster: clusters.Cluster, group: clusters.Group, given: Mappi
 
 def refuse_taken(name: str, known: Mapping[str, Any], *, but: str, kind: str) -> None:
     """Refuse a name that another object of its kind has, as name or UUID."""
-    if any(name in {uuid, one.name} for uuid, one in known.items() if uuid != but):
+    if any(name in {uuid, other.name} for uuid, other in known.items() if uuid != but):
         article = "an" if kind[0] in "aeiou" else "a"
         raise errors.InvalidInput(f"name: there is {article} {kind} {name!r} already")
 
@@ -149,7 +149,7 @@ def refuse_without_instances(cluster: clusters.Cluster, node: clusters.Node) -> 
     Raises:
         Refused: the text names them.
     """
-    holds = [one.name for one in (*cluster.primaries(node.uuid), *cluster.secondaries(node.uuid))]
+    holds = [instance.name for instance in (*cluster.primaries(node.uuid), *cluster.secondaries(node.uuid))]
     if not node.vm_capable and holds:
         raise errors.Refused(f"{node.name} holds {', '.join(holds)}: it stays vm_capable")
 
@@ -168,7 +168,7 @@ def _refuse_powered(cluster: clusters.Cluster, node: clusters.Node, *, was_power
 
 def _other_group(cluster: clusters.Cluster, node: clusters.Node, name: str) -> str:
     group = cluster.group(name)
-    split = [one.name for one in cluster.instances.values() if node.uuid in one.nodes]
+    split = [instance.name for instance in cluster.instances.values() if node.uuid in instance.nodes]
     if group.uuid != node.group and split:
         raise errors.Refused(f"{node.name} holds {', '.join(sorted(split))}: only an empty node changes its group")
     return group.uuid

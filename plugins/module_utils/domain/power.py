@@ -357,10 +357,10 @@ def foresee(status: Outcome, *, command: Command) -> Outcome:
 
 def _commanded_at(*, before: State, seen: Sequence[State], attempts: Sequence[Attempt]) -> Optional[int]:
     """How many states were read before the first attempt that counts as an off (`was_commanded`), None without one."""
-    for one in attempts:
-        read_on = _reads_on(one, before=before, seen=seen)
-        if one.answer is Answer.ACCEPTED or (one.answer is Answer.ALREADY and not read_on):
-            return one.reads
+    for attempt in attempts:
+        read_on = _reads_on(attempt, before=before, seen=seen)
+        if attempt.answer is Answer.ACCEPTED or (attempt.answer is Answer.ALREADY and not read_on):
+            return attempt.reads
     return None
 
 

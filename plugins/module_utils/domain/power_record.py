@@ -84,7 +84,8 @@ def doubts(outcomes: Sequence[power.Outcome]) -> str:
     """How the nodes read after a lost command, and what may be wrong on record, in a sentence."""
     doubt = ", and what is recorded of its power may be wrong"
     return ", ".join(
-        f"{one.name} reads {one.after.value} at its BMC" + (doubt if read(one) is None else "") for one in outcomes
+        f"{outcome.name} reads {outcome.after.value} at its BMC" + (doubt if read(outcome) is None else "")
+        for outcome in outcomes
     )
 
 
@@ -92,7 +93,7 @@ def summary(outcomes: Sequence[power.Outcome]) -> str:
     """How the nodes read, in a few words: the one by name, several by their number."""
     if len(outcomes) == 1:
         return f"{outcomes[0].name} is {outcomes[0].after.value}"
-    counted = [(state.value, sum(one.after is state for one in outcomes)) for state in power.State]
+    counted = [(state.value, sum(outcome.after is state for outcome in outcomes)) for state in power.State]
     return ", ".join(f"{count} {state}" for state, count in counted if count)
 
 
@@ -119,10 +120,10 @@ def would_send(outcome: power.Outcome) -> bool:
 def log_lines(outcomes: Sequence[power.Outcome]) -> List[str]:
     """A line for each command that went out to a BMC: what it changed, and whether that was confirmed."""
     return [
-        f"power {one.command.value} {one.name}: {one.before.value} → {one.after.value}, "
-        + ("confirmed" if one.confirmed else f"not confirmed: {one.text}")
-        for one in outcomes
-        if one.sent
+        f"power {outcome.command.value} {outcome.name}: {outcome.before.value} → {outcome.after.value}, "
+        + ("confirmed" if outcome.confirmed else f"not confirmed: {outcome.text}")
+        for outcome in outcomes
+        if outcome.sent
     ]
 
 

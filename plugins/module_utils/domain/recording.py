@@ -51,20 +51,20 @@ def decode(value: Mapping[str, object]) -> changes.Change:
     kind = RECORDABLE.get(str(fields.pop("change", "")))
     if kind is None:
         raise errors.InvalidInput(f"{value.get('change')!r} is not a change that can be recorded")
-    expected = {one.name: one for one in dataclasses.fields(kind)}
+    expected = {field.name: field for field in dataclasses.fields(kind)}
     for name in fields:
         if name not in expected:
             raise errors.InvalidInput(f"{value['change']}: there is no field {name!r}")
-    for name, one in expected.items():
-        if name in fields or one.default is dataclasses.MISSING:
-            _check(str(value["change"]), name, fields.get(name), str(one.type))
+    for name, field in expected.items():
+        if name in fields or field.default is dataclasses.MISSING:
+            _check(str(value["change"]), name, fields.get(name), str(field.type))
     fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
     change: changes.Change = kind(**fields)
     return change
 
 
 def _check(change: str, name: str, value: object, wanted: str) -> None:
-    strings = isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
+    strings = isinstance(value, (list, tuple)) and all(isinstance(entry, str) for entry in value)
     # Neither a truth value nor what is no number is a time; a time of no clock would be the last sign of life for ever.
     is_time = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
     fits = {

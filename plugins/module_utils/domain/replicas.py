@@ -82,7 +82,7 @@ def encode(facts: NodeFacts) -> Dict[str, object]:
     if is_boot_id(facts.boot_id):
         found[BOOT_ID] = facts.boot_id
     if facts.replicas is not None and len(facts.replicas) <= MOST:
-        found[REPLICAS] = [_encoded(one) for one in facts.replicas]
+        found[REPLICAS] = [_encoded(replica) for replica in facts.replicas]
     return found
 
 
@@ -101,7 +101,10 @@ def _encoded(fact: ReplicaFact) -> Dict[str, object]:
         "peer_disk": fact.peer_disk.value,
     }
     identifiers = {"current": fact.current, "bitmap": fact.bitmap}
-    return {**known, **{name: f"{one:016x}" for name, one in identifiers.items() if one is not None}}
+    return {
+        **known,
+        **{name: f"{identifier:016x}" for name, identifier in identifiers.items() if identifier is not None},
+    }
 
 
 def decode(content: Mapping[str, json_values.Value]) -> NodeFacts:
@@ -227,7 +230,7 @@ def followed(before: Optional[NodeTrack], facts: NodeFacts, *, at: Moment, lag: 
     """What is known of a node after its next report; without facts in it, what was known before is kept."""
     known = before.volumes if before is not None else {}
     if facts.replicas is None:
-        volumes = {one: dataclasses.replace(old, fact=None) for one, old in known.items()}
+        volumes = {volume: dataclasses.replace(old, fact=None) for volume, old in known.items()}
         return NodeTrack(at, facts.boot_id, lag, is_known=False, volumes=volumes)
     found = {(fact.resource, fact.volume): fact for fact in facts.replicas}
     return NodeTrack(
@@ -235,7 +238,7 @@ def followed(before: Optional[NodeTrack], facts: NodeFacts, *, at: Moment, lag: 
         facts.boot_id,
         lag,
         is_known=True,
-        volumes={one: _track(known.get(one, Track()), fact, at) for one, fact in found.items()},
+        volumes={volume: _track(known.get(volume, Track()), fact, at) for volume, fact in found.items()},
     )
 
 
@@ -272,7 +275,7 @@ def are_in_sync(node: Optional[NodeTrack], resources: Sequence[str], *, since: f
     if node is None or node.at.wall <= since:
         return False
     tracks = [list(node.of_resource(resource).values()) for resource in resources]
-    return all(tracks) and all(one.fact is not None and one.fact.is_in_sync for found in tracks for one in found)
+    return all(tracks) and all(track.fact is not None and track.fact.is_in_sync for found in tracks for track in found)
 
 
 def to_outdate(primary: Optional[NodeTrack], secondary: Optional[NodeTrack], resources: Sequence[str]) -> bool:

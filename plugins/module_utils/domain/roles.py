@@ -45,23 +45,23 @@ def is_short_of_candidates(cluster: clusters.Cluster) -> bool:
 
 
 def _candidates(cluster: clusters.Cluster) -> list[clusters.Node]:
-    return [one for one in cluster.nodes.values() if one.master_candidate and not (one.drained or one.offline)]
+    return [node for node in cluster.nodes.values() if node.master_candidate and not (node.drained or node.offline)]
 
 
 def promotions(cluster: clusters.Cluster, *, without: str) -> list[changes.Change]:
     """The change that makes another node a candidate, when the pool is short without this one (UUID)."""
-    left = [one for one in _candidates(cluster) if one.uuid != without]
+    left = [candidate for candidate in _candidates(cluster) if candidate.uuid != without]
     if len(left) >= cluster.cluster.candidate_pool_size:
         return []
     eligible = [
-        one
-        for one in cluster.nodes.values()
-        if one.uuid != without
-        and one.master_capable
-        and not (one.master_candidate or one.drained)
-        and clusters.reachable(cluster, one)
+        node
+        for node in cluster.nodes.values()
+        if node.uuid != without
+        and node.master_capable
+        and not (node.master_candidate or node.drained)
+        and clusters.reachable(cluster, node)
     ]
-    eligible.sort(key=lambda one: clusters.natural(one.name))
+    eligible.sort(key=lambda node: clusters.natural(node.name))
     return [
-        changes.NodeRole(node=one.uuid, drained=False, offline=False, master_candidate=True) for one in eligible[:1]
+        changes.NodeRole(node=node.uuid, drained=False, offline=False, master_candidate=True) for node in eligible[:1]
     ]

@@ -45,11 +45,11 @@ def is_secret(name: str) -> bool:
 def masked(value: Any) -> Any:
     """A JSON value without secrets: values of secret names, passwords in addresses and in texts."""
     if isinstance(value, Mapping):
-        return {key: _hidden(one) if is_secret(str(key)) else masked(one) for key, one in value.items()}
+        return {key: _hidden(part) if is_secret(str(key)) else masked(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         if _is_secret_pair(value):
             return [value[0], _hidden(value[1])]
-        return [masked(one) for one in value]
+        return [masked(part) for part in value]
     if isinstance(value, str):
         without = _IN_ADDRESS.sub(r"\1" + HIDDEN + "@", value) if "://" in value else value
         return _IN_TEXT.sub(r"\1" + HIDDEN, _OF_DRBD.sub(r"\1\2\3" + HIDDEN, without))
@@ -64,7 +64,7 @@ def _is_secret_pair(value: Sequence[Any]) -> bool:
 def _hidden(value: Any) -> Any:
     """Everything of a value hidden but its shape; flags and what is empty are no secrets."""
     if isinstance(value, Mapping):
-        return {key: _hidden(one) for key, one in value.items()}
+        return {key: _hidden(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_hidden(one) for one in value]
+        return [_hidden(part) for part in value]
     return value if value is None or value == "" or isinstance(value, bool) else HIDDEN

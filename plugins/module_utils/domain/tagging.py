@@ -45,11 +45,11 @@ def tag_owner(cluster: clusters.Cluster, kind: str, name: str) -> clusters.Objec
 
 
 def _tagged(cluster: clusters.Cluster, change: Tagged, now: float) -> clusters.Cluster:
-    one = tag_owner(cluster, change.kind, change.object)
-    if (change.tag in one.tags) is change.present:
+    owner = tag_owner(cluster, change.kind, change.object)
+    if (change.tag in owner.tags) is change.present:
         return cluster
-    tags = (*one.tags, change.tag) if change.present else tuple(tag for tag in one.tags if tag != change.tag)
-    stands = dataclasses.replace(one, tags=tags, **clusters.touched(one, now=now))  # type: ignore[arg-type]
+    tags = (*owner.tags, change.tag) if change.present else tuple(tag for tag in owner.tags if tag != change.tag)
+    stands = dataclasses.replace(owner, tags=tags, **clusters.touched(owner, now=now))  # type: ignore[arg-type]
     if isinstance(stands, clusters.Node):
         return clusters.with_node(cluster, stands)
     if isinstance(stands, clusters.Instance):

@@ -383,7 +383,10 @@ def _promote(root: Path, name: str) -> None:
     with simulated_store.opened(root.parent) as store:
         resources = [resource for resource in store.resources(name) if resource in store.names(root.name)]
     runner = simulated_programs.SimulatedPrograms(root, opcode="autostart")
-    for command in (("modprobe", "drbd"), *(("drbdadm", verb, one) for one in resources for verb in ("up", "primary"))):
+    for command in (
+        ("modprobe", "drbd"),
+        *(("drbdadm", verb, resource) for resource in resources for verb in ("up", "primary")),
+    ):
         runner.run(*command)
 
 

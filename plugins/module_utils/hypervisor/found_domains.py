@@ -27,7 +27,7 @@ def found(client: virsh.Virsh) -> Dict[str, Any]:
         Failed: libvirt does not answer.
     """
     domains = [_domain(client, name, uuid) for name, uuid in sorted(_names(client).items())]
-    running = sum(one["memory"] for one in domains if one["running"])
+    running = sum(domain["memory"] for domain in domains if domain["running"])
     return {**node(client.run("nodeinfo"), client.run("nodememstats"), running=running), "domains": domains}
 
 
@@ -63,12 +63,12 @@ def described(xml: str) -> Dict[str, Any]:
         vcpus = 1 if vcpu is None else int(vcpu.get("current", vcpu.text or "1"))
     except (ET.ParseError, IndexError, KeyError, ValueError) as error:
         raise errors.Failed(f"the definition of a domain is not as expected: {error!r}") from error
-    disks = [one for one in root.findall("devices/disk") if one.get("device", "disk") in {"disk", "lun"}]
+    disks = [disk for disk in root.findall("devices/disk") if disk.get("device", "disk") in {"disk", "lun"}]
     return {
         "memory": int(-(-size // 1)),
         "vcpus": vcpus,
-        "disks": [_disk(one) for one in disks],
-        "nics": [_nic(one) for one in root.findall("devices/interface")],
+        "disks": [_disk(disk) for disk in disks],
+        "nics": [_nic(interface) for interface in root.findall("devices/interface")],
     }
 
 
@@ -91,23 +91,23 @@ def _domain(client: virsh.Virsh, name: str, uuid: str) -> Dict[str, Any]:
     }
 
 
-def _disk(one: ET.Element) -> Dict[str, str]:
-    source = one.find("source")
+def _disk(device: ET.Element) -> Dict[str, str]:
+    source = device.find("source")
     given = {} if source is None else source.attrib
-    target = one.find("target")
+    target = device.find("target")
     return {
         # What passes SCSI commands on is no disk that could be anywhere else.
-        "type": "lun" if one.get("device") == "lun" else one.get("type", ""),
+        "type": "lun" if device.get("device") == "lun" else device.get("type", ""),
         "source": next((given[name] for name in _SOURCES if name in given), ""),
         "target": "" if target is None else target.get("dev", ""),
     }
 
 
-def _nic(one: ET.Element) -> Dict[str, str]:
-    mac, source = one.find("mac"), one.find("source")
+def _nic(interface: ET.Element) -> Dict[str, str]:
+    mac, source = interface.find("mac"), interface.find("source")
     given = {} if source is None else source.attrib
     return {
-        "type": one.get("type", ""),
+        "type": interface.get("type", ""),
         "mac": "" if mac is None else mac.get("address", "").lower(),
         "link": next((given[name] for name in ("bridge", "network", "dev") if name in given), ""),
     }

@@ -34,18 +34,18 @@ class Driver:
 
     def running(self) -> List[str]:
         """The names of the instances that run here; what is halted or half made does not."""
-        return sorted(one.name for one in self._here.domains() if one.state is State.RUNNING)
+        return sorted(domain.name for domain in self._here.domains() if domain.state is State.RUNNING)
 
     def states(self) -> Dict[str, str]:
         """Of every instance that is here, running or not, its state in plain words."""
-        return {one.name: one.text for one in self._here.domains() if one.state is not State.OFF}
+        return {domain.name: domain.text for domain in self._here.domains() if domain.state is not State.OFF}
 
     def facts(self) -> Dict[str, Dict[str, Any]]:
         """Of every instance that is here its memory (MiB), vcpus, and the CPU time it has used (seconds)."""
-        found = [one for one in self._here.domains() if one.state is not State.OFF]
+        found = [domain for domain in self._here.domains() if domain.state is not State.OFF]
         return {
-            one.name: {"memory": one.memory, "vcpus": one.vcpus, "cpu_seconds": round(one.cpu_seconds, 3)}
-            for one in found
+            domain.name: {"memory": domain.memory, "vcpus": domain.vcpus, "cpu_seconds": round(domain.cpu_seconds, 3)}
+            for domain in found
         }
 
     def migrations(self) -> Dict[str, Dict[str, Any]]:

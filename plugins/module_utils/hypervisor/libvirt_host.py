@@ -46,7 +46,9 @@ class Host:
         Raises:
             Failed: libvirt does not answer.
         """
-        return next((one for one in self.domains() if one.name == name and one.state is not State.OFF), None)
+        return next(
+            (domain for domain in self.domains() if domain.name == name and domain.state is not State.OFF), None
+        )
 
     def job(self, name: str) -> virsh_output.Job:
         """What libvirt does to a domain at the moment; nothing where there is none."""

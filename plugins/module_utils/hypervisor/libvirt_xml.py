@@ -77,7 +77,7 @@ def _adopted(name: str, given: hvparams.Kvm, facts: Mapping[str, Any]) -> Elemen
     topology = root.find("cpu/topology")
     if topology is not None and _product(topology) != facts["vcpus"]:
         root.findall("cpu")[0].remove(topology)
-    disks = [one for one in root.findall("devices/disk") if one.get("device", "disk") == "disk"]
+    disks = [device for device in root.findall("devices/disk") if device.get("device", "disk") == "disk"]
     paths = _devices(name, facts["devices"])
     if len(disks) != len(paths):
         raise errors.InvalidInput(
@@ -167,8 +167,8 @@ def _devices(name: str, paths: Sequence[str]) -> Sequence[str]:
 
 def _product(topology: Element) -> int:
     made = 1
-    for one in ("sockets", "dies", "clusters", "cores", "threads"):
-        made *= int(topology.get(one, "1"))
+    for level in ("sockets", "dies", "clusters", "cores", "threads"):
+        made *= int(topology.get(level, "1"))
     return made
 
 

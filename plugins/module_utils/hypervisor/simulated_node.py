@@ -234,7 +234,7 @@ def _agent(root: Path, *, part: bytes = b"") -> List[int]:
     for process in processes(root):
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
-            if part in words if part else b"--front" in words or any(one.endswith(AGENT) for one in words):
+            if part in words if part else b"--front" in words or any(word.endswith(AGENT) for word in words):
                 found.append(process)
     return found
 

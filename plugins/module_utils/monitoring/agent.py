@@ -47,7 +47,7 @@ class Fronts:
         old = self._process, self._held
         listeners = listening.sockets(settings.bind, settings.port, known=self._listeners)
         read, write = os.pipe()
-        passed = [read, *(one.fileno() for one in listeners.values())]
+        passed = [read, *(listener.fileno() for listener in listeners.values())]
         words = [*_own_command(), "--front", self._folder, ",".join(settings.controllers), *map(str, passed)]
         try:
             self._process = subprocess.Popen(words, pass_fds=passed, stdin=subprocess.DEVNULL, **_as_user(self._user))
@@ -56,9 +56,9 @@ class Fronts:
             raise errors.Failed("the process that answers did not start: {}".format(e.strerror)) from e
         finally:
             os.close(read)
-        for place, one in self._listeners.items():
+        for place, listener in self._listeners.items():
             if place not in listeners:
-                one.close()
+                listener.close()
         self._held, self._listeners = write, listeners
         _end(*old)
 
@@ -131,8 +131,8 @@ def tell_systemd(state: str) -> None:
     """Tell the service manager, where there is one, how it stands with the agent."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if address:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as one:
-            one.sendto(state.encode(), "\0" + address[1:] if address.startswith("@") else address)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+            channel.sendto(state.encode(), "\0" + address[1:] if address.startswith("@") else address)
 
 
 def main(words: Optional[Sequence[str]] = None) -> None:

@@ -56,7 +56,7 @@ def parse(text: str) -> Settings:
     value = json_values.parse(text)
     if not isinstance(value, dict):
         raise errors.InvalidInput("not a JSON object")
-    fields = {one.name for one in dataclasses.fields(Settings)} - {"intervals"} | {"collectors"}
+    fields = {field.name for field in dataclasses.fields(Settings)} - {"intervals"} | {"collectors"}
     for name in value:
         if name not in fields:
             raise errors.InvalidInput("{}: there is no such setting".format(ascii(name[:40])))
@@ -123,13 +123,13 @@ class Watched:
 
 
 def _addresses(field: str, value: Any) -> Tuple[str, ...]:
-    if not isinstance(value, list) or not value or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not value or not all(isinstance(address, str) for address in value):
         raise errors.InvalidInput("{}: not a list of IP addresses".format(field))
-    for one in value:
+    for address in value:
         try:
-            ipaddress.ip_address(one.partition("%")[0])
+            ipaddress.ip_address(address.partition("%")[0])
         except ValueError as e:
-            raise errors.InvalidInput("{}: {} is no IP address".format(field, ascii(one[:80]))) from e
+            raise errors.InvalidInput("{}: {} is no IP address".format(field, ascii(address[:80]))) from e
     return tuple(dict.fromkeys(value))
 
 

@@ -95,9 +95,9 @@ class Collectors:
         Raises: errors.StoreFailed if it cannot be told which there are.
         """
         intervals = self._look().settings.intervals
-        wanted = {one for one in registry.COLLECTORS if intervals[one.name]}
-        for one in set(self._at_work) - wanted:
-            self._at_work.pop(one).stop()
+        wanted = {subject for subject in registry.COLLECTORS if intervals[subject.name]}
+        for subject in set(self._at_work) - wanted:
+            self._at_work.pop(subject).stop()
         self._published.list(wanted)
         for known in self._at_work.values():
             known.wake()
@@ -107,11 +107,11 @@ class Collectors:
     def name_hanging(self) -> None:
         """Let the report of a collector that hangs say so."""
         where, now = self._look(), time.monotonic()
-        for subject, one in self._at_work.items():
+        for subject, collector in self._at_work.items():
             limit = where.settings.intervals[subject.name] + where.node.diagnose_time_limit + PATIENCE
-            if one.is_busy and not one.hangs and now - one.began > limit:
-                one.hangs = True
-                text = "the collector has not ended for {:.0f} s".format(now - one.began)
+            if collector.is_busy and not collector.hangs and now - collector.began > limit:
+                collector.hangs = True
+                text = "the collector has not ended for {:.0f} s".format(now - collector.began)
                 publish(self._published, subject, collected.Problem("hanging", text), node=where.node)
 
 

@@ -101,8 +101,8 @@ class Front:
         if self._open[client] >= MOST_OF_ONE:
             return False
         if client in self._controllers:
-            return sum(self._open[one] for one in self._controllers) < RESERVED
-        others = sum(count for one, count in self._open.items() if one not in self._controllers)
+            return sum(self._open[address] for address in self._controllers) < RESERVED
+        others = sum(count for address, count in self._open.items() if address not in self._controllers)
         return others < (MOST - RESERVED if self._controllers else MOST)
 
     async def _serve(self, connection: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -132,7 +132,7 @@ class Front:
     def _all(self) -> Sequence[bytes]:
         listed = json.loads(self._read(publishing.LIST) or b"[]")
         found = (self._read("{}/{}".format(folder, name)) for name, folder, _kind in listed)
-        return [one for one in found if one is not None]
+        return [report for report in found if report is not None]
 
 
 def _head(status: int, body: bytes) -> bytes:
@@ -159,7 +159,8 @@ async def run(
     loop.add_reader(parent, stopping.set)
     front = Front(folder, controllers=controllers)
     servers = [
-        await asyncio.start_server(front.serve, sock=one, limit=requests.HEAD_LIMIT, backlog=MOST) for one in listeners
+        await asyncio.start_server(front.serve, sock=listener, limit=requests.HEAD_LIMIT, backlog=MOST)
+        for listener in listeners
     ]
     await stopping.wait()
     for server in servers:
@@ -170,8 +171,8 @@ def main(words: Sequence[str]) -> None:
     """Run as a process of its own: folder, controllers, the parent's descriptor and those of the listening sockets."""
     folder, controllers, parent, *listeners = words
     try:
-        sockets = [socket.socket(fileno=int(one)) for one in listeners]
-        known = [one for one in controllers.split(",") if one]
+        sockets = [socket.socket(fileno=int(descriptor)) for descriptor in listeners]
+        known = [address for address in controllers.split(",") if address]
         asyncio.run(run(pathlib.Path(folder), sockets, parent=int(parent), controllers=known))
     except OSError as e:
         sys.exit("roundsman-agent: {}".format(e))

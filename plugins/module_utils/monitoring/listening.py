@@ -30,16 +30,16 @@ def _listening(address: str, port: int) -> socket.socket:
         family, kind, protocol, _, place = socket.getaddrinfo(
             address, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST | socket.AI_PASSIVE
         )[0]
-        one = socket.socket(family, kind, protocol)
+        listener = socket.socket(family, kind, protocol)
     except OSError as e:
         raise errors.Failed("cannot listen at {}: {}".format(address, e.strerror)) from e
     try:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        one.bind(place)
-        one.listen()
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind(place)
+        listener.listen()
     except OSError as e:
-        one.close()
+        listener.close()
         raise errors.Failed("cannot listen at {}, port {}: {}".format(address, port, e.strerror)) from e
-    return one
+    return listener

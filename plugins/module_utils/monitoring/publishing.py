@@ -44,11 +44,11 @@ class Reports:
 
         Raises: errors.StoreFailed.
         """
-        known = sorted(subjects, key=lambda one: (one.folder, one.name))
-        self._write(LIST, json.dumps([[one.name, one.folder, one.kind] for one in known]))
-        for one in set(collected.ALL) - set(known):
+        known = sorted(subjects, key=lambda subject: (subject.folder, subject.name))
+        self._write(LIST, json.dumps([[subject.name, subject.folder, subject.kind] for subject in known]))
+        for subject in set(collected.ALL) - set(known):
             with contextlib.suppress(OSError):
-                (self._folder / one.folder / one.name).unlink()
+                (self._folder / subject.folder / subject.name).unlink()
 
     def publish(
         self,

@@ -37,7 +37,7 @@ def parse(head: bytes) -> Asked:
     """
     first, *headers = head.rstrip(b"\r\n").split(b"\n")
     found = _LINE.match(first)
-    if not found or not all(_HEADER.match(one) for one in headers):
+    if not found or not all(_HEADER.match(header) for header in headers):
         raise BadRequest(400)
     method, target = found.group(1).decode(), found.group(2)
     if method not in _READABLE:

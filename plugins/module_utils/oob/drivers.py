@@ -181,7 +181,7 @@ def _served(
         by_driver.setdefault(target.driver, []).append(target)
     groups = [(_driver(some[0], drivers), some) for some in by_driver.values()]
     found = _side_by_side(groups, question, deadline=deadline)
-    told = {target.name: one for (_, some), answers in zip(groups, found) for target, one in zip(some, answers)}  # noqa: B905 -- Python 3.9 has no strict=
+    told = {target.name: answer for (_, some), answers in zip(groups, found) for target, answer in zip(some, answers)}  # noqa: B905 -- Python 3.9 has no strict=
     return [told[target.name] for target in targets]
 
 
@@ -209,7 +209,7 @@ def _tell(
     seconds: float,
     report: children.Report,
 ) -> None:
-    report(json.dumps([one.as_dict() for one in question.ask(driver, targets, seconds)]))
+    report(json.dumps([answer.as_dict() for answer in question.ask(driver, targets, seconds)]))
 
 
 def _answers(question: _Question[Told], targets: Sequence[power.Target], end: children.Ended) -> Sequence[Told]:

@@ -66,20 +66,20 @@ def run(targets: Sequence[power.Target], *, command: power.Command, deadline: fl
 async def serve(targets: Sequence[power.Target], *, command: power.Command, deadline: float) -> List[power.Outcome]:
     """Do what `run` does, in whichever event loop this is."""
 
-    async def one(connection: Bmc, target: power.Target) -> power.Outcome:
+    async def operate(connection: Bmc, target: power.Target) -> power.Outcome:
         outcome = await operation.within(connection, name=target.name, command=command, deadline=deadline)
         return _explained(outcome, connection.trouble)
 
-    return await _at_all(targets, one)
+    return await _at_all(targets, operate)
 
 
 def describe(targets: Sequence[power.Target], *, deadline: float) -> List[bmc.Description]:
     """Ask every target what it is, none waiting for another; `deadline` is each one's own, in seconds."""
 
-    async def one(connection: Bmc, target: power.Target) -> bmc.Description:
+    async def ask(connection: Bmc, target: power.Target) -> bmc.Description:
         return await description.within(connection, target=target, deadline=deadline)
 
-    return _run(_at_all(targets, one))
+    return _run(_at_all(targets, ask))
 
 
 def _run(work: Coroutine[Any, Any, List[Told]]) -> List[Told]:
@@ -94,7 +94,7 @@ def _run(work: Coroutine[Any, Any, List[Told]]) -> List[Told]:
 async def _at_all(targets: Sequence[power.Target], ask: Callable[[Bmc, power.Target], Awaitable[Told]]) -> List[Told]:
     at_once = asyncio.Semaphore(_sockets(len(targets)))
 
-    async def one(target: power.Target) -> Told:
+    async def ask_target(target: power.Target) -> Told:
         async with at_once:
             connection = Bmc(target)
             try:
@@ -102,7 +102,7 @@ async def _at_all(targets: Sequence[power.Target], ask: Callable[[Bmc, power.Tar
             finally:
                 connection.close()
 
-    return list(await asyncio.gather(*(one(target) for target in targets)))
+    return list(await asyncio.gather(*(ask_target(target) for target in targets)))
 
 
 def _explained(outcome: power.Outcome, trouble: Optional[errors.PowerFailed]) -> power.Outcome:
@@ -168,7 +168,7 @@ class Bmc:
 
     async def commands(self) -> Sequence[power.Command]:
         """All: IPMI has them, and no question which of them a BMC leaves out."""
-        return tuple(one for one in power.Command if one.verb is one)
+        return tuple(command for command in power.Command if command.verb is command)
 
     async def identity(self) -> bmc.Identity:
         """Read the device id."""

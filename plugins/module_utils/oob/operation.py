@@ -49,8 +49,8 @@ async def within(bmc: Bmc, *, name: str, command: power.Command, deadline: float
     """
     clock = asyncio.get_running_loop().time
     until = clock() + deadline - min(LONGEST_MARGIN, deadline / 10)
-    one = Operation(bmc, name=name, command=command, until=until, clock=clock)
-    running = asyncio.ensure_future(one.run())
+    operation = Operation(bmc, name=name, command=command, until=until, clock=clock)
+    running = asyncio.ensure_future(operation.run())
     try:
         await asyncio.wait({running}, timeout=deadline)
     finally:
@@ -58,9 +58,9 @@ async def within(bmc: Bmc, *, name: str, command: power.Command, deadline: float
         if running.cancel():
             await asyncio.wait({running}, timeout=LONGEST_MARGIN)
     if not running.done() or running.cancelled():
-        return power.cut_off(one.verdict(), seconds=deadline)
+        return power.cut_off(operation.verdict(), seconds=deadline)
     error = running.exception()
-    return running.result() if error is None else _stumbled(one.verdict(), error)
+    return running.result() if error is None else _stumbled(operation.verdict(), error)
 
 
 class Operation:

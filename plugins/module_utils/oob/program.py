@@ -71,16 +71,16 @@ def check(target: power.Target) -> None:
 def run(targets: Sequence[power.Target], *, command: power.Command, deadline: float) -> List[power.Outcome]:
     """Run one command at every target, 64 programs side by side; `deadline` is each one's own, in seconds."""
 
-    async def one(target: power.Target) -> power.Outcome:
+    async def operate(target: power.Target) -> power.Outcome:
         return await operation.within(Bmc(target), name=target.name, command=command, deadline=deadline)
 
-    return asyncio.run(_at_all(targets, one))
+    return asyncio.run(_at_all(targets, operate))
 
 
 def ask_health(targets: Sequence[power.Target], *, deadline: float) -> List[health.Health]:
     """Ask for every target's health, 64 programs side by side; `deadline` is each one's own, in seconds."""
 
-    async def one(target: power.Target) -> health.Health:
+    async def ask(target: power.Target) -> health.Health:
         try:
             return health.Health(target.name, await asyncio.wait_for(Bmc(target).health(), deadline))
         except errors.PowerFailed as error:
@@ -88,26 +88,26 @@ def ask_health(targets: Sequence[power.Target], *, deadline: float) -> List[heal
         except asyncio.TimeoutError:
             return health.silent(target.name, seconds=deadline)
 
-    return asyncio.run(_at_all(targets, one))
+    return asyncio.run(_at_all(targets, ask))
 
 
 def describe(targets: Sequence[power.Target], *, deadline: float) -> List[bmc.Description]:
     """Ask for every target's power, 64 programs side by side; `deadline` is each one's own, in seconds."""
 
-    async def one(target: power.Target) -> bmc.Description:
+    async def ask(target: power.Target) -> bmc.Description:
         return await description.within(Bmc(target), target=target, deadline=deadline)
 
-    return asyncio.run(_at_all(targets, one))
+    return asyncio.run(_at_all(targets, ask))
 
 
 async def _at_all(targets: Sequence[power.Target], ask: Callable[[power.Target], Awaitable[Told]]) -> List[Told]:
     at_once = asyncio.Semaphore(WIDTH)
 
-    async def one(target: power.Target) -> Told:
+    async def ask_target(target: power.Target) -> Told:
         async with at_once:
             return await ask(target)
 
-    return list(await asyncio.gather(*(one(target) for target in targets)))
+    return list(await asyncio.gather(*(ask_target(target) for target in targets)))
 
 
 class Bmc:

@@ -107,9 +107,9 @@ def _sensors(target: power.Target) -> Iterator[health.Item]:
             privlevel=int(rakp.Privilege.OPERATOR),
         )
         try:
-            for one in connection.get_sensor_data():
-                found = health.of_reading(one.health, is_available=not one.unavailable)
-                yield health.Item(str(one.name)[:LONGEST_NAME], found)
+            for sensor in connection.get_sensor_data():
+                found = health.of_reading(sensor.health, is_available=not sensor.unavailable)
+                yield health.Item(str(sensor.name)[:LONGEST_NAME], found)
             yield from _left_out(connection)
         finally:
             connection.ipmi_session.logout()

@@ -68,7 +68,7 @@ class Suite:
 
     def proposal(self) -> bytes:
         """The 24 bytes by which a session with this suite is asked for (table 13-9)."""
-        return b"".join(struct.pack("<BHBB3x", kind, 0, 8, one) for kind, one in enumerate(self.algorithms))
+        return b"".join(struct.pack("<BHBB3x", kind, 0, 8, algorithm) for kind, algorithm in enumerate(self.algorithms))
 
 
 SHA1 = Suite(number=3, algorithms=(1, 1, 1), digest="sha1", code_length=12)

@@ -59,14 +59,14 @@ def describe(targets: Sequence[power.Target], *, deadline: float) -> List[bmc.De
 
 def _drive(target: power.Target, command: power.Command, deadline: float, report: children.Report) -> None:
     connection = redfish_connection.Bmc(target)
-    one = operation.Operation(
+    task = operation.Operation(
         connection,
         name=target.name,
         command=command,
         until=time.monotonic() + deadline - min(operation.LONGEST_MARGIN, deadline / 10),
         report=lambda outcome: report(json.dumps(outcome.as_dict())),
     )
-    asyncio.run(one.run())
+    asyncio.run(task.run())
     connection.close()
 
 

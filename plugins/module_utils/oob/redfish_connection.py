@@ -79,7 +79,7 @@ class Bmc:
     async def commands(self) -> Sequence[power.Command]:
         """A status, and the resets for which the BMC has a word."""
         offered = self._guarded(_offered)
-        return power.Command.STATUS, *(one for one in _RESETS if _chosen(one, offered=offered))
+        return power.Command.STATUS, *(command for command in _RESETS if _chosen(command, offered=offered))
 
     async def identity(self) -> bmc.Identity:
         """Read who made the system, and the firmware of its manager where one is named."""
@@ -160,7 +160,7 @@ def _bad_parts(connection: Any) -> Sequence[health.Item]:
         known = status.get("HealthRollup") or status.get("Health") or "Unknown"
         system[key] = {**summary, "Status": {**status, "Health": known}}
     readings = oem.get_health(connection)["badreadings"][:MOST_PARTS]
-    found = [(str(one.name)[:_LONGEST_TEXT], one.health, one.states) for one in readings]
+    found = [(str(reading.name)[:_LONGEST_TEXT], reading.health, reading.states) for reading in readings]
     return [
         health.Item(name, health.of_reading(bits, is_available=bool(bits) and "Unknown" not in states))
         for name, bits, states in found

@@ -44,7 +44,8 @@ class Watch:
         self.close()
         library = pyghmi_library.load(pyghmi_library.REDFISH)
         watched = property(
-            lambda one: one.watched_web, lambda one, web: setattr(one, "watched_web", self._watched(web))
+            lambda connection: connection.watched_web,
+            lambda connection, web: setattr(connection, "watched_web", self._watched(web)),
         )
         kind = type("Connection", (library.Command,), {"wc": watched, "_get_session_token": self._log_in})
         trusted = _trusted(target.certificate)
@@ -121,9 +122,9 @@ class Watch:
             token = answer.getheader("X-Auth-Token")
             if token:
                 connection.xauthtoken = token
-                for one in (web, connection.wc):
-                    one.stdheaders.pop("Authorization", None)
-                    one.stdheaders["X-Auth-Token"] = token
+                for client in (web, connection.wc):
+                    client.stdheaders.pop("Authorization", None)
+                    client.stdheaders["X-Auth-Token"] = token
                 path = urllib.parse.urlsplit(answer.getheader("Location") or "").path
                 self._session = (connection.wc, path) if path else None
 

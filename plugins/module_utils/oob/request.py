@@ -78,12 +78,12 @@ def ask(
     refuse: Callable[[str, power.Failure], Told],
 ) -> List[Told]:
     """Let `work` do all that can be tried in one call, and `refuse` the others; answers in the order asked for."""
-    usable = [one.target for one in wanted if one.target is not None]
-    told: Dict[str, Told] = dict(zip((one.name for one in usable), work(usable)))  # noqa: B905 -- Python 3.9 has no strict=
-    for one in wanted:
-        if one.failure is not None:
-            told[one.name] = refuse(one.name, one.failure)
-    return [told[one.name] for one in wanted]
+    usable = [node.target for node in wanted if node.target is not None]
+    told: Dict[str, Told] = dict(zip((target.name for target in usable), work(usable)))  # noqa: B905 -- Python 3.9 has no strict=
+    for node in wanted:
+        if node.failure is not None:
+            told[node.name] = refuse(node.name, node.failure)
+    return [told[node.name] for node in wanted]
 
 
 def _of_entries(names: Sequence[str], entries: Mapping[str, object], *, source: str) -> List[Wanted]:

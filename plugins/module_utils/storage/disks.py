@@ -144,7 +144,7 @@ def of_options(given: Mapping[str, Any]) -> Disks:
     return Disks(
         instance=given["instance"],
         uuid=given["uuid"],
-        disks=tuple(Disk(one["size"], one.get("name") or "", one.get("minor")) for one in given["disks"]),
+        disks=tuple(Disk(disk["size"], disk.get("name") or "", disk.get("minor")) for disk in given["disks"]),
         vg=given["vg"],
         file_dir=given["file_dir"],
         here=_end(given["here"]),
@@ -161,28 +161,28 @@ def of_options(given: Mapping[str, Any]) -> Disks:
 def as_result(found: List[LocalDisk]) -> Dict[str, Any]:
     """What a module returns of the disks."""
     return {
-        "present": all(one.size is not None for one in found),
-        "devices": [one.path for one in found],
+        "present": all(disk.size is not None for disk in found),
+        "devices": [disk.path for disk in found],
         "disks": [
             {
-                "path": one.path,
-                "size": one.size,
-                "synced": one.is_synced,
-                "progress": one.progress,
-                "text": one.text,
-                "trouble": one.trouble,
-                "role": one.role,
-                "disk": one.disk,
-                "peer_disk": one.peer_disk,
-                "connected": one.is_connected,
-                "peer": one.peer,
-                "generation": drbd_sides.encode_generation(one.generation),
+                "path": disk.path,
+                "size": disk.size,
+                "synced": disk.is_synced,
+                "progress": disk.progress,
+                "text": disk.text,
+                "trouble": disk.trouble,
+                "role": disk.role,
+                "disk": disk.disk,
+                "peer_disk": disk.peer_disk,
+                "connected": disk.is_connected,
+                "peer": disk.peer,
+                "generation": drbd_sides.encode_generation(disk.generation),
             }
-            for one in found
+            for disk in found
         ],
-        "synced": all(one.is_synced for one in found),
-        "progress": min((one.progress for one in found), default=100.0),
-        "node_id": next((one.node_id for one in found if one.node_id is not None), None),
+        "synced": all(disk.is_synced for disk in found),
+        "progress": min((disk.progress for disk in found), default=100.0),
+        "node_id": next((disk.node_id for disk in found if disk.node_id is not None), None),
     }
 
 

@@ -90,7 +90,7 @@ class DrbdNode:
 
     def with_generations(self, side: Side) -> Side:
         """The same with the generation identifiers of its volumes, where they can be read."""
-        volumes = [dataclasses.replace(one, generation=self.generation(side, one)) for one in side.volumes]
+        volumes = [dataclasses.replace(volume, generation=self.generation(side, volume)) for volume in side.volumes]
         return dataclasses.replace(side, volumes=tuple(volumes))
 
     def generation(self, side: Side, volume: Volume) -> Optional[Generation]:
@@ -110,8 +110,8 @@ class DrbdNode:
             return frozenset()
         shown = self._runner.run("drbdsetup", "show")
         resources = re.split(r"^resource ", shown, flags=re.MULTILINE)[1:]
-        allowed = [one for one in resources if re.search(r"allow-two-primaries\s+yes", one)]
-        return frozenset(one.split(maxsplit=1)[0].strip('"') for one in allowed)
+        allowed = [resource for resource in resources if re.search(r"allow-two-primaries\s+yes", resource)]
+        return frozenset(resource.split(maxsplit=1)[0].strip('"') for resource in allowed)
 
     def _told(self) -> str:
         try:

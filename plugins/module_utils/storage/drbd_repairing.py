@@ -65,17 +65,19 @@ class Repairs:
         return makers[action](side)
 
     def _attach(self, side: Side) -> List[Step]:
-        gone = [one.number for one in side.volumes if one.disk.is_gone]
+        gone = [volume.number for volume in side.volumes if volume.disk.is_gone]
         return [self._step("attach", f"{side.resource}/{number}") for number in gone]
 
     def _resume(self, side: Side) -> List[Step]:
-        return [self._step("resume-sync", side.resource)] if any(one.paused_by_user for one in side.volumes) else []
+        return (
+            [self._step("resume-sync", side.resource)] if any(volume.paused_by_user for volume in side.volumes) else []
+        )
 
     def _connect(self, side: Side) -> List[Step]:
         return [self._step("connect", side.resource)] if side.connection is Connection.STANDALONE else []
 
     def _invalidate(self, side: Side) -> List[Step]:
-        if not is_together(side) or any(one.peer_disk is not Disk.UP_TO_DATE for one in side.volumes):
+        if not is_together(side) or any(volume.peer_disk is not Disk.UP_TO_DATE for volume in side.volumes):
             raise errors.Refused(f"{side.resource}: its peer is not connected and up to date: this replica is kept")
         return [self._step("invalidate", side.resource)]
 
@@ -105,7 +107,11 @@ class Repairs:
                 steps.append(_not_kept(f"no snapshot of {name}: {group} has {free:g} MiB free, and {size} are needed"))
                 continue
             room[group] = free - size
-            new = next(one for one in (f"{name}.discarded{number}" for number in range(1, 1000)) if one not in found)
+            new = next(
+                candidate
+                for candidate in (f"{name}.discarded{number}" for number in range(1, 1000))
+                if candidate not in found
+            )
             made = self._volumes.snapshot(name, new, size)
             steps.append(Kept(f"{made.text}; remove it with: lvremove {new}", made.act))
         return steps
@@ -114,7 +120,7 @@ class Repairs:
         """Nothing for a side that has its peer again, or that is no whole replica anyway."""
         if side.role is Role.PRIMARY:
             raise errors.Refused(f"{side.resource} is primary on this node: its replica here is not outdated")
-        may_start = any(one.disk in {Disk.UP_TO_DATE, Disk.CONSISTENT} for one in side.volumes)
+        may_start = any(volume.disk in {Disk.UP_TO_DATE, Disk.CONSISTENT} for volume in side.volumes)
         return [self._step("outdate", side.resource)] if may_start and not is_together(side) else []
 
     def _step(self, verb: str, what: str, *options: str) -> Step:
@@ -140,7 +146,7 @@ def settled(node: DrbdNode, resources: List[str], *, time_limit: float) -> List[
     deadline = time.monotonic() + time_limit
     while True:
         sides = node.sides()
-        passing = [one for one in sides if one.resource in resources and not _is_settled(one)]
+        passing = [side for side in sides if side.resource in resources and not _is_settled(side)]
         if not passing or time.monotonic() > deadline:
             return sides
         time.sleep(PAUSE)
@@ -148,7 +154,7 @@ def settled(node: DrbdNode, resources: List[str], *, time_limit: float) -> List[
 
 def _is_settled(side: Side) -> bool:
     passing = {Disk.ATTACHING, Disk.NEGOTIATING, Disk.DETACHING}
-    return side.connection in _SETTLED and not any(one.disk in passing for one in side.volumes)
+    return side.connection in _SETTLED and not any(volume.disk in passing for volume in side.volumes)
 
 
 def parted(node: DrbdNode, side: Side) -> Optional[Side]:

@@ -76,8 +76,10 @@ class Roles:
         """Whether this replica never had data."""
         read = self._node.with_generations(side)
         return all(
-            one.disk is Disk.INCONSISTENT and one.generation is not None and bare(one.generation.current) == FRESH
-            for one in read.volumes
+            volume.disk is Disk.INCONSISTENT
+            and volume.generation is not None
+            and bare(volume.generation.current) == FRESH
+            for volume in read.volumes
         )
 
     def _two(self, resource: str, answer: str) -> Step:
@@ -141,8 +143,8 @@ def _is_usable(side: Side, *, force: bool) -> bool:
 
 def _why_forced(side: Side) -> str:
     """Why a side is promoted only by force: it is whole, may be old, and has lost its peer; '' for any other."""
-    old = [one.disk.value for one in side.volumes if one.disk in {Disk.OUTDATED, Disk.CONSISTENT}]
-    is_whole = len(old) == sum(one.disk is not Disk.UP_TO_DATE for one in side.volumes)
+    old = [volume.disk.value for volume in side.volumes if volume.disk in {Disk.OUTDATED, Disk.CONSISTENT}]
+    is_whole = len(old) == sum(volume.disk is not Disk.UP_TO_DATE for volume in side.volumes)
     if is_together(side) or not old or not is_whole:
         return ""
     return f" by force, because it is {old[0]} and its peer is gone"
@@ -159,11 +161,13 @@ def _last_resort(resource: str) -> str:
 
 def _is_in_sync(side: Side) -> bool:
     volumes = side.volumes
-    return bool(volumes) and all(replicas.is_in_sync(side.connection, one.disk, one.peer_disk) for one in volumes)
+    return bool(volumes) and all(
+        replicas.is_in_sync(side.connection, volume.disk, volume.peer_disk) for volume in volumes
+    )
 
 
 def _is_new_pair(side: Side) -> bool:
     return is_together(side) and all(
-        one.disk is one.peer_disk is Disk.INCONSISTENT and one.replication is Replication.ESTABLISHED
-        for one in side.volumes
+        volume.disk is volume.peer_disk is Disk.INCONSISTENT and volume.replication is Replication.ESTABLISHED
+        for volume in side.volumes
     )

@@ -15,7 +15,7 @@ def encode(side: Side) -> Dict[str, Any]:
         "role": side.role.value,
         "connection": side.connection.value,
         "peer_role": side.peer_role.value,
-        "volumes": [_volume(one) for one in side.volumes],
+        "volumes": [_volume(volume) for volume in side.volumes],
     }
 
 
@@ -30,24 +30,24 @@ def decode(told: Mapping[str, Any]) -> Side:
             resource=str(told["resource"]),
             role=Role(told["role"]),
             connection=Connection(told["connection"]),
-            volumes=tuple(_of_volume(one) for one in told["volumes"]),
+            volumes=tuple(_of_volume(volume) for volume in told["volumes"]),
             peer_role=Role(told["peer_role"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise errors.InvalidInput(f"this is no side of a DRBD resource: {error!r}") from error
 
 
-def _volume(one: Volume) -> Dict[str, Any]:
+def _volume(volume: Volume) -> Dict[str, Any]:
     return {
-        "number": one.number,
-        "minor": one.minor,
-        "disk": one.disk.value,
-        "peer_disk": one.peer_disk.value,
-        "replication": one.replication.value,
-        "out_of_sync": one.out_of_sync,
-        "done": one.done,
-        "paused_by_user": one.paused_by_user,
-        "generation": encode_generation(one.generation),
+        "number": volume.number,
+        "minor": volume.minor,
+        "disk": volume.disk.value,
+        "peer_disk": volume.peer_disk.value,
+        "replication": volume.replication.value,
+        "out_of_sync": volume.out_of_sync,
+        "done": volume.done,
+        "paused_by_user": volume.paused_by_user,
+        "generation": encode_generation(volume.generation),
     }
 
 
@@ -65,12 +65,12 @@ def _of_volume(told: Mapping[str, Any]) -> Volume:
     )
 
 
-def encode_generation(one: Optional[Generation]) -> Optional[Dict[str, Any]]:
+def encode_generation(generation: Optional[Generation]) -> Optional[Dict[str, Any]]:
     """The identifiers of a replica as a JSON object; None where they are unknown."""
-    if one is None:
+    if generation is None:
         return None
-    identifiers: List[int] = [one.current, one.bitmap, *one.history]
-    return {"identifiers": [f"{each:016x}" for each in identifiers], "crashed_primary": one.crashed_primary}
+    identifiers: List[int] = [generation.current, generation.bitmap, *generation.history]
+    return {"identifiers": [f"{each:016x}" for each in identifiers], "crashed_primary": generation.crashed_primary}
 
 
 def decode_generation(told: Optional[Mapping[str, Any]]) -> Optional[Generation]:

@@ -33,7 +33,7 @@ def of_json(text: str) -> List[Side]:
     """
     try:
         found = json.loads(text)
-        return [_resource(one) for one in found]
+        return [_resource(resource) for resource in found]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.InvalidInput(f"drbdsetup's JSON is not as expected: {error!r}") from error
 
@@ -45,23 +45,25 @@ def peers_of_json(text: str, resource: str) -> List[int]:
         InvalidInput: the text is not that.
     """
     try:
-        peers = [peer for one in json.loads(text) if one["name"] == resource for peer in one.get("connections", [])]
+        peers = [
+            peer for entry in json.loads(text) if entry["name"] == resource for peer in entry.get("connections", [])
+        ]
         return [int(peer["peer-node-id"]) for peer in peers]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.InvalidInput(f"drbdsetup's JSON is not as expected: {error!r}") from error
 
 
-def _resource(one: Mapping[str, Any]) -> Side:
-    name, connections = str(one["name"]), one.get("connections", [])
+def _resource(resource: Mapping[str, Any]) -> Side:
+    name, connections = str(resource["name"]), resource.get("connections", [])
     if len(connections) > 1:
         raise errors.InvalidInput(f"{name} has {len(connections)} peers: only one is supported")
     peer = connections[0] if connections else {}
     volumes = {int(each["volume"]): each for each in peer.get("peer_devices", [])}
     return Side(
         resource=name,
-        role=_word(Role, one["role"]),
+        role=_word(Role, resource["role"]),
         connection=_word(Connection, peer["connection-state"]) if peer else Connection.STANDALONE,
-        volumes=tuple(_volume(each, volumes.get(int(each["volume"]), {})) for each in one["devices"]),
+        volumes=tuple(_volume(each, volumes.get(int(each["volume"]), {})) for each in resource["devices"]),
         peer_role=_word(Role, peer.get("peer-role", "Unknown")),
     )
 
@@ -95,7 +97,7 @@ def of_text(status: str, proc: str) -> List[Side]:
         known = {minor: minors[minor] for minor in volumes.values() if minor in minors}
         if len(known) != len(volumes):
             raise errors.InvalidInput(f"{name}: /proc/drbd does not tell of all its minors")
-        if all(one["state"] == UNCONFIGURED for one in known.values()):
+        if all(entry["state"] == UNCONFIGURED for entry in known.values()):
             # Whoever brought it up ended before it had a disk or a peer: it is as good as down.
             continue
         first = next(iter(known.values()))
@@ -179,7 +181,7 @@ def _connection(state: str) -> Connection:
     """8.4 has one word: a state of replication says that the sides are connected."""
     if state in OF_84:
         return OF_84[state]
-    if state in {one.value for one in Replication}:
+    if state in {replication.value for replication in Replication}:
         return Connection.CONNECTED
     return _word(Connection, state)
 
@@ -187,12 +189,12 @@ def _connection(state: str) -> Connection:
 def _replication(state: str) -> Replication:
     if state == Connection.CONNECTED.value:
         return Replication.ESTABLISHED
-    return Replication(state) if state in {one.value for one in Replication} else Replication.OFF
+    return Replication(state) if state in {replication.value for replication in Replication} else Replication.OFF
 
 
 def _word(kind: Type[Word], text: str) -> Word:
     try:
         return kind(text)
     except ValueError:
-        known = ", ".join(one.value for one in kind)
+        known = ", ".join(word.value for word in kind)
         raise errors.InvalidInput(f"DRBD says {text!r}, which is none of {known}") from None

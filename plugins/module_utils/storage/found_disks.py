@@ -33,11 +33,14 @@ def found(runner: Runner, paths: Iterable[str], *, mounts: str, folder: str) -> 
     if shutil.which("drbdadm"):
         told["resources"] = resources(runner.run("drbdadm", "dump-xml"))
     if shutil.which("lvs"):
-        told["volumes"] = {name: one.size for name, one in volumes.Volumes(runner).found().items()}
+        told["volumes"] = {name: volume.size for name, volume in volumes.Volumes(runner).found().items()}
         said = runner.run("vgs", "--reportformat", "json", "--units", "m", "--nosuffix", "-o", "vg_name,vg_size")
         told["groups"] = groups(said)
     minors = {
-        volume["minor"] for one in told["resources"] for end in one["hosts"].values() for volume in end["volumes"]
+        volume["minor"]
+        for resource in told["resources"]
+        for end in resource["hosts"].values()
+        for volume in end["volumes"]
     }
     told["devices"] = {f"/dev/drbd{minor}": _size_of(f"drbd{minor}") for minor in sorted(minors)}
     told["files"] = {path: _file(runner, path, mounts) for path in paths if os.path.isfile(path)}  # noqa: PTH113 - cheap
@@ -55,8 +58,11 @@ def resources(xml: str) -> List[Dict[str, Any]]:
     try:
         root = ET.fromstring(xml)  # noqa: S314 - of this node's own DRBD
         return [
-            {"name": one.attrib["name"], "hosts": {host.attrib["name"]: _host(host) for host in one.findall("host")}}
-            for one in root.findall("resource")
+            {
+                "name": resource.attrib["name"],
+                "hosts": {host.attrib["name"]: _host(host) for host in resource.findall("host")},
+            }
+            for resource in root.findall("resource")
         ]
     except (ET.ParseError, KeyError, ValueError) as error:
         raise errors.Failed(f"drbdadm dump-xml says what is not as expected: {error!r}") from error
@@ -100,11 +106,11 @@ def _host(host: ET.Element) -> Dict[str, Any]:
         "address": address.strip(),
         "volumes": [
             {
-                "minor": int(one.findall("device")[0].attrib["minor"]),
-                "device": one.findtext("device", "").strip(),
-                "disk": one.findtext("disk", "").strip(),
+                "minor": int(volume.findall("device")[0].attrib["minor"]),
+                "device": volume.findtext("device", "").strip(),
+                "disk": volume.findtext("disk", "").strip(),
             }
-            for one in host.findall("volume")
+            for volume in host.findall("volume")
         ],
     }
 

@@ -28,7 +28,7 @@ class Template:
                 f"the disks of {self._disks.instance} are volumes of this node: no other can reach them"
             )
         found = self._volumes.found()
-        return [step for disk, name in self._named() for step in self._of(disk, name, wanted, found.get(name))]
+        return [step for disk, name in self._named() for step in self._steps_of(disk, name, wanted, found.get(name))]
 
     def local_disks(self) -> List[LocalDisk]:
         """As `Storage.local_disks`."""
@@ -38,7 +38,7 @@ class Template:
             for _, name in self._named()
         ]
 
-    def _of(self, disk: Disk, name: str, wanted: State, volume: Optional[Volume]) -> List[Step]:
+    def _steps_of(self, disk: Disk, name: str, wanted: State, volume: Optional[Volume]) -> List[Step]:
         if wanted is State.ABSENT:
             return self._gone(disk, name, volume)
         if volume is None:

@@ -143,7 +143,7 @@ class Metadata:
             self.is_peer_outdated,
             self.has_crashed,
         )
-        return ":".join([*(f"{one:016X}" for one in identifiers), *(str(int(flag)) for flag in flags)])
+        return ":".join([*(f"{identifier:016X}" for identifier in identifiers), *(str(int(flag)) for flag in flags)])
 
 
 @dataclass(frozen=True)
@@ -479,13 +479,15 @@ class Pair:
             raise Rejected("Wrong medium type: the device is not primary", status=1)
         if not device.may_write:
             raise Rejected("Input/output error", status=1)
-        return self._change(i, opened_by=(*(one for one in device.opened_by if one != holder), holder))
+        return self._change(i, opened_by=(*(opener for opener in device.opened_by if opener != holder), holder))
 
     def close(self, i: int, holder: str) -> Pair:
         """The device is closed by an instance, which writes no more."""
         device = self._device(i)
         writer = device.writer if device.writer and device.writer.instance != holder else None
-        return self._change(i, opened_by=tuple(one for one in device.opened_by if one != holder), writer=writer)
+        return self._change(
+            i, opened_by=tuple(opener for opener in device.opened_by if opener != holder), writer=writer
+        )
 
     def write_with(self, i: int, writer: Optional[Writer]) -> Pair:
         """An instance writes on a side from now on."""
@@ -569,17 +571,17 @@ class Pair:
             return -1, self
         if mine == _bare(theirs.history[0]) and _bare(theirs.bitmap) == (mine + SYNC_OFFSET) & BITS:
             return -1, self._undo_sync_identifier(1)
-        if mine in {_bare(one) for one in theirs.history}:
+        if mine in {_bare(identifier) for identifier in theirs.history}:
             return -2, self
         if other == _bare(ours.bitmap):
             return 1, self
         if other == _bare(ours.history[0]) and _bare(ours.bitmap) == (other + SYNC_OFFSET) & BITS:
             return 1, self._undo_sync_identifier(0)
-        if other in {_bare(one) for one in ours.history}:
+        if other in {_bare(identifier) for identifier in ours.history}:
             return 2, self
         if _bare(ours.bitmap) == _bare(theirs.bitmap) != 0:
             return SPLIT, self
-        if {_bare(one) for one in ours.history} & {_bare(one) for one in theirs.history}:
+        if {_bare(identifier) for identifier in ours.history} & {_bare(identifier) for identifier in theirs.history}:
             return SPLIT, self
         return UNRELATED, self
 
@@ -587,7 +589,9 @@ class Pair:
         for i, (mine, other) in enumerate(((ours, theirs), (theirs, ours))):
             if mine.bitmap and not other.bitmap:
                 # It was the source of a resync whose end only the other side has stored, or whose start it missed.
-                ended = (_bare(mine.bitmap), _bare(mine.history[0])) == tuple(_bare(one) for one in other.history)
+                ended = (_bare(mine.bitmap), _bare(mine.history[0])) == tuple(
+                    _bare(identifier) for identifier in other.history
+                )
                 pair = self._forget_bitmap(i) if ended else self
                 return (1 if i == 0 else -1), pair
         crashed = [self._device(i).has_crashed and not self._device(i).forgets_crash for i in (0, 1)]

@@ -144,13 +144,17 @@ class Store:
         sides = (own.side, other.side if is_mutual else Side())
         before = Pair(sides, now=self._now, is_linked=is_mutual, speed=self.speed(node, peer)).at(self._now)
         pair = before
-        for i, (where, one) in enumerate(((node, own), (peer, other if is_mutual else Replica()))):
+        for i, (where, replica) in enumerate(((node, own), (peer, other if is_mutual else Replica()))):
             facts = self.facts(where) if where else None
-            if facts is not None and one.side.device is not None and not (facts.is_on and one.boot == facts.boot):
+            if (
+                facts is not None
+                and replica.side.device is not None
+                and not (facts.is_on and replica.boot == facts.boot)
+            ):
                 self._note_death(where, name, pair.sides[i])
                 pair = pair.lose_power(i)
-            if facts is not None and self._has_failed(where, one) != one.side.has_failed:
-                pair = pair.with_failed_disk(i, has_failed=not one.side.has_failed)
+            if facts is not None and self._has_failed(where, replica) != replica.side.has_failed:
+                pair = pair.with_failed_disk(i, has_failed=not replica.side.has_failed)
         if peer:
             pair = pair.link() if is_mutual and self.is_linked(node, peer) else pair.cut()
         if pair != dataclasses.replace(before, is_linked=pair.is_linked):
@@ -391,9 +395,12 @@ def _replace(path: Path, text: str) -> None:
 def _encode(value: Any) -> Any:
     """A value as JSON: of objects what differs from the default."""
     if dataclasses.is_dataclass(value):
-        found = {one.name: (getattr(value, one.name), one.default) for one in dataclasses.fields(value)}
-        return {name: _encode(one) for name, (one, default) in found.items() if one != default}
-    return [_encode(one) for one in value] if isinstance(value, tuple) else value
+        found = {
+            attribute.name: (getattr(value, attribute.name), attribute.default)
+            for attribute in dataclasses.fields(value)
+        }
+        return {name: _encode(current) for name, (current, default) in found.items() if current != default}
+    return [_encode(part) for part in value] if isinstance(value, tuple) else value
 
 
 def _read_replica(path: Path) -> Optional[Replica]:

@@ -129,14 +129,14 @@ def hand_over(
     with _opened(source, now=now) as store:
         here, there = _Disks(store, source.name, name), _Disks(store, target.name, name)
         moved = here.opened()
-        writers = [one for one in (here.writer(disk) for disk in moved) if one is not None]
+        writers = [writer for writer in (here.writer(disk) for disk in moved) if writer is not None]
         if not writers:
             return None
         named = [there.of_device(device) for device in devices] if devices else moved
-        for disk in (one for one in named if one is not None):
+        for disk in (found for found in named if found is not None):
             there.open(disk)
         counter = here.close()
-        for disk in (one for one in named if one is not None):
+        for disk in (found for found in named if found is not None):
             there.write(disk, dataclasses.replace(writers[0], counter=counter or 0, since=store.now))
         return counter
 
@@ -179,7 +179,7 @@ class _Disks:
         """The disk behind the path of a device; None for one that is not simulated."""
         if path.startswith("/dev/drbd"):
             names = self._store.names(self._node)
-            for name in sorted(names, key=lambda one: not one.startswith(f"{self._instance}-")):
+            for name in sorted(names, key=lambda resource: not resource.startswith(f"{self._instance}-")):
                 device = self._store.replica(self._node, name).side.device
                 if device is not None and path == f"/dev/drbd{device.minor}":
                     return "drbd", name
@@ -195,7 +195,7 @@ class _Disks:
             if not volume.is_active or volume.has_failed:
                 why = "Input/output error" if volume.has_failed else "No such file or directory"
                 raise errors.Failed(f"{self._instance} cannot open /dev/{name}: {why}")
-            holders = (*(one for one in volume.opened_by if one != self._instance), self._instance)
+            holders = (*(opener for opener in volume.opened_by if opener != self._instance), self._instance)
             held = dataclasses.replace(volume, opened_by=holders, instance=self._instance)
             self._store.put_volume(self._node, name, held)
             return volume.content.counter
@@ -247,12 +247,12 @@ class _Disks:
         """Close all disks; returns the last acknowledged counter, also where the node died under the instance."""
         counter = self.acknowledged()
         died = [self._store.died(self._node, name, self._instance) for name in self._store.names(self._node)]
-        known = [one for one in (*died, counter) if one is not None]
+        known = [last for last in (*died, counter) if last is not None]
         counter = min(known, default=None)
         for kind, name in self.opened():
             if kind == "volume":
                 volume = self._volume(name)
-                holders = tuple(one for one in volume.opened_by if one != self._instance)
+                holders = tuple(opener for opener in volume.opened_by if opener != self._instance)
                 closed = dataclasses.replace(volume, opened_by=holders, writer=None)
                 self._store.put_volume(self._node, name, closed)
             else:

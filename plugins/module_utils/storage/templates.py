@@ -67,9 +67,9 @@ def until_synced(storage: Storage, *, time_limit: float) -> List[LocalDisk]:
     deadline = time.monotonic() + time_limit
     while True:
         found = storage.local_disks()
-        if all(one.is_synced for one in found) or time.monotonic() > deadline:
+        if all(disk.is_synced for disk in found) or time.monotonic() > deadline:
             return found
-        trouble = next((one for one in found if one.trouble and not one.is_synced), None)
+        trouble = next((disk for disk in found if disk.trouble and not disk.is_synced), None)
         if trouble is not None:
             raise errors.Failed(f"{trouble.path} {trouble.trouble}: {trouble.text}")
         time.sleep(PAUSE)
@@ -83,7 +83,7 @@ def until_connected(storage: Storage, *, time_limit: float) -> List[LocalDisk]:
     deadline = time.monotonic() + time_limit
     while True:
         found = storage.local_disks()
-        is_waiting = any(one.role and not (one.is_connected or one.trouble) for one in found)
+        is_waiting = any(disk.role and not (disk.is_connected or disk.trouble) for disk in found)
         if not is_waiting or time.monotonic() >= deadline:
             return found
         time.sleep(PAUSE)

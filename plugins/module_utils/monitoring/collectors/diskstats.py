@@ -25,10 +25,10 @@ FIELDS = (
 
 def make() -> observing.Collect:
     """The collector; it keeps nothing."""
-    return lambda where: observing.as_json(of(observing.text_of(where.root / "proc/diskstats")))
+    return lambda where: observing.as_json(parse(observing.text_of(where.root / "proc/diskstats")))
 
 
-def of(text: str) -> List[Dict[str, Any]]:
+def parse(text: str) -> List[Dict[str, Any]]:
     """The disks and partitions of the kernel's table.
 
     Raises: errors.Failed for a line that is none of it.

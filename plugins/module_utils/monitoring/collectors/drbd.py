@@ -33,13 +33,13 @@ def collect(where: observing.Surroundings) -> observing.Said:
 
 def report(sides: Sequence[drbd.Side]) -> str:
     """The worst state of the resources, each one that is not well in a line, and all of them."""
-    judged = [_judged(one) for one in sides]
+    judged = [_judged(side) for side in sides]
     code = max((code for code, _ in judged), default=observing.OK)
-    return observing.status(code, [text for _, text in judged if text], [_told(one) for one in sides])
+    return observing.status(code, [text for _, text in judged if text], [_told(side) for side in sides])
 
 
 def _judged(side: drbd.Side) -> Tuple[int, str]:
-    gone = [str(one.number) for one in side.volumes if one.disk.is_gone]
+    gone = [str(volume.number) for volume in side.volumes if volume.disk.is_gone]
     if gone:
         return observing.BAD, "{}: no disk behind volume {}".format(side.resource, ", ".join(gone))
     code = _CODES.get(side.connection, observing.TEMPORARILY_BAD)
@@ -54,14 +54,14 @@ def _told(side: drbd.Side) -> Dict[str, Any]:
         "connectionState": side.connection.value,
         "volumes": [
             {
-                "volume": one.number,
-                "minor": one.minor,
-                "diskState": one.disk.value,
-                "peerDiskState": one.peer_disk.value,
-                "replicationState": one.replication.value,
-                "outOfSync": one.out_of_sync,
-                "done": one.done,
+                "volume": volume.number,
+                "minor": volume.minor,
+                "diskState": volume.disk.value,
+                "peerDiskState": volume.peer_disk.value,
+                "replicationState": volume.replication.value,
+                "outOfSync": volume.out_of_sync,
+                "done": volume.done,
             }
-            for one in side.volumes
+            for volume in side.volumes
         ],
     }

@@ -40,10 +40,10 @@ _NUMBERS = frozenset(
 
 def make() -> observing.Collect:
     """The collector; it keeps nothing."""
-    return lambda _: observing.as_json(of(observing.output(COMMAND)))
+    return lambda _: observing.as_json(parse(observing.output(COMMAND)))
 
 
-def of(text: str) -> List[Dict[str, Any]]:
+def parse(text: str) -> List[Dict[str, Any]]:
     """The segments of the volumes in what `lvs` prints.
 
     Raises: errors.Failed for another text.

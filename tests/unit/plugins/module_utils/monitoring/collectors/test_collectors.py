@@ -61,19 +61,19 @@ def test_a_table_of_cpus_that_is_none_is_no_load(text: str) -> None:
 
 def test_counters_of_disks_have_ganetis_names_on_new_kernels_too() -> None:
     line = "   8       0 sda 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n"
-    (found,) = diskstats.of(line)
+    (found,) = diskstats.parse(line)
     assert found["name"] == "sda"
     assert (found["readsNum"], found["secWritten"], found["wIOmillis"]) == (1, 7, 11)
 
 
 def test_a_table_of_disks_that_is_none_is_no_report() -> None:
     with pytest.raises(errors.Failed, match="diskstats"):
-        diskstats.of("8 0 sda 1 2\n")
+        diskstats.parse("8 0 sda 1 2\n")
 
 
 def test_volumes_have_ganetis_names_and_numbers() -> None:
     row = {**dict.fromkeys(lv.FIELDS, ""), "lv_name": "root", "lv_size": "1048576", "lv_major": "-1", "seg_size": "1"}
-    (found,) = lv.of(json.dumps({"report": [{"lv": [row]}]}))
+    (found,) = lv.parse(json.dumps({"report": [{"lv": [row]}]}))
     assert set(found) == set(lv.FIELDS.values())
     assert (found["name"], found["size"], found["major"]) == ("root", 1048576, -1)
 
@@ -81,7 +81,7 @@ def test_volumes_have_ganetis_names_and_numbers() -> None:
 @pytest.mark.parametrize("text", ["", "[]", '{"report": [{"lv": [{}]}]}'])
 def test_what_lvs_never_prints_is_no_report(text: str) -> None:
     with pytest.raises(errors.Failed, match="lvs"):
-        lv.of(text)
+        lv.parse(text)
 
 
 def side(connection: drbd.Connection, disk: drbd.Disk = drbd.Disk.UP_TO_DATE) -> drbd.Side:
