@@ -134,7 +134,7 @@ class _Run:
     def hosts(self, version: int) -> list[adoption.Host]:
         """The hosts in the order of the inventory, each with an address of this version of IP, if it has one."""
         told = [json.loads(path.read_text()) for path in self._folder.glob("*.json")]
-        return [self._host(one, version) for one in sorted(told, key=lambda each: int(each["place"]))]
+        return [self._host(host, version) for host in sorted(told, key=lambda each: int(each["place"]))]
 
     def _host(self, told: dict[str, Any], version: int) -> adoption.Host:
         variables = {**told["variables"], **({"ansible_become": "true"} if self._become else {})}
@@ -161,7 +161,7 @@ def _write(
             output.line(f"The cluster is made; start its daemon with `roundsmand --root {where.root}`.")
         return
     if daemon_client.answers(where.socket):
-        body = {"nodes": found.nodes, "instances": [dataclasses.asdict(one) for one in found.instances]}
+        body = {"nodes": found.nodes, "instances": [dataclasses.asdict(instance) for instance in found.instances]}
         with client.Daemon(where.root) as daemon:
             _settled(daemon, daemon.send("POST", "2", "adopt", body=body), quiet=quiet)
         return
@@ -169,8 +169,8 @@ def _write(
         cluster, now, stated = store.read(where.config), time.time(), list[changes.Change]()
         for uuid_, fields in found.nodes:
             stated += joining.add(changes.apply_all(cluster, stated, now=now), uuid_, fields)
-        for one in found.instances:
-            stated += instance_making.adopt(changes.apply_all(cluster, stated, now=now), one)
+        for instance in found.instances:
+            stated += instance_making.adopt(changes.apply_all(cluster, stated, now=now), instance)
         store.commit(where, stated, now=now)
 
 
@@ -203,7 +203,7 @@ def _show(found: adoption.Adoption, cluster: clusters.Cluster, where: tree.Tree,
         output.line()
         output.table(
             ("NEW INSTANCE", "PRIMARY", "SECONDARY", "STATE", "DISKS", "MEMORY", "CPUS"),
-            [_row(cluster, one) for one in found.instances],
+            [_row(cluster, instance) for instance in found.instances],
         )
     host_variables.show(where, found.host_variables)
     _lines("Left out", found.left_out)
@@ -212,16 +212,16 @@ def _show(found: adoption.Adoption, cluster: clusters.Cluster, where: tree.Tree,
         output.line(f"Nothing is new: {found.known} are on record already.")
 
 
-def _row(cluster: clusters.Cluster, one: clusters.Instance) -> Sequence[object]:
-    names = [disk.name for disk in one.disks]
-    disks = " ".join([one.disk_template, *names])
-    secondary = " ".join(map(cluster.node_name, one.secondary_nodes))
-    where = (one.name, cluster.node_name(one.primary_node), secondary, one.admin_state)
-    return (*where, disks, wording.mebibytes(one.memory), one.vcpus)
+def _row(cluster: clusters.Cluster, instance: clusters.Instance) -> Sequence[object]:
+    names = [disk.name for disk in instance.disks]
+    disks = " ".join([instance.disk_template, *names])
+    secondary = " ".join(map(cluster.node_name, instance.secondary_nodes))
+    where = (instance.name, cluster.node_name(instance.primary_node), secondary, instance.admin_state)
+    return (*where, disks, wording.mebibytes(instance.memory), instance.vcpus)
 
 
 def _lines(title: str, lines: Sequence[str]) -> None:
     if lines:
         output.title(title)
-        for one in lines:
-            output.line(f"  {one}")
+        for line in lines:
+            output.line(f"  {line}")

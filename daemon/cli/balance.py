@@ -117,12 +117,12 @@ def _measured(ctx: typer.Context, source: planned.Source, wanted: options_of.Wan
     if source.text is not None or wanted.load is not None or wanted.ignore_load or not settings.balance_dynamic_load:
         return source.model
     try:
-        with client.of(ctx) as daemon:
+        with client.find_daemon(ctx) as daemon:
             nodes = daemon.get("1", "nodes")
     except client.NoDaemon as absent:
         output.warning(f"What instances use is not counted: {absent}")
         return source.model
-    loads = {one["uuid"]: one["agent"]["load"]["cpus"] for one in nodes if one["agent"] and one["agent"]["load"]}
+    loads = {node["uuid"]: node["agent"]["load"]["cpus"] for node in nodes if node["agent"] and node["agent"]["load"]}
     silent = measured.missing(source.cluster, loads)
     if silent:
         output.warning(f"{measured.told(silent)}.")
@@ -141,7 +141,7 @@ def _words(options: rules.Options, *, group: str, like_hbal: bool, price: float 
 
 
 def _group(cluster: model.Model, wanted: str) -> str | None:
-    names = [one.name for one in cluster.groups]
+    names = [group.name for group in cluster.groups]
     if wanted and wanted not in names:
         raise errors.NotFound(f"there is no node group {wanted!r}")
     if not wanted and len(names) > 1:

@@ -83,9 +83,9 @@ class Wanted:
         Raises:
             NotFound: there is no such node or instance. InvalidInput: the file of loads is not as it should be.
         """
-        _known(self.offline, {one.name for one in found.nodes}, "node")
-        _known((*self.select, *self.exclude), {one.name for one in found.instances}, "instance")
-        nodes = (replace(one, offline=one.offline or one.name in self.offline) for one in found.nodes)
+        _known(self.offline, {node.name for node in found.nodes}, "node")
+        _known((*self.select, *self.exclude), {instance.name for instance in found.instances}, "instance")
+        nodes = (replace(node, offline=node.offline or node.name in self.offline) for node in found.nodes)
         found = replace(found, nodes=tuple(nodes))
         if self.load is not None:
             found = dynamic_load.loaded(found, planned.parsed(self.load, self.load.read_text, dynamic_load.read))

@@ -66,9 +66,9 @@ def capacity(
         return
     show = _comment if form is planned.Format.COMMANDS else _show
     show("the whole cluster", found.cluster)
-    names = {one.uuid: one.name for one in seen.model.groups}
-    for uuid, (one, _limits) in found.groups.items():
-        show(f"node group {names[uuid]}", one)
+    names = {group.uuid: group.name for group in seen.model.groups}
+    for uuid, (group_capacity, _limits) in found.groups.items():
+        show(f"node group {names[uuid]}", group_capacity)
 
 
 def _show(title: str, found: rules.Capacity) -> None:
@@ -101,7 +101,7 @@ def _spec(text: str | None) -> tuple[int, int, int] | None:
 def _template(name: str | None) -> model.Template | None:
     from ...plugins.plugin_utils.placement.models.model import Template as Known  # noqa: PLC0415 - only its values
 
-    known = [one.value for one in Known]
+    known = [template.value for template in Known]
     if name is not None and name not in known:
         raise errors.InvalidInput(f"--default-template: {name!r} is none of {', '.join(known)}")
     return None if name is None else Known(name)

@@ -103,7 +103,7 @@ class Daemon:
         return NoDaemon(f"no daemon answers at {self._socket}: {self._hint or start}")
 
 
-def of(ctx: typer.Context) -> Daemon:
+def find_daemon(ctx: typer.Context) -> Daemon:
     """Find the daemon that the options of this command name."""
     return located(ctx.find_root().params.get("root"))
 
@@ -121,7 +121,7 @@ def located(chosen: Path | None) -> Daemon:
     if labs:
         names = ", ".join(str(path.parent) for path in labs)
         return Daemon(own, hint=f"start it with `roundsmand --root /`, or choose one of the labs with --dir: {names}")
-    starts = ", or ".join(f"`roundsman lab up --dir {one}`" for one in places.labs())
+    starts = ", or ".join(f"`roundsman lab up --dir {folder}`" for folder in places.labs())
     return Daemon(own, hint=f"start a lab with {starts}" if starts else "")
 
 

@@ -20,7 +20,7 @@ app.command(epilog="Example: roundsman cluster adopt -i hosts.ini --name example
 @app.command(epilog="Example: roundsman cluster info -o json")
 def info(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> None:
     """Show the cluster and its parameters."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         if form is output.Format.JSON:
             output.as_json(daemon.text("2", "info"))
             return
@@ -44,7 +44,7 @@ def modify(
     `//`), `ipolicy.disk-templates=drbd,plain`, `ipolicy.vcpu-ratio`, `ipolicy.spindle-ratio`. `default` inherits again.
     """
     given_parameters.modify(ctx, "modify", given=given, submit=submit, dry_run=dry_run, form=form)
-    changed = [name for name in OF_AGENTS if any(one.partition("=")[0] == name for one in given)]
+    changed = [name for name in OF_AGENTS if any(parameter.partition("=")[0] == name for parameter in given)]
     if changed and not dry_run and form is output.Format.TABLE:
         names = wording.enumerated(changed)
         output.line(f"Node agents follow {names} only after the role node_agent has been applied to the nodes again.")

@@ -95,8 +95,8 @@ def made(name: str, nodes: list[str], *, version: int = 4, now: float) -> cluste
         InvalidInput: a name or an address is not accepted, or a name is there twice.
     """
     cluster = empty(name, version=version, now=now)
-    for index, one in enumerate(nodes):
-        fields = node_fields(one, version=version)
+    for index, node in enumerate(nodes):
+        fields = node_fields(node, version=version)
         stated = joining.add(cluster, str(uuid.uuid4()), fields)
         cluster = changes.apply_all(cluster, stated, now=now)
         if index == 0:

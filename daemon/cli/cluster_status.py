@@ -30,7 +30,7 @@ def install(app: typer.Typer) -> None:
 
 def status(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> None:
     """Show the nodes, what is broken, and what is done about it."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         if form is output.Format.JSON:
             output.as_json(daemon.text("1", "page"))
             return
@@ -55,7 +55,7 @@ def plan(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> No
     """Show what a round would do now, in which order, and what is refused; nothing is changed."""
     if ctx.invoked_subcommand is not None:
         return
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         if form is output.Format.JSON:
             output.as_json(daemon.text("1", "plan"))
             return
@@ -63,10 +63,10 @@ def plan(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> No
         nodes = daemon.get("1", "nodes") if told["refusals"] else []
     if told["waits_for_round"]:
         output.line("This waits for the round at work: it starts when the round's jobs have ended.")
-    places = {one["key"]: place for place, one in enumerate(told["jobs"], start=1)}
+    places = {job["key"]: place for place, job in enumerate(told["jobs"], start=1)}
     rows = [
-        (places[one["key"]], wording.job(one, told["names"]), _order(one, places), one["reason"])
-        for one in told["jobs"]
+        (places[job["key"]], wording.job(job, told["names"]), _order(job, places), job["reason"])
+        for job in told["jobs"]
     ]
     if told["held"]:
         output.line(f"Maintenance is held: {told['held']}")
@@ -86,7 +86,7 @@ def plan(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> No
 
 def explain(ctx: typer.Context, name: Explained, *, form: output.Option = output.Format.TABLE) -> None:
     """Explain a node: why it is as it is, what happens to it, what to do next. Of an instance: how its replicas are."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         if form is output.Format.JSON:
             output.as_json(daemon.text("1", "explain", name))
             return
@@ -100,33 +100,33 @@ def pause(ctx: typer.Context, reason: Reason) -> None:
     """Start no more rounds until `resume`; jobs which are submitted already go on."""
     if not reason.strip():
         raise typer.BadParameter("say why, in a few words", param_hint="REASON")
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         daemon.put("2", "pause", body={"reason": reason})
     output.line(f"Maintenance is paused: {reason}. It goes on with `roundsman resume`.")
 
 
 def resume(ctx: typer.Context) -> None:
     """Let rounds start again."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         daemon.put("2", "pause", body={"reason": ""})
         still = daemon.get("1", "page")["paused"]
     output.line(f"Maintenance stays paused: {still}" if still else "Maintenance goes on.")
 
 
 def _nodes(found: list[dict[str, Any]]) -> None:
-    for group in dict.fromkeys(one["group"] for one in found):
+    for group in dict.fromkeys(node["group"] for node in found):
         output.title(f"Group {group}")
         rows = [
             (
-                one["name"],
-                one["role"],
-                wording.health(one),
-                wording.power(one),
-                wording.memory(one),
-                " ".join([*one["primaries"], *(f"({name})" for name in one["secondaries"])]),
+                node["name"],
+                node["role"],
+                wording.health(node),
+                wording.power(node),
+                wording.memory(node),
+                " ".join([*node["primaries"], *(f"({name})" for name in node["secondaries"])]),
             )
-            for one in found
-            if one["group"] == group
+            for node in found
+            if node["group"] == group
         ]
         output.table(("NODE", "ROLE", "HEALTH", "POWER", "MEMORY", "INSTANCES (COPIES)"), rows)
 
@@ -135,19 +135,19 @@ def _round(state: dict[str, Any]) -> None:
     if not state["at_work"]:
         output.title(f"No round is at work; {state['round']} have been so far")
         return
-    ended = sum(one["status"] in wording.FINAL for one in state["jobs"])
+    ended = sum(job["status"] in wording.FINAL for job in state["jobs"])
     output.title(f"Round {state['round']} is at work: {ended} of {len(state['jobs'])} jobs have ended")
     jobs.show(state["jobs"], empty="It has no jobs.")
 
 
 def _silent(state: dict[str, Any]) -> None:
     now = time.time()
-    silent = [one for one in state["nodes"] if one["unreachable"] and not one["offline"]]
+    silent = [node for node in state["nodes"] if node["unreachable"] and not node["offline"]]
     if silent:
         output.title("Unreachable nodes")
         rows = [
-            (one["name"], wording.age(one["unreachable"]["time"], now=now), one["unreachable"]["text"])
-            for one in silent
+            (node["name"], wording.age(node["unreachable"]["time"], now=now), node["unreachable"]["text"])
+            for node in silent
         ]
         output.table(("NODE", "LAST TRIED", "WHY"), rows)
     if state["poll_problem"]:
@@ -159,18 +159,18 @@ def _silent(state: dict[str, Any]) -> None:
 
 
 def _tags(state: dict[str, Any]) -> None:
-    carried = {one["name"]: one["tags"] for one in state["nodes"]}
-    for one in state["incidents"]:
-        if one["tag"] and one["tag"] in carried.get(one["node_name"], ()):
-            output.line(f"Tag {one['tag']} is on {one['node_name']}.")
+    carried = {node["name"]: node["tags"] for node in state["nodes"]}
+    for entry in state["incidents"]:
+        if entry["tag"] and entry["tag"] in carried.get(entry["node_name"], ()):
+            output.line(f"Tag {entry['tag']} is on {entry['node_name']}.")
 
 
 def _refusals(found: Iterable[dict[str, Any]], *, nodes: Iterable[dict[str, Any]]) -> None:
-    names = {one["name"] for one in nodes}
+    names = {node["name"] for node in nodes}
     subjects: dict[tuple[str, str, str], list[str]] = {}
-    for one in found:
-        kind = "nodes" if one["subject"] in names else "instances"
-        subjects.setdefault((kind, one["reason"], one["unblock"]), []).append(one["subject"])
+    for refusal in found:
+        kind = "nodes" if refusal["subject"] in names else "instances"
+        subjects.setdefault((kind, refusal["reason"], refusal["unblock"]), []).append(refusal["subject"])
     rows = [
         (wording.counted(list(dict.fromkeys(same)), kind), reason, unblock or "nothing")
         for (kind, reason, unblock), same in subjects.items()
@@ -178,7 +178,7 @@ def _refusals(found: Iterable[dict[str, Any]], *, nodes: Iterable[dict[str, Any]
     output.table(("WHAT", "WHY NOT", "WHAT WOULD UNBLOCK IT"), rows)
 
 
-def _order(one: dict[str, Any], places: dict[str, int]) -> str:
-    after = [str(places[key]) for key in one["after"] if key in places]
-    behind = [f"end of {places[key]}" for key in one["behind"] if key in places]
+def _order(job: dict[str, Any], places: dict[str, int]) -> str:
+    after = [str(places[key]) for key in job["after"] if key in places]
+    behind = [f"end of {places[key]}" for key in job["behind"] if key in places]
     return ", ".join(after + behind)

@@ -45,7 +45,7 @@ def export(ctx: typer.Context, file: File = None, *, version: Version = None, fo
 
     The file is for its owner only: the document tells all of the cluster.
     """
-    data = configuration.data(client.of(ctx), version=version)
+    data = configuration.data(client.find_daemon(ctx), version=version)
     document.unseal(data)
     if file is None or file == Path("-"):
         output.as_json(data.decode())
@@ -65,7 +65,7 @@ def import_(ctx: typer.Context, file: Given, *, yes: Yes = False, force: Force =
     text = sealed_json.opened(file.read_bytes())
     wanted = document.load(text)
     where = _where(ctx)
-    known = _known(client.of(ctx))
+    known = _known(client.find_daemon(ctx))
     preview = _preview(known, wanted)
     for line in preview:
         output.line(line)
@@ -77,14 +77,14 @@ def import_(ctx: typer.Context, file: Given, *, yes: Yes = False, force: Force =
         output.line(f"{told}: maintenance will be paused until `roundsman resume`.", style="bold yellow")
     questions.confirm(f"Take over the configuration in {file}?", yes=yes)
     if daemon_client.answers(where.socket):
-        with client.of(ctx) as daemon:
+        with client.find_daemon(ctx) as daemon:
             answer = daemon.put("2", "config", body=json.loads(text), **({"force": True} if force else {}))
         output.line(f"The configuration is version {answer['serial_no']} now.")
         _print_pause(wanted, answer["paused"], is_backup=not store.is_present_state(wanted, known))
         return
     with store.locked(where, "roundsman config import"):
-        serials = [one.serial_no for one in history.versions(where.config)]
-        if (known := _known(client.of(ctx))) is not None:
+        serials = [version.serial_no for version in history.versions(where.config)]
+        if (known := _known(client.find_daemon(ctx))) is not None:
             serials.append(known.serial_no)
         serial_no = max([wanted.serial_no, *serials]) + 1
         after = store.taken_over(wanted, before=known, serial_no=serial_no, now=time.time())
@@ -107,14 +107,15 @@ def _print_pause(imported: clusters.Cluster, paused: str, *, is_backup: bool) ->
 @app.command("history", epilog="Example: roundsman config history --last 3")
 def history_(ctx: typer.Context, *, last: Last = None, form: output.Option = output.Format.TABLE) -> None:
     """List the versions that are kept, the newest and one an hour for a day, and what each changed."""
-    daemon = client.of(ctx)
+    daemon = client.find_daemon(ctx)
     found = _compared(daemon, configuration.versions(daemon), last=last)
     if form is output.Format.JSON:
-        output.as_json(json.dumps([_row(one, changes) for one, changes in found]))
+        output.as_json(json.dumps([_row(version, changes) for version, changes in found]))
         return
     now = time.time()
     cells = [
-        (one.serial_no, f"{wording.age(one.time, now=now)} ago", one.size, _summary(changes)) for one, changes in found
+        (version.serial_no, f"{wording.age(version.time, now=now)} ago", version.size, _summary(changes))
+        for version, changes in found
     ]
     output.table(("Version", "Committed", "Bytes", "Changes"), cells, empty="No version is kept.")
 
@@ -129,10 +130,10 @@ def _compared(
     """The newest versions; of the documents two at a time are in memory."""
     listed = known if last is None else known[-last:]
     before: dict[str, Any] | None = None
-    for one in known[-len(listed) - 1 :]:
+    for version in known[-len(listed) - 1 :]:
         changes: Changes = None
         try:
-            after = document.raw(configuration.data(daemon, version=one.serial_no))
+            after = document.raw(configuration.data(daemon, version=version.serial_no))
         except (FileNotFoundError, errors.NotFound):
             continue  # it was removed in the meantime
         except errors.InvalidInput as error:
@@ -141,13 +142,13 @@ def _compared(
             continue  # the daemon has removed it in the meantime
         if before is not None and after is not None:
             changes = differences.between(before, after)
-        if one in listed:
-            yield one, changes
+        if version in listed:
+            yield version, changes
         before = after
 
 
-def _row(one: configuration.Version, changes: Changes) -> dict[str, Any]:
-    told = {"serial_no": one.serial_no, "time": one.time, "size": one.size}
+def _row(version: configuration.Version, changes: Changes) -> dict[str, Any]:
+    told = {"serial_no": version.serial_no, "time": version.time, "size": version.size}
     if isinstance(changes, list):
         return {**told, "changes": [dataclasses.asdict(each) for each in changes], "problem": None}
     return {**told, "changes": None, "problem": changes}
@@ -162,18 +163,18 @@ def _preview(before: clusters.Cluster | None, after: clusters.Cluster) -> list[s
     if before is None:
         return [f"new: {len(after.nodes)} nodes, {len(after.instances)} instances"]
     found = differences.between(json.loads(document.dump(before)), json.loads(document.dump(after)))
-    return [_told(one) for one in found] or [SAME]
+    return [_told(difference) for difference in found] or [SAME]
 
 
-def _told(one: differences.Difference) -> str:
-    if "" in one.changed:
-        return f"{one.kind} ({', '.join(one.changed[''])})"
-    parts = {"added": one.added, "removed": one.removed, "changed": tuple(one.changed)}
+def _told(difference: differences.Difference) -> str:
+    if "" in difference.changed:
+        return f"{difference.kind} ({', '.join(difference.changed[''])})"
+    parts = {"added": difference.added, "removed": difference.removed, "changed": tuple(difference.changed)}
     if sum(map(len, parts.values())) > NAMED:
-        return f"{one.kind}: " + ", ".join(f"{len(names)} {how}" for how, names in parts.items() if names)
+        return f"{difference.kind}: " + ", ".join(f"{len(names)} {how}" for how, names in parts.items() if names)
     told = [f"{name} {how}" for how in ("added", "removed") for name in parts[how]]
-    told += [f"{name} ({', '.join(fields)})" for name, fields in one.changed.items()]
-    return f"{one.kind}: {', '.join(told)}"
+    told += [f"{name} ({', '.join(fields)})" for name, fields in difference.changed.items()]
+    return f"{difference.kind}: {', '.join(told)}"
 
 
 def _known(daemon: client.Daemon) -> clusters.Cluster | None:
@@ -185,4 +186,4 @@ def _known(daemon: client.Daemon) -> clusters.Cluster | None:
 
 
 def _where(ctx: typer.Context) -> tree.Tree:
-    return tree.Tree(client.of(ctx).root)
+    return tree.Tree(client.find_daemon(ctx).root)

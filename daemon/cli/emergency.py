@@ -98,7 +98,7 @@ def epo(
 
     Rounds and repairs are held from the first step of the power off to the last of the return.
     """
-    daemon = client.of(ctx)
+    daemon = client.find_daemon(ctx)
     where = tree.Tree(daemon.root.absolute())
     preview = planning.preview(
         configuration.cluster(daemon), names or [], on=on, by_group=groups, everything=everything

@@ -21,9 +21,9 @@ def sentences(told: dict[str, Any], *, now: float) -> list[str]:
         *(f"{text}." for text in (*told["second_copies"], *degraded, *told["kept"], *told["clock"])),
         *(_down(name, told["node"]["name"]) for name in told["down"]),
         *_silent(told["silent"]),
-        *(_failover(one) for one in told["failovers"]),
-        *(line for one in told["incidents"] for line in _incident(one, told, now=now)),
-        *(_refusal(one) for one in told["refusals"]),
+        *(_failover(failover) for failover in told["failovers"]),
+        *(line for incident in told["incidents"] for line in _incident(incident, told, now=now)),
+        *(_refusal(refusal) for refusal in told["refusals"]),
         *_planned(told["planned"]),
         *_next(told),
     ]
@@ -31,10 +31,10 @@ def sentences(told: dict[str, Any], *, now: float) -> list[str]:
 
 def instance_sentences(told: dict[str, Any], *, now: float) -> list[str]:
     """Word what the daemon knows of an instance's replicas; `now` in unix seconds."""
-    one, parted, failover = told["instance"], told["parted"], told["failover"]
-    secondaries = wording.enumerated(one["secondaries"])
+    instance, parted, failover = told["instance"], told["parted"], told["failover"]
+    secondaries = wording.enumerated(instance["secondaries"])
     kept = f"; its secondary is {secondaries}" if secondaries else "; it has no secondary"
-    lines = [*failing(told["failing"], now=now), f"{one['name']} has its primary on {one['primary']}{kept}."]
+    lines = [*failing(told["failing"], now=now), f"{instance['name']} has its primary on {instance['primary']}{kept}."]
     lines += [_replica(entry, now=now) for entry in told["replicas"]]
     if secondaries and not told["replicas"]:
         lines.append("No node has reported its replicas.")
@@ -47,13 +47,13 @@ def instance_sentences(told: dict[str, Any], *, now: float) -> list[str]:
     if told["broken_off"] is not None:
         lines.append(f"Job {told['broken_off']['job']} did not succeed: {told['broken_off']['text'].rstrip('.')}.")
     if told["is_down"]:
-        lines.append(_down(one["name"], one["primary"]))
+        lines.append(_down(instance["name"], instance["primary"]))
     if failover is not None and failover["in_sync"]:
         loss = f"; {failover['loss']}" if failover["loss"] else ""
-        lines.append(f"{one['primary']} cannot be asked; the replica on {secondaries} counts as in sync{loss}.")
+        lines.append(f"{instance['primary']} cannot be asked; the replica on {secondaries} counts as in sync{loss}.")
     elif failover is not None:
         lines += [f"It cannot fail over: {failover['reason']}.", f"What would unblock it: {failover['unblock']}."]
-    steps = [_start(one["name"])] if told["is_down"] else []
+    steps = [_start(instance["name"])] if told["is_down"] else []
     steps += [_sentence(parted["step"])] if parted is not None else []
     return [*lines, *_steps(steps)]
 
@@ -204,41 +204,41 @@ def _epo(name: str, epo: dict[str, Any]) -> Iterator[str]:
     yield f"Here is to return: {wording.enumerated(back)}." if back else "Nothing is to return here."
 
 
-def _incident(one: dict[str, Any], told: dict[str, Any], *, now: float) -> Iterator[str]:
-    age = wording.age(one["ctime"], now=now)
-    reason = f", because {one['reason']}" if one["reason"] else ""
-    stands = f"it came {age} ago and is {one['repair-status']}{reason}"
-    yield f"Incident {wording.short(one['uuid'])} asks for {one['action']}; {stands}."
-    if one["tag"] and one["tag"] in told["node"]["tags"]:
-        yield f"  The node carries its tag {one['tag']}."
+def _incident(incident: dict[str, Any], told: dict[str, Any], *, now: float) -> Iterator[str]:
+    age = wording.age(incident["ctime"], now=now)
+    reason = f", because {incident['reason']}" if incident["reason"] else ""
+    stands = f"it came {age} ago and is {incident['repair-status']}{reason}"
+    yield f"Incident {wording.short(incident['uuid'])} asks for {incident['action']}; {stands}."
+    if incident["tag"] and incident["tag"] in told["node"]["tags"]:
+        yield f"  The node carries its tag {incident['tag']}."
     known = {job["id"]: job for job in told["jobs"]}
-    for number in one["jobs"]:
+    for number in incident["jobs"]:
         if number not in known:
             yield f"  Job {number} is not in the queue any more."
         else:
             yield f"  {_job(known[number], known)}"
 
 
-def _job(one: dict[str, Any], known: dict[int, dict[str, Any]]) -> str:
-    told = f"Job {one['id']} ({wording.job(one)}): {one['status']}"
-    if one["text"]:
-        return f"{told}: {one['text']}."
-    waits = [str(other) for other, _ in one["depends"] if known.get(other, {}).get("status") not in wording.FINAL]
-    if waits and one["status"] in wording.WAITING:
+def _job(job: dict[str, Any], known: dict[int, dict[str, Any]]) -> str:
+    told = f"Job {job['id']} ({wording.job(job)}): {job['status']}"
+    if job["text"]:
+        return f"{told}: {job['text']}."
+    waits = [str(other) for other, _ in job["depends"] if known.get(other, {}).get("status") not in wording.FINAL]
+    if waits and job["status"] in wording.WAITING:
         return f"{told}, after job {wording.enumerated(waits)}."
     return f"{told}."
 
 
-def _refusal(one: dict[str, Any]) -> str:
-    cure = f"What would unblock it: {one['unblock']}." if one["unblock"] else "Nothing would unblock it."
-    return f"Refused for {one['subject']}: {one['reason']}. {cure}"
+def _refusal(refusal: dict[str, Any]) -> str:
+    cure = f"What would unblock it: {refusal['unblock']}." if refusal["unblock"] else "Nothing would unblock it."
+    return f"Refused for {refusal['subject']}: {refusal['reason']}. {cure}"
 
 
 def _planned(planned: list[dict[str, Any]]) -> Iterator[str]:
     if planned:
         yield "The next round would do this:"
-    for one in planned:
-        yield f"  {one['reason']}."
+    for job in planned:
+        yield f"  {job['reason']}."
 
 
 def _next(told: dict[str, Any]) -> list[str]:
@@ -258,42 +258,42 @@ def _next(told: dict[str, Any]) -> list[str]:
 
 def _for_incidents(told: dict[str, Any]) -> Iterator[str]:
     tags = told["node"]["tags"]
-    if not told["epo"] and any(one["reason"].startswith(PAUSED) for one in told["refusals"]):
+    if not told["epo"] and any(refusal["reason"].startswith(PAUSED) for refusal in told["refusals"]):
         yield "Resume maintenance: `roundsman resume`"
-    for one in told["incidents"]:
-        short, status = wording.short(one["uuid"]), one["repair-status"]
-        if one["tag"] in tags and status == "completed":
+    for incident in told["incidents"]:
+        short, status = wording.short(incident["uuid"]), incident["repair-status"]
+        if incident["tag"] in tags and status == "completed":
             yield f"Repair the node, then acknowledge: `roundsman incident ack {short}`"
-        elif one["tag"] in tags and status == "failed":
-            yield from _failed(one, told)
+        elif incident["tag"] in tags and status == "failed":
+            yield from _failed(incident, told)
         elif status == "completed":
             yield f"Incident {short} is acknowledged; it is forgotten once the node reports something else."
         elif status == "canceled":
             yield f"Incident {short} is ignored until the node reports something else."
         else:
-            yield f"{_waits(one, told)}. To have it ignored: `roundsman incident cancel {short}`"
+            yield f"{_waits(incident, told)}. To have it ignored: `roundsman incident cancel {short}`"
 
 
-def _waits(one: dict[str, Any], told: dict[str, Any]) -> str:
-    short = wording.short(one["uuid"])
-    if any(job["id"] in one["jobs"] and job["status"] not in wording.FINAL for job in told["jobs"]):
+def _waits(incident: dict[str, Any], told: dict[str, Any]) -> str:
+    short = wording.short(incident["uuid"])
+    if any(job["id"] in incident["jobs"] and job["status"] not in wording.FINAL for job in told["jobs"]):
         return f"Wait: incident {short} is worked on"
-    refused = [other for other in told["refusals"] if other.get("incident") == one["uuid"]]
+    refused = [other for other in told["refusals"] if other.get("incident") == incident["uuid"]]
     if not refused:
         return f"Incident {short} waits for the next round"
     cures = dict.fromkeys(other["unblock"] for other in refused if other["unblock"])
     return f"Incident {short} waits; what would unblock it: {'; '.join(cures) or 'nothing'}"
 
 
-def _failed(one: dict[str, Any], told: dict[str, Any]) -> Iterator[str]:
-    bad = [job for job in told["jobs"] if job["id"] in one["jobs"] and job["status"] == "error"]
+def _failed(incident: dict[str, Any], told: dict[str, Any]) -> Iterator[str]:
+    bad = [job for job in told["jobs"] if job["id"] in incident["jobs"] and job["status"] == "error"]
     if bad:
         yield f"See what went wrong: `roundsman jobs info {bad[0]['id']}`"
     node = told["node"]
     steps = [step for job in bad for step in job["opcodes"]]
     if node["powered"] and any(step["kind"] == "failover" and step["status"] == "error" for step in steps):
         yield f"Fence the node, so that its instances run nowhere: `roundsman node power off {node['name']} --force`"
-    yield f"Fix the cause, then retry: `roundsman incident ack {wording.short(one['uuid'])}`"
+    yield f"Fix the cause, then retry: `roundsman incident ack {wording.short(incident['uuid'])}`"
 
 
 def _for_node(told: dict[str, Any]) -> Iterator[str]:
@@ -301,8 +301,8 @@ def _for_node(told: dict[str, Any]) -> Iterator[str]:
     if node["refused"] is not None:
         remedy = node["refused"]["remedy"]
         yield f"{remedy[:1].upper()}{remedy[1:]}"
-    is_open = any(one["repair-status"] in {"noted", "pending"} for one in told["incidents"])
-    is_failed = any(one["repair-status"] == "failed" for one in told["incidents"])
+    is_open = any(incident["repair-status"] in {"noted", "pending"} for incident in told["incidents"])
+    is_failed = any(incident["repair-status"] == "failed" for incident in told["incidents"])
     # Where silent nodes are judged, the verdict has the next step.
     step = told["by_hand"] if told["silent"] is None else None
     if step is not None:

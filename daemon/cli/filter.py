@@ -28,14 +28,21 @@ Reason = Annotated[str, typer.Option("--reason", help="Why it stands.")]
 @app.command("list", epilog="Example: roundsman filter list")
 def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> None:
     """List the filters in the order in which they are looked at."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         if form is output.Format.JSON:
             output.as_json(daemon.text("2", "filters", bulk=1))
             return
         found = daemon.get("2", "filters", bulk=1)
     rows = [
-        (one["uuid"], one["watermark"], one["priority"], json.dumps(one["predicates"]), _action(one), _why(one))
-        for one in found
+        (
+            job_filter["uuid"],
+            job_filter["watermark"],
+            job_filter["priority"],
+            json.dumps(job_filter["predicates"]),
+            _action(job_filter),
+            _why(job_filter),
+        )
+        for job_filter in found
     ]
     headers = ("FILTER", "WATERMARK", "PRIORITY", "PREDICATES", "ACTION", "BECAUSE")
     output.table(headers, rows, empty="There are no filters.")
@@ -44,19 +51,19 @@ def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> N
 @app.command(epilog="Example: roundsman filter info 5c5cf2e0-6f5c-4c34-bd4f-62a1fd0ec5ea")
 def info(ctx: typer.Context, uuid: Uuid, *, form: output.Option = output.Format.TABLE) -> None:
     """Show one filter."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         if form is output.Format.JSON:
             output.as_json(daemon.text("2", "filters", uuid))
             return
-        one = daemon.get("2", "filters", uuid)
+        job_filter = daemon.get("2", "filters", uuid)
     output.facts(
         [
-            ("Filter", one["uuid"]),
-            ("Watermark", one["watermark"]),
-            ("Priority", one["priority"]),
-            ("Predicates", json.dumps(one["predicates"])),
-            ("Action", _action(one)),
-            ("Because", _why(one)),
+            ("Filter", job_filter["uuid"]),
+            ("Watermark", job_filter["watermark"]),
+            ("Priority", job_filter["priority"]),
+            ("Predicates", json.dumps(job_filter["predicates"])),
+            ("Action", _action(job_filter)),
+            ("Because", _why(job_filter)),
         ]
     )
 
@@ -74,7 +81,7 @@ def add(
 ) -> None:
     """Add a filter; without predicates it matches every job."""
     body = _body(action, predicates, priority=priority, reason=reason)
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         output.line(daemon.send("POST", "2", "filters", body=body))
 
 
@@ -90,14 +97,14 @@ def replace(
 ) -> None:
     """Give a filter other rules; its watermark is then today's."""
     body = _body(action, predicates, priority=priority, reason=reason)
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         output.line(daemon.put("2", "filters", uuid, body=body))
 
 
 @app.command(epilog="Example: roundsman filter delete 5c5cf2e0-6f5c-4c34-bd4f-62a1fd0ec5ea")
 def delete(ctx: typer.Context, uuid: Uuid) -> None:
     """Delete a filter; the jobs that it held go on."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         daemon.delete("2", "filters", uuid)
     output.line(f"Filter {uuid} is gone.")
 
@@ -113,10 +120,10 @@ def _body(action: str, predicates: str, *, priority: int, reason: str) -> dict[s
     return {"priority": priority, "predicates": parsed, "action": wanted, "reason": trail}
 
 
-def _action(one: dict[str, Any]) -> str:
-    action = one["action"]
+def _action(job_filter: dict[str, Any]) -> str:
+    action = job_filter["action"]
     return " ".join(map(str, action)) if isinstance(action, list) else str(action)
 
 
-def _why(one: dict[str, Any]) -> str:
-    return "; ".join(text for _, text, _ in one["reason_trail"])
+def _why(job_filter: dict[str, Any]) -> str:
+    return "; ".join(text for _, text, _ in job_filter["reason_trail"])

@@ -17,13 +17,14 @@ Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.", 
 @app.command("list", epilog="Example: roundsman group list -o json")
 def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> None:
     """List the node groups with their nodes and the number of their instances."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         found = groups(daemon.get("2", "groups", bulk=True), daemon.get("1", "nodes"))
     if form is output.Format.JSON:
         output.as_json(json.dumps(found))
         return
     rows = [
-        (one["name"], one["alloc_policy"], len(one["nodes"]), one["instances"], " ".join(one["nodes"])) for one in found
+        (group["name"], group["alloc_policy"], len(group["nodes"]), group["instances"], " ".join(group["nodes"]))
+        for group in found
     ]
     output.table(("GROUP", "ALLOCATION", "NODES", "INSTANCES", "NODE NAMES"), rows, empty="There are no groups.")
 
@@ -31,7 +32,7 @@ def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> N
 @app.command(epilog="Example: roundsman group info group1")
 def info(ctx: typer.Context, name: Name, *, form: output.Option = output.Format.TABLE) -> None:
     """Show a node group and its parameters."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         text = daemon.text("2", "groups", name)
     if form is output.Format.JSON:
         output.as_json(text)
@@ -75,21 +76,21 @@ def modify(
 @app.command(epilog="Example: roundsman group remove rack2")
 def remove(ctx: typer.Context, name: Name, *, submit: parameters.Submit = False) -> None:
     """Remove an empty node group."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         jobs.submitted(daemon, daemon.delete("2", "groups", name), submit=submit)
 
 
 def groups(known: list[dict[str, Any]], nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Count what is in each group; one without nodes is a group too."""
     instances = Counter[str]()
-    for one in nodes:
-        instances[one["group"]] += len(one["primaries"])
+    for node in nodes:
+        instances[node["group"]] += len(node["primaries"])
     return [
         {
-            "name": one["name"],
-            "alloc_policy": one["alloc_policy"],
-            "nodes": one["node_list"],
-            "instances": instances[one["name"]],
+            "name": group["name"],
+            "alloc_policy": group["alloc_policy"],
+            "nodes": group["node_list"],
+            "instances": instances[group["name"]],
         }
-        for one in known
+        for group in known
     ]

@@ -26,7 +26,7 @@ Id = Annotated[
 @app.command("list", epilog="Example: roundsman incident list -o json")
 def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> None:
     """List all incidents that are not forgotten."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         if form is output.Format.JSON:
             output.as_json(daemon.text("1", "status"))
             return
@@ -36,7 +36,7 @@ def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> N
 @app.command(epilog="Example: roundsman incident original 3f2a91c0")
 def original(ctx: typer.Context, uuid: Id) -> None:
     """Print the whole JSON object that the node reported; `incident list` abbreviates one above 4 KiB."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         output.as_json(daemon.text("1", "incidents", uuid, "original"))
 
 
@@ -46,7 +46,7 @@ def cancel(ctx: typer.Context, uuid: Id) -> None:
 
     Its queued jobs are removed, its running jobs finish their current step, and its tag is removed from the node.
     """
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         done = daemon.put("2", "incidents", uuid, "cancel")
     output.line(f"Incident {wording.short(done['uuid'])} of {done['node_name']} is canceled.")
     for sentence in done["remaining"]:
@@ -56,7 +56,7 @@ def cancel(ctx: typer.Context, uuid: Id) -> None:
 @app.command(epilog="Example: roundsman incident ack 3f2a91c0")
 def ack(ctx: typer.Context, uuid: Id) -> None:
     """Say that a person has taken care of a completed or failed incident: its tag leaves the node."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         done = daemon.put("2", "incidents", uuid, "ack")
     output.line(f"Incident {wording.short(done['uuid'])} is acknowledged.")
 
@@ -66,14 +66,14 @@ def show(found: Iterable[dict[str, Any]], *, empty: str) -> None:
     now = time.time()
     rows = [
         (
-            wording.short(one["uuid"]),
-            one["node_name"],
-            one["action"],
-            one["repair-status"],
-            wording.age(one["ctime"], now=now),
-            " ".join(str(job) for job in one["jobs"]),
-            one["reason"],
+            wording.short(incident["uuid"]),
+            incident["node_name"],
+            incident["action"],
+            incident["repair-status"],
+            wording.age(incident["ctime"], now=now),
+            " ".join(str(job) for job in incident["jobs"]),
+            incident["reason"],
         )
-        for one in found
+        for incident in found
     ]
     output.table(("INCIDENT", "NODE", "ASKS FOR", "STATUS", "AGE", "JOBS", "REASON"), rows, empty=empty)

@@ -19,7 +19,7 @@ def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> N
 
     ON RECORD is the state in which an instance should be; no node is asked whether it is.
     """
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         if form is output.Format.JSON:
             output.as_json(daemon.text("1", "instances"))
             return
@@ -27,14 +27,14 @@ def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> N
     headers = ("INSTANCE", "PRIMARY", "SECONDARIES", "ON RECORD", "DISKS", "MEMORY")
     rows = [
         (
-            one["name"],
-            one["primary"],
-            " ".join(one["secondaries"]),
-            _state(one),
-            one["disk_template"],
-            wording.mebibytes(one["memory"]),
+            instance["name"],
+            instance["primary"],
+            " ".join(instance["secondaries"]),
+            _state(instance),
+            instance["disk_template"],
+            wording.mebibytes(instance["memory"]),
         )
-        for one in found
+        for instance in found
     ]
     output.table(headers, rows, empty="There are no instances.")
 
@@ -42,40 +42,40 @@ def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> N
 @app.command(epilog="Example: roundsman instance info instance3")
 def info(ctx: typer.Context, name: Name, *, form: output.Option = output.Format.TABLE) -> None:
     """Show one instance, as it is on record: no node is asked."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         text = daemon.text("1", "instances")
     found = output.selected(text, name=name, kind="instance")
     if form is output.Format.JSON:
         output.as_json(found.text)
         return
-    one = found.value
+    instance = found.value
     output.facts(
         [
-            ("Instance", one["name"]),
-            ("UUID", one["uuid"]),
-            ("Primary", one["primary"]),
-            ("Secondaries", " ".join(one["secondaries"])),
-            ("On record", _state(one)),
-            *([("Replica", one["parted"]["text"])] if one["parted"] else []),
-            ("Hypervisor", one["hypervisor"]),
-            ("Disks", f"{one['disk_template']}, {wording.mebibytes(one['disk'])}"),
-            *((f"Disk {index}", _disk(disk)) for index, disk in enumerate(one["disks"])),
-            *((f"Interface {index}", _nic(nic)) for index, nic in enumerate(one["nics"])),
-            ("Memory", wording.mebibytes(one["memory"])),
-            ("CPUs", one["vcpus"]),
-            ("Tags", " ".join(one["tags"])),
+            ("Instance", instance["name"]),
+            ("UUID", instance["uuid"]),
+            ("Primary", instance["primary"]),
+            ("Secondaries", " ".join(instance["secondaries"])),
+            ("On record", _state(instance)),
+            *([("Replica", instance["parted"]["text"])] if instance["parted"] else []),
+            ("Hypervisor", instance["hypervisor"]),
+            ("Disks", f"{instance['disk_template']}, {wording.mebibytes(instance['disk'])}"),
+            *((f"Disk {index}", _disk(disk)) for index, disk in enumerate(instance["disks"])),
+            *((f"Interface {index}", _nic(nic)) for index, nic in enumerate(instance["nics"])),
+            ("Memory", wording.mebibytes(instance["memory"])),
+            ("CPUs", instance["vcpus"]),
+            ("Tags", " ".join(instance["tags"])),
         ]
     )
 
 
-def _state(one: dict[str, Any]) -> str:
-    return "unfinished" if clusters.UNFINISHED in one["tags"] else str(one["admin_state"])
+def _state(instance: dict[str, Any]) -> str:
+    return "unfinished" if clusters.UNFINISHED in instance["tags"] else str(instance["admin_state"])
 
 
-def _disk(one: dict[str, Any]) -> str:
-    minor = "" if one["minor"] is None else f", /dev/drbd{one['minor']}"
-    return wording.mebibytes(one["size"]) + minor + (f", {one['name']}" if one["name"] else "")
+def _disk(disk: dict[str, Any]) -> str:
+    minor = "" if disk["minor"] is None else f", /dev/drbd{disk['minor']}"
+    return wording.mebibytes(disk["size"]) + minor + (f", {disk['name']}" if disk["name"] else "")
 
 
-def _nic(one: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in one.items() if value)
+def _nic(nic: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in nic.items() if value)

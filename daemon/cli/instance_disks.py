@@ -74,7 +74,7 @@ def _discard_question(ctx: typer.Context, name: str, node: str) -> str:
         InvalidInput: the node has no replica of the instance, and none was left behind there. Refused: a replacement of
             disks that has not ended makes one there. NotFound: there is no such instance or node.
     """
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         instances, nodes = daemon.text("1", "instances"), daemon.text("1", "nodes")
     instance = output.selected(instances, name=name, kind="instance").value
     holders = [instance["primary"], *instance["secondaries"]]
@@ -91,7 +91,7 @@ def _discard_question(ctx: typer.Context, name: str, node: str) -> str:
 def recreate(ctx: typer.Context, name: Name, *, yes: Yes = False, submit: parameters.Submit = False) -> None:
     """Recreate the disks of an instance that is down, empty, on all its nodes; their data are lost."""
     questions.confirm(f"Recreate the disks of {name} and lose all data on them?", yes=yes)
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         jobs.submitted(daemon, daemon.send("POST", "2", "instances", name, "recreate-disks", body={}), submit=submit)
 
 
@@ -112,11 +112,11 @@ def reinstall(
         raise errors.InvalidInput("--os, --os-playbook: give one of them")
     questions.confirm(f"Reinstall {name} and overwrite all data on its disks?", yes=yes)
     named = {"os": os} if os_playbook is None else {"os_playbook": str(os_playbook.resolve())}
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         body = {**named, "start": not no_start}
         jobs.submitted(daemon, daemon.send("POST", "2", "instances", name, "reinstall", body=body), submit=submit)
 
 
 def _put(ctx: typer.Context, name: str, verb: str, *, submit: bool, body: dict[str, str] | None = None) -> None:
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         jobs.submitted(daemon, daemon.put("2", "instances", name, verb, body=body), submit=submit)

@@ -89,8 +89,8 @@ def add(
     wanted: dict[str, Any] = {
         "name": name,
         "disk_template": template,
-        "disks": [{"size": sizes.mebibytes(one)} for one in disks.split(",") if one],
-        "nics": [_nic(one) for one in net],
+        "disks": [{"size": sizes.mebibytes(size)} for size in disks.split(",") if size],
+        "nics": [_nic(nic) for nic in net],
         "beparams": {"memory": sizes.mebibytes(memory), "vcpus": vcpus},
         "hvparams": _pairs(hvparam),
         "start": not no_start,
@@ -98,7 +98,7 @@ def add(
     named = {"pnode": primary, "snode": secondary, "group_name": group, "iallocator": iallocator, "os": os}
     named |= {"hypervisor": hypervisor, "os_playbook": str(os_playbook.resolve()) if os_playbook else ""}
     wanted |= {key: value for key, value in named.items() if value}
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         job = daemon.send("POST", "2", "instances", body=wanted, **({"dry-run": 1} if dry_run else {}))
         jobs.submitted(daemon, job, submit=submit)
 
@@ -119,7 +119,7 @@ def modify(
     hvparams = {key.removeprefix("hvparams."): text for key, text in _pairs(given).items() if _is_hvparam(key)}
     backend = {key: _value(key, text) for key, text in _pairs(given).items() if not _is_hvparam(key)}
     body = {**({"beparams": backend} if backend else {}), **({"hvparams": hvparams} if hvparams else {})}
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         job = daemon.put("2", "instances", name, "modify", body=body, **({"dry-run": 1} if dry_run else {}))
         jobs.submitted(daemon, job, submit=submit, form=form)
 
@@ -137,7 +137,7 @@ def remove(
 ) -> None:
     """Stop an instance and remove it with its disks."""
     questions.confirm(f"Remove {name} with all that is on its disks?", yes=yes)
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         query = {"ignore_failures": 1} if ignore_failures else {}
         jobs.submitted(daemon, daemon.delete("2", "instances", name, **query), submit=submit)
 
@@ -152,10 +152,10 @@ def _value(name: str, text: str) -> Any:
 
 def _pairs(given: list[str]) -> dict[str, str]:
     found = {}
-    for one in given:
-        name, equals, text = one.partition("=")
+    for pair in given:
+        name, equals, text = pair.partition("=")
         if not equals or not name:
-            raise errors.InvalidInput(f"{one!r} is no parameter: write NAME=VALUE")
+            raise errors.InvalidInput(f"{pair!r} is no parameter: write NAME=VALUE")
         found[name] = text
     return found
 

@@ -70,14 +70,14 @@ def replace_disks(ctx: typer.Context, name: Name, *, to: NewSecondary = "", subm
     On another node the old replica is removed last, once the new one is in sync; on the secondary itself, first.
     """
     body = {"mode": "replace_new_secondary", **({"remote_node": to} if to else {})}
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         job = daemon.send("POST", "2", "instances", name, "replace-disks", body=body)
         jobs.submitted(daemon, job, submit=submit)
 
 
 def _warn_of_loss(ctx: typer.Context, name: str) -> None:
     """Print what is known against the secondary's replica, and the possible loss, before a person accepts it."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         told = daemon.get("1", "explain", name)
     failover, parted = told["failover"], told["parted"]
     against = [failover["reason"], failover["loss"]] if failover is not None and not failover["in_sync"] else []
@@ -90,6 +90,6 @@ def _move(ctx: typer.Context, name: str, kind: str, *, to: str, submit: bool, ig
     body: dict[str, object] = {"target_node": to} if to else {}
     if ignore_consistency:
         body["ignore_consistency"] = True
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         job = daemon.put("2", "instances", name, kind, body=body)
         jobs.submitted(daemon, job, submit=submit)

@@ -27,7 +27,7 @@ def install(app: typer.Typer) -> None:
 
 def start(ctx: typer.Context, name: Name, *, submit: parameters.Submit = False) -> None:
     """Start an instance on its primary; one that runs already goes on."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         jobs.submitted(daemon, daemon.put("2", "instances", name, "startup", body={}), submit=submit)
 
 
@@ -40,7 +40,7 @@ def stop(
 ) -> None:
     """Stop an instance: it is asked to shut down, and ended when it has not within its `shutdown_timeout`."""
     questions.confirm(f"Stop {name}?", yes=yes)
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         jobs.submitted(daemon, daemon.put("2", "instances", name, "shutdown", body={}), submit=submit)
 
 
@@ -54,7 +54,7 @@ def console(
     form: output.Option = output.Format.TABLE,
 ) -> None:
     """Open the serial console of an instance, through SSH to its node; Ctrl+] leaves it."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         text = daemon.text("2", "instances", name, "console")
     if form is output.Format.JSON:
         output.as_json(text)

@@ -40,7 +40,7 @@ def list_(
     query: dict[str, int] = {"bulk": 1}
     if archived:
         query |= {"archived": 1, "limit": limit} | ({} if before is None else {"before": before})
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         if form is output.Format.JSON:
             output.as_json(daemon.text("2", "jobs", **query))
             return
@@ -53,7 +53,7 @@ def list_(
 @app.command(epilog="Example: roundsman jobs info 12")
 def info(ctx: typer.Context, job: Id, *, form: output.Option = output.Format.TABLE) -> None:
     """Show one job: its steps, what it waits for, and why it was submitted."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         if form is output.Format.JSON:
             output.as_json(daemon.text("2", "jobs", job))
             return
@@ -74,8 +74,8 @@ def info(ctx: typer.Context, job: Id, *, form: output.Option = output.Format.TAB
     )
     output.line()
     rows = [
-        (plan_wording.opcode(one, found["names"]), one["status"], _took(one, now=now), one["text"])
-        for one in found["opcodes"]
+        (plan_wording.opcode(step, found["names"]), step["status"], _took(step, now=now), step["text"])
+        for step in found["opcodes"]
     ]
     output.table(("STEP", "STATUS", "TOOK", "RESULT"), rows)
 
@@ -83,7 +83,7 @@ def info(ctx: typer.Context, job: Id, *, form: output.Option = output.Format.TAB
 @app.command(epilog="Example: roundsman jobs cancel 12")
 def cancel(ctx: typer.Context, job: Id) -> None:
     """Cancel a job: what has not started never starts, what runs is ended."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         done, told = daemon.delete("2", "jobs", job)
     if not done:
         raise errors.Refused(told)
@@ -93,7 +93,7 @@ def cancel(ctx: typer.Context, job: Id) -> None:
 @app.command(epilog="Example: roundsman jobs priority 12 high")
 def priority(ctx: typer.Context, job: Id, wanted: Wanted) -> None:
     """Make a job that is queued or waits more or less urgent."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         found = daemon.put("2", "jobs", job, "priority", body={"priority": PRIORITIES[wanted]})
     output.line(f"Job {found['id']} has priority {found['priority']}.")
 
@@ -101,7 +101,7 @@ def priority(ctx: typer.Context, job: Id, wanted: Wanted) -> None:
 @app.command(epilog="Example: roundsman jobs archive 12")
 def archive(ctx: typer.Context, job: Id) -> None:
     """Move a job that has ended to the archive; it and its log can still be shown, for as long as it is kept there."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         daemon.put("2", "jobs", job, "archive")
     output.line(f"Job {job} is archived.")
 
@@ -113,7 +113,7 @@ def autoarchive(
     older_than: Annotated[float, typer.Option("--older-than", metavar="SECONDS", min=0, help="Since its end.")] = 21600,
 ) -> None:
     """Move all jobs to the archive that ended some time ago."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         found = daemon.put("2", "queue", "archive", body={"older_than": older_than})
     output.line(f"{len(found)} jobs are archived.")
 
@@ -121,7 +121,7 @@ def autoarchive(
 @app.command(epilog="Example: roundsman jobs watch 12")
 def watch(ctx: typer.Context, job: Id) -> None:
     """Follow a job until it ends, its tasks as they happen; the exit status is 1 for an error, 3 if it was canceled."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         if watching.show_tasks(daemon, job) == "canceled":
             output.warning(f"roundsman: job {job} was canceled")
             raise typer.Exit(CANCELED)
@@ -162,8 +162,8 @@ def show(found: Iterable[dict[str, Any]], *, empty: str) -> None:
     """Print jobs as a table."""
     now = time.time()
     rows = [
-        (one["id"], one["status"], wording.steps(one), wording.age(one["received"], now=now), _about(one))
-        for one in found
+        (job["id"], job["status"], wording.steps(job), wording.age(job["received"], now=now), _about(job))
+        for job in found
     ]
     output.table(("JOB", "STATUS", "STEPS", "AGE", "WHAT"), rows, empty=empty)
 
@@ -187,13 +187,13 @@ def _tell_success(found: dict[str, Any]) -> None:
         output.line(f"  {line}")
 
 
-def _about(one: dict[str, Any]) -> str:
-    after = [str(other) for other, _ in one["depends"]]
-    told = wording.job(one)
-    if after and one["status"] in wording.WAITING:
+def _about(job: dict[str, Any]) -> str:
+    after = [str(other) for other, _ in job["depends"]]
+    told = wording.job(job)
+    if after and job["status"] in wording.WAITING:
         told += f" (after {', '.join(after)})"
-    return f"{told}: {one['text']}" if one["text"] else told
+    return f"{told}: {job['text']}" if job["text"] else told
 
 
-def _took(one: dict[str, Any], *, now: float) -> str:
-    return wording.age(one["started"], now=one["ended"] or now) if one["started"] else "-"
+def _took(step: dict[str, Any], *, now: float) -> str:
+    return wording.age(step["started"], now=step["ended"] or now) if step["started"] else "-"

@@ -19,7 +19,7 @@ NOTHING = "No lock is held."
 @app.command("list", epilog="Example: roundsman locks list")
 def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> None:
     """List the locks that somebody holds or waits for, since when and for what purpose."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         if form is output.Format.JSON:
             output.as_json(daemon.text("2", "locks"))
             return
@@ -30,6 +30,8 @@ def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> N
 def _rows(found: list[dict[str, Any]], *, now: float) -> Iterator[tuple[str, ...]]:
     for lock in found:
         name = lock["name"]
-        for state, who in [("held", one) for one in lock["owners"]] + [("waits", one) for one in lock["waiting"]]:
+        held = [("held", holder) for holder in lock["owners"]]
+        waiting = [("waits", waiter) for waiter in lock["waiting"]]
+        for state, who in held + waiting:
             since = f"{wording.age(who['since'], now=now)} ago"
             yield name, state, who["owner"], who["mode"], who["purpose"], since, ", ".join(who.get("behind", []))

@@ -14,11 +14,11 @@ def address_of(name: str, *, version: int) -> str:
         found = socket.getaddrinfo(name, None, family=FAMILIES[version], type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return ""
-    addresses = [str(one[4][0]) for one in found]
-    return next((one for one in addresses if _is_reachable(one)), "")
+    addresses = [str(entry[4][0]) for entry in found]
+    return next((address for address in addresses if _is_reachable(address)), "")
 
 
 def _is_reachable(address: str) -> bool:
     # Addresses of one link only need an interface, which is another one on each machine.
-    one = ipaddress.ip_address(address.partition("%")[0])
-    return not (one.is_loopback or one.is_link_local or one.is_unspecified)
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    return not (parsed.is_loopback or parsed.is_link_local or parsed.is_unspecified)

@@ -41,26 +41,26 @@ class YesNo(enum.Enum):
 @app.command("list", epilog="Example: roundsman node list -o json")
 def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> None:
     """List the nodes with their role, health and power."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         if form is output.Format.JSON:
             output.as_json(daemon.text("1", "nodes"))
             return
         found = daemon.get("1", "nodes")
-    now, has_agents = time.time(), any(one["agent"] for one in found)
+    now, has_agents = time.time(), any(node["agent"] for node in found)
     headers = ("NODE", "GROUP", "ROLE", "HEALTH", "POWER", "MEMORY", "PRIMARIES", "COPIES")
     rows = [
         (
-            one["name"],
-            one["group"],
-            one["role"],
-            wording.health(one),
-            wording.power(one),
-            wording.memory(one),
-            len(one["primaries"]),
-            len(one["secondaries"]),
-            *([wording.agent(one["agent"], now=now)] if has_agents else []),
+            node["name"],
+            node["group"],
+            node["role"],
+            wording.health(node),
+            wording.power(node),
+            wording.memory(node),
+            len(node["primaries"]),
+            len(node["secondaries"]),
+            *([wording.agent(node["agent"], now=now)] if has_agents else []),
         )
-        for one in found
+        for node in found
     ]
     output.table((*headers, *(["AGENT"] if has_agents else [])), rows, empty="There are no nodes.")
 
@@ -68,40 +68,40 @@ def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> N
 @app.command(epilog="Example: roundsman node info node3 node4")
 def info(ctx: typer.Context, names: Names = None, *, form: output.Option = output.Format.TABLE) -> None:
     """Show nodes, all of them when none is named; as JSON one node is an object, and several are a list."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         text = daemon.text("1", "nodes")
-    wanted = names if names is not None else [one["name"] for one in json.loads(text)]
+    wanted = names if names is not None else [node["name"] for node in json.loads(text)]
     found = [output.selected(text, name=name, kind="node") for name in dict.fromkeys(wanted)]
     if form is output.Format.JSON:
-        written = [one.text for one in found]
+        written = [node.text for node in found]
         output.as_json(written[0] if names and len(written) == 1 else f"[{','.join(written)}]")
         return
-    for place, one in enumerate(found):
+    for place, node in enumerate(found):
         if place:
             output.line("")
-        _facts(one.value)
+        _facts(node.value)
 
 
-def _facts(one: dict[str, Any]) -> None:
-    problem, unreachable = one["problem"], one["unreachable"]
+def _facts(node: dict[str, Any]) -> None:
+    problem, unreachable = node["problem"], node["unreachable"]
     output.facts(
         [
-            ("Node", one["name"]),
-            ("UUID", one["uuid"]),
-            ("Group", one["group"]),
-            ("Role", one["role"]),
-            ("Health", wording.health(one)),
-            *([("Refused", f"{one['refused']['text']}; {one['refused']['remedy']}")] if one["refused"] else []),
-            *([("Diagnose command", one["diagnose_difference"])] if one["diagnose_difference"] else []),
+            ("Node", node["name"]),
+            ("UUID", node["uuid"]),
+            ("Group", node["group"]),
+            ("Role", node["role"]),
+            ("Health", wording.health(node)),
+            *([("Refused", f"{node['refused']['text']}; {node['refused']['remedy']}")] if node["refused"] else []),
+            *([("Diagnose command", node["diagnose_difference"])] if node["diagnose_difference"] else []),
             *([("Problem", problem["text"])] if problem else []),
             *([("Unreachable", unreachable["text"])] if unreachable else []),
-            *([("Agent", wording.agent(one["agent"], now=time.time()))] if one["agent"] else []),
-            *([("Powered", f"{wording.power(one)} (on record)")] if one["powered"] is not None else []),
-            ("Memory", wording.memory(one)),
-            ("Primaries", " ".join(one["primaries"])),
-            ("Secondaries", " ".join(one["secondaries"])),
-            *([("Left behind", " ".join(one["left_behind"]))] if one["left_behind"] else []),
-            ("Tags", " ".join(one["tags"])),
+            *([("Agent", wording.agent(node["agent"], now=time.time()))] if node["agent"] else []),
+            *([("Powered", f"{wording.power(node)} (on record)")] if node["powered"] is not None else []),
+            ("Memory", wording.memory(node)),
+            ("Primaries", " ".join(node["primaries"])),
+            ("Secondaries", " ".join(node["secondaries"])),
+            *([("Left behind", " ".join(node["left_behind"]))] if node["left_behind"] else []),
+            ("Tags", " ".join(node["tags"])),
         ]
     )
 
@@ -143,7 +143,7 @@ def reset_report_floor(ctx: typer.Context, name: Name) -> None:
 
     Reports made before this moment stay refused, so no captured report is accepted again.
     """
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         ahead = daemon.put("2", "nodes", name, "reset-report-floor")["seconds_ahead"]
     if ahead:
         output.line(f"The last report of {name} was dated {ahead:.0f} s ahead; reports made from now on count again.")
@@ -171,7 +171,7 @@ def modify(
     `exclusive_storage`, `spindle_count` and `cpu_speed` are inherited from group and cluster: so again by `default`.
     """
     if powered is not None:
-        if any(one.startswith("powered=") for one in given):
+        if any(parameter.startswith("powered=") for parameter in given):
             raise errors.InvalidInput("--powered and powered=… are the same: give one of them")
         given = [*given, f"powered={powered.value}"]
     path = ("nodes", name, "modify")
@@ -182,11 +182,11 @@ def modify(
 def remove(ctx: typer.Context, name: Name, *, yes: Yes = False, submit: Submit = False) -> None:
     """Take an empty node out of the cluster."""
     questions.confirm(f"Remove {name} from the cluster?", yes=yes)
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         jobs.submitted(daemon, daemon.delete("2", "nodes", name), submit=submit)
 
 
 def _role(ctx: typer.Context, name: str, role: str, *, force: bool, submit: bool) -> None:
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         job = daemon.put("2", "nodes", name, "role", body=role, force=int(force))
         jobs.submitted(daemon, job, submit=submit)

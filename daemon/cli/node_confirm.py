@@ -32,6 +32,6 @@ def confirm_off(
     if not undo and confirm != name:
         question = f"Have you seen that {name} has no power, and will it stay so? Type its name:"
         questions.typed(name, question=question, instead=f"--confirm {name}")
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         job = daemon.put("2", "nodes", name, "confirm-off", undo=int(undo))
         jobs.submitted(daemon, job, submit=submit)

@@ -50,7 +50,7 @@ def add(
     fields = {"name": name, **parameters.read(given)}
     fields |= {key: value for key, value in (("group", group), ("secondary_ip", secondary_ip)) if value}
     fields |= {"readd": True} if readd else {}
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         if "primary_ip" not in fields:
             version = daemon.get("2", "info").get("primary_ip_version", 4)
             found = name_resolution.address_of(name, version=version)

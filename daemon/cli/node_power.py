@@ -63,7 +63,7 @@ def on(
 ) -> None:
     """Power nodes on, ten at a time; success is the state read back."""
     _refuse_unnamed(names, everything=everything, force=force and not dry_run, yes=False)
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         chosen = names or _capable(daemon)
         if not (names or force or dry_run):
             questions.confirm(_question("on", chosen), yes=yes)
@@ -90,7 +90,7 @@ def off(
     over only with --ignore-consistency.
     """
     _refuse_unnamed(names, everything=everything, force=force and not dry_run, yes=yes and not dry_run)
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         body = _taking(daemon, "off", names, force=force, yes=yes, dry_run=dry_run)
         wanted = {**body, "offline": not ignore_status}
         _follow(daemon, _submitted(daemon, wanted, dry_run=dry_run), submit=submit, form=form)
@@ -110,7 +110,7 @@ def cycle(
 ) -> None:
     """Power nodes off and on again. Nodes that still run instances require typing `yes`."""
     _refuse_unnamed(names, everything=everything, force=force and not dry_run, yes=yes and not dry_run)
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         body = _taking(daemon, "cycle", names, force=force, yes=yes, dry_run=dry_run)
         _follow(daemon, _submitted(daemon, body, dry_run=dry_run), submit=submit, form=form)
 
@@ -120,7 +120,7 @@ def status(
     ctx: typer.Context, names: Names = None, *, submit: Submit = False, form: output.Option = output.Format.TABLE
 ) -> None:
     """Read the power state of nodes from their BMCs; what is on record stays as it is."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         body = {"command": "status", "nodes": names or _capable(daemon)}
         _follow(daemon, _submitted(daemon, body, dry_run=False), submit=submit, form=form)
 
@@ -129,7 +129,7 @@ def health(
     ctx: typer.Context, names: Names = None, *, submit: Submit = False, form: output.Option = output.Format.TABLE
 ) -> None:
     """Read the health of nodes from their BMCs: fans, temperatures, power supplies."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         job = daemon.put("2", "health", body={"nodes": names or _capable(daemon)})
         _follow(daemon, job, submit=submit, form=form)
 
@@ -153,11 +153,11 @@ def _capable(daemon: client.Daemon, *, but_the_master: bool = False) -> list[str
     Raises:
         Refused: there is none.
     """
-    found = [one for one in daemon.get("1", "nodes") if one["powered"] is not None]
-    masters = [one["name"] for one in found if one["role"] == "master"] if but_the_master else []
+    found = [node for node in daemon.get("1", "nodes") if node["powered"] is not None]
+    masters = [node["name"] for node in found if node["role"] == "master"] if but_the_master else []
     if masters:
         output.warning(f"roundsman: {masters[0]} is the master and keeps its power")
-    names = [one["name"] for one in found if one["name"] not in masters]
+    names = [node["name"] for node in found if node["name"] not in masters]
     if not names:
         raise errors.Refused("no node supports OOB commands: set the parameter oob_program of the cluster or of nodes")
     return names
@@ -190,16 +190,16 @@ def _running(daemon: client.Daemon, names: Sequence[str]) -> dict[str, list[str]
         NotFound: there is no such node. Refused: it is opted out.
     """
     nodes = daemon.get("1", "nodes")
-    known = {one[key]: one for one in nodes for key in ("uuid", "name")}
+    known = {node[key]: node for node in nodes for key in ("uuid", "name")}
     for name in names:
         if name not in known:
             raise errors.NotFound(f"there is no node {name!r}")
         if known[name]["powered"] is None:
             raise errors.Refused(power_rules.NO_OOB.format(known[name]["name"]))
     found: dict[str, list[str]] = {known[name]["name"]: [] for name in names}
-    for one in daemon.get("1", "instances"):
-        if one["primary"] in found and one["admin_state"] == "up":
-            found[one["primary"]].append(one["name"])
+    for instance in daemon.get("1", "instances"):
+        if instance["primary"] in found and instance["admin_state"] == "up":
+            found[instance["primary"]].append(instance["name"])
     return {name: instances for name, instances in found.items() if instances}
 
 
@@ -224,7 +224,7 @@ def _follow(daemon: client.Daemon, job: Mapping[str, Any], *, submit: bool, form
     else:
         _tell(step, rows)
         if len(found["opcodes"]) > 1 and found["status"] == "success":
-            names = [found["names"][one["params"]["node"]] for one in found["opcodes"][1:]]
+            names = [found["names"][opcode["params"]["node"]] for opcode in found["opcodes"][1:]]
             output.line(LATER.format(wording.enumerated(names)))
     if found["status"] != "success":
         _tell_bad(found, step, rows)
@@ -234,36 +234,36 @@ def _follow(daemon: client.Daemon, job: Mapping[str, Any], *, submit: bool, form
 def _tell(step: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
     command, is_check = step["params"].get("command"), step["params"].get("check")
     if step["kind"] == "health":
-        items = [(one["name"], *item) for one in rows for item in one["items"] or [("", "UNKNOWN")]]
+        items = [(row["name"], *item) for row in rows for item in row["items"] or [("", "UNKNOWN")]]
         output.table(("Node", "Item", "Status"), items)
     elif command == "status":
-        output.table(("Node", "Power Status"), [(one["name"], one["after"]) for one in rows])
+        output.table(("Node", "Power Status"), [(row["name"], row["after"]) for row in rows])
     else:
         verdict = _foreseen if is_check else _verdict
-        told = [(one["name"], one["before"] if is_check else one["after"], verdict(one)) for one in rows]
+        told = [(row["name"], row["before"] if is_check else row["after"], verdict(row)) for row in rows]
         output.table(("Node", "Power Status", "Result"), told)
 
 
-def _verdict(one: Mapping[str, Any]) -> str:
-    if not one["confirmed"]:
+def _verdict(row: Mapping[str, Any]) -> str:
+    if not row["confirmed"]:
         return "NOT CONFIRMED"
-    return "confirmed" if one["sent"] else f"already {one['after']}"
+    return "confirmed" if row["sent"] else f"already {row['after']}"
 
 
-def _foreseen(one: Mapping[str, Any]) -> str:
-    if not one["confirmed"]:
+def _foreseen(row: Mapping[str, Any]) -> str:
+    if not row["confirmed"]:
         return "would not be done"
-    if one["command"] == "cycle":
+    if row["command"] == "cycle":
         return "would be off and on again"
-    return "nothing to do" if one["before"] == one["after"] else f"would be {one['after']}"
+    return "nothing to do" if row["before"] == row["after"] else f"would be {row['after']}"
 
 
 def _tell_bad(found: Mapping[str, Any], step: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
-    bad = [one for one in rows if one["reason"] is not None]
+    bad = [row for row in rows if row["reason"] is not None]
     if not bad:
         output.alarm(f"job {found['id']} ended as {found['status']}: {found['text']}")
         return
     is_read = step["kind"] == "health" or step["params"].get("command") == "status"
     output.alarm(f"{'UNKNOWN' if is_read else 'NOT CONFIRMED'}: {len(bad)} of {len(rows)} nodes")
-    for one in bad:
-        output.alarm(f"  {one['name']}: {one['text']} ({one['reason']})")
+    for row in bad:
+        output.alarm(f"  {row['name']}: {row['text']} ({row['reason']})")

@@ -88,22 +88,22 @@ def selected(text: str, *, name: str, kind: str) -> Selected:
         NotFound: there is none.
     """
     found = json_values.parse(text)
-    for one in found if isinstance(found, list) else []:
-        if isinstance(one, dict) and one.get("name") == name:
-            written = json_values.dump(one)
+    for entry in found if isinstance(found, list) else []:
+        if isinstance(entry, dict) and entry.get("name") == name:
+            written = json_values.dump(entry)
             return Selected(json.loads(written), written)
     raise errors.NotFound(f"there is no {kind} {name!r}")
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "") -> None:
     """Print rows under their headers; long cells are folded on a terminal, never cut."""
-    cells = [[_cell(one) for one in row] for row in rows]
+    cells = [[_cell(value) for value in row] for row in rows]
     if not cells:
         line(empty)
         return
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for header, column in zip(headers, zip(*cells, strict=True), strict=True):
-        is_narrow = all(len(one) <= NARROW for one in column)
+        is_narrow = all(len(cell) <= NARROW for cell in column)
         made.add_column(header, overflow="fold", no_wrap=is_narrow or not sys.stdout.isatty())
     for row in cells:
         made.add_row(*row)
@@ -122,7 +122,10 @@ def facts(pairs: Iterable[tuple[str, object]]) -> None:
 
 def printable(text: str) -> str:
     """Give a text from anywhere without the characters that could steer a terminal."""
-    return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text)
+    return "".join(
+        character if character.isprintable() or character in "\n\t" else "\N{REPLACEMENT CHARACTER}"
+        for character in text
+    )
 
 
 def _indented(text: str) -> str:
@@ -131,17 +134,20 @@ def _indented(text: str) -> str:
 
 def _ascii(text: str) -> str:
     r"""JSON text with the same values, whose strings have `\uXXXX` for what could steer a terminal."""
-    return "".join(
-        one if one.isprintable() or one == "\n" else f"\\u{ord(one):04x}" if ord(one) <= BMP else json.dumps(one)[1:-1]
-        for one in text
-    )
+    return "".join(map(_escaped, text))
+
+
+def _escaped(character: str) -> str:
+    if character.isprintable() or character == "\n":
+        return character
+    return f"\\u{ord(character):04x}" if ord(character) <= BMP else json.dumps(character)[1:-1]
 
 
 def _print(made: Table) -> None:
     console = _console()
     with console.capture() as captured:
         console.print(made)
-    sys.stdout.write("\n".join(one.rstrip() for one in captured.get().splitlines()) + "\n")
+    sys.stdout.write("\n".join(row.rstrip() for row in captured.get().splitlines()) + "\n")
 
 
 def _cell(value: Any) -> Text:

@@ -39,10 +39,10 @@ def read(given: list[str]) -> dict[str, Any]:
         InvalidInput: one has no name, or is not in its form.
     """
     found: dict[str, Any] = {}
-    for one in given:
-        name, equals, text = one.partition("=")
+    for parameter in given:
+        name, equals, text = parameter.partition("=")
         if not equals or not name:
-            raise errors.InvalidInput(f"{one!r} is no parameter: write NAME=VALUE")
+            raise errors.InvalidInput(f"{parameter!r} is no parameter: write NAME=VALUE")
         if name.startswith("hostvars."):
             found.setdefault("hostvars", {})[name.removeprefix("hostvars.")] = text
         elif name.startswith("ipolicy."):
@@ -74,7 +74,7 @@ def modify(
     form: output.Format = output.Format.TABLE,
 ) -> None:
     """Ask the daemon for a change of parameters, and wait for its job, which tells what is different now."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         query = {"dry-run": 1} if dry_run else {}
         job = daemon.send(method, "2", *path, body=read(given), **query)
         jobs.submitted(daemon, job, submit=submit, form=form)

@@ -46,14 +46,14 @@ def lab(ctx: typer.Context, folder: Path | None, *, runs: Callable[[Path], bool]
     if chosen is not None:
         return chosen
     found = labs()
-    live = [one for one in found if runs(one)] if runs and len(found) > 1 else []
+    live = [lab for lab in found if runs(lab)] if runs and len(found) > 1 else []
     if len(live) == 1:
         return live[0]
     if len(found) == 1:
         return found[0]
     if not found:
         raise errors.NotFound(f"there is no lab below {LABS}: make one with `roundsman lab up`, or name one with --dir")
-    names = ", ".join(str(one) for one in found)
+    names = ", ".join(str(lab) for lab in found)
     raise errors.Refused(f"there are several labs: choose one with --dir: {names}")
 
 
@@ -67,6 +67,6 @@ def root(chosen: Path) -> Path:
     if controller.is_dir():
         return controller
     parts = (chosen / "etc", chosen / "var", tree.Tree(chosen).socket)
-    if not any(one.exists() for one in parts):
+    if not any(part.exists() for part in parts):
         raise errors.NotFound(f"there is neither a controller nor a lab in {chosen}")
     return chosen

@@ -74,7 +74,7 @@ class Source:
     @property
     def fixed(self) -> frozenset[str]:
         """The instances (names) that run and can never be migrated: only who asks for a failover moves them."""
-        return frozenset(one.name for one in self.cluster.instances.values() if one.is_bound)
+        return frozenset(instance.name for instance in self.cluster.instances.values() if instance.is_bound)
 
     def command(self, *words: str) -> str:
         """The command that makes the same plan again."""
@@ -118,7 +118,7 @@ def asked(*, plan: bool, text: Path | None, save: Path | None, submit: bool, for
 
 
 def document(
-    of: Source,
+    source: Source,
     plan: Plan,
     scores: compared.Scores,
     *,
@@ -129,25 +129,25 @@ def document(
     """The document of a plan that changes the scores of the cluster so."""
     from ...plugins.plugin_utils.rounds import schedules  # noqa: PLC0415 - NumPy, for those who need it
 
-    jobs = moving.jobs_of(of.cluster, plan.moves, failover=failover, ignore_consistency=ignore_consistency)
+    jobs = moving.jobs_of(source.cluster, plan.moves, failover=failover, ignore_consistency=ignore_consistency)
     return plan_documents.made(
-        of.cluster,
+        source.cluster,
         plan,
         scores=scores,
         jobs=jobs,
-        turns=schedules.expected(of.cluster, plan.moves, jobs),
+        turns=schedules.expected(source.cluster, plan.moves, jobs),
         command=command,
         failover=failover,
         ignore_consistency=ignore_consistency,
     )
 
 
-def scores(of: Source, plan: Plan) -> compared.Scores:
+def scores(source: Source, plan: Plan) -> compared.Scores:
     """The scores of the cluster before and after a plan."""
     from ...plugins.plugin_utils.placement.score import compared  # noqa: PLC0415 - NumPy, for those who need it
 
-    ends = zip((move.instance for move in plan.moves), moving.ends(of.cluster, plan.moves), strict=True)
-    return compared.scores(of.model, dict(ends))
+    ends = zip((move.instance for move in plan.moves), moving.ends(source.cluster, plan.moves), strict=True)
+    return compared.scores(source.model, dict(ends))
 
 
 def cluster(ctx: typer.Context, text: Path | None) -> model.Model:
@@ -177,4 +177,4 @@ def parsed(file: Path, text: Callable[[], str], read: Callable[[str], Parsed]) -
 
 
 def _running(ctx: typer.Context) -> clusters.Cluster:
-    return configuration.observed(client.of(ctx))
+    return configuration.observed(client.find_daemon(ctx))

@@ -103,7 +103,7 @@ def run(
     Raises:
         Refused: it is for another cluster. Failed: the cluster has changed since, or not every job succeeded.
     """
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         number = daemon.send("POST", "2", "plans", body={"document": plan_documents.write(found).decode()})
         if form is planned.Format.JSON:
             output.as_json(json.dumps({**json.loads(plan_documents.text(found)), "job": number}))
@@ -119,11 +119,11 @@ def _follow(daemon: client.Daemon, number: int, *, quiet: bool) -> None:
     first = watching.until_ended(daemon, number, quiet=quiet)
     if first["status"] != "success":
         raise errors.Failed(first["text"] or f"job {number} ended as {first['status']}")
-    made = [one for _, one in daemon.get("2", "jobs", number)["opresult"][0]["jobs"]]
+    made = [job for _, job in daemon.get("2", "jobs", number)["opresult"][0]["jobs"]]
     failed = 0
-    for one in made:
-        ended = watching.until_ended(daemon, one, quiet=quiet)
-        told = f"Job {one}: {wording.job(ended)}: {ended['status']}"
+    for job in made:
+        ended = watching.until_ended(daemon, job, quiet=quiet)
+        told = f"Job {job}: {wording.job(ended)}: {ended['status']}"
         if ended["status"] != "success":
             output.alarm(f"{told}: {ended['text']}" if ended["text"] else told)
             failed += 1
@@ -146,8 +146,14 @@ def tell(found: plan_documents.Document, *, form: planned.Format, empty: str) ->
 
 def _table(found: plan_documents.Document, *, empty: str) -> None:
     rows = [
-        (number, one.instance, f"{one.primary}:{one.secondary or ''}".rstrip(":"), one.action, f"{one.data_gib:.1f}")
-        for number, one in enumerate(found.moves, start=1)
+        (
+            number,
+            move.instance,
+            f"{move.primary}:{move.secondary or ''}".rstrip(":"),
+            move.action,
+            f"{move.data_gib:.1f}",
+        )
+        for number, move in enumerate(found.moves, start=1)
     ]
     output.table(("", "INSTANCE", "NODES THEN", "ACTION", "GIB"), rows, empty=empty)
     output.line(f"Score {found.initial_score:.8f} -> {found.final_score:.8f}")
@@ -155,7 +161,7 @@ def _table(found: plan_documents.Document, *, empty: str) -> None:
         hours, minutes = divmod(math.ceil(found.seconds / 60), 60)
         output.line(f"Moves: {len(rows)}, one after the other at most {len(found.waves)}")
         output.line(f"Data to copy: {found.data_gib:.1f} GiB, expected to take {hours} h {minutes:02d} min")
-    moved = {one.instance for one in found.moves}
+    moved = {move.instance for move in found.moves}
     for kept in found.kept:
         cure = f". What would unblock it: {kept.unblock}" if kept.unblock else ""
         output.line(f"{kept.instance}{'' if kept.instance in moved else ' stays'}: {kept.text}{cure}")

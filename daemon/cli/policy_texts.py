@@ -27,7 +27,7 @@ def policy(name: str, text: str) -> Any:
 
 def names(_name: str, text: str) -> list[str]:
     """Names with commas between them, or none."""
-    return [one.strip() for one in text.split(",")] if text else []
+    return [name.strip() for name in text.split(",")] if text else []
 
 
 def numbers(name: str, text: str) -> list[int] | str:
@@ -38,10 +38,10 @@ def numbers(name: str, text: str) -> list[int] | str:
     """
     if text == DEFAULT:
         return text
-    found = [one.strip() for one in text.split(",")]
-    if not all(one.isascii() and one.isdigit() for one in found):
+    found = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() for part in found):
         raise errors.InvalidInput(f"{name}: {text!r} is no list of whole numbers, such as 32768,1048576,8")
-    return [int(one) for one in found]
+    return [int(part) for part in found]
 
 
 def pairs(found: Iterable[Mapping[str, Mapping[str, int]]]) -> str:
@@ -65,9 +65,9 @@ def _end(name: str, text: str) -> tuple[str, dict[str, int]]:
 
 def _sizes(name: str, text: str) -> dict[str, int]:
     found = {}
-    for one in text.split(","):
-        key, _, size = one.partition("=")
+    for part in text.split(","):
+        key, _, size = part.partition("=")
         if not (size.strip().isascii() and size.strip().isdigit()):
-            raise errors.InvalidInput(f"{name}: {one!r} is not NAME=NUMBER, as in memory-size=1024,cpu-count=2")
+            raise errors.InvalidInput(f"{name}: {part!r} is not NAME=NUMBER, as in memory-size=1024,cpu-count=2")
         found[key.strip()] = int(size)
     return found

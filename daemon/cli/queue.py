@@ -12,7 +12,7 @@ app = typer.Typer(help="The job queue: how it stands, and whether it takes jobs.
 @app.command(epilog="Example: roundsman queue info")
 def info(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> None:
     """Show how many jobs there are, how many work, and what is wrong."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         if form is output.Format.JSON:
             output.as_json(daemon.text("2", "queue"))
             return
@@ -33,7 +33,7 @@ def info(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> No
 @app.command(epilog="Example: roundsman queue drain")
 def drain(ctx: typer.Context) -> None:
     """Take no jobs from now on; those in the queue go on."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         daemon.put("2", "queue", "drained", body={"drained": True})
     output.line("The queue takes no jobs.")
 
@@ -41,6 +41,6 @@ def drain(ctx: typer.Context) -> None:
 @app.command(epilog="Example: roundsman queue undrain")
 def undrain(ctx: typer.Context) -> None:
     """Take jobs again."""
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         daemon.put("2", "queue", "drained", body={"drained": False})
     output.line("The queue takes jobs.")

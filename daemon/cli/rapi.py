@@ -61,9 +61,9 @@ def list_(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> N
     """List the users and what they may do."""
     found = users.read(_where(ctx).rapi_users)
     if form is output.Format.JSON:
-        output.as_json(json.dumps([{"name": name, "access": one.access.value} for name, one in found.items()]))
+        output.as_json(json.dumps([{"name": name, "access": entry.access.value} for name, entry in found.items()]))
         return
-    rows = [(name, one.access.value) for name, one in found.items()]
+    rows = [(name, entry.access.value) for name, entry in found.items()]
     output.table(("USER", "ACCESS"), rows, empty="There are no users: nobody is let in.")
 
 

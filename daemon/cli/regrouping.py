@@ -81,7 +81,9 @@ def change_group(
         secondary=secondary,
         failover=failover,
     )
-    nodes = [word for flag, one in (("--primary", primary), ("--secondary", secondary)) if one for word in (flag, one)]
+    nodes = [
+        word for flag, node in (("--primary", primary), ("--secondary", secondary)) if node for word in (flag, node)
+    ]
     command = source.command("instance", "change-group", name, *_words(targets, failover=failover), *nodes)
     plans.depart(ctx, source, found, command=command, failover=failover, asked=asked)
 

@@ -52,8 +52,8 @@ def rolling(
     found = rules.plan(planned.cluster(ctx, text), options=options)
     show = {planned.Format.TABLE: _table, planned.Format.JSON: _json, planned.Format.COMMANDS: _commands}
     show[form](found)
-    for one in found.refused:
-        output.alarm(f"{one.node} is left out: {one.text}")
+    for refusal in found.refused:
+        output.alarm(f"{refusal.node} is left out: {refusal.text}")
     if found.refused:
         raise typer.Exit(1)
 
@@ -70,7 +70,9 @@ def _json(found: rules.Rolling) -> None:
     told = {
         "groups": [list(step.nodes) for step in found.steps],
         "moves": [[{"instance": move.instance, "node": move.node} for move in step.moves] for step in found.steps],
-        "refused": [{"node": one.node, "instance": one.instance, "text": one.text} for one in found.refused],
+        "refused": [
+            {"node": refusal.node, "instance": refusal.instance, "text": refusal.text} for refusal in found.refused
+        ],
     }
     output.as_json(json.dumps(told))
 

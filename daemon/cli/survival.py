@@ -42,20 +42,20 @@ def n1(
     cluster = planned.cluster(ctx, text)
     found = (rules.what_if(cluster, failed=fail),) if fail else rules.not_survived(cluster)
     if form is planned.Format.JSON:
-        output.as_json(json.dumps([_told(one) for one in found]))
+        output.as_json(json.dumps([_told(failure) for failure in found]))
     elif form is planned.Format.COMMANDS:
         _commands(cluster, found, is_asked=bool(fail), is_text=text is not None)
     elif fail:
         _what_if(found[0])
     else:
         _not_survived(found)
-    if any(one.lost for one in found):
+    if any(failure.lost for failure in found):
         raise typer.Exit(1)
 
 
-def _told(one: rules.Failure) -> dict[str, Any]:
+def _told(failure: rules.Failure) -> dict[str, Any]:
     return {
-        "nodes": list(one.nodes),
+        "nodes": list(failure.nodes),
         "instances": [
             {
                 "instance": each.instance,
@@ -64,49 +64,52 @@ def _told(one: rules.Failure) -> dict[str, Any]:
                 "node": each.node or None,
                 "text": each.text,
             }
-            for each in one.outcomes
+            for each in failure.outcomes
         ],
         "shortages": [
             {"node": each.node, "needed": each.needed, "free": each.free, "missing": each.missing}
-            for each in one.shortages
+            for each in failure.shortages
         ],
     }
 
 
-def _what_if(one: rules.Failure) -> None:
+def _what_if(failure: rules.Failure) -> None:
     output.table(
         ("INSTANCE", "FATE", "WHAT HAPPENS"),
-        [(each.instance, each.fate.value, each.text) for each in one.outcomes],
-        empty=f"Nothing has {' or '.join(one.nodes)}: nothing happens.",
+        [(each.instance, each.fate.value, each.text) for each in failure.outcomes],
+        empty=f"Nothing has {' or '.join(failure.nodes)}: nothing happens.",
     )
-    _short(one.shortages)
+    _short(failure.shortages)
 
 
 def _not_survived(found: Iterable[rules.Failure]) -> None:
     rows = [
         (
-            one.nodes[0],
-            len(one.lost),
-            "; ".join(f"{each.node} lacks {each.missing} MiB" for each in one.shortages) or "-",
-            ", ".join(f"{each.instance} {each.text}" for each in one.lost),
+            failure.nodes[0],
+            len(failure.lost),
+            "; ".join(f"{each.node} lacks {each.missing} MiB" for each in failure.shortages) or "-",
+            ", ".join(f"{each.instance} {each.text}" for each in failure.lost),
         )
-        for one in found
+        for failure in found
     ]
     headers = ("IF IT FAILS", "LOST", "MISSING", "INSTANCES")
     output.table(headers, rows, empty="Every instance survives the failure of any one node.")
 
 
 def _short(shortages: Iterable[rules.Shortage]) -> None:
-    for one in shortages:
-        output.alarm(f"{one.node} lacks {one.missing} MiB: {one.needed} MiB would start there, {one.free} MiB are free")
+    for shortage in shortages:
+        output.alarm(
+            f"{shortage.node} lacks {shortage.missing} MiB: {shortage.needed} MiB would start there, "
+            f"{shortage.free} MiB are free"
+        )
 
 
 def _commands(cluster: model.Model, found: Iterable[rules.Failure], *, is_asked: bool, is_text: bool) -> None:
     command = plans.of_ganeti if is_text else plans.of_ours
-    pairs = {one.name for one in cluster.instances if one.template.is_mirrored}
-    for one in found:
-        output.line(f"# if {' and '.join(one.nodes)} {'fail' if len(one.nodes) > 1 else 'fails'}")
-        for each in one.outcomes if is_asked else one.lost:
+    pairs = {instance.name for instance in cluster.instances if instance.template.is_mirrored}
+    for failure in found:
+        output.line(f"# if {' and '.join(failure.nodes)} {'fail' if len(failure.nodes) > 1 else 'fails'}")
+        for each in failure.outcomes if is_asked else failure.lost:
             if each.fate is rules.Fate.STARTS:
                 step = {"kind": "failover", "instance": each.instance, "target": each.node}
                 output.line(shlex.join(command(step, is_pair=each.instance in pairs)))

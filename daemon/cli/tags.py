@@ -71,17 +71,17 @@ def _of_named(app: typer.Typer, kind: str) -> None:
 
 
 def _list(ctx: typer.Context, kind: str, name: str, *, form: output.Format) -> None:
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         _show(daemon.get(*_path(kind, name)), form=form)
 
 
 def _add(ctx: typer.Context, kind: str, name: str, *, tag: str) -> None:
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         jobs.submitted(daemon, daemon.put(*_path(kind, name), tag=tag), submit=False)
 
 
 def _remove(ctx: typer.Context, kind: str, name: str, *, tag: str) -> None:
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         jobs.submitted(daemon, daemon.delete(*_path(kind, name), tag=tag), submit=False)
 
 
@@ -93,8 +93,8 @@ def _show(tags: list[str], *, form: output.Format) -> None:
     if form is output.Format.JSON:
         output.as_json(json.dumps(tags))
         return
-    for one in tags:
-        output.line(one)
+    for tag in tags:
+        output.line(tag)
 
 
 def _article(kind: str) -> str:

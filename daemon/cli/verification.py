@@ -18,7 +18,7 @@ def verify(ctx: typer.Context, *, submit: Submit = False, form: output.Option = 
 
     Nothing is changed; the exit status is 1 when something is wrong.
     """
-    with client.of(ctx) as daemon:
+    with client.find_daemon(ctx) as daemon:
         job = daemon.put("2", "verify")
         if submit:
             output.line(str(job["id"]))
@@ -31,7 +31,9 @@ def verify(ctx: typer.Context, *, submit: Submit = False, form: output.Option = 
     if form is output.Format.JSON:
         output.as_json(json.dumps(findings))
     elif findings:
-        output.table(("NODE", "CHECK", "FINDING"), [(one["node"], one["check"], one["text"]) for one in findings])
+        output.table(
+            ("NODE", "CHECK", "FINDING"), [(finding["node"], finding["check"], finding["text"]) for finding in findings]
+        )
     else:
         output.line(f"Nothing is wrong ({text}).")
     if findings:

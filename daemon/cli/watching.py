@@ -94,7 +94,7 @@ def _one_line(text: str, *, columns: int) -> Text:
 def _worth_showing(entries: list[list[Any]]) -> list[list[Any]]:
     """Without what was skipped, and without the start of a task whose end is there already."""
     last = {serial for serial, _, kind, text in entries if kind == "started" and not _has_ended(entries, serial, text)}
-    return [one for one in entries if one[2] not in QUIET and (one[2] != "started" or one[0] in last)]
+    return [entry for entry in entries if entry[2] not in QUIET and (entry[2] != "started" or entry[0] in last)]
 
 
 def _has_ended(entries: list[list[Any]], serial: int, text: str) -> bool:

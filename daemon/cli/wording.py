@@ -77,16 +77,16 @@ def memory(node: Mapping[str, Any]) -> str:
     return f"{(node['mtotal'] - node['mfree']) / GIB:.1f}/{node['mtotal'] / GIB:.1f} GiB"
 
 
-def job(one: Mapping[str, Any], names: Mapping[str, str] | None = None) -> str:
+def job(job: Mapping[str, Any], names: Mapping[str, str] | None = None) -> str:
     """All steps of a job in words."""
-    known = one.get("names", {}) if names is None else names
-    return ", then ".join(step.get("what") or wording.opcode(step, known) for step in one["opcodes"])
+    known = job.get("names", {}) if names is None else names
+    return ", then ".join(step.get("what") or wording.opcode(step, known) for step in job["opcodes"])
 
 
-def steps(one: Mapping[str, Any]) -> str:
+def steps(job: Mapping[str, Any]) -> str:
     """How many steps of a job have succeeded."""
-    done = sum(step["status"] == "success" for step in one["opcodes"])
-    return f"{done}/{len(one['opcodes'])}"
+    done = sum(step["status"] == "success" for step in job["opcodes"])
+    return f"{done}/{len(job['opcodes'])}"
 
 
 def enumerated(names: list[str]) -> str:
@@ -101,9 +101,9 @@ def counted(names: list[str], kind: str) -> str:
     return f"{len(names)} {kind}: {', '.join([*names[:SHOWN], *(['…'] if len(names) > SHOWN else [])])}"
 
 
-def described(one: Mapping[str, Any], *, within: str = "") -> Iterator[tuple[str, object]]:
+def described(fields: Mapping[str, Any], *, within: str = "") -> Iterator[tuple[str, object]]:
     """Each field of an object, in order of their names; those of an object in it are named `field.inner`."""
-    for name, value in sorted(one.items()):
+    for name, value in sorted(fields.items()):
         if isinstance(value, dict) and value:
             yield from described(value, within=f"{within}{name}.")
         elif isinstance(value, list) and value and isinstance(value[0], dict):

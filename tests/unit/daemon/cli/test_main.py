@@ -103,7 +103,7 @@ def test_an_error_of_the_system_is_one_line_with_its_path(
     def refuse(_: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path))
 
-    monkeypatch.setattr(client, "of", refuse)
+    monkeypatch.setattr(client, "find_daemon", refuse)
     assert roundsman("status") == (1, "", f"roundsman: {tmp_path}: Permission denied\n")
 
 
