@@ -81,7 +81,7 @@ def options(lab: world.Lab) -> dict[str, float]:
     """What a lab was built with, by the names of the options of `roundsman lab up`; what it cannot tell is left out."""
     cluster = store.read(tree.Tree(lab.controller).config)
     settings = lab.settings()
-    moves = {float(one.hvparams.get("migration_seconds", 0)) for one in cluster.instances.values()}
+    moves = {float(instance.hvparams.get("migration_seconds", 0)) for instance in cluster.instances.values()}
     return {
         "nodes": len(settings["nodes"]),
         "instances": len(cluster.instances),
@@ -172,9 +172,9 @@ def _write_command(node: world.LabNode, name: str, script: str) -> None:
     # Made elsewhere and renamed: a poll finds a whole command, whatever the old one had become.
     made = node.root / "lab" / f"{path.name}.new"
     made.write_text(f"#!/bin/sh\n# A command of the lab: nothing of it is real.\n{script}")
-    for one in (path.parent, made):
-        os.chown(one, os.getuid(), _own_group())
-        one.chmod(0o755)
+    for place in (path.parent, made):
+        os.chown(place, os.getuid(), _own_group())
+        place.chmod(0o755)
     made.replace(path)
 
 
@@ -187,22 +187,24 @@ def write_missing_disks(lab: world.Lab) -> None:
     where = tree.Tree(lab.controller)
     cluster = store.read(where.config)
     known = {name for node in lab.nodes() for name in simulated_world.instances(node.root)}
-    lacking = [one for one in cluster.instances.values() if is_replicated(one) and one.name not in known]
+    lacking = [
+        instance for instance in cluster.instances.values() if is_replicated(instance) and instance.name not in known
+    ]
     if not lacking:
         return
-    free = iter(instance_making.free_minors(cluster, sum(len(one.disks) for one in lacking)))
+    free = iter(instance_making.free_minors(cluster, sum(len(instance.disks) for instance in lacking)))
     made = []
-    for one in lacking:
+    for instance in lacking:
         numbered = tuple(
-            disk if disk.minor is not None else dataclasses.replace(disk, minor=next(free)) for disk in one.disks
+            disk if disk.minor is not None else dataclasses.replace(disk, minor=next(free)) for disk in instance.disks
         )
-        made.append(dataclasses.replace(one, disks=numbered))
-    known_instances = {**cluster.instances, **{one.uuid: one for one in made}}
+        made.append(dataclasses.replace(instance, disks=numbered))
+    known_instances = {**cluster.instances, **{instance.uuid: instance for instance in made}}
     cluster = dataclasses.replace(cluster, instances=known_instances)
     store.write(where.config, cluster)
     _place_disks(lab, cluster, made)
-    for one in made:
-        _open_where_it_runs(lab, cluster, one)
+    for instance in made:
+        _open_where_it_runs(lab, cluster, instance)
 
 
 def is_replicated(instance: clusters.Instance) -> bool:

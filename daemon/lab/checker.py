@@ -90,7 +90,7 @@ def _read(lab: world.Lab, events: list[journals.Event], explain: Explain | None,
     where = tree.Tree(lab.controller)
     cluster = store.read(where.config)
     jobs = _jobs(where)
-    names = {uuid: one.name for kind in (cluster.nodes, cluster.instances) for uuid, one in kind.items()}
+    names = {uuid: entry.name for kind in (cluster.nodes, cluster.instances) for uuid, entry in kind.items()}
     orders = ordering.orders(jobs.values(), names, audit_log=_audit_log(where))
     seen = sightings.read(events, cluster.maintenance.settings, nodes=len(cluster.nodes))
     return _Case(lab, where, cluster, jobs, events, orders, seen, now, explain)
@@ -128,10 +128,10 @@ def _history(case: _Case) -> list[str]:
 def _pairs(cluster: clusters.Cluster) -> dict[str, tuple[str, str]]:
     """The primary and the secondary of each instance that has both, on nodes that are in service."""
     pairs = {}
-    for one in cluster.instances.values():
-        nodes = [cluster.nodes[uuid] for uuid in one.nodes if uuid in cluster.nodes]
-        if len(nodes) == len(one.nodes) == 2 and all(clusters.reachable(cluster, node) for node in nodes):  # noqa: PLR2004
-            pairs[one.name] = nodes[0].name, nodes[1].name
+    for instance in cluster.instances.values():
+        nodes = [cluster.nodes[uuid] for uuid in instance.nodes if uuid in cluster.nodes]
+        if len(nodes) == len(instance.nodes) == 2 and all(clusters.reachable(cluster, node) for node in nodes):  # noqa: PLR2004
+            pairs[instance.name] = nodes[0].name, nodes[1].name
     return pairs
 
 
@@ -139,12 +139,12 @@ def _instances(case: _Case) -> list[str]:
     """Instances that do not run where the configuration says, though nothing tells a person why."""
     runs, _ = journals.running(case.events)
     wrong: list[str] = []
-    for one in case.cluster.instances.values():
-        expected = _expected(case, one)
-        running = runs.get(one.name, set())
-        if running != expected and (running or not _is_explained(case, one)):
-            wrong.append(f"{one.name} runs on {sorted(running)}, and the configuration says {sorted(expected)}")
-    known = {one.name for one in case.cluster.instances.values()}
+    for instance in case.cluster.instances.values():
+        expected = _expected(case, instance)
+        running = runs.get(instance.name, set())
+        if running != expected and (running or not _is_explained(case, instance)):
+            wrong.append(f"{instance.name} runs on {sorted(running)}, and the configuration says {sorted(expected)}")
+    known = {instance.name for instance in case.cluster.instances.values()}
     return wrong + [
         f"{name} runs on {sorted(runs[name])}, and is not in the configuration"
         for name in sorted(runs.keys() - known)
@@ -183,11 +183,13 @@ def _unexplained(case: _Case) -> list[str]:
     maintenance = case.cluster.maintenance
     if case.explain is None or maintenance.epo is not None or maintenance.settings.paused:
         return []
-    waiting = [one for one in maintenance.incidents if one.is_open and one.node in case.cluster.nodes]
+    waiting = [
+        incident for incident in maintenance.incidents if incident.is_open and incident.node in case.cluster.nodes
+    ]
     return [
-        f"incident {one.uuid} is {one.repair_status.value}, and nothing explains it"
-        for one in waiting
-        if not any(case.explain(case.cluster.node_name(one.node)).get(field) for field in EXPLAINING_INCIDENTS)
+        f"incident {incident.uuid} is {incident.repair_status.value}, and nothing explains it"
+        for incident in waiting
+        if not any(case.explain(case.cluster.node_name(incident.node)).get(field) for field in EXPLAINING_INCIDENTS)
     ]
 
 
@@ -200,18 +202,18 @@ def _files(case: _Case) -> list[str]:
     lab, cluster, left = case.lab, case.cluster, _left_over(case)
     replicas = {node.name: {*_replicas(node.root), *simulated_world.instances(node.root)} for node in lab.nodes()}
     wrong: list[str] = []
-    for one in cluster.instances.values():
-        running = [node.name for node in lab.nodes() if (node.root / fake.RUNNING / f"{one.name}.json").exists()]
-        holders = [node for node, names in replicas.items() if one.name in names]
-        if set(running) != _expected(case, one) and (running or not _is_explained(case, one)):
-            wrong.append(f"{one.name} runs on {running} in truth")
-        expected = {cluster.node_name(uuid) for uuid in one.nodes}
-        if one.is_unfinished:
+    for instance in cluster.instances.values():
+        running = [node.name for node in lab.nodes() if (node.root / fake.RUNNING / f"{instance.name}.json").exists()]
+        holders = [node for node, names in replicas.items() if instance.name in names]
+        if set(running) != _expected(case, instance) and (running or not _is_explained(case, instance)):
+            wrong.append(f"{instance.name} runs on {running} in truth")
+        expected = {cluster.node_name(uuid) for uuid in instance.nodes}
+        if instance.is_unfinished:
             expected &= set(holders)
         # What was left on a node while it did not answer is remembered, and stays there for as long as it does not.
-        known = case.silent | left.get(one.uuid, set())
+        known = case.silent | left.get(instance.uuid, set())
         if expected - set(holders) or set(holders) - expected - known:
-            wrong.append(f"{one.name} has replicas on {holders} in truth")
+            wrong.append(f"{instance.name} has replicas on {holders} in truth")
     return wrong
 
 
@@ -254,9 +256,9 @@ def _was_left(case: _Case, opcode: values.Opcode) -> bool:
     # It was removed when the node was back, or has become the instance's replica again.
     ends = {"remove_replica": "node", "replace_disks": "new"}
     is_over = any(
-        one.kind in ends and (one.params["instance"], one.params[ends[one.kind]]) == (instance, node)
-        for one in case.orders.opcodes.values()
-        if one.started >= opcode.ended
+        later.kind in ends and (later.params["instance"], later.params[ends[later.kind]]) == (instance, node)
+        for later in case.orders.opcodes.values()
+        if later.started >= opcode.ended
     )
     return is_over or clusters.left_behind(case.cluster, instance, node) is not None
 
@@ -264,7 +266,7 @@ def _was_left(case: _Case, opcode: values.Opcode) -> bool:
 def _was_moot(opcode: values.Opcode, orders: ordering.Orders, runs: journals.Stays, replicas: journals.Stays) -> bool:
     """Whether what it was to do was true already, as after the import of an earlier configuration."""
     stays, key = (runs, "target") if opcode.kind == "migrate" else (replicas, "new")
-    instance, node = (orders.names.get(opcode.params.get(one, ""), "") for one in ("instance", key))
+    instance, node = (orders.names.get(opcode.params.get(parameter, ""), "") for parameter in ("instance", key))
     began, ended = ((moment - orders.clock_offset) * 1e9 for moment in (opcode.started, opcode.ended))
     return stays.was_there(instance, node, since=began, until=ended)
 
@@ -300,7 +302,7 @@ def _repairs(case: _Case) -> list[str]:
 
 def _tags(cluster: clusters.Cluster) -> list[str]:
     doubled = [
-        (one.name, tag) for one in cluster.nodes.values() for tag, count in Counter(one.tags).items() if count > 1
+        (node.name, tag) for node in cluster.nodes.values() for tag, count in Counter(node.tags).items() if count > 1
     ]
     return [f"{name} has the tag {tag} more than once" for name, tag in doubled]
 
@@ -308,19 +310,21 @@ def _tags(cluster: clusters.Cluster) -> list[str]:
 def _incidents(cluster: clusters.Cluster) -> list[str]:
     """What does not fit the table of states: jobs, tags, and the node of each incident."""
     wrong: list[str] = []
-    for one in cluster.maintenance.incidents:
-        tags = cluster.nodes[one.node].tags if one.node in cluster.nodes else ()
-        status = one.repair_status
-        told = f"incident {one.uuid} is {status.value}"
-        if one.node not in cluster.nodes:
+    for incident in cluster.maintenance.incidents:
+        tags = cluster.nodes[incident.node].tags if incident.node in cluster.nodes else ()
+        status = incident.repair_status
+        told = f"incident {incident.uuid} is {status.value}"
+        if incident.node not in cluster.nodes:
             wrong.append(f"{told}, and its node is not in the configuration")
-        if (one.is_open or status is incidents.RepairStatus.CANCELED) and any(one.uuid in tag for tag in tags):
+        if (incident.is_open or status is incidents.RepairStatus.CANCELED) and any(
+            incident.uuid in tag for tag in tags
+        ):
             wrong.append(f"{told}, and its node has its tag")
-        if status is incidents.RepairStatus.NOTED and one.jobs:
+        if status is incidents.RepairStatus.NOTED and incident.jobs:
             wrong.append(f"{told}, and has jobs")
-        if status is incidents.RepairStatus.PENDING and not one.jobs:
+        if status is incidents.RepairStatus.PENDING and not incident.jobs:
             wrong.append(f"{told}, and has no jobs")
-    known = {one.uuid for one in cluster.maintenance.incidents}
+    known = {incident.uuid for incident in cluster.maintenance.incidents}
     return wrong + [
         f"{node.name} has the tag {tag} of an incident that is not there"
         for node in cluster.nodes.values()

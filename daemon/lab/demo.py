@@ -61,7 +61,7 @@ class Demo:
 
     def both_ended(self) -> dict[str, dict[str, Any]] | None:
         """Tell what is new of both incidents; returns them by node when both are completed."""
-        found = {one["node_name"]: one for one in self._get("/1/status")}
+        found = {incident["node_name"]: incident for incident in self._get("/1/status")}
         ended = [self._ended(name, found[name]) for name in BROKEN if name in found]
         return found if len(ended) == len(BROKEN) and all(ended) else None
 
@@ -90,7 +90,7 @@ class Demo:
                     )
 
     def _prove(self, ended: dict[str, dict[str, Any]]) -> None:
-        node = next(one for one in self._get("/1/nodes") if one["name"] == EVACUATED)
+        node = next(node for node in self._get("/1/nodes") if node["name"] == EVACUATED)
         facts = {
             f"{EVACUATED} is empty": not node["primaries"] and not node["secondaries"],
             f"{EVACUATED} is offline": node["offline"],
@@ -119,7 +119,7 @@ class Demo:
         return found if found["status"] in {"success", "error", "canceled"} else None
 
     def _role_of(self, name: str) -> str:
-        return str(next(one["role"] for one in self._get("/1/nodes") if one["name"] == name))
+        return str(next(node["role"] for node in self._get("/1/nodes") if node["name"] == name))
 
     def _until(self, look: Any) -> Any:
         end, number = time.monotonic() + PATIENCE, -1

@@ -43,28 +43,28 @@ def writes(events: Iterable[Event], orders: Orders, seen: Sightings) -> list[str
         elif event["event"] in fake.ARRIVALS and "counter" in event:
             wrong += _started(event, known[event["instance"]], orders, seen)
         elif event["event"] in fake.DEPARTURES and "counter" in event:
-            one = known[event["instance"]]
-            one.acknowledged = max(one.acknowledged, event["counter"])
-            one.node, one.ended = event["node"], event["ns"]
+            writes = known[event["instance"]]
+            writes.acknowledged = max(writes.acknowledged, event["counter"])
+            writes.node, writes.ended = event["node"], event["ns"]
         elif event["event"] in {"replica removed", "overwritten"} and "counter" in event:
             wrong += _destroyed(event, known[event["instance"]], orders)
     return wrong
 
 
-def _highest(one: _Writes) -> int:
-    return max(one.acknowledged, one.given_up)
+def _highest(writes: _Writes) -> int:
+    return max(writes.acknowledged, writes.given_up)
 
 
-def _started(event: Event, one: _Writes, orders: Orders, seen: Sightings) -> list[str]:
-    counter, before = event["counter"], one.acknowledged
-    one.acknowledged = counter
+def _started(event: Event, writes: _Writes, orders: Orders, seen: Sightings) -> list[str]:
+    counter, before = event["counter"], writes.acknowledged
+    writes.acknowledged = counter
     if counter >= before:
         return []
     lost = before - counter
-    is_ignored = orders.ignores_consistency(event, ended=one.ended)
-    knew = "" if is_ignored else _known(event, lost, one, orders, seen)
+    is_ignored = orders.ignores_consistency(event, ended=writes.ended)
+    knew = "" if is_ignored else _known(event, lost, writes, orders, seen)
     if is_ignored or (orders.states_loss(event, lost) and not knew):
-        one.given_up = max(one.given_up, before)
+        writes.given_up = max(writes.given_up, before)
         return []
     text = (
         f"{event['instance']} lost {lost} acknowledged writes: it {_verb(event)} on {event['node']} with "
@@ -73,17 +73,17 @@ def _started(event: Event, one: _Writes, orders: Orders, seen: Sightings) -> lis
     return [f"{text}; {knew}" if knew else text]
 
 
-def _known(event: Event, lost: int, one: _Writes, orders: Orders, seen: Sightings) -> str:
+def _known(event: Event, lost: int, writes: _Writes, orders: Orders, seen: Sightings) -> str:
     """What Roundsman had to know against a start that loses writes, whatever was said of it; '' for nothing."""
-    if not one.ended:
+    if not writes.ended:
         return ""
-    instance, until = event["instance"], min(one.ended, orders.ns(orders.decided(event)))
-    told = seen.told_alone(one.node, instance, until)
+    instance, until = event["instance"], min(writes.ended, orders.ns(orders.decided(event)))
+    told = seen.told_alone(writes.node, instance, until)
     if told:
-        return f"{one.node} had reported for {told:.0f} s that it wrote {instance} without its secondary"
-    seconds = seen.unknowable(one.node, one.ended)
+        return f"{writes.node} had reported for {told:.0f} s that it wrote {instance} without its secondary"
+    seconds = seen.unknowable(writes.node, writes.ended)
     if lost > math.ceil(seconds * simulated_world.WRITES_PER_SECOND):
-        return f"only writes of the last {seconds:.0f} s before it ended on {one.node} could be unknown"
+        return f"only writes of the last {seconds:.0f} s before it ended on {writes.node} could be unknown"
     return ""
 
 
@@ -91,12 +91,12 @@ def _verb(event: Event) -> str:
     return "started" if event["event"] == "started" else "arrived"
 
 
-def _destroyed(event: Event, one: _Writes, orders: Orders) -> list[str]:
+def _destroyed(event: Event, writes: _Writes, orders: Orders) -> list[str]:
     newest = event.get("newest") or 0
     # Of a replica that was overwritten the world knows which writes no other had, wherever the numbers stand.
     lost = event.get("lost", event["counter"] - newest)
     # Whoever ignored consistency gave writes up for a start, and decided nothing about the disk that has them.
-    was_given_up = event["event"] == "replica removed" and event["counter"] <= one.given_up
+    was_given_up = event["event"] == "replica removed" and event["counter"] <= writes.given_up
     if lost <= 0 or was_given_up or orders.allows_discard(event):
         return []
     what = "was removed" if event["event"] == "replica removed" else "was overwritten by a resync"

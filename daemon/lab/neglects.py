@@ -46,7 +46,9 @@ def never_outdated(
             span = max(first[0], second[0]), min(first[1], second[1])
             if span[0] >= span[1]:
                 continue
-            joined = max((one.ns for one in (*states, *others) if one.is_connected and one.ns < span[0]), default=0.0)
+            joined = max(
+                (state.ns for state in (*states, *others) if state.is_connected and state.ns < span[0]), default=0.0
+            )
             waits = _seldom_repeated(orders, instance, joined)
             seconds = max((_heard(seen, (node, peer), free) for free in _without(span, [*held, *waits])), default=0.0)
             if seconds >= limit:
@@ -69,7 +71,7 @@ def _spans(states: Iterable[State], now: float, is_so: Callable[[State], bool]) 
 
 def _held(orders: Orders, instance: str, nodes: Iterable[str]) -> Iterator[Span]:
     """When opcodes kept the controller from outdating a replica: any for its instance, and nodes out of service."""
-    for _, opcode in orders.of("instance", instance):
+    for _, opcode in orders.opcodes_about("instance", instance):
         yield (
             orders.ns(opcode.started) if opcode.started else 0.0,
             orders.ns(opcode.ended) if opcode.ended else math.inf,
@@ -80,8 +82,12 @@ def _held(orders: Orders, instance: str, nodes: Iterable[str]) -> Iterator[Span]
 
 def _seldom_repeated(orders: Orders, instance: str, since: float) -> Iterator[Span]:
     """The longer waits after outdatings that failed often, of a pair that was connected last at a moment."""
-    tried = [one for _, one in orders.of("instance", instance) if one.kind == "outdate_replica" and one.ended]
-    in_a_row = sorted((one for one in tried if orders.ns(one.ended) > since), key=lambda one: one.ended)
+    tried = [
+        opcode
+        for _, opcode in orders.opcodes_about("instance", instance)
+        if opcode.kind == "outdate_replica" and opcode.ended
+    ]
+    in_a_row = sorted((opcode for opcode in tried if orders.ns(opcode.ended) > since), key=lambda opcode: opcode.ended)
     for times, opcode in enumerate(in_a_row, start=1):
         if times >= OFTEN_FAILED and not has_succeeded(opcode):
             yield orders.ns(opcode.ended), orders.ns(opcode.ended + SELDOM - RETRY)
@@ -90,7 +96,7 @@ def _seldom_repeated(orders: Orders, instance: str, since: float) -> Iterator[Sp
 def _out_of_service(orders: Orders, node: str) -> Iterator[Span]:
     """From each opcode that takes a node out of service or its power until one brings it back."""
     since = math.inf
-    for _, opcode in sorted(orders.of("node", node), key=lambda found: found[1].started):
+    for _, opcode in sorted(orders.opcodes_about("node", node), key=lambda found: found[1].started):
         leaves = opcode.params.get("offline") is True or opcode.params.get("command") in TAKING | FENCING
         returns = opcode.params.get("offline") is False or opcode.params.get("command") == "on"
         if leaves and opcode.started:
@@ -116,7 +122,7 @@ def _heard(seen: Sightings, nodes: Iterable[str], span: Span) -> float:
     """From the first to the last report of each of these nodes in a span, the shortest of these times (seconds)."""
     times = []
     for node in nodes:
-        made = [one.ns for one in seen.reports[node] if span[0] <= one.ns <= span[1]]
+        made = [report.ns for report in seen.reports[node] if span[0] <= report.ns <= span[1]]
         times.append(made[-1] - made[0] if len(made) >= REPORTS else 0.0)
     return min(times) / SECOND
 
@@ -141,5 +147,5 @@ def silent_targets(events: Iterable[Event], orders: Orders, seen: Sightings) -> 
 
 def _was_polled(seen: Sightings, node: str, since: float, until: float) -> bool:
     """Whether somebody listened all the time, and other nodes made their reports."""
-    others = [one for one in seen.reports if one != node]
-    return not overlap(seen.deaf, since, until) and any(_heard(seen, [one], (since, until)) for one in others)
+    others = [other for other in seen.reports if other != node]
+    return not overlap(seen.deaf, since, until) and any(_heard(seen, [other], (since, until)) for other in others)

@@ -86,20 +86,31 @@ def stated_by_hand(audit_log: str) -> list[Stated]:
     """The failovers that plays by hand have announced in the audit log."""
     found = (_BY_HAND.match(line) for line in audit_log.splitlines())
     return [
-        Stated(_unix(one["at"]), one["instance"], one["source"], one["target"], _seconds(one), bool(one["ignored"]))
-        for one in found
-        if one
+        Stated(
+            _unix(match["at"]),
+            match["instance"],
+            match["source"],
+            match["target"],
+            _seconds(match),
+            bool(match["ignored"]),
+        )
+        for match in found
+        if match
     ]
 
 
 def stated_by_daemon(audit_log: str) -> list[Stated]:
     """The failovers that the daemon has announced in the audit log."""
     found = (_ANNOUNCED.match(line) for line in audit_log.splitlines())
-    return [Stated(_unix(one["at"]), one["instance"], "", one["target"], float(one["seconds"])) for one in found if one]
+    return [
+        Stated(_unix(match["at"]), match["instance"], "", match["target"], float(match["seconds"]))
+        for match in found
+        if match
+    ]
 
 
 def _is_announced(stated: Iterable[Stated], event: Event, lost: int, *, at: float) -> bool:
-    return any(one.allows(lost, at=at) for one in stated if one.is_of(event, at=at))
+    return any(failover.allows(lost, at=at) for failover in stated if failover.is_of(event, at=at))
 
 
 def _seconds(found: re.Match[str]) -> float | None:
@@ -150,21 +161,21 @@ class Orders:
         """A unix time by the clock of the journals."""
         return (moment - self.clock_offset) * 1e9
 
-    def of(self, uuid_of: str, name: str) -> list[tuple[str, values.Opcode]]:
+    def opcodes_about(self, uuid_of: str, name: str) -> list[tuple[str, values.Opcode]]:
         """The opcodes whose parameter `uuid_of` names this node or instance."""
         found = self.opcodes.items()
-        return [(key, one) for key, one in found if self.names.get(str(one.params.get(uuid_of, ""))) == name]
+        return [(key, opcode) for key, opcode in found if self.names.get(str(opcode.params.get(uuid_of, ""))) == name]
 
     def decided(self, event: Event) -> float:
         """When whoever did this had begun to (unix seconds): what was reported later could not be known then."""
-        plays = [one.at for one in self.by_hand if one.is_of(event, at=self.at(event))]
+        plays = [play.at for play in self.by_hand if play.is_of(event, at=self.at(event))]
         found = self.opcodes.get(event.get("opcode", ""))
         return (found.started if found is not None else max(plays, default=0.0)) or self.at(event)
 
     def ignores_consistency(self, event: Event, *, ended: float) -> bool:
         """Whether a person gave up the writes that a start does not find, of an instance that `ended` then (ns)."""
         if event.get("opcode") == BY_HAND:
-            return any(one.is_ignored for one in self.by_hand if one.is_of(event, at=self.at(event)))
+            return any(play.is_ignored for play in self.by_hand if play.is_of(event, at=self.at(event)))
         found = self.opcodes.get(event.get("opcode", ""))
         if found is not None and found.kind == "startup":
             found = self._moved_while_down(event, ended=ended)
@@ -173,9 +184,13 @@ class Orders:
     def _moved_while_down(self, event: Event, *, ended: float) -> values.Opcode | None:
         """The last failover to this node since the instance ended (ns): the next start loses what it gave up."""
         since, until = ended / 1e9 + self.clock_offset, self.at(event)
-        moves = [one for _, one in self.of("instance", event["instance"]) if one.kind in {"failover", "migrate"}]
-        done = [one for one in moves if has_succeeded(one) and since < one.started < one.ended < until]
-        last = max(done, key=lambda one: one.started, default=None)
+        moves = [
+            opcode
+            for _, opcode in self.opcodes_about("instance", event["instance"])
+            if opcode.kind in {"failover", "migrate"}
+        ]
+        done = [move for move in moves if has_succeeded(move) and since < move.started < move.ended < until]
+        last = max(done, key=lambda move: move.started, default=None)
         is_here = last is not None and self.names.get(str(last.params.get("target"))) == event["node"]
         return last if is_here else None
 
@@ -194,7 +209,7 @@ class Orders:
     def allows_discard(self, event: Event) -> bool:
         """Whether a person gave up what was on this replica: by naming its node, or with all disks of the instance."""
         at = self.at(event)
-        for key, opcode in self.of("instance", event["instance"]):
+        for key, opcode in self.opcodes_about("instance", event["instance"]):
             is_own = key == event.get("opcode")
             if not opcode.started or opcode.started > at + UNSETTLED:
                 continue

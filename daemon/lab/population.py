@@ -30,7 +30,7 @@ def group_count(nodes: int) -> int:
 def make_cluster(lab: world.Lab, names: Sequence[str], *, settings: clusters.Settings) -> clusters.Cluster:
     """A cluster of nodes without instances; the first node is the master."""
     now, count = time.time(), group_count(len(names))
-    groups = [clusters.Group(uuid=_uuid(), name=f"group{one + 1}", ctime=now, mtime=now) for one in range(count)]
+    groups = [clusters.Group(uuid=_uuid(), name=f"group{number + 1}", ctime=now, mtime=now) for number in range(count)]
     nodes = [
         _node(name, groups[index * count // len(names)].uuid, is_candidate=index < CANDIDATES, now=now)
         for index, name in enumerate(names)
@@ -45,8 +45,8 @@ def make_cluster(lab: world.Lab, names: Sequence[str], *, settings: clusters.Set
     )
     return clusters.Cluster(
         cluster=parameters,
-        nodegroups={one.uuid: one for one in groups},
-        nodes={one.uuid: one for one in nodes},
+        nodegroups={group.uuid: group for group in groups},
+        nodes={node.uuid: node for node in nodes},
         maintenance=clusters.Maintenance(settings=settings, ctime=now, mtime=now),
         ctime=now,
         mtime=now,
@@ -73,12 +73,12 @@ def with_instances(
         )
         for number, (primary, secondary) in enumerate(pairs)
     ]
-    return dataclasses.replace(cluster, instances={one.uuid: one for one in made})
+    return dataclasses.replace(cluster, instances={instance.uuid: instance for instance in made})
 
 
 def spread(cluster: clusters.Cluster, count: int) -> list[tuple[str, str]]:
     """Pairs for so many instances: group by group, node by node, each turn with another secondary."""
-    blocks = [[one.name for one in cluster.nodes.values() if one.group == group] for group in cluster.nodegroups]
+    blocks = [[node.name for node in cluster.nodes.values() if node.group == group] for group in cluster.nodegroups]
     return [_pair(blocks[number % len(blocks)], number // len(blocks)) for number in range(count)]
 
 

@@ -32,7 +32,7 @@ def wrong(events: Iterable[Event], orders: Orders, seen: Sightings) -> list[str]
 
 def _objection(event: Event, orders: Orders, seen: Sightings) -> str:
     now, node = orders.at(event), event["node"]
-    if any(one.source == node and one.is_about(now) for one in orders.by_hand):
+    if any(play.source == node and play.is_about(now) for play in orders.by_hand):
         return ""
     allowing = orders.powering_off(event)
     if not allowing:

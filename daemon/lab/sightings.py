@@ -85,12 +85,12 @@ class Sightings:
         """
         best, count = 0.0, 0
         first = last = until
-        for one in reversed([report for report in self.reports[node] if report.ns <= until]):
-            if instance not in one.alone:
+        for report in reversed([report for report in self.reports[node] if report.ns <= until]):
+            if instance not in report.alone:
                 break
-            if not count or self.is_disturbed(node, one.ns, first):
-                count, last = 0, one.ns
-            first, count = one.ns, count + 1
+            if not count or self.is_disturbed(node, report.ns, first):
+                count, last = 0, report.ns
+            first, count = report.ns, count + 1
             if count >= REPORTS and last - first >= (2 * self.poll + MARGIN) * SECOND:
                 best = max(best, (last - first) / SECOND)
         return best
@@ -101,7 +101,7 @@ class Sightings:
         Without any it is when it fell silent.
         """
         lost = [*self.unwell[node], *self.deaf]
-        heard = [one.ns for one in self.reports[node] if one.ns <= until and not covers(lost, one.ns)]
+        heard = [report.ns for report in self.reports[node] if report.ns <= until and not covers(lost, report.ns)]
         silent = next((begin for begin, end in self.unwell[node] if begin <= until < end), until)
         return heard[-REPORTS] if len(heard) >= REPORTS else min(heard, default=silent)
 
@@ -117,7 +117,7 @@ class Sightings:
         """Whether a node answered well between two moments, all the time, and made its reports."""
         if until - since < 6 * MARGIN * SECOND or self.is_disturbed(node, since, until):
             return False
-        moments = [since, *(one.ns for one in self.reports[node] if since <= one.ns <= until), until]
+        moments = [since, *(report.ns for report in self.reports[node] if since <= report.ns <= until), until]
         return max(after - before for before, after in itertools.pairwise(moments)) <= 3 * MARGIN * SECOND
 
 

@@ -96,14 +96,14 @@ class Agents:
 
     def silences(self) -> tuple[Mapping[str, dead_nodes.Silence], int]:
         """The nodes (UUIDs) that do not answer, and how many answered the last time all were asked."""
-        silent = {uuid: dead_nodes.Silence(one.misses, one.since) for uuid, one in self.seen.items() if one.misses}
+        silent = {uuid: dead_nodes.Silence(seen.misses, seen.since) for uuid, seen in self.seen.items() if seen.misses}
         return silent, self._answering
 
     def busy_cpus(self) -> dict[str, float]:
         """The busy CPUs by node (UUID), where that was told lately."""
         oldest = self._monotonic() - OLD * max(60.0, self._configuration.current.maintenance.settings.diagnose_interval)
-        loads = {uuid: one.load for uuid, one in self.seen.items()}
-        return {uuid: one.cpus for uuid, one in loads.items() if one is not None and one.read >= oldest}
+        loads = {uuid: seen.load for uuid, seen in self.seen.items()}
+        return {uuid: load.cpus for uuid, load in loads.items() if load is not None and load.read >= oldest}
 
     def forget(self) -> None:
         """Know nothing any more: agents are not asked."""
@@ -116,19 +116,19 @@ class Agents:
         """Ask the agents of all reachable nodes once."""
         cluster = self._configuration.current
         settings = cluster.maintenance.settings
-        nodes = [one for one in cluster.nodes.values() if clusters.reachable(cluster, one)]
+        nodes = [node for node in cluster.nodes.values() if clusters.reachable(cluster, node)]
         wants_load = settings.balance and settings.balance_dynamic_load
         key = self._key.read_bytes() if wants_load else b""
         turns = asyncio.Semaphore(AT_ONCE)
 
-        async def one(node: clusters.Node) -> bool:
+        async def has_answered(node: clusters.Node) -> bool:
             async with turns:
                 answers = await self._diagnosed(node, settings.agent_port)
                 if answers and wants_load:
                     await self._loaded(node, settings.agent_port, key=key)
                 return answers
 
-        answers = await asyncio.gather(*(one(node) for node in nodes))
+        answers = await asyncio.gather(*(has_answered(node) for node in nodes))
         self._answering = sum(answers)
         self._only({node.uuid for node in nodes})
         self._on_poll()

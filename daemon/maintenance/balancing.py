@@ -81,8 +81,8 @@ class Balancer:
         nodes' averages reach back: what has just moved would count where it was, and move on for ever.
         """
         if self._known is not None and not self._known[1].missing:
-            changed = max((one.mtime for one in cluster.instances.values()), default=0.0)
-            version = sum(one.serial_no for one in cluster.instances.values())
+            changed = max((instance.mtime for instance in cluster.instances.values()), default=0.0)
+            version = sum(instance.serial_no for instance in cluster.instances.values())
             still = self._since_change.seconds(changed, of=version)
             age = self._monotonic() - self._known[0]
             if age < (cluster.maintenance.settings.round_interval or PATIENCE) or still < AVERAGED:
@@ -99,7 +99,7 @@ class Balancer:
 
     def _failed(self, cluster: clusters.Cluster) -> Refusal | None:
         """While a balancing that failed is not long ago nothing is balanced."""
-        known = (self._queue.jobs[one] for one in cluster.maintenance.jobs if one in self._queue.jobs)
+        known = (self._queue.jobs[number] for number in cluster.maintenance.jobs if number in self._queue.jobs)
         failed = [job for job in known if has_failed(job) and job.id not in self.withdrawn]
         last = max(failed, key=lambda job: job.ended, default=None)
         seconds = cluster.maintenance.settings.round_interval or PATIENCE

@@ -117,11 +117,11 @@ class DeadNodes(parts.Part):
     def _silent(self, cluster: clusters.Cluster) -> tuple[dict[str, dead_nodes.Silence], int]:
         """The silent nodes; one that lost its power meanwhile is not polled any more, and is silent all the same."""
         silences, answering = self._silences()
-        off = {one: told for one, told in self._kept.items() if one in cluster.nodes and _is_off(cluster, one)}
+        off = {node: told for node, told in self._kept.items() if node in cluster.nodes and _is_off(cluster, node)}
         self._kept = {
-            one: told
-            for one, told in {**off, **silences}.items()
-            if one in cluster.nodes and not cluster.nodes[one].offline
+            node: told
+            for node, told in {**off, **silences}.items()
+            if node in cluster.nodes and not cluster.nodes[node].offline
         }
         return dict(self._kept), answering
 
@@ -183,18 +183,18 @@ class DeadNodes(parts.Part):
         node, now = judged.uuid, self._clock()
 
         def noted(cluster: clusters.Cluster) -> list[changes.Change]:
-            one = cluster.nodes.get(node)
-            if one is None or (is_off and one.alive_at != judged.alive_at):
+            current = cluster.nodes.get(node)
+            if current is None or (is_off and current.alive_at != judged.alive_at):
                 return []
-            report = dead_nodes.report(one)
+            report = dead_nodes.report(current)
             known = (entry for entry in cluster.maintenance.incidents if entry.node == node)
             stated: list[changes.Change] = []
             if not any(incidents.holds(entry, report) for entry in known):
-                stands = incidents.note(report, node=node, uuid=self._incident_of(cluster, one), now=now)
+                stands = incidents.note(report, node=node, uuid=self._incident_of(cluster, current), now=now)
                 listed = dataclasses.replace(stands, power_jobs=tuple(self._power_jobs.get(node, ())))
                 stated.append(changes.IncidentStands(listed))
-                LOG.warning("node %s is dead: %s", one.name, self.verdicts[node].reason)
-            if is_off and one.powered and clusters.parameter(cluster, one, "oob_program") is not None:
+                LOG.warning("node %s is dead: %s", current.name, self.verdicts[node].reason)
+            if is_off and current.powered and clusters.parameter(cluster, current, "oob_program") is not None:
                 stated.append(changes.NodePowered(node, powered=False))
             return stated
 
@@ -203,7 +203,11 @@ class DeadNodes(parts.Part):
     def _incident_of(self, cluster: clusters.Cluster, node: clusters.Node) -> str:
         """The UUID of the incident that a silent node has, or will have when it is known to be off or is fenced."""
         report = dead_nodes.report(node)
-        found = [one for one in cluster.maintenance.incidents if one.node == node.uuid and incidents.holds(one, report)]
+        found = [
+            incident
+            for incident in cluster.maintenance.incidents
+            if incident.node == node.uuid and incidents.holds(incident, report)
+        ]
         return found[0].uuid if found else self._incidents.setdefault(node.uuid, str(uuid.uuid4()))
 
     async def _list(self, incident: str, node: str, job: int) -> None:
@@ -211,8 +215,10 @@ class DeadNodes(parts.Part):
         self._power_jobs[node] = [*self._power_jobs.get(node, ()), job][-incidents.MOST_POWER_JOBS :]
 
         def listed(cluster: clusters.Cluster) -> list[changes.Change]:
-            known = [one for one in cluster.maintenance.incidents if one.uuid == incident]
-            return [changes.IncidentStands(incidents.add_power_jobs(one, [job], now=self._clock())) for one in known]
+            known = [entry for entry in cluster.maintenance.incidents if entry.uuid == incident]
+            return [
+                changes.IncidentStands(incidents.add_power_jobs(entry, [job], now=self._clock())) for entry in known
+            ]
 
         await self._configuration.commit(listed)
 

@@ -138,7 +138,7 @@ def note_unreachable(data: bytes, heard: Heard, cluster: clusters.Cluster) -> No
         note = _NOTE.validate_json(data)
     except ValueError as error:
         raise errors.ReportRejected("malformed", f"not a note of an unreachable node: {error}") from error
-    node = next((one for one in cluster.nodes.values() if one.name == note.node), None)
+    node = next((node for node in cluster.nodes.values() if node.name == note.node), None)
     if node is None:
         raise errors.ReportRejected("wrong-node", f"no node of the cluster: {note.node[:80]!a}")
     if note.time * 1e9 > heard.floor(node.uuid):

@@ -85,7 +85,8 @@ class History:
 
         Of a damaged file there is only the number, and `problem`, which is None otherwise.
         """
-        return [self._row(number) for number in [one for one in self._numbers() if one <= up_to][: -count - 1 : -1]]
+        known = [number for number in self._numbers() if number <= up_to]
+        return [self._row(number) for number in known[: -count - 1 : -1]]
 
     def recover(self) -> None:
         """Damaged files that a person removed fail no longer."""

@@ -90,10 +90,10 @@ class LeftBehind(parts.Part):
         self._take_ends()
         cluster = self._configuration.current
         known = {_key(left): left for left in cluster.maintenance.left_behind}
-        self._tried = {key: one for key, one in self._tried.items() if key in known or one.ended == math.inf}
+        self._tried = {key: tried for key, tried in self._tried.items() if key in known or tried.ended == math.inf}
         # A node that went out of service may have been repaired.
-        self._failed = {uuid: one for uuid, one in self._failed.items() if _is_in_service(cluster, uuid)}
-        at_work = [one for job in self._queue.jobs.values() if not job.is_final for one in job.opcodes]
+        self._failed = {uuid: failed for uuid, failed in self._failed.items() if _is_in_service(cluster, uuid)}
+        at_work = [opcode for job in self._queue.jobs.values() if not job.is_final for opcode in job.opcodes]
         # The least recently tried is next, so that those of a node do not wait for the retries of one.
         for left in sorted(known.values(), key=self._last):
             maintenance = self._configuration.current.maintenance
@@ -176,11 +176,11 @@ def _in_use(cluster: clusters.Cluster) -> list[changes.Change]:
 
 def _has_room(left: clusters.LeftBehind, at_work: Iterable[values.Opcode]) -> bool:
     """Whether few removals are at work, none on the node, and no opcode that the removal would only wait for."""
-    removals = [one for one in at_work if one.kind == "remove_replica"]
+    removals = [opcode for opcode in at_work if opcode.kind == "remove_replica"]
     return (
         len(removals) < MOST_JOBS
-        and all(one.params.get("node") != left.node for one in removals)
-        and all(one.params.get("instance") != left.instance.uuid for one in at_work)
+        and all(removal.params.get("node") != left.node for removal in removals)
+        and all(opcode.params.get("instance") != left.instance.uuid for opcode in at_work)
     )
 
 

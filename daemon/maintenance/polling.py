@@ -72,7 +72,7 @@ class Poll:
             self._failed("")
             return
         self._agents.forget()
-        nodes, refused = self._usable([one for one in cluster.nodes.values() if clusters.reachable(cluster, one)])
+        nodes, refused = self._usable([node for node in cluster.nodes.values() if clusters.reachable(cluster, node)])
         run = self._folder / "poll"
         if process.standing(run) is process.Standing.RUNNING:
             await self._processes.ended(run)

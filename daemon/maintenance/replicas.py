@@ -132,16 +132,20 @@ class Replicas(parts.Part):
         """
         cluster, now = self._configuration.current, self._monotonic()
         self._take_ends(cluster, now)
-        parted = [one for one in cluster.instances.values() if one.parted is not None]
+        parted = [instance for instance in cluster.instances.values() if instance.parted is not None]
         # The one that was tried least recently is next, so that no instance waits for another one's retries.
-        for one in sorted(parted, key=self._last):
+        for instance in sorted(parted, key=self._last):
             if self._queue.drained or len(self._at_work()) >= MOST_JOBS:
                 return
-            tried, known = self._tried.get(one.uuid), self._known(one)
+            tried, known = self._tried.get(instance.uuid), self._known(instance)
             is_due = tried is None or tried.is_due(known, now)
-            if is_due and self._is_to_outdate(cluster, one) and self._has_room(cluster, one.secondary_nodes[0]):
+            if (
+                is_due
+                and self._is_to_outdate(cluster, instance)
+                and self._has_room(cluster, instance.secondary_nodes[0])
+            ):
                 times = tried.times + 1 if tried is not None and tried.known == known else 1
-                self._tried[one.uuid] = Tried(await self._submit(cluster, one), known, times)
+                self._tried[instance.uuid] = Tried(await self._submit(cluster, instance), known, times)
 
     def _take_ends(self, cluster: clusters.Cluster, now: float) -> None:
         for uuid, tried in list(self._tried.items()):
@@ -155,38 +159,39 @@ class Replicas(parts.Part):
     def _at_work(self) -> list[str]:
         return [uuid for uuid, tried in self._tried.items() if tried.ended == math.inf]
 
-    def _last(self, one: clusters.Instance) -> float:
-        return self._tried[one.uuid].ended if one.uuid in self._tried else -math.inf
+    def _last(self, instance: clusters.Instance) -> float:
+        return self._tried[instance.uuid].ended if instance.uuid in self._tried else -math.inf
 
-    def _known(self, one: clusters.Instance) -> Any:
+    def _known(self, instance: clusters.Instance) -> Any:
         """What is recorded and reported of a pair, and the boots of its nodes."""
         tracks = self._intake.tracks
-        boots = [tracks[uuid].boot_id for uuid in one.nodes if uuid in tracks]
-        return one.parted, one.nodes, boots, replica_evidence.newest(tracks, one.nodes, one)
+        boots = [tracks[uuid].boot_id for uuid in instance.nodes if uuid in tracks]
+        return instance.parted, instance.nodes, boots, replica_evidence.newest(tracks, instance.nodes, instance)
 
     def _has_room(self, cluster: clusters.Cluster, node: str) -> bool:
         known = (cluster.instances.get(uuid) for uuid in self._at_work())
-        return sum(one is not None and node in one.secondary_nodes for one in known) < MOST_PER_NODE
+        return sum(instance is not None and node in instance.secondary_nodes for instance in known) < MOST_PER_NODE
 
-    def _is_to_outdate(self, cluster: clusters.Cluster, one: clusters.Instance) -> bool:
-        if len(one.secondary_nodes) != 1:
+    def _is_to_outdate(self, cluster: clusters.Cluster, instance: clusters.Instance) -> bool:
+        if len(instance.secondary_nodes) != 1:
             return False
-        nodes = (one.primary_node, one.secondary_nodes[0])
+        nodes = (instance.primary_node, instance.secondary_nodes[0])
         if any(not clusters.reachable(cluster, cluster.nodes[uuid]) or self._intake.is_silent(uuid) for uuid in nodes):
             return False
         primary, secondary = (self._intake.tracks.get(uuid) for uuid in nodes)
-        return replicas.to_outdate(primary, secondary, replica_evidence.resources(one))
+        return replicas.to_outdate(primary, secondary, replica_evidence.resources(instance))
 
-    async def _submit(self, cluster: clusters.Cluster, one: clusters.Instance) -> int:
-        now, node = self._clock(), one.secondary_nodes[0]
-        since = evidence.clock(one.parted.since) if one.parted is not None else ""
-        text = f"{one.name} writes without its secondary {cluster.node_name(node)} since {since}: that one is outdated"
+    async def _submit(self, cluster: clusters.Cluster, instance: clusters.Instance) -> int:
+        now, node = self._clock(), instance.secondary_nodes[0]
+        since = evidence.clock(instance.parted.since) if instance.parted is not None else ""
+        peer = cluster.node_name(node)
+        text = f"{instance.name} writes without its secondary {peer} since {since}: that one is outdated"
         job = values.Job(
             id=0,
-            opcodes=(values.Opcode("outdate_replica", {"instance": one.uuid, "node": node}, PRIORITY),),
+            opcodes=(values.Opcode("outdate_replica", {"instance": instance.uuid, "node": node}, PRIORITY),),
             reason=(values.Reason(planned.ROUNDS, text, int(now * 1e9)),),
             received=now,
-            names={one.uuid: one.name, node: cluster.node_name(node)},
+            names={instance.uuid: instance.name, node: peer},
         )
         (submitted,) = await self._queue.submit([job])
         return submitted.id

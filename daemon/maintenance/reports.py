@@ -118,9 +118,9 @@ class Intake:
         """The last diagnosis of every node of the cluster that is not offline."""
         nodes = self._cluster().nodes
         return {
-            uuid: one.report.diagnosis
-            for uuid, one in self.diagnosed.items()
-            if one.report.diagnosis is not None and uuid in nodes and not nodes[uuid].offline
+            uuid: received.report.diagnosis
+            for uuid, received in self.diagnosed.items()
+            if received.report.diagnosis is not None and uuid in nodes and not nodes[uuid].offline
         }
 
     def is_silent(self, node: str) -> bool:
@@ -173,7 +173,7 @@ class Intake:
 
     def _last(self, node: str) -> Received | None:
         kept = [kept[node] for kept in (self._heard.diagnosed, self._heard.problems) if node in kept]
-        return max(kept, key=lambda one: one.accepted, default=None)
+        return max(kept, key=lambda received: received.accepted, default=None)
 
     def reported_ok_since(self, node: str, since: float) -> bool:
         """Whether a node's last accepted report says Ok, still counts, and was accepted after a unix time."""
@@ -318,7 +318,7 @@ class Intake:
             known = path.stat()
             # Whoever spooled the file chose its mtime, which may lie ahead; renaming it set its ctime.
             found.append((report, min(known.st_mtime, known.st_ctime)))
-        for report, accepted in sorted(found, key=lambda one: one[0].timestamp):
+        for report, accepted in sorted(found, key=lambda entry: entry[0].timestamp):
             heard.keep(report, name=cluster.node_name(report.node), accepted=accepted)
         heard.follow_clock(now=self._clock())
         return heard

@@ -206,7 +206,7 @@ class Rounds:
 
     def _is_of_a_round(self, number: int) -> bool:
         job = self._queue.jobs.get(number)
-        return job is not None and (job.is_unreadable or any(one.source == planned.ROUNDS for one in job.reason))
+        return job is not None and (job.is_unreadable or any(entry.source == planned.ROUNDS for entry in job.reason))
 
     def preview(self) -> rounds.RoundPlan:
         """What a round would do now, or after `resume`; nothing is changed by asking.
@@ -229,7 +229,9 @@ class Rounds:
 
     def _plan(self, cluster: clusters.Cluster, *, as_if_resumed: bool = False) -> rounds.RoundPlan:
         """The plan of a round; the same again as long as nothing has changed, however often it is asked for."""
-        at_work = {one.uuid: bool(self._queue.unfinished(one.jobs)) for one in cluster.maintenance.incidents}
+        at_work = {
+            incident.uuid: bool(self._queue.unfinished(incident.jobs)) for incident in cluster.maintenance.incidents
+        }
         silent = {uuid: True for uuid in cluster.nodes if self._intake.is_silent(uuid)}
         evidence = replica_evidence.of_unreachable(cluster, self._intake)
         known = self._plans.get(as_if_resumed)
@@ -249,8 +251,12 @@ class Rounds:
         if self._settled != cluster.maintenance.round:
             # A round whose jobs are not in the queue yet has not failed: `resume` is about to submit them.
             outcomes |= {job: lifecycle.JobOutcome(None) for job in cluster.maintenance.jobs if job not in outcomes}
-        heard = {node: one.accepted for node, one in self._intake.diagnosed.items()}
-        spoke = {one.node for one in cluster.maintenance.incidents if heard.get(one.node, 0.0) > one.ctime}
+        heard = {node: received.accepted for node, received in self._intake.diagnosed.items()}
+        spoke = {
+            incident.node
+            for incident in cluster.maintenance.incidents
+            if heard.get(incident.node, 0.0) > incident.ctime
+        }
         returned = [changes.NodeOffConfirmed(node, 0.0) for node in dead_nodes.returned(cluster, heard)]
         return returned + lifecycle.reconcile(
             cluster,
@@ -277,10 +283,10 @@ class Rounds:
         stated, now = self._reconciled(cluster), self._clock()
         cluster = changes.apply_all(cluster, stated, now=now)
         plan = self._plan(cluster)
-        for one in plan.completed:
-            stated += lifecycle.finish(cluster, incidents.complete(cluster.incident(one), now=now))
-        for one, reason in plan.failed:
-            stated += lifecycle.finish(cluster, incidents.fail(cluster.incident(one), reason, now=now))
+        for incident in plan.completed:
+            stated += lifecycle.finish(cluster, incidents.complete(cluster.incident(incident), now=now))
+        for incident, reason in plan.failed:
+            stated += lifecycle.finish(cluster, incidents.fail(cluster.incident(incident), reason, now=now))
         return stated
 
     async def _cancel_orphans(self) -> None:
@@ -289,9 +295,11 @@ class Rounds:
         Nor does balancing, once it is turned off or a further node is to be evacuated.
         """
         cluster = self._configuration.current
-        opened = [one for one in cluster.maintenance.incidents if one.is_open]
-        wanted = {job for one in opened for job in one.jobs}
-        waiting = any(one.evacuates and one.repair_status is incidents.RepairStatus.NOTED for one in opened)
+        opened = [incident for incident in cluster.maintenance.incidents if incident.is_open]
+        wanted = {job for incident in opened for job in incident.jobs}
+        waiting = any(
+            incident.evacuates and incident.repair_status is incidents.RepairStatus.NOTED for incident in opened
+        )
         if cluster.maintenance.settings.balance and not waiting:
             known = [job for job in cluster.maintenance.jobs if job in self._queue.jobs]
             wanted |= {job for job in known if not planned.has_incident(self._queue.jobs[job])}
@@ -312,8 +320,8 @@ class Rounds:
 
         def submitted(head: clusters.Cluster) -> list[changes.Change]:
             stated: list[changes.Change] = [changes.RoundStands(number, tuple(job.id for job in jobs))]
-            for one, ids in by_incident.items():
-                stated.append(changes.IncidentStands(incidents.submit(head.incident(one), ids, now=now)))
+            for incident, ids in by_incident.items():
+                stated.append(changes.IncidentStands(incidents.submit(head.incident(incident), ids, now=now)))
             return stated
 
         await self._configuration.commit(submitted)
@@ -330,5 +338,5 @@ class Rounds:
 def _outcome(job: values.Job) -> lifecycle.JobOutcome:
     if not job.is_final:
         return lifecycle.JobOutcome(None)
-    canceled = next((one.text for one in job.opcodes if one.status is values.Status.CANCELED), "")
+    canceled = next((opcode.text for opcode in job.opcodes if opcode.status is values.Status.CANCELED), "")
     return lifecycle.JobOutcome(job.status is values.Status.SUCCESS, job.text or canceled or job.status.value)
