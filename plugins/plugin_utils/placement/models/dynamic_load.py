@@ -35,13 +35,13 @@ def read(text: str) -> dict[str, model.Load]:
 
 def loaded(cluster: model.Model, loads: Mapping[str, model.Load]) -> model.Model:
     """The cluster with these loads; an instance without one keeps what it has, names of no instance are ignored."""
-    instances = (replace(one, load=loads.get(one.name, one.load)) for one in cluster.instances)
+    instances = (replace(instance, load=loads.get(instance.name, instance.load)) for instance in cluster.instances)
     return replace(cluster, instances=tuple(instances))
 
 
 def unloaded(cluster: model.Model) -> model.Model:
     """The cluster as if no instance had any load: only what is allotted counts."""
-    return replace(cluster, instances=tuple(replace(one, load=NONE) for one in cluster.instances))
+    return replace(cluster, instances=tuple(replace(instance, load=NONE) for instance in cluster.instances))
 
 
 def _number(value: str, number: int, field: str) -> float:

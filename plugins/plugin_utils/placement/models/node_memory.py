@@ -15,8 +15,8 @@ def takes_instances(node: Node) -> bool:
 
 def free(model: Model) -> dict[str, int]:
     """The MiB of memory that no instance has, by name of the node; less than nothing where too much is promised."""
-    used = dict.fromkeys((one.name for one in model.nodes), 0)
-    for one in model.instances:
-        if one.takes_memory:
-            used[one.primary] += one.memory
-    return {one.name: min(int(one.t_mem) - one.n_mem - used[one.name], one.f_mem) for one in model.nodes}
+    used = dict.fromkeys((node.name for node in model.nodes), 0)
+    for instance in model.instances:
+        if instance.takes_memory:
+            used[instance.primary] += instance.memory
+    return {node.name: min(int(node.t_mem) - node.n_mem - used[node.name], node.f_mem) for node in model.nodes}

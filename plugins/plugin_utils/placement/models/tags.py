@@ -20,7 +20,7 @@ BETWEEN = "::"
 def exclusion(cluster: model.Model) -> list[tuple[str, ...]]:
     """For each instance its exclusion tags: those which begin with a P of `htools:iextags:P`."""
     prefixes = exclusion_prefixes(cluster.tags)
-    return [beginning(one.tags, prefixes) for one in cluster.instances]
+    return [beginning(instance.tags, prefixes) for instance in cluster.instances]
 
 
 def exclusion_prefixes(tags: Iterable[str]) -> list[str]:
@@ -33,7 +33,7 @@ def desired(cluster: model.Model) -> list[frozenset[str]]:
     prefixes = _named(cluster.tags, DESIRED)
     if not prefixes:
         return [frozenset()] * len(cluster.instances)
-    return [frozenset(beginning(one.tags, prefixes)) for one in cluster.instances]
+    return [frozenset(beginning(instance.tags, prefixes)) for instance in cluster.instances]
 
 
 def locations(cluster: model.Model) -> list[frozenset[str]]:
@@ -56,7 +56,7 @@ def migration(cluster: model.Model) -> list[tuple[frozenset[str], frozenset[str]
 
 def _of_nodes(cluster: model.Model, prefix: str) -> list[frozenset[str]]:
     prefixes = [f"{text}:" for text in _named(cluster.tags, prefix)]
-    return [frozenset(beginning(one.tags, prefixes)) for one in cluster.nodes]
+    return [frozenset(beginning(node.tags, prefixes)) for node in cluster.nodes]
 
 
 def _named(tags: Iterable[str], prefix: str) -> list[str]:

@@ -210,13 +210,13 @@ def write(cluster: model.Model) -> str:
     """
     sections = (
         [
-            _fields(one.name, one.uuid, one.alloc_policy.value, _list(one.tags), _list(one.networks))
-            for one in cluster.groups
+            _fields(group.name, group.uuid, group.alloc_policy.value, _list(group.tags), _list(group.networks))
+            for group in cluster.groups
         ],
-        [_node_text(one) for one in cluster.nodes],
-        [_instance_text(one) for one in cluster.instances],
+        [_node_text(node) for node in cluster.nodes],
+        [_instance_text(instance) for instance in cluster.instances],
         [_tag(tag) for tag in cluster.tags],
-        [_policy_text("", cluster.policy), *(_policy_text(one.name, one.policy) for one in cluster.groups)],
+        [_policy_text("", cluster.policy), *(_policy_text(group.name, group.policy) for group in cluster.groups)],
     )
     return "\n".join("".join(f"{line}\n" for line in lines) for lines in sections)
 
@@ -249,30 +249,54 @@ def _flag(value: bool) -> str:  # noqa: FBT001 - one field, one value
     return "Y" if value else "N"
 
 
-def _node_text(one: model.Node) -> str:
-    numbers = (_real(one.t_mem), str(one.n_mem), str(one.f_mem), _real(one.t_disk), str(one.f_disk), _real(one.pcpus))
-    kept = ("Y" if one.offline else "M" if one.master else "N", one.group)
-    if not one.is_known:
-        return _fields(one.name, *(UNKNOWN for _ in numbers), "M" if one.master else "Y", one.group)
+def _node_text(node: model.Node) -> str:
+    numbers = (
+        _real(node.t_mem),
+        str(node.n_mem),
+        str(node.f_mem),
+        _real(node.t_disk),
+        str(node.f_disk),
+        _real(node.pcpus),
+    )
+    kept = ("Y" if node.offline else "M" if node.master else "N", node.group)
+    if not node.is_known:
+        return _fields(node.name, *(UNKNOWN for _ in numbers), "M" if node.master else "Y", node.group)
     return _fields(
-        *(one.name, *numbers, *kept, str(one.spindles), _list(one.tags), _flag(one.exclusive_storage)),
-        *(str(one.free_spindles), str(one.os_vcpus), repr(one.cpu_speed)),
+        *(node.name, *numbers, *kept, str(node.spindles), _list(node.tags), _flag(node.exclusive_storage)),
+        *(str(node.free_spindles), str(node.os_vcpus), repr(node.cpu_speed)),
     )
 
 
-def _instance_text(one: model.Instance) -> str:
+def _instance_text(instance: model.Instance) -> str:
     return _fields(
-        *(one.name, str(one.memory), str(one.disk), str(one.vcpus), one.status, _flag(one.auto_balance)),
-        *(one.primary, one.secondary, one.template.value, _list(one.tags), str(one.spindle_use)),
-        *("-" if one.spindles is None else str(one.spindles), _flag(one.forthcoming)),
+        *(
+            instance.name,
+            str(instance.memory),
+            str(instance.disk),
+            str(instance.vcpus),
+            instance.status,
+            _flag(instance.auto_balance),
+        ),
+        *(
+            instance.primary,
+            instance.secondary,
+            instance.template.value,
+            _list(instance.tags),
+            str(instance.spindle_use),
+        ),
+        *("-" if instance.spindles is None else str(instance.spindles), _flag(instance.forthcoming)),
     )
 
 
-def _policy_text(owner: str, one: model.Policy) -> str:
-    bounds = ";".join(_spec_text(spec) for pair in one.bounds for spec in pair)
-    templates = _list([template.value for template in one.templates])
-    return _fields(owner, _spec_text(one.std), bounds, templates, _real(one.vcpu_ratio), _real(one.spindle_ratio))
+def _policy_text(owner: str, policy: model.Policy) -> str:
+    bounds = ";".join(_spec_text(spec) for pair in policy.bounds for spec in pair)
+    templates = _list([template.value for template in policy.templates])
+    return _fields(
+        owner, _spec_text(policy.std), bounds, templates, _real(policy.vcpu_ratio), _real(policy.spindle_ratio)
+    )
 
 
-def _spec_text(one: model.Spec) -> str:
-    return ",".join(str(value) for value in (one.memory, one.vcpus, one.disk, one.disks, one.nics, one.spindle_use))
+def _spec_text(spec: model.Spec) -> str:
+    return ",".join(
+        str(value) for value in (spec.memory, spec.vcpus, spec.disk, spec.disks, spec.nics, spec.spindle_use)
+    )

@@ -121,40 +121,40 @@ def instances_of(
 ) -> Instances:
     """The columns of a cluster's instances, in its order; `exclusion` are the exclusion tags of each."""
     found = cluster.instances
-    index = {one.name: number for number, one in enumerate(cluster.nodes)} | {"": NOWHERE}
-    real = np.array([not one.forthcoming for one in found], dtype=bool)
-    memory = _numbers(one.memory for one in found)
-    started = np.array([one.takes_memory for one in found], dtype=bool)
-    keeps = np.array([one.reserves_memory for one in found], dtype=bool)
-    kinds = {one: number for number, one in enumerate(model.Template)}
-    template = np.array([kinds[one.template] for one in found], dtype=np.int64)
-    on_volumes = _by_template(lambda one: one.is_on_volumes)[template]
+    index = {node.name: number for number, node in enumerate(cluster.nodes)} | {"": NOWHERE}
+    real = np.array([not instance.forthcoming for instance in found], dtype=bool)
+    memory = _numbers(instance.memory for instance in found)
+    started = np.array([instance.takes_memory for instance in found], dtype=bool)
+    keeps = np.array([instance.reserves_memory for instance in found], dtype=bool)
+    kinds = {kind: number for number, kind in enumerate(model.Template)}
+    template = np.array([kinds[instance.template] for instance in found], dtype=np.int64)
+    on_volumes = _by_template(lambda kind: kind.is_on_volumes)[template]
     wants = tags.desired(cluster)
     desired = np.zeros((len(found), len(location_ids)), dtype=bool)
     for row, wanted in enumerate(wants):
         desired[row, [location_ids[tag] for tag in wanted if tag in location_ids]] = True
     return Instances(
-        names=[one.name for one in found],
+        names=[instance.name for instance in found],
         memory=memory,
         started=memory * started,
         reserved=memory * keeps,
-        kept=memory * np.array([one.auto_balance and not one.is_offline for one in found], dtype=bool),
-        disk=_numbers(one.disk for one in found) * on_volumes,
-        vcpus=_numbers(0 if one.is_offline else one.vcpus for one in found),
-        spindle_use=_numbers(one.spindle_use for one in found) * on_volumes,
-        spindles=_numbers(np.nan if one.spindles is None else one.spindles for one in found),
-        own_spindles=_numbers(one.spindles or 0 for one in found) * on_volumes,
-        load=_loads([one.load for one in found]),
+        kept=memory * np.array([instance.auto_balance and not instance.is_offline for instance in found], dtype=bool),
+        disk=_numbers(instance.disk for instance in found) * on_volumes,
+        vcpus=_numbers(0 if instance.is_offline else instance.vcpus for instance in found),
+        spindle_use=_numbers(instance.spindle_use for instance in found) * on_volumes,
+        spindles=_numbers(np.nan if instance.spindles is None else instance.spindles for instance in found),
+        own_spindles=_numbers(instance.spindles or 0 for instance in found) * on_volumes,
+        load=_loads([instance.load for instance in found]),
         real=real,
         on_volumes=on_volumes,
-        mirrored=_by_template(lambda one: one.is_mirrored)[template],
-        movable=_by_template(lambda one: one.is_movable)[template],
-        balanced=np.array([one.auto_balance for one in found], dtype=bool),
+        mirrored=_by_template(lambda kind: kind.is_mirrored)[template],
+        movable=_by_template(lambda kind: kind.is_movable)[template],
+        balanced=np.array([instance.auto_balance for instance in found], dtype=bool),
         tags=[_columns(mine, tag_ids) for mine in exclusion],
         desired=desired,
         wanted=_numbers(len(wanted) for wanted in wants),
-        primary=np.array([index[one.primary] for one in found], dtype=np.int64),
-        secondary=np.array([index[one.secondary] for one in found], dtype=np.int64),
+        primary=np.array([index[instance.primary] for instance in found], dtype=np.int64),
+        secondary=np.array([index[instance.secondary] for instance in found], dtype=np.int64),
     )
 
 
@@ -162,35 +162,35 @@ def nodes_of(cluster: model.Model, *, tag_ids: dict[str, int], location_ids: dic
     """The columns of a cluster's nodes as if no instance were there; `disk` and the like are what is free now."""
     found = cluster.nodes
     count = len(found)
-    groups = {one.uuid: number for number, one in enumerate(cluster.groups)}
-    policies = [cluster.groups[groups[one.group]].policy for one in found]
+    groups = {group.uuid: number for number, group in enumerate(cluster.groups)}
+    policies = [cluster.groups[groups[node.group]].policy for node in found]
     locations = np.zeros((count, len(location_ids)), dtype=bool)
     for row, mine in enumerate(tags.locations(cluster)):
         locations[row, [location_ids[tag] for tag in mine]] = True
-    spindles = _numbers(one.spindles for one in found)
+    spindles = _numbers(node.spindles for node in found)
     return Nodes(
-        names=[one.name for one in found],
-        index={one.name: number for number, one in enumerate(found)},
-        group=np.array([groups[one.group] for one in found], dtype=np.int64),
-        offline=np.array([one.offline for one in found], dtype=bool),
-        exclusive=np.array([one.exclusive_storage for one in found], dtype=bool),
-        t_mem=_numbers(one.t_mem for one in found),
-        t_disk=_numbers(one.t_disk for one in found),
+        names=[node.name for node in found],
+        index={node.name: number for number, node in enumerate(found)},
+        group=np.array([groups[node.group] for node in found], dtype=np.int64),
+        offline=np.array([node.offline for node in found], dtype=bool),
+        exclusive=np.array([node.exclusive_storage for node in found], dtype=bool),
+        t_mem=_numbers(node.t_mem for node in found),
+        t_disk=_numbers(node.t_disk for node in found),
         t_spindles=spindles,
-        pcpus=_numbers(one.pcpus for one in found),
-        cpu_speed=_numbers(one.cpu_speed for one in found),
-        vcpu_ratio=_numbers(one.vcpu_ratio for one in policies),
-        spindle_limit=_numbers(one.spindle_ratio for one in policies) * spindles,
+        pcpus=_numbers(node.pcpus for node in found),
+        cpu_speed=_numbers(node.cpu_speed for node in found),
+        vcpu_ratio=_numbers(policy.vcpu_ratio for policy in policies),
+        spindle_limit=_numbers(policy.spindle_ratio for policy in policies) * spindles,
         locations=locations,
         receives=_receives(cluster),
-        memory=_numbers(int(one.t_mem) - one.n_mem for one in found),
-        memory_expected=_numbers(one.f_mem for one in found),
-        disk=_numbers(one.f_disk for one in found),
-        disk_expected=_numbers(one.f_disk for one in found),
-        free_spindles=_numbers(one.free_spindles for one in found),
-        free_spindles_expected=_numbers(one.free_spindles for one in found),
-        vcpus=_numbers(one.os_vcpus for one in found),
-        vcpus_expected=_numbers(one.os_vcpus for one in found),
+        memory=_numbers(int(node.t_mem) - node.n_mem for node in found),
+        memory_expected=_numbers(node.f_mem for node in found),
+        disk=_numbers(node.f_disk for node in found),
+        disk_expected=_numbers(node.f_disk for node in found),
+        free_spindles=_numbers(node.free_spindles for node in found),
+        free_spindles_expected=_numbers(node.free_spindles for node in found),
+        vcpus=_numbers(node.os_vcpus for node in found),
+        vcpus_expected=_numbers(node.os_vcpus for node in found),
         spindles=np.zeros(count),
         spindles_expected=np.zeros(count),
         load=np.zeros((len(LOADS), count)),
@@ -207,11 +207,11 @@ def nodes_of(cluster: model.Model, *, tag_ids: dict[str, int], location_ids: dic
 
 
 def _by_template(rule: Callable[[model.Template], bool]) -> Flags:
-    return np.array([rule(one) for one in model.Template], dtype=bool)
+    return np.array([rule(template) for template in model.Template], dtype=bool)
 
 
 def _loads(found: list[model.Load]) -> Numbers:
-    return np.array([[getattr(one, name) for one in found] for name in LOADS], dtype=float)
+    return np.array([[getattr(load, name) for load in found] for name in LOADS], dtype=float)
 
 
 def _columns(mine: tuple[str, ...], tag_ids: dict[str, int]) -> Indices:

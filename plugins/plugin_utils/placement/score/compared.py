@@ -35,6 +35,6 @@ def scores(found: model.Model, ends: Mapping[str, Sequence[str]], *, group: str 
     where = scoring.scope(now, group=group)
     before = scoring.components(now, where)
     for name, nodes in ends.items():
-        first, *others = (now.nodes.index[one] for one in nodes)
+        first, *others = (now.nodes.index[node] for node in nodes)
         now.move(now.by_instance[name], primary=first, secondary=others[0] if others else columns.NOWHERE)
     return Scores(before, scoring.components(now, where))

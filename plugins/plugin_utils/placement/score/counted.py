@@ -81,7 +81,7 @@ class Counted:
         """The sum of `values` (tags x anything) over the tags of each of `rows`."""
         mine = [self.state.instances.tags[row] for row in rows]
         found = np.zeros((len(rows), values.shape[1]))
-        lengths = np.array([len(one) for one in mine], dtype=np.int64)
+        lengths = np.array([len(tags) for tags in mine], dtype=np.int64)
         some = np.flatnonzero(lengths)
         if len(some):
             starts = (np.cumsum(lengths) - lengths)[some]

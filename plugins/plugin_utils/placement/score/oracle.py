@@ -95,27 +95,29 @@ def bound(cluster: model.Model, *, group: str | None = None) -> float:
 
 
 def _held(cluster: model.Model, placement: Placement, group: str | None) -> list[_Held]:
-    groups = {one.uuid: one for one in cluster.groups}
-    found = {one.name: _Held(one, groups[one.group].policy) for one in cluster.nodes}
-    for one in cluster.instances:
-        found[one.primary].first_primaries.append(one)
-        primary, secondary = placement.get(one.name, (one.primary, one.secondary))
-        found[primary].primaries.append(one)
-        if one.secondary:
-            found[one.secondary].first_secondaries.append(one)
+    groups = {each.uuid: each for each in cluster.groups}
+    found = {node.name: _Held(node, groups[node.group].policy) for node in cluster.nodes}
+    for instance in cluster.instances:
+        found[instance.primary].first_primaries.append(instance)
+        primary, secondary = placement.get(instance.name, (instance.primary, instance.secondary))
+        found[primary].primaries.append(instance)
+        if instance.secondary:
+            found[instance.secondary].first_secondaries.append(instance)
         if secondary:
-            found[secondary].secondaries.append(one)
-            found[secondary].reserved[primary] += one.memory * one.reserves_memory
+            found[secondary].secondaries.append(instance)
+            found[secondary].reserved[primary] += instance.memory * instance.reserves_memory
     return [held for held in found.values() if group is None or groups[held.node.group].name == group]
 
 
 def _spread(online: Sequence[_Held]) -> dict[str, float]:
     """The components that are a standard deviation over nodes."""
     loads = {
-        "cpu_load_cv": [_sum(one.load.cpu for one in _real(held.primaries)) for held in online],
-        "mem_load_cv": [_sum(one.load.memory for one in _real(held.primaries)) for held in online],
-        "disk_load_cv": [_sum(one.load.disk for one in _real(held.primaries + held.secondaries)) for held in online],
-        "net_load_cv": [_sum(one.load.net for one in _real(held.primaries)) for held in online],
+        "cpu_load_cv": [_sum(instance.load.cpu for instance in _real(held.primaries)) for held in online],
+        "mem_load_cv": [_sum(instance.load.memory for instance in _real(held.primaries)) for held in online],
+        "disk_load_cv": [
+            _sum(instance.load.disk for instance in _real(held.primaries + held.secondaries)) for held in online
+        ],
+        "net_load_cv": [_sum(instance.load.net for instance in _real(held.primaries)) for held in online],
     }
     ratios = {
         "reserved_mem_cv": [_ratio(_reserved(held), held.node.t_mem) for held in online],
@@ -137,11 +139,11 @@ def free_memory(held: _Held) -> int:
 
 
 def _expected_memory(held: _Held) -> int:
-    return held.node.f_mem + _taken(held.first_primaries) - sum(one.memory for one in held.primaries)
+    return held.node.f_mem + _taken(held.first_primaries) - sum(instance.memory for instance in held.primaries)
 
 
 def _taken(instances: Iterable[model.Instance]) -> int:
-    return sum(one.memory for one in instances if one.takes_memory)
+    return sum(instance.memory for instance in instances if instance.takes_memory)
 
 
 def _reserved(held: _Held) -> int:
@@ -159,15 +161,19 @@ def _free_disk(held: _Held, *, expected: bool) -> float:
 
 
 def _disk(instances: Iterable[model.Instance]) -> int:
-    return sum(one.disk for one in instances if one.template.is_on_volumes)
+    return sum(instance.disk for instance in instances if instance.template.is_on_volumes)
 
 
 def _own_spindles(instances: Iterable[model.Instance]) -> int:
-    return sum(one.spindles or 0 for one in instances if one.template.is_on_volumes)
+    return sum(instance.spindles or 0 for instance in instances if instance.template.is_on_volumes)
 
 
 def _vcpus(held: _Held, *, expected: bool) -> float:
-    counted = [one.vcpus for one in (held.primaries if expected else _real(held.primaries)) if not one.is_offline]
+    counted = [
+        instance.vcpus
+        for instance in (held.primaries if expected else _real(held.primaries))
+        if not instance.is_offline
+    ]
     return _ratio(_ratio(held.node.os_vcpus + sum(counted), held.node.pcpus), held.node.cpu_speed)
 
 
@@ -175,24 +181,24 @@ def _spindles(held: _Held, *, expected: bool) -> float:
     """How busy the disks are; with exclusive storage nobody shares them."""
     everyone = held.primaries + held.secondaries
     counted = everyone if expected else _real(everyone)
-    used = sum(one.spindle_use for one in counted if one.template.is_on_volumes)
+    used = sum(instance.spindle_use for instance in counted if instance.template.is_on_volumes)
     limit = held.policy.spindle_ratio * held.node.spindles
     return 0.0 if held.node.exclusive_storage else _ratio(used, limit)
 
 
 def _of_tags(cluster: model.Model, placement: Placement, online: Sequence[_Held]) -> dict[str, float]:
-    exclusion = {one.name: mine for one, mine in zip(cluster.instances, tags.exclusion(cluster), strict=True)}
-    desired = {one.name: mine for one, mine in zip(cluster.instances, tags.desired(cluster), strict=True)}
-    locations = {one.name: mine for one, mine in zip(cluster.nodes, tags.locations(cluster), strict=True)}
+    exclusion = {instance.name: mine for instance, mine in zip(cluster.instances, tags.exclusion(cluster), strict=True)}
+    desired = {instance.name: mine for instance, mine in zip(cluster.instances, tags.desired(cluster), strict=True)}
+    locations = {node.name: mine for node, mine in zip(cluster.nodes, tags.locations(cluster), strict=True)}
     locations[""] = frozenset()
     conflicts, placed, pairs = 0, 0, Counter[tuple[str, str]]()
     for held in online:
         mine = locations[held.node.name]
-        conflicts += _repeated(Counter(tag for one in held.primaries for tag in exclusion[one.name]))
-        for one in _real(held.primaries):
-            _, secondary = placement.get(one.name, ("", one.secondary))
-            placed += len(mine & locations[secondary]) + len(desired[one.name] - mine)
-            pairs.update((location, tag) for location in mine for tag in exclusion[one.name])
+        conflicts += _repeated(Counter(tag for instance in held.primaries for tag in exclusion[instance.name]))
+        for instance in _real(held.primaries):
+            _, secondary = placement.get(instance.name, ("", instance.secondary))
+            placed += len(mine & locations[secondary]) + len(desired[instance.name] - mine)
+            pairs.update((location, tag) for location in mine for tag in exclusion[instance.name])
     return {
         "pri_tags_score": float(conflicts),
         "location_score": float(placed),
@@ -205,7 +211,7 @@ def _repeated(counts: Counter[str] | Counter[tuple[str, str]]) -> int:
 
 
 def _real(instances: Iterable[model.Instance]) -> list[model.Instance]:
-    return [one for one in instances if not one.forthcoming]
+    return [instance for instance in instances if not instance.forthcoming]
 
 
 def _everyone(held: _Held) -> int:

@@ -113,8 +113,8 @@ class Reserving:
     ) -> None:
         """Compute anew what is so small that cancellation shows."""
         small = np.nonzero(found < self.least)
-        picked = [np.broadcast_to(one, found.shape)[small] for one in (added, first)]
-        where = [np.broadcast_to(one, found.shape)[small] for one in (at, source)]
+        picked = [np.broadcast_to(amounts, found.shape)[small] for amounts in (added, first)]
+        where = [np.broadcast_to(indices, found.shape)[small] for indices in (at, source)]
         values = np.repeat(self.centred[None], len(small[0]), axis=0)
         each = np.arange(len(values))
         np.add.at(values, (each, where[0]), picked[0])

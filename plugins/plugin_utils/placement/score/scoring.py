@@ -33,7 +33,7 @@ def scope(state: states.State, *, group: str | None = None, without: Collection[
     nodes = state.nodes
     wanted = np.ones(len(nodes.names), dtype=bool)
     if group is not None:
-        wanted = nodes.group == [one.name for one in state.cluster.groups].index(group)
+        wanted = nodes.group == [each.name for each in state.cluster.groups].index(group)
     if without:
         wanted &= [name not in without for name in nodes.names]
     return Scope(np.flatnonzero(wanted), np.flatnonzero(wanted & ~nodes.offline))

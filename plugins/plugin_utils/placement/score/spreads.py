@@ -52,7 +52,7 @@ def of(state: states.State, where: scoring.Scope) -> list[Column]:
     for column in _all(state, where):
         if not column.amounts.any() or not column.scale.any():
             continue
-        twin = next((one for one in found if _alike(one, column, values, where.online)), None)
+        twin = next((known for known in found if _alike(known, column, values, where.online)), None)
         if twin is None:
             found.append(column)
         else:
@@ -61,12 +61,12 @@ def of(state: states.State, where: scoring.Scope) -> list[Column]:
     return found
 
 
-def _alike(one: Column, other: Column, values: dict[str, columns.Numbers], online: columns.Indices) -> bool:
+def _alike(column: Column, other: Column, values: dict[str, columns.Numbers], online: columns.Indices) -> bool:
     return (
-        one.both is other.both
-        and np.array_equal(one.amounts, other.amounts)
-        and np.array_equal(one.scale, other.scale)
-        and np.array_equal(values[one.names[0]][online], values[other.names[0]][online])
+        column.both is other.both
+        and np.array_equal(column.amounts, other.amounts)
+        and np.array_equal(column.scale, other.scale)
+        and np.array_equal(values[column.names[0]][online], values[other.names[0]][online])
     )
 
 
@@ -170,7 +170,7 @@ class Spread:
         if found.size == 0 or found.min() >= self.least:
             return
         small = np.nonzero(found < self.least)
-        picked = [np.broadcast_to(one, found.shape)[small] for one in (rows, source, target)]
+        picked = [np.broadcast_to(indices, found.shape)[small] for indices in (rows, source, target)]
         fresh = np.empty(len(picked[0]))
         step = max(1, BLOCK // len(self.values))
         for start in range(0, len(fresh), step):
@@ -194,16 +194,16 @@ def variance(values: columns.Numbers) -> columns.Numbers:
 
 def now(found: list[Column], nodes: columns.Nodes, where: scoring.Scope) -> list[Spread]:
     """The columns with the values that nodes have now."""
-    values = scoring.spreads(nodes)[[scoring.SPREADS.index(one.names[0]) for one in found]]
+    values = scoring.spreads(nodes)[[scoring.SPREADS.index(column.names[0]) for column in found]]
     online = where.online
     counted = values[:, online]
     counted -= np.add.reduce(counted, axis=1, keepdims=True) / len(online)
     counted -= np.add.reduce(counted, axis=1, keepdims=True) / len(online)
     centred = np.zeros_like(values)
     centred[:, online] = counted
-    least = (TINY * (np.abs(counted).max(axis=1) + [one.largest for one in found])) ** 2
+    least = (TINY * (np.abs(counted).max(axis=1) + [column.largest for column in found])) ** 2
     squares = np.add.reduce(counted * counted, axis=1) / len(online)
     return [
-        Spread(one, online, mine, float(variance), float(limit))
-        for one, mine, variance, limit in zip(found, centred, squares, least, strict=True)
+        Spread(column, online, mine, float(variance), float(limit))
+        for column, mine, variance, limit in zip(found, centred, squares, least, strict=True)
     ]

@@ -75,10 +75,11 @@ class State:
         """The cluster with the instances where they are now; free memory and disk follow them."""
         placed = self.placement()
         instances = (
-            replace(one, primary=placed[one.name][0], secondary=placed[one.name][1]) for one in self.cluster.instances
+            replace(instance, primary=placed[instance.name][0], secondary=placed[instance.name][1])
+            for instance in self.cluster.instances
         )
         started = settling.by_node(self.instances.primary, self.instances.started, len(self.nodes.names))
-        nodes = tuple(self._measured(number, one, started) for number, one in enumerate(self.cluster.nodes))
+        nodes = tuple(self._measured(number, node, started) for number, node in enumerate(self.cluster.nodes))
         return replace(self.cluster, instances=tuple(instances), nodes=nodes)
 
     def count(self, instance: int, sign: float) -> None:
@@ -135,9 +136,9 @@ class State:
         others = np.concatenate((row[:top], row[top + 1 :]))
         nodes.reserved_next[node] = others.max(initial=0.0)
 
-    def _measured(self, number: int, one: model.Node, started: columns.Numbers) -> model.Node:
+    def _measured(self, number: int, node: model.Node, started: columns.Numbers) -> model.Node:
         return replace(
-            one,
+            node,
             f_mem=int(self.f_mem[number] - started[number]),
             f_disk=int(self.nodes.disk[number]),
             free_spindles=int(self.nodes.free_spindles[number]),
