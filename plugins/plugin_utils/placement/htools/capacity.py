@@ -186,19 +186,19 @@ class Filling:
         """
         little = replace(size, memory=shrinking.UNITS[newcomers.Kind.MEMORY])
         least = replace(little, disk=shrinking.UNITS[newcomers.Kind.DISK], vcpus=1)
-        for one in (least, little, size):
+        for tried in (least, little, size):
             if any(_at_least(size, other) for other in self._hopeless):
                 return False
-            if one is not size and one in self._surviving:
+            if tried is not size and tried in self._surviving:
                 continue
-            newcomer = replace(self._newcomer, size=one)
-            if self._place_one(newcomer, known, stays=False, any_policy=one is not size):
-                self._surviving.add(one)
-            elif one is size:
-                self._hopeless.append(one)
+            newcomer = replace(self._newcomer, size=tried)
+            if self._place_one(newcomer, known, stays=False, any_policy=tried is not size):
+                self._surviving.add(tried)
+            elif tried is size:
+                self._hopeless.append(tried)
                 return False
             else:
-                self._hopeless.append(one)
+                self._hopeless.append(tried)
         return True
 
     def _jump(self, since: list[tuple[Size, tuple[Kind, ...]]]) -> Size | None:

@@ -130,7 +130,7 @@ class _Search:
     def __init__(self, cluster: model.Model, question: Question) -> None:
         self._cluster, self._question = cluster, question
         self._state = states.of(cluster)
-        self._limits = [self._complete(question.of_group(one.uuid), one.policy) for one in cluster.groups]
+        self._limits = [self._complete(question.of_group(group.uuid), group.policy) for group in cluster.groups]
         self._found: dict[Any, Capacity] = {}
 
     def report(self, ctime: float) -> Report:
@@ -194,11 +194,11 @@ class _Search:
         nodes = self._state.nodes
         short = (nodes.group == number) & ~nodes.offline & (nodes.memory < nodes.reserved)
         if short.any() and not self._question.accepts_existing:
-            names = ", ".join(nodes.names[one] for one in np.flatnonzero(short))
+            names = ", ".join(nodes.names[node] for node in np.flatnonzero(short))
             return f"N+1 fails already: too little memory is free on {names}"
         if template.is_mirrored or self._question.accepts_existing:
             return ""
-        fatal = [nodes.names[one] for one in self._fatal if nodes.group[one] == number]
+        fatal = [nodes.names[node] for node in self._fatal if nodes.group[node] == number]
         text = f"N+1 fails already: what is on {', '.join(fatal)} would have no room elsewhere"
         return text if fatal else ""
 
@@ -214,12 +214,14 @@ class _Search:
 
     def _filling(self, allowed: tuple[int, ...], policy: model.Policy, template: model.Template) -> capacity.Filling:
         nodes = self._state.nodes
-        usage = np.array([one.max_disk_usage for one in self._limits], dtype=float)[nodes.group]
+        usage = np.array([limits.max_disk_usage for limits in self._limits], dtype=float)[nodes.group]
         groups = zip(self._cluster.groups, self._limits, strict=True)
         return capacity.Filling(
             self._state,
             newcomers.Newcomer(_size(policy.std), template, spindle_use=policy.std.spindle_use),
-            policies=[_clipped(group.policy, one, is_set=self._question.of_group(group.uuid)) for group, one in groups],
+            policies=[
+                _clipped(group.policy, limits, is_set=self._question.of_group(group.uuid)) for group, limits in groups
+            ],
             allowed=np.isin(nodes.group, allowed),
             spare=nodes.t_disk - np.floor(usage * nodes.t_disk),
             may_fail=self._fatal if self._question.accepts_existing and not template.is_mirrored else (),

@@ -51,7 +51,7 @@ class _State:
     moved: dict[int, int] = field(default_factory=dict)
 
     def copy(self) -> _State:
-        return _State([*self.memory], [*self.disk], [*self.spindles], [[*one] for one in self.held])
+        return _State([*self.memory], [*self.disk], [*self.spindles], [[*held] for held in self.held])
 
 
 class Clearing:
@@ -59,19 +59,19 @@ class Clearing:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        number = {one.name: index for index, one in enumerate(model.nodes)}
+        number = {node.name: index for index, node in enumerate(model.nodes)}
         held: list[list[int]] = [[] for _ in model.nodes]
-        for index, one in enumerate(model.instances):
-            if not one.secondary and not one.forthcoming:
-                held[number[one.primary]].append(index)
+        for index, instance in enumerate(model.instances):
+            if not instance.secondary and not instance.forthcoming:
+                held[number[instance.primary]].append(index)
         free = node_memory.free(model)
         self._first = _State(
-            [free[one.name] for one in model.nodes],
-            [one.f_disk for one in model.nodes],
-            [one.free_spindles for one in model.nodes],
+            [free[node.name] for node in model.nodes],
+            [node.f_disk for node in model.nodes],
+            [node.free_spindles for node in model.nodes],
             held,
         )
-        self._takers: dict[str, list[int]] = {one.uuid: [] for one in model.groups}
+        self._takers: dict[str, list[int]] = {group.uuid: [] for group in model.groups}
         for index, node in enumerate(model.nodes):
             if node_memory.takes_instances(node):
                 self._takers[node.group].append(index)
@@ -94,7 +94,7 @@ class Clearing:
             if not share.nodes:
                 return found, refusals
             found.append(share)
-            left = [one for one in left if one not in share.nodes]
+            left = [node for node in left if node not in share.nodes]
         return found, []
 
     def _share(self, nodes: Sequence[int]) -> tuple[Share, list[NotEmptied]]:
@@ -114,13 +114,13 @@ class Clearing:
 
     def _empty(self, state: _State, node: int, *, without: set[int]) -> NotEmptied | None:
         """Displacement everything away, or nothing."""
-        targets = [one for one in self._takers[self._model.nodes[node].group] if one not in without]
+        targets = [taker for taker in self._takers[self._model.nodes[node].group] if taker not in without]
         found: list[tuple[int, int]] = []
         refusal = None
         # The instance that came last is moved first, as hroller does: only then are our groups never more than its.
         for index in reversed(state.held[node]):
             instance = self._model.instances[index]
-            target = next((one for one in targets if self._fits(state, instance, one)), None)
+            target = next((taker for taker in targets if self._fits(state, instance, taker)), None)
             if target is None:
                 refusal = self._refusal(state, node, instance, targets)
                 break
@@ -158,7 +158,7 @@ class Clearing:
             wants += f" and {instance.disk} MiB of disk"
         if not targets:
             return NotEmptied(name, instance.name, f"no other node of its group takes instances: it needs {wants}")
-        best = max(targets, key=lambda one: (state.memory[one], state.disk[one]))
+        best = max(targets, key=lambda target: (state.memory[target], state.disk[target]))
         text = (
             f"no other node has more than {wants} free: the one with the most memory is "
             f"{self._model.nodes[best].name} with {max(0, state.memory[best])} and {max(0, state.disk[best])} MiB"

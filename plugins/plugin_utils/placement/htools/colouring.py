@@ -51,7 +51,7 @@ def _in_order(masks: list[int], order: Iterable[int]) -> Classes:
             found.append([])
         members[colour] |= 1 << vertex
         found[colour].append(vertex)
-    return [sorted(one) for one in found]
+    return [sorted(vertices) for vertices in found]
 
 
 def _by_rank(edges: Edges, near: NDArray[np.bool_], *, only_new_colours: bool) -> Classes:
@@ -72,12 +72,12 @@ def _by_rank(edges: Edges, near: NDArray[np.bool_], *, only_new_colours: bool) -
         found[colour].append(vertex)
         rank += step * ((near[vertex] & ~around[colour]) if only_new_colours else edges[vertex])
         around[colour] |= near[vertex]
-    return [sorted(one) for one in found]
+    return [sorted(vertices) for vertices in found]
 
 
 def _again(masks: list[int], classes: Classes) -> Classes:
     """Colour class by class, in reversed order and in that of size by turns: never more classes, and at times fewer."""
     for number in range(ROUNDS):
         classes = sorted(classes, key=len, reverse=True) if number % 2 else classes[::-1]
-        classes = _in_order(masks, (vertex for one in classes for vertex in one))
+        classes = _in_order(masks, (vertex for members in classes for vertex in members))
     return classes

@@ -50,12 +50,12 @@ class Failures:
         self._order = [node for node in np.flatnonzero(asked).tolist() if node not in but]
         self._held: dict[int, list[Held]] = {node: [] for node in range(len(state.nodes.names))}
         self._steps: evenness.Steps = {}
-        for node, one in _held(state, self._index):
-            self._held[node].append(one)
+        for node, held in _held(state, self._index):
+            self._held[node].append(held)
 
-    def add(self, node: int, one: Held) -> None:
+    def add(self, node: int, held: Held) -> None:
         """Know that an instance runs on a node."""
-        self._held[node].append(one)
+        self._held[node].append(held)
 
     def remove(self, node: int) -> None:
         """Forget the instance of a node that was added last."""
@@ -76,15 +76,15 @@ class Failures:
 
     def _may_fail(self, openings: Openings, node: int) -> bool:
         mine = self._held[node][::-1]
-        shared = [one for one in mine if _is_shared(one.newcomer)]
-        alone = [one for one in mine if not (_is_shared(one.newcomer) or one.newcomer.template.is_mirrored)]
+        shared = [held for held in mine if _is_shared(held.newcomer)]
+        alone = [held for held in mine if not (_is_shared(held.newcomer) or held.newcomer.template.is_mirrored)]
         group = np.flatnonzero(openings.nodes.group == self._state.nodes.group[node])
         others = group[group != self._index[node]]
         if not _could_suffice(openings, [*shared, *alone], others):
             return False
         there = openings.copy()
-        pairs = [one for one in mine if one.newcomer.template.is_mirrored]
-        if not all(self._fail_over(there, one, node) for one in pairs):
+        pairs = [held for held in mine if held.newcomer.template.is_mirrored]
+        if not all(self._fail_over(there, pair, node) for pair in pairs):
             return False
         if not (shared or alone):
             return True
@@ -92,19 +92,19 @@ class Failures:
         placing = _Placing(there, self._steps, [*shared, *alone][0].newcomer)
         receives = others[self._state.nodes.receives[node, there.numbers[others]]]
         everywhere = np.arange(len(there.numbers))
-        alone.sort(key=lambda one: -one.newcomer.size.memory)
-        return all(placing.move(one, receives, among=group) for one in shared) and all(
-            placing.put(one.newcomer, _with_disk(there, one.newcomer, others), among=everywhere) for one in alone
+        alone.sort(key=lambda held: -held.newcomer.size.memory)
+        return all(placing.move(held, receives, among=group) for held in shared) and all(
+            placing.put(held.newcomer, _with_disk(there, held.newcomer, others), among=everywhere) for held in alone
         )
 
-    def _fail_over(self, there: Openings, one: Held, node: int) -> bool:
-        target, need = one.secondary, one.newcomer.size.memory * one.newcomer.runs
+    def _fail_over(self, there: Openings, held: Held, node: int) -> bool:
+        target, need = held.secondary, held.newcomer.size.memory * held.newcomer.runs
         if target == NOWHERE or not self._state.nodes.receives[node, there.numbers[target]]:
             return False
         if need and there.nodes.memory[target] <= need:
             return False
-        there.give(one.newcomer, primary=one.primary, secondary=target)
-        there.take(one.newcomer, primary=target, secondary=one.primary)
+        there.give(held.newcomer, primary=held.primary, secondary=target)
+        there.take(held.newcomer, primary=target, secondary=held.primary)
         return True
 
 
@@ -115,14 +115,14 @@ class _Placing:
         self._there = there
         self._evenness = None if there.locations else evenness.Evenness(there, newcomer, steps)
 
-    def move(self, one: Held, nodes: columns.Indices, *, among: columns.Indices) -> bool:
+    def move(self, held: Held, nodes: columns.Indices, *, among: columns.Indices) -> bool:
         """Move an instance to the best of some nodes with the memory for it, if there is one."""
-        if one.primary != NOWHERE:
-            self._there.give(one.newcomer, primary=one.primary)
-            self._know_failing(one.primary)
+        if held.primary != NOWHERE:
+            self._there.give(held.newcomer, primary=held.primary)
+            self._know_failing(held.primary)
             if self._evenness is not None:
-                self._evenness.give(one.newcomer, one.primary)
-        return self.put(one.newcomer, _with_memory(self._there, one.newcomer, nodes), among=among)
+                self._evenness.give(held.newcomer, held.primary)
+        return self.put(held.newcomer, _with_memory(self._there, held.newcomer, nodes), among=among)
 
     def put(self, newcomer: Newcomer, nodes: columns.Indices, *, among: columns.Indices) -> bool:
         """Take an instance in on the best of these nodes, of equal ones the last, if there is one."""
@@ -148,14 +148,14 @@ class _Placing:
         self._there.failing[node] = self._there.nodes.memory[node] <= self._there.nodes.reserved[node]
 
 
-def _is_shared(one: Newcomer) -> bool:
-    return one.template.can_leave and not one.template.is_mirrored
+def _is_shared(newcomer: Newcomer) -> bool:
+    return newcomer.template.can_leave and not newcomer.template.is_mirrored
 
 
 def _could_suffice(openings: Openings, leaving: list[Held], others: columns.Indices) -> bool:
     """Whether other nodes could hold what leaves, as far as is quickly seen: of each size, as many as there are."""
-    memory = np.array([one.newcomer.size.memory * one.newcomer.runs for one in leaving])
-    disk = np.array([one.newcomer.size.disk * one.newcomer.on_volumes for one in leaving])
+    memory = np.array([held.newcomer.size.memory * held.newcomer.runs for held in leaving])
+    disk = np.array([held.newcomer.size.disk * held.newcomer.on_volumes for held in leaving])
     nodes = openings.nodes
     return _fit(memory, nodes.memory[others] - 1) and _fit(disk, nodes.disk[others] - 1)
 
@@ -192,19 +192,21 @@ def _broken(there: Openings, newcomer: Newcomer, nodes: columns.Indices) -> colu
 
 def _held(state: State, index: columns.Indices) -> Iterable[tuple[int, Held]]:
     exclusion, desired = tags.exclusion(state.cluster), tags.desired(state.cluster)
-    for number, one in enumerate(state.cluster.instances):
-        if one.forthcoming:
+    for number, instance in enumerate(state.cluster.instances):
+        if instance.forthcoming:
             continue
         primary, secondary = int(state.instances.primary[number]), int(state.instances.secondary[number])
         newcomer = newcomers.Newcomer(
-            newcomers.Size(one.memory, one.disk, 0 if one.is_offline else one.vcpus, one.spindles),
-            one.template,
-            spindle_use=one.spindle_use,
-            reserves=one.reserves_memory,
-            runs=one.takes_memory,
+            newcomers.Size(
+                instance.memory, instance.disk, 0 if instance.is_offline else instance.vcpus, instance.spindles
+            ),
+            instance.template,
+            spindle_use=instance.spindle_use,
+            reserves=instance.reserves_memory,
+            runs=instance.takes_memory,
             tags=exclusion[number],
             desired=desired[number],
-            load=(one.load.cpu, one.load.memory, one.load.disk, one.load.net),
+            load=(instance.load.cpu, instance.load.memory, instance.load.disk, instance.load.net),
         )
         other = NOWHERE if secondary == NOWHERE else int(index[secondary])
         yield primary, Held(newcomer, int(index[primary]), other)

@@ -66,7 +66,7 @@ class Failure:
     @property
     def lost(self) -> tuple[Outcome, ...]:
         """The instances that do not come back by themselves."""
-        return tuple(one for one in self.outcomes if one.fate in {Fate.NO_ROOM, Fate.NO_REPLICA})
+        return tuple(outcome for outcome in self.outcomes if outcome.fate in {Fate.NO_ROOM, Fate.NO_REPLICA})
 
 
 def not_survived(model: Model) -> tuple[Failure, ...]:
@@ -78,7 +78,7 @@ def not_survived(model: Model) -> tuple[Failure, ...]:
     survey = _Survey(model)
     found = []
     for node in model.nodes:
-        failure = survey.failure((node.name,), counts=lambda one: one.reserves_memory)
+        failure = survey.failure((node.name,), counts=lambda instance: instance.reserves_memory)
         if failure.lost:
             found.append(failure)
     return tuple(found)
@@ -94,7 +94,7 @@ def what_if(model: Model, *, failed: Sequence[str]) -> Failure:
     for name in failed:
         if name not in known:
             raise errors.NotFound(f"there is no node {name!r}")
-    return _Survey(model).failure(tuple(dict.fromkeys(failed)), counts=lambda one: one.takes_memory)
+    return _Survey(model).failure(tuple(dict.fromkeys(failed)), counts=lambda instance: instance.takes_memory)
 
 
 class _Survey:
@@ -111,11 +111,11 @@ class _Survey:
             if node_memory.takes_instances(node):
                 self._takers.setdefault(node.group, []).append(node.name)
         self._serving = {name for names in self._takers.values() for name in names}
-        for index, one in enumerate(model.instances):
-            if not one.forthcoming:
-                self._primaries[one.primary].append(index)
-                if one.secondary:
-                    self._secondaries[one.secondary].append(index)
+        for index, instance in enumerate(model.instances):
+            if not instance.forthcoming:
+                self._primaries[instance.primary].append(index)
+                if instance.secondary:
+                    self._secondaries[instance.secondary].append(index)
 
     def failure(self, nodes: tuple[str, ...], *, counts: Callable[[Instance], bool]) -> Failure:
         """Let the largest choose first, those that have one place only before those that have several."""
@@ -133,46 +133,49 @@ class _Survey:
         return Failure(nodes, outcomes, tuple(self._shortages(outcomes)))
 
     def _turn(self, index: int) -> tuple[bool, bool, int, int]:
-        one = self._model.instances[index]
-        return not one.auto_balance, not one.secondary, -one.memory, index
+        instance = self._model.instances[index]
+        return not instance.auto_balance, not instance.secondary, -instance.memory, index
 
     def _outcome(
-        self, one: Instance, failed: Sequence[str], taken: dict[str, int], *, counts: Callable[[Instance], bool]
+        self, instance: Instance, failed: Sequence[str], taken: dict[str, int], *, counts: Callable[[Instance], bool]
     ) -> Outcome:
-        if not counts(one):
-            return Outcome(one.name, Fate.NOT_RUNNING, one.memory, text=f"is not counted: {one.status}")
-        if one.secondary:
-            if one.secondary not in self._serving or one.secondary in failed:
-                why = "fails too" if one.secondary in failed else "takes no instances"
+        if not counts(instance):
+            return Outcome(instance.name, Fate.NOT_RUNNING, instance.memory, text=f"is not counted: {instance.status}")
+        if instance.secondary:
+            if instance.secondary not in self._serving or instance.secondary in failed:
+                why = "fails too" if instance.secondary in failed else "takes no instances"
                 return Outcome(
-                    one.name, Fate.NO_REPLICA, one.memory, text=f"has no other replica: {one.secondary} {why}"
+                    instance.name,
+                    Fate.NO_REPLICA,
+                    instance.memory,
+                    text=f"has no other replica: {instance.secondary} {why}",
                 )
-            return self._started(one, one.secondary, taken)
-        if one.template.is_mirrored or not one.template.can_leave:
-            text = f"has no other replica: its disks are {one.template.value} on {one.primary}"
-            return Outcome(one.name, Fate.NO_REPLICA, one.memory, text=text)
-        places = [name for name in self._takers.get(self._group[one.primary], []) if name not in failed]
+            return self._started(instance, instance.secondary, taken)
+        if instance.template.is_mirrored or not instance.template.can_leave:
+            text = f"has no other replica: its disks are {instance.template.value} on {instance.primary}"
+            return Outcome(instance.name, Fate.NO_REPLICA, instance.memory, text=text)
+        places = [name for name in self._takers.get(self._group[instance.primary], []) if name not in failed]
         if not places:
             text = "has no room: no other node of its group takes instances"
-            return Outcome(one.name, Fate.NO_ROOM, one.memory, text=text)
-        return self._started(one, max(places, key=lambda name: self._free[name] - taken.get(name, 0)), taken)
+            return Outcome(instance.name, Fate.NO_ROOM, instance.memory, text=text)
+        return self._started(instance, max(places, key=lambda name: self._free[name] - taken.get(name, 0)), taken)
 
-    def _started(self, one: Instance, node: str, taken: dict[str, int]) -> Outcome:
+    def _started(self, instance: Instance, node: str, taken: dict[str, int]) -> Outcome:
         free = max(0, self._free[node] - taken.get(node, 0))
-        if free > one.memory:
-            text = f"starts on {node}: {one.memory} of {free} MiB free"
-            return Outcome(one.name, Fate.STARTS, one.memory, node, free, text)
-        text = f"has no room on {node}: {one.memory} MiB needed, {free} MiB free"
-        return Outcome(one.name, Fate.NO_ROOM, one.memory, node, free, text)
+        if free > instance.memory:
+            text = f"starts on {node}: {instance.memory} of {free} MiB free"
+            return Outcome(instance.name, Fate.STARTS, instance.memory, node, free, text)
+        text = f"has no room on {node}: {instance.memory} MiB needed, {free} MiB free"
+        return Outcome(instance.name, Fate.NO_ROOM, instance.memory, node, free, text)
 
-    def _unmirrored(self, one: Instance) -> Outcome:
-        text = f"stays on {one.primary} without its replica on {one.secondary}"
-        return Outcome(one.name, Fate.UNMIRRORED, one.memory, one.primary, text=text)
+    def _unmirrored(self, instance: Instance) -> Outcome:
+        text = f"stays on {instance.primary} without its replica on {instance.secondary}"
+        return Outcome(instance.name, Fate.UNMIRRORED, instance.memory, instance.primary, text=text)
 
     def _shortages(self, outcomes: Iterable[Outcome]) -> list[Shortage]:
         needed: dict[str, int] = {}
-        for one in outcomes:
-            if one.node and one.fate in {Fate.STARTS, Fate.NO_ROOM}:
-                needed[one.node] = needed.get(one.node, 0) + one.memory
-        short = {one.node for one in outcomes if one.node and one.fate is Fate.NO_ROOM}
+        for outcome in outcomes:
+            if outcome.node and outcome.fate in {Fate.STARTS, Fate.NO_ROOM}:
+                needed[outcome.node] = needed.get(outcome.node, 0) + outcome.memory
+        short = {outcome.node for outcome in outcomes if outcome.node and outcome.fate is Fate.NO_ROOM}
         return [Shortage(name, needed[name], self._free[name]) for name in self._free if name in short]

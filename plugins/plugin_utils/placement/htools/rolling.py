@@ -71,7 +71,7 @@ def plan(model: Model, *, options: Options = Options()) -> Rolling:
     edges = _edges(model, options)[np.ix_(numbers, numbers)]
     best: Parts = ([], [])
     for index, classes in enumerate(colouring.colourings(edges)):
-        parts = _parts([[numbers[one] for one in each] for each in classes], rooms, options)
+        parts = _parts([[numbers[vertex] for vertex in each] for each in classes], rooms, options)
         if index == 0 or (len(parts[1]), len(parts[0])) < (len(best[1]), len(best[0])):
             best = parts
     steps = [_step(model.nodes, share) for share in sorted(best[0], key=lambda share: -len(share.nodes))]
@@ -98,21 +98,22 @@ def _edges(model: Model, options: Options) -> colouring.Edges:
 
     One that is not made yet keeps its nodes apart, as hroller has it, but nothing of it moves.
     """
-    every = _backed(model, [one for one in model.instances if one.secondary])
+    every = _backed(model, [instance for instance in model.instances if instance.secondary])
     edges: colouring.Edges = every + every.T
     if options.offline_maintenance:
         return edges
+    real = [instance for instance in model.instances if instance.secondary and not instance.forthcoming]
     # In single precision the product is a fast one, and counts of this size are exact in it.
-    made = _backed(model, [one for one in model.instances if one.secondary and not one.forthcoming]) > 0
+    made = _backed(model, real) > 0
     is_backed = made.astype(np.float32)
     return np.where(edges > 0, edges, is_backed @ is_backed.T > 0)
 
 
 def _backed(model: Model, instances: Sequence[Instance]) -> colouring.Edges:
     """How many instances have their primary on one node (row) and their secondary on another (column)."""
-    number = {one.name: index for index, one in enumerate(model.nodes)}
+    number = {node.name: index for index, node in enumerate(model.nodes)}
     count = len(number)
-    pairs = [number[one.primary] * count + number[one.secondary] for one in instances]
+    pairs = [number[instance.primary] * count + number[instance.secondary] for instance in instances]
     return np.bincount(np.array(pairs, dtype=np.int64), minlength=count * count).reshape(count, count)
 
 

@@ -105,8 +105,8 @@ def _next_limit(obstacles: Obstacles, size: Size, kind: Kind) -> int | None:
             limits.append(obstacles.copies[obstacles.rows(size)].ravel())
     else:
         limits += [obstacles.disk, obstacles.disk_expected]
-    below = [one[one < value] for one in limits]
-    found = [float(one.max()) for one in below if len(one)]
+    below = [limit[limit < value] for limit in limits]
+    found = [float(part.max()) for part in below if len(part)]
     return int(max(found)) if found else None
 
 
