@@ -47,115 +47,115 @@ def read(text: str) -> tuple[model.Model, allocator.Request]:
 
 
 def _model(whole: Field) -> model.Model:
-    groups = tuple(_group(uuid, one) for uuid, one in whole.get("nodegroups").items())
+    groups = tuple(_group(uuid, group) for uuid, group in whole.get("nodegroups").items())
     hypervisors = whole.get("enabled_hypervisors").texts()
-    uuids = {one.uuid for one in groups}
+    uuids = {group.uuid for group in groups}
     is_kvm = hypervisors[:1] == (KVM,)
-    nodes = tuple(_node(name, one, uuids, is_kvm=is_kvm) for name, one in whole.get("nodes").items())
-    names = {one.name for one in nodes}
+    nodes = tuple(_node(name, node, uuids, is_kvm=is_kvm) for name, node in whole.get("nodes").items())
+    names = {node.name for node in nodes}
     return model.Model(
         groups=groups,
         nodes=nodes,
-        instances=tuple(_placed(name, one, names) for name, one in whole.get("instances").items()),
+        instances=tuple(_placed(name, instance, names) for name, instance in whole.get("instances").items()),
         tags=whole.get("cluster_tags").texts(),
     )
 
 
-def _group(uuid: str, one: Field) -> model.Group:
+def _group(uuid: str, group: Field) -> model.Group:
     return model.Group(
-        name=one.get("name").name(),
+        name=group.get("name").name(),
         uuid=uuid,
-        alloc_policy=one.get("alloc_policy").one_of(model.AllocPolicy),
-        tags=one.get("tags").texts(),
-        networks=one.get("networks").texts(),
-        policy=allocator_policies.read(one.get("ipolicy")),
+        alloc_policy=group.get("alloc_policy").one_of(model.AllocPolicy),
+        tags=group.get("tags").texts(),
+        networks=group.get("networks").texts(),
+        policy=allocator_policies.read(group.get("ipolicy")),
     )
 
 
-def _node(name: str, one: Field, groups: set[str], *, is_kvm: bool) -> model.Node:
-    group = one.get("group")
+def _node(name: str, node: Field, groups: set[str], *, is_kvm: bool) -> model.Node:
+    group = node.get("group")
     if group.text() not in groups:
         raise group.wrong("the UUID of a node group")
-    capable, tags = one.find("vm_capable"), one.find("tags")
-    is_live = not one.get("offline").flag() and (capable is None or capable.flag())
-    parameters = one.get("ndparams")
+    capable, tags = node.find("vm_capable"), node.find("tags")
+    is_live = not node.get("offline").flag() and (capable is None or capable.flag())
+    parameters = node.get("ndparams")
     exclusive = parameters.get("exclusive_storage").flag()
-    spindles = one.get("total_spindles") if exclusive and is_live else parameters.get("spindle_count")
-    free = one.find("free_spindles")
+    spindles = node.get("total_spindles") if exclusive and is_live else parameters.get("spindle_count")
+    free = node.find("free_spindles")
     return model.Node(
         name=name,
         group=group.text(),
-        t_mem=one.get("total_memory").real() if is_live else 0.0,
-        n_mem=(KVM_NODE_MEMORY if is_kvm else one.get("reserved_memory").whole()) if is_live else 0,
-        f_mem=one.get("free_memory").whole(least=None) if is_live else 0,
-        t_disk=one.get("total_disk").real() if is_live else 0.0,
-        f_disk=one.get("free_disk").whole(least=None) if is_live else 0,
-        pcpus=one.get("total_cpus").real() if is_live else 0.0,
-        offline=not is_live or one.get("drained").flag(),
+        t_mem=node.get("total_memory").real() if is_live else 0.0,
+        n_mem=(KVM_NODE_MEMORY if is_kvm else node.get("reserved_memory").whole()) if is_live else 0,
+        f_mem=node.get("free_memory").whole(least=None) if is_live else 0,
+        t_disk=node.get("total_disk").real() if is_live else 0.0,
+        f_disk=node.get("free_disk").whole(least=None) if is_live else 0,
+        pcpus=node.get("total_cpus").real() if is_live else 0.0,
+        offline=not is_live or node.get("drained").flag(),
         spindles=spindles.whole() if is_live or not exclusive else 0,
         tags=() if tags is None else tags.texts(),
         exclusive_storage=exclusive,
         free_spindles=free.whole(least=None) if is_live and free is not None else 0,
-        os_vcpus=one.get("reserved_cpus").whole() if is_live else 0,
+        os_vcpus=node.get("reserved_cpus").whole() if is_live else 0,
         is_known=is_live,
     )
 
 
-def _placed(name: str, one: Field, nodes: set[str]) -> model.Instance:
-    places = one.get("nodes")
+def _placed(name: str, instance: Field, nodes: set[str]) -> model.Instance:
+    places = instance.get("nodes")
     for place in places.each():
         if place.text() not in nodes:
             raise place.wrong("the name of a node")
     if not places.value:
         raise places.wrong("a list with at least a primary")
     primary, secondary = (*places.texts(), "")[:2]
-    return _instance(name, one, primary=primary, secondary=secondary)
+    return _instance(name, instance, primary=primary, secondary=secondary)
 
 
-def _instance(name: str, one: Field, *, primary: str = "", secondary: str = "") -> model.Instance:
-    state, forthcoming = one.find("admin_state"), one.find("forthcoming")
+def _instance(name: str, instance: Field, *, primary: str = "", secondary: str = "") -> model.Instance:
+    state, forthcoming = instance.find("admin_state"), instance.find("forthcoming")
     if state is not None and state.text() not in STATUSES:
         raise state.wrong("one of " + ", ".join(STATUSES))
-    spindles = [disk.find("spindles") for disk in one.get("disks").each()]
+    spindles = [disk.find("spindles") for disk in instance.get("disks").each()]
     known = [each.whole() for each in spindles if each is not None]
     return model.Instance(
         name=name,
-        memory=one.get("memory").whole(),
-        disk=one.get("disk_space_total").whole(),
-        vcpus=one.get("vcpus").whole(),
+        memory=instance.get("memory").whole(),
+        disk=instance.get("disk_space_total").whole(),
+        vcpus=instance.get("vcpus").whole(),
         status=STATUSES["up" if state is None else state.text()],
         auto_balance=True,
         primary=primary,
         secondary=secondary,
-        template=one.get("disk_template").one_of(model.Template),
-        tags=one.get("tags").texts(),
-        spindle_use=one.get("spindle_use").whole(),
+        template=instance.get("disk_template").one_of(model.Template),
+        tags=instance.get("tags").texts(),
+        spindle_use=instance.get("spindle_use").whole(),
         spindles=sum(known) if spindles and len(known) == len(spindles) else None,
         forthcoming=forthcoming is not None and forthcoming.flag(),
-        networks=_networks(one),
+        networks=_networks(instance),
     )
 
 
-def _networks(one: Field) -> tuple[str, ...]:
-    nics = one.find("nics")
+def _networks(instance: Field) -> tuple[str, ...]:
+    nics = instance.find("nics")
     networks = [nic.find("network") for nic in nics.each()] if nics is not None else []
     return tuple(dict.fromkeys(each.text() for each in networks if each is not None))
 
 
-def _wanted(one: Field, found: model.Model) -> allocator.Wanted:
-    name = one.get("name").name()
+def _wanted(asked: Field, found: model.Model) -> allocator.Wanted:
+    name = asked.get("name").name()
     if any(each.name == name for each in found.instances):
-        raise one.get("name").wrong("the name of a new instance")
-    instance = _instance(name, one)
-    count = one.get("required_nodes")
+        raise asked.get("name").wrong("the name of a new instance")
+    instance = _instance(name, asked)
+    count = asked.get("required_nodes")
     if count.whole() != 1 + instance.template.is_mirrored:
         raise count.wrong(f"{1 + instance.template.is_mirrored}, as {instance.template.value} needs,")
-    group, only = one.find("group_name"), one.find("restrict-to-nodes")
+    group, only = asked.find("group_name"), asked.find("restrict-to-nodes")
     if group is not None and group.text() not in {each.name for each in found.groups}:
         raise group.wrong("the name of a node group")
     return allocator.Wanted(
         instance=instance,
-        disks=tuple(disk.get("size").whole() for disk in one.get("disks").each()),
+        disks=tuple(disk.get("size").whole() for disk in asked.get("disks").each()),
         group="" if group is None else group.text(),
         only=None if only is None else only.texts(),
     )
@@ -166,7 +166,7 @@ def _allocate(asked: Field, found: model.Model) -> allocator.Allocate:
 
 
 def _multi_allocate(asked: Field, found: model.Model) -> allocator.MultiAllocate:
-    return allocator.MultiAllocate(tuple(_wanted(one, found) for one in asked.get("instances").each()))
+    return allocator.MultiAllocate(tuple(_wanted(instance, found) for instance in asked.get("instances").each()))
 
 
 def _allocate_secondary(asked: Field, found: model.Model) -> allocator.AllocateSecondary:
@@ -185,22 +185,22 @@ def _evacuate(asked: Field, found: model.Model) -> allocator.Evacuate:
 
 
 def _change_group(asked: Field, found: model.Model) -> allocator.ChangeGroup:
-    uuids = {one.uuid for one in found.groups}
+    uuids = {group.uuid for group in found.groups}
     targets = asked.get("target_groups")
-    for one in targets.each():
-        if one.text() not in uuids:
-            raise one.wrong("the UUID of a node group")
+    for target in targets.each():
+        if target.text() not in uuids:
+            raise target.wrong("the UUID of a node group")
     return allocator.ChangeGroup(_all_known(asked.get("instances"), found), targets.texts())
 
 
 def _known(name: Field, found: model.Model) -> str:
-    if all(one.name != name.text() for one in found.instances):
+    if all(instance.name != name.text() for instance in found.instances):
         raise name.wrong("the name of an instance")
     return name.text()
 
 
 def _all_known(names: Field, found: model.Model) -> tuple[str, ...]:
-    known = {one.name for one in found.instances}
+    known = {instance.name for instance in found.instances}
     for name in names.each():
         if name.text() not in known:
             raise name.wrong("the name of an instance")
@@ -226,8 +226,8 @@ def write(request: allocator.Request, result: allocator.Result) -> str:
     if isinstance(request, (allocator.Evacuate, allocator.ChangeGroup)):
         return _answer(_info(result, "moved"), [_moved(result), _refused(result), _jobs(result)])
     if isinstance(request, allocator.MultiAllocate):
-        placed = [[one.instance, list(one.nodes)] for one in result.placements]
-        return _answer(_info(result, "allocated"), [placed, [one.instance for one in result.unplaced]])
+        placed = [[placement.instance, list(placement.nodes)] for placement in result.placements]
+        return _answer(_info(result, "allocated"), [placed, [unplaced.instance for unplaced in result.unplaced]])
     if not result.placements:
         raise errors.Refused(result.unplaced[0].text if result.unplaced else result.info or "no answer was found")
     primary, *others = result.placements[0].nodes
@@ -253,21 +253,21 @@ def _info(result: allocator.Result, done: str) -> str:
 
 
 def _moved(result: allocator.Result) -> list[list[Any]]:
-    return [[one.instance, one.group, list(one.nodes)] for one in result.placements]
+    return [[placement.instance, placement.group, list(placement.nodes)] for placement in result.placements]
 
 
 def _refused(result: allocator.Result) -> list[list[str]]:
-    return [[one.instance, one.text] for one in result.unplaced]
+    return [[unplaced.instance, unplaced.text] for unplaced in result.unplaced]
 
 
 def _jobs(result: allocator.Result) -> list[list[dict[str, Any]]]:
     """One job for each instance that moves; jobs name those they wait for by how many jobs before they are."""
-    moving = [one for one in result.placements if one.steps]
-    number = {one.instance: index for index, one in enumerate(moving)}
+    moving = [placement for placement in result.placements if placement.steps]
+    number = {placement.instance: index for index, placement in enumerate(moving)}
     jobs = []
-    for index, one in enumerate(moving):
-        opcodes = [_opcode(one.instance, step) for step in one.steps]
-        before = sorted(number[name] for name in one.after)
+    for index, placement in enumerate(moving):
+        opcodes = [_opcode(placement.instance, step) for step in placement.steps]
+        before = sorted(number[name] for name in placement.after)
         if before:
             opcodes[0]["depends"] = [[each - index, ["success"]] for each in before]
         jobs.append(opcodes)

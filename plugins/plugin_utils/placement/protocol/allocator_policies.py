@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     from .json_fields import Field
 
 
-def read(one: Field) -> model.Policy:
+def read(policy: Field) -> model.Policy:
     """The policy of an object.
 
     Raises:
         InvalidInput: a key is missing, or a value is of the wrong type; with its place.
     """
     return model.Policy(
-        std=_spec(one.get("std")),
-        bounds=tuple((_spec(pair.get("min")), _spec(pair.get("max"))) for pair in one.get("minmax").each()),
-        templates=tuple(name.one_of(model.Template) for name in one.get("disk-templates").each()),
-        vcpu_ratio=one.get("vcpu-ratio").real(),
-        spindle_ratio=one.get("spindle-ratio").real(),
+        std=_spec(policy.get("std")),
+        bounds=tuple((_spec(pair.get("min")), _spec(pair.get("max"))) for pair in policy.get("minmax").each()),
+        templates=tuple(name.one_of(model.Template) for name in policy.get("disk-templates").each()),
+        vcpu_ratio=policy.get("vcpu-ratio").real(),
+        spindle_ratio=policy.get("spindle-ratio").real(),
     )
 
 
-def _spec(one: Field) -> model.Spec:
-    return model.Spec(**{name: one.get(key).whole() for name, key in KEYS.items()})
+def _spec(spec: Field) -> model.Spec:
+    return model.Spec(**{name: spec.get(key).whole() for name, key in KEYS.items()})

@@ -39,14 +39,14 @@ def write(found: model.Model, request: allocator.Request, *, cluster_name: str =
     Raises:
         Refused: a new instance has a primary or secondary already, which the protocol cannot say.
     """
-    promised = dict.fromkeys((one.name for one in found.nodes), 0)
+    promised = dict.fromkeys((node.name for node in found.nodes), 0)
     running = dict(promised)
-    for one in found.instances:
-        promised[one.primary] += one.memory
-        running[one.primary] += one.memory * one.takes_memory
+    for instance in found.instances:
+        promised[instance.primary] += instance.memory
+        running[instance.primary] += instance.memory * instance.takes_memory
     nodes = {
-        one.name: {**_node(one), "i_pri_memory": promised[one.name], "i_pri_up_memory": running[one.name]}
-        for one in found.nodes
+        node.name: {**_node(node), "i_pri_memory": promised[node.name], "i_pri_up_memory": running[node.name]}
+        for node in found.nodes
     }
     whole = {
         "version": allocator_json.VERSION,
@@ -54,71 +54,71 @@ def write(found: model.Model, request: allocator.Request, *, cluster_name: str =
         "cluster_tags": list(found.tags),
         "enabled_hypervisors": [HYPERVISOR],
         "ipolicy": policies.written(found.policy),
-        "nodegroups": {one.uuid: _group(one) for one in found.groups},
+        "nodegroups": {group.uuid: _group(group) for group in found.groups},
         "nodes": nodes,
-        "instances": {one.name: _placed(one) for one in found.instances},
+        "instances": {instance.name: _placed(instance) for instance in found.instances},
         "request": _request(request),
     }
     return json.dumps(whole)
 
 
-def _group(one: model.Group) -> dict[str, Any]:
+def _group(group: model.Group) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "alloc_policy": one.alloc_policy.value,
-        "networks": list(one.networks),
-        "ipolicy": policies.written(one.policy),
-        "tags": list(one.tags),
+        "name": group.name,
+        "alloc_policy": group.alloc_policy.value,
+        "networks": list(group.networks),
+        "ipolicy": policies.written(group.policy),
+        "tags": list(group.tags),
     }
 
 
-def _node(one: model.Node) -> dict[str, Any]:
+def _node(node: model.Node) -> dict[str, Any]:
     return {
-        "tags": list(one.tags),
+        "tags": list(node.tags),
         "primary_ip": "",
         "secondary_ip": "",
-        "offline": one.offline or not one.is_known,
+        "offline": node.offline or not node.is_known,
         "drained": False,
-        "master_candidate": one.master,
+        "master_candidate": node.master,
         "master_capable": True,
         "vm_capable": True,
-        "group": one.group,
-        "ndparams": {"exclusive_storage": one.exclusive_storage, "spindle_count": one.spindles},
-        "total_memory": int(one.t_mem),
-        "reserved_memory": one.n_mem,
-        "free_memory": one.f_mem,
-        "total_disk": int(one.t_disk),
-        "free_disk": one.f_disk,
-        "total_spindles": one.spindles,
-        "free_spindles": one.free_spindles,
-        "total_cpus": int(one.pcpus),
-        "reserved_cpus": one.os_vcpus,
+        "group": node.group,
+        "ndparams": {"exclusive_storage": node.exclusive_storage, "spindle_count": node.spindles},
+        "total_memory": int(node.t_mem),
+        "reserved_memory": node.n_mem,
+        "free_memory": node.f_mem,
+        "total_disk": int(node.t_disk),
+        "free_disk": node.f_disk,
+        "total_spindles": node.spindles,
+        "free_spindles": node.free_spindles,
+        "total_cpus": int(node.pcpus),
+        "reserved_cpus": node.os_vcpus,
     }
 
 
-def _placed(one: model.Instance) -> dict[str, Any]:
-    nodes = [one.primary, one.secondary] if one.secondary else [one.primary]
+def _placed(instance: model.Instance) -> dict[str, Any]:
+    nodes = [instance.primary, instance.secondary] if instance.secondary else [instance.primary]
     return {
-        **_instance(one, (one.disk,)),
-        "admin_state": STATES.get(one.status, "up"),
-        "forthcoming": one.forthcoming,
+        **_instance(instance, (instance.disk,)),
+        "admin_state": STATES.get(instance.status, "up"),
+        "forthcoming": instance.forthcoming,
         "nodes": nodes,
     }
 
 
-def _instance(one: model.Instance, disks: tuple[int, ...]) -> dict[str, Any]:
+def _instance(instance: model.Instance, disks: tuple[int, ...]) -> dict[str, Any]:
     # How the spindles are spread over the disks is not known, nor of interest to anyone: all are the first one's.
-    spindles = [one.spindles, *(0 for _ in disks[1:])] if one.spindles is not None else [None] * len(disks)
+    spindles = [instance.spindles, *(0 for _ in disks[1:])] if instance.spindles is not None else [None] * len(disks)
     return {
-        "tags": list(one.tags),
-        "vcpus": one.vcpus,
-        "memory": one.memory,
-        "spindle_use": one.spindle_use,
+        "tags": list(instance.tags),
+        "vcpus": instance.vcpus,
+        "memory": instance.memory,
+        "spindle_use": instance.spindle_use,
         "os": "",
-        "nics": [{"mac": "auto", "ip": None, "network": network} for network in one.networks],
+        "nics": [{"mac": "auto", "ip": None, "network": network} for network in instance.networks],
         "disks": [{"size": size, "mode": "rw", "spindles": each} for size, each in zip(disks, spindles, strict=True)],
-        "disk_template": one.template.value,
-        "disk_space_total": one.disk,
+        "disk_template": instance.template.value,
+        "disk_space_total": instance.disk,
         "hypervisor": HYPERVISOR,
     }
 
@@ -128,7 +128,7 @@ def _request(request: allocator.Request) -> dict[str, Any]:
         case allocator.Allocate(wanted):
             return {"type": "allocate", **_wanted(wanted)}
         case allocator.MultiAllocate(several):
-            return {"type": "multi-allocate", "instances": [_wanted(one) for one in several]}
+            return {"type": "multi-allocate", "instances": [_wanted(each) for each in several]}
         case allocator.AllocateSecondary(name):
             return {"type": "allocate-secondary", "name": name}
         case allocator.Relocate(name, away_from):
@@ -139,17 +139,17 @@ def _request(request: allocator.Request) -> dict[str, Any]:
             return {"type": "change-group", "instances": list(names), "target_groups": list(targets)}
 
 
-def _wanted(one: allocator.Wanted) -> dict[str, Any]:
-    given = one.instance.primary or one.instance.secondary
+def _wanted(wanted: allocator.Wanted) -> dict[str, Any]:
+    given = wanted.instance.primary or wanted.instance.secondary
     if given:
-        raise errors.Refused(f"{one.instance.name}: an external allocator cannot be told that it is on {given}")
+        raise errors.Refused(f"{wanted.instance.name}: an external allocator cannot be told that it is on {given}")
     found = {
-        **_instance(one.instance, one.disks or (one.instance.disk,)),
-        "name": one.instance.name,
-        "required_nodes": 1 + one.instance.template.is_mirrored,
-        "group_name": one.group or None,
+        **_instance(wanted.instance, wanted.disks or (wanted.instance.disk,)),
+        "name": wanted.instance.name,
+        "required_nodes": 1 + wanted.instance.template.is_mirrored,
+        "group_name": wanted.group or None,
     }
-    return found if one.only is None else {**found, "restrict-to-nodes": list(one.only)}
+    return found if wanted.only is None else {**found, "restrict-to-nodes": list(wanted.only)}
 
 
 def read(text: str, request: allocator.Request) -> allocator.Result:
@@ -191,25 +191,25 @@ def _name(request: allocator.Allocate | allocator.AllocateSecondary | allocator.
 def _nodes(result: Field, count: int) -> tuple[str, ...]:
     if len(result.each()) != count:
         raise result.wrong(f"a list of {count} names")
-    return tuple(one.name() for one in result.each())
+    return tuple(node.name() for node in result.each())
 
 
-def _parts(one: Field, count: int, expected: str) -> list[Field]:
-    if len(one.each()) != count:
-        raise one.wrong(expected)
-    return one.each()
+def _parts(field: Field, count: int, expected: str) -> list[Field]:
+    if len(field.each()) != count:
+        raise field.wrong(expected)
+    return field.each()
 
 
 def _several(result: Field, info: str) -> allocator.Result:
     """Of those without a place Ganeti wants the names, and hail gives names and reasons."""
     placed, failed = _parts(result, 2, "the placed and the others")
     placements = []
-    for one in placed.each():
-        name, nodes = _parts(one, 2, "a name and its nodes")
+    for entry in placed.each():
+        name, nodes = _parts(entry, 2, "a name and its nodes")
         placements.append(allocator.Placement(name.name(), nodes.texts()))
     unplaced = []
-    for one in failed.each():
-        name, text = _parts(one, 2, "a name and a reason") if isinstance(one.value, list) else (one, None)
+    for entry in failed.each():
+        name, text = _parts(entry, 2, "a name and a reason") if isinstance(entry.value, list) else (entry, None)
         unplaced.append(allocator.Unplaced(name.name(), {"": info if text is None else _told(text)}))
     return allocator.Result(tuple(placements), tuple(unplaced), info)
 
@@ -218,13 +218,14 @@ def _moves(result: Field, info: str) -> allocator.Result:
     moved, failed, jobs = _parts(result, 3, "the moved, the others and jobs")
     steps, after = _jobs(jobs)
     placements = []
-    for one in moved.each():
-        name, group, nodes = _parts(one, 3, "a name, its group and its nodes")
-        of = name.name()
-        placements.append(allocator.Placement(of, nodes.texts(), group.text(), steps.get(of, ()), after.get(of, ())))
+    for entry in moved.each():
+        name, group, nodes = _parts(entry, 3, "a name, its group and its nodes")
+        instance = name.name()
+        before = after.get(instance, ())
+        placements.append(allocator.Placement(instance, nodes.texts(), group.text(), steps.get(instance, ()), before))
     unplaced = []
-    for one in failed.each():
-        name, text = _parts(one, 2, "a name and a reason")
+    for entry in failed.each():
+        name, text = _parts(entry, 2, "a name and a reason")
         unplaced.append(allocator.Unplaced(name.name(), {"": _told(text)}))
     return allocator.Result(tuple(placements), tuple(unplaced), info)
 

@@ -28,15 +28,15 @@ class Relocation:
             NotFound: there is no such instance.
             Refused: it cannot leave the node it is to leave.
         """
-        one = _instance(model, request.instance)
-        if not one.template.can_leave:
-            raise errors.Refused(f"{one.name}: its disks are {one.template.value}, no other node has them")
-        scope = allocator.Scope.SECONDARY if one.template.is_mirrored else allocator.Scope.PRIMARY
-        node = one.secondary if one.template.is_mirrored else one.primary
+        instance = _instance(model, request.instance)
+        if not instance.template.can_leave:
+            raise errors.Refused(f"{instance.name}: its disks are {instance.template.value}, no other node has them")
+        scope = allocator.Scope.SECONDARY if instance.template.is_mirrored else allocator.Scope.PRIMARY
+        node = instance.secondary if instance.template.is_mirrored else instance.primary
         if request.away_from != (node,):
             asked = ", ".join(request.away_from) or "no node"
-            raise errors.Refused(f"{one.name} can only be relocated from {node}, not from {asked}")
-        return self.evacuate(model, allocator.Evacuate((one.name,), scope))
+            raise errors.Refused(f"{instance.name} can only be relocated from {node}, not from {asked}")
+        return self.evacuate(model, allocator.Evacuate((instance.name,), scope))
 
 
 @dataclass(frozen=True)
@@ -52,31 +52,33 @@ class SecondaryOf:
             NotFound: there is no such instance.
             Refused: it has a secondary already.
         """
-        one = _instance(model, request.instance)
-        if one.secondary:
-            raise errors.Refused(f"{one.name} has a secondary already: {one.secondary}")
-        wanted = allocator.Wanted(replace(one, template=Template.DRBD), disks=(one.disk,))
-        return self.allocate(without_instance(model, one), allocator.Allocate(wanted))
+        instance = _instance(model, request.instance)
+        if instance.secondary:
+            raise errors.Refused(f"{instance.name} has a secondary already: {instance.secondary}")
+        wanted = allocator.Wanted(replace(instance, template=Template.DRBD), disks=(instance.disk,))
+        return self.allocate(without_instance(model, instance), allocator.Allocate(wanted))
 
 
 def _instance(model: Model, name: str) -> Instance:
-    for one in model.instances:
-        if one.name == name:
-            return one
+    for instance in model.instances:
+        if instance.name == name:
+            return instance
     raise errors.NotFound(f"there is no instance {name!r}")
 
 
-def without_instance(model: Model, one: Instance) -> Model:
+def without_instance(model: Model, instance: Instance) -> Model:
     """A model without an instance, whose room is free."""
-    nodes = tuple(_freed(node, one) if node.name in {one.primary, one.secondary} else node for node in model.nodes)
-    return replace(model, nodes=nodes, instances=tuple(each for each in model.instances if each != one))
+    nodes = tuple(
+        _freed(node, instance) if node.name in {instance.primary, instance.secondary} else node for node in model.nodes
+    )
+    return replace(model, nodes=nodes, instances=tuple(each for each in model.instances if each != instance))
 
 
-def _freed(node: Node, one: Instance) -> Node:
-    has_volumes = one.template.is_on_volumes and not one.forthcoming
+def _freed(node: Node, instance: Instance) -> Node:
+    has_volumes = instance.template.is_on_volumes and not instance.forthcoming
     return replace(
         node,
-        f_mem=node.f_mem + one.memory * (node.name == one.primary and one.takes_memory),
-        f_disk=node.f_disk + one.disk * has_volumes,
-        free_spindles=node.free_spindles + (one.spindles or 0) * has_volumes,
+        f_mem=node.f_mem + instance.memory * (node.name == instance.primary and instance.takes_memory),
+        f_disk=node.f_disk + instance.disk * has_volumes,
+        free_spindles=node.free_spindles + (instance.spindles or 0) * has_volumes,
     )

@@ -122,7 +122,7 @@ class Field:
 
     def texts(self) -> tuple[str, ...]:
         """A list of strings."""
-        return tuple(one.text() for one in self.each())
+        return tuple(field.text() for field in self.each())
 
     def one_of(self, kind: type[Member]) -> Member:
         """A member of an Enum by its value."""
