@@ -40,8 +40,8 @@ def multi_allocate(found: model.Model, request: allocator.MultiAllocate) -> allo
     """
     there = openings.of(state.of(found))
     answers = [_Search(found, there, wanted).answer() for wanted in request.wanted]
-    placed = tuple(one for one in answers if isinstance(one, allocator.Placement))
-    unplaced = tuple(one for one in answers if isinstance(one, allocator.Unplaced))
+    placed = tuple(answer for answer in answers if isinstance(answer, allocator.Placement))
+    unplaced = tuple(answer for answer in answers if isinstance(answer, allocator.Unplaced))
     return allocator.Result(placed, unplaced, info=f"{len(placed)} of {len(answers)} instances have a place")
 
 
@@ -52,18 +52,18 @@ def allocate_secondary(found: model.Model, request: allocator.AllocateSecondary)
         NotFound: there is no such instance.
         InvalidInput: it has a secondary already.
     """
-    one = next((one for one in found.instances if one.name == request.instance), None)
-    if one is None:
+    instance = next((each for each in found.instances if each.name == request.instance), None)
+    if instance is None:
         raise errors.NotFound(f"there is no instance {request.instance}")
-    if one.secondary:
-        raise errors.InvalidInput(f"{one.name} has the secondary {one.secondary} already")
+    if instance.secondary:
+        raise errors.InvalidInput(f"{instance.name} has the secondary {instance.secondary} already")
     now = state.of(found)
-    now.count(now.by_instance[one.name], state.FREED)
-    pair = replace(one, template=model.Template.DRBD, networks=())
+    now.count(now.by_instance[instance.name], state.FREED)
+    pair = replace(instance, template=model.Template.DRBD, networks=())
     answer = _Search(found, openings.of(now), allocator.Wanted(pair)).answer()
     if isinstance(answer, allocator.Unplaced):
         return allocator.Result(unplaced=(answer,), info=answer.text)
-    return allocator.Result((answer,), info=f"{one.name} gets the secondary {answer.nodes[1]}")
+    return allocator.Result((answer,), info=f"{instance.name} gets the secondary {answer.nodes[1]}")
 
 
 def place(
@@ -111,7 +111,7 @@ class _Search:
         self._there.take(self._newcomer, primary=best.primary, secondary=best.secondary)
         names = self._there.nodes.names
         nodes = tuple(
-            names[self._there.numbers[one]] for one in (best.primary, best.secondary) if one != columns.NOWHERE
+            names[self._there.numbers[node]] for node in (best.primary, best.secondary) if node != columns.NOWHERE
         )
         group = self._found.groups[int(self._there.nodes.group[best.primary])].name
         return allocator.Placement(self._wanted.instance.name, nodes, group)
@@ -134,7 +134,7 @@ class _Search:
         scores = placed_scores.PlacedScores(self._there, self._newcomer)
         groups = self._there.nodes.group[places.primaries]
         open_ = groups[places.pairs.any(axis=1)]
-        policies = {int(one): ORDER.index(self._found.groups[one].alloc_policy) for one in np.unique(open_)}
+        policies = {int(group): ORDER.index(self._found.groups[group].alloc_policy) for group in np.unique(open_)}
         wanted = [number for number, order in policies.items() if order == min(policies.values())]
         rows = np.isin(groups, wanted)
         return scores.best(obstacles.Places(places.primaries[rows], places.pairs[rows]))
@@ -146,14 +146,14 @@ class _Search:
             return "it is not the group asked for"
         if group.alloc_policy is model.AllocPolicy.UNALLOCABLE and not self._stays:
             return "it takes no new instances (unallocable)"
-        missing = [one for one in self._wanted.instance.networks if one not in group.networks]
+        missing = [network for network in self._wanted.instance.networks if network not in group.networks]
         if missing and not self._stays:
             return f"it is not connected to the network {', '.join(missing)}"
-        homes = {one.name: one.group for one in self._found.nodes}
+        homes = {node.name: node.group for node in self._found.nodes}
         outside = [name for name in given if homes[name] != group.uuid]
         if outside:
             return f"{' and '.join(outside)} {'are' if len(outside) > 1 else 'is'} not in it"
-        offline = [one.name for one in self._found.nodes if one.name in given and one.offline]
+        offline = [node.name for node in self._found.nodes if node.name in given and node.offline]
         return f"{' and '.join(offline)} {'are' if len(offline) > 1 else 'is'} offline" if offline else ""
 
     def _unplaced(self, excluded: dict[int, str]) -> allocator.Unplaced:
@@ -168,14 +168,14 @@ class _Search:
 
 def newcomer_of(wanted: allocator.Wanted, found: model.Model) -> newcomers.Newcomer:
     """What a wanted instance takes, and which of its tags steer where it goes."""
-    one = wanted.instance
-    load, alone = one.load, replace(found, instances=(one,))
+    instance = wanted.instance
+    load, alone = instance.load, replace(found, instances=(instance,))
     return newcomers.Newcomer(
-        size=newcomers.Size(one.memory, one.disk, one.vcpus, one.spindles),
-        template=one.template,
-        spindle_use=one.spindle_use,
-        disks=wanted.disks or (None if one.disk else ()),
-        reserves=one.auto_balance,
+        size=newcomers.Size(instance.memory, instance.disk, instance.vcpus, instance.spindles),
+        template=instance.template,
+        spindle_use=instance.spindle_use,
+        disks=wanted.disks or (None if instance.disk else ()),
+        reserves=instance.auto_balance,
         tags=tags.exclusion(alone)[0],
         desired=tags.desired(alone)[0],
         load=(load.cpu, load.memory, load.disk, load.net),

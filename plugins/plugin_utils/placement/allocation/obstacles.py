@@ -62,7 +62,7 @@ class Obstacles:
         self.mirrored = newcomer.template.is_mirrored
         nodes = openings.nodes
         twins = ("memory", "disk", "vcpus", "spindles", "free_spindles")
-        self._forthcoming = any((getattr(nodes, one) != getattr(nodes, f"{one}_expected")).any() for one in twins)
+        self._forthcoming = any((getattr(nodes, name) != getattr(nodes, f"{name}_expected")).any() for name in twins)
         kinds = list(zip(openings.nodes.group.tolist(), openings.nodes.exclusive.tolist(), strict=True))
         self._kinds = sorted(set(kinds))
         self._kind = np.array([self._kinds.index(kind) for kind in kinds], dtype=np.int64)
@@ -153,8 +153,8 @@ class Obstacles:
 
     def _bar_misfits(self, found: Codes, size: Size) -> Codes:
         if size is not self._size:
-            one = replace(self.newcomer, size=size)
-            kinds = (misfit(one, self.policies[group], exclusive=exclusive) for group, exclusive in self._kinds)
+            newcomer = replace(self.newcomer, size=size)
+            kinds = (misfit(newcomer, self.policies[group], exclusive=exclusive) for group, exclusive in self._kinds)
             self._misfits = [(number, KINDS.index(kind)) for number, kind in enumerate(kinds) if kind is not None]
             self._size = size
         for number, code in self._misfits:

@@ -63,7 +63,7 @@ class Openings:
 
     def copy(self) -> Openings:
         """The same once more, of which changes are its own."""
-        names = [one.name for one in fields(self.nodes) if one.name not in KEPT_WHOLE]
+        names = [field.name for field in fields(self.nodes) if field.name not in KEPT_WHOLE]
         changing = {name: getattr(self.nodes, name).copy() for name in names[names.index("memory") :]}
         own = {"tags": dict(self.tags), "failing": self.failing.copy()}
         return replace(self, nodes=replace(self.nodes, **changing), **own)  # type: ignore[arg-type] # as their fields
@@ -94,7 +94,7 @@ class Openings:
 
     def missed(self, newcomer: newcomers.Newcomer) -> columns.Numbers:
         """By node how many of the locations that an instance wants it is not in."""
-        known = [self.locations[one] for one in newcomer.desired if one in self.locations]
+        known = [self.locations[location] for location in newcomer.desired if location in self.locations]
         missed: columns.Numbers = len(newcomer.desired) - self.nodes.locations[:, known].sum(axis=1, dtype=float)
         return missed
 
@@ -133,7 +133,7 @@ def of(state: State) -> Openings:
     online = np.flatnonzero(~nodes.offline)
     held = nodes.offline
     return Openings(
-        nodes=replace(nodes, **{one.name: _only(nodes, one.name, online) for one in fields(nodes)}),
+        nodes=replace(nodes, **{field.name: _only(nodes, field.name, online) for field in fields(nodes)}),
         numbers=online,
         shared=state.shared[np.ix_(online, online)],
         tags={tag: number for number, tag in enumerate(state.tags)},

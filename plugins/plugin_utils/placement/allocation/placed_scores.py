@@ -76,8 +76,8 @@ class PlacedScores:
         self._now = self._values.parts()
         self._twins = {
             name: all(
-                np.array_equal(one[ROW[name]], one[ROW[twin]])
-                for one in (self._now, self._values.first, self._values.whole)
+                np.array_equal(values[ROW[name]], values[ROW[twin]])
+                for values in (self._now, self._values.first, self._values.whole)
             )
             for name, twin in TWINS.items()
         }

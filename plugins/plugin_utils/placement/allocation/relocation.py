@@ -38,19 +38,19 @@ def evacuate(found: model.Model, request: allocator.Evacuate) -> allocator.Resul
     """
     named = _named(found, request.instances)
     if request.scope is Scope.PRIMARY:
-        leaving = {one.primary for one in named}
+        leaving = {instance.primary for instance in named}
     elif request.scope is Scope.SECONDARY:
-        leaving = {one.secondary for one in named if one.secondary}
+        leaving = {instance.secondary for instance in named if instance.secondary}
     else:
-        leaving = {node for one in named for node in (one.primary, one.secondary) if node}
+        leaving = {node for instance in named for node in (instance.primary, instance.secondary) if node}
     work = _Work(found, frozenset(leaving), ignores_soft=request.ignores_soft_errors)
-    for one in sorted(named, key=lambda each: (-each.memory, -each.disk)):
-        if request.scope is Scope.PRIMARY and one.template.is_mirrored:
-            work.swap(one)
+    for instance in sorted(named, key=lambda each: (-each.memory, -each.disk)):
+        if request.scope is Scope.PRIMARY and instance.template.is_mirrored:
+            work.swap(instance)
         elif request.scope is Scope.SECONDARY:
-            work.leave_secondary(one)
+            work.leave_secondary(instance)
         else:
-            work.leave(one)
+            work.leave(instance)
     return work.result()
 
 
@@ -64,31 +64,32 @@ def change_group(found: model.Model, request: allocator.ChangeGroup) -> allocato
         NotFound: there is no such instance, group or node.
     """
     named = _named(found, request.instances)
-    homes = {one.name: one.group for one in found.nodes}
-    own = {homes[one.primary] for one in named}
-    groups = {one.uuid for one in found.groups}
+    homes = {node.name: node.group for node in found.nodes}
+    own = {homes[instance.primary] for instance in named}
+    groups = {group.uuid for group in found.groups}
     for uuid in request.targets:
         if uuid not in groups:
             raise errors.NotFound(f"there is no group {uuid!r}")
     allowed = set(request.targets) or groups - own
     work = _Work(found, frozenset())
-    for one in sorted(named, key=lambda each: (-each.memory, -each.disk)):
-        is_split = bool(one.secondary) and homes[one.secondary] != homes[one.primary]
-        if is_split and homes[one.primary] in allowed:
-            near = request.secondary != one.primary and homes.get(request.secondary) in {None, homes[one.primary]}
-            if request.primary in {"", one.primary} and near:
-                work.leave_secondary(one, to=request.secondary)
+    for instance in sorted(named, key=lambda each: (-each.memory, -each.disk)):
+        home = homes[instance.primary]
+        is_split = bool(instance.secondary) and homes[instance.secondary] != home
+        if is_split and home in allowed:
+            near = request.secondary != instance.primary and homes.get(request.secondary) in {None, home}
+            if request.primary in {"", instance.primary} and near:
+                work.leave_secondary(instance, to=request.secondary)
                 continue
             left = set()
         else:
-            left = {homes[one.primary]}
+            left = {home}
         only = tuple(name for name, group in homes.items() if group in allowed - left)
-        work.anywhere(one, only, given=(request.primary, request.secondary))
+        work.anywhere(instance, only, given=(request.primary, request.secondary))
     return work.result()
 
 
 def _named(found: model.Model, names: Iterable[str]) -> list[model.Instance]:
-    known = {one.name: one for one in found.instances}
+    known = {instance.name: instance for instance in found.instances}
     for name in names:
         if name not in known:
             raise errors.NotFound(f"there is no instance {name!r}")
@@ -100,7 +101,7 @@ class _Work:
 
     def __init__(self, found: model.Model, avoid: frozenset[str], *, ignores_soft: bool = False) -> None:
         self._ignores_soft = ignores_soft
-        nodes = tuple(replace(one, offline=one.offline or one.name in avoid) for one in found.nodes)
+        nodes = tuple(replace(node, offline=node.offline or node.name in avoid) for node in found.nodes)
         self._found = replace(found, nodes=nodes)
         self._now, self._first = state.of(self._found), state.of(found)
         self.placements: list[allocator.Placement] = []
@@ -111,83 +112,83 @@ class _Work:
         info = f"{len(self.placements)} of {count} instances have a place"
         return allocator.Result(tuple(self.placements), tuple(self.unplaced), info)
 
-    def _refuse(self, one: model.Instance, why: str) -> None:
-        self.unplaced.append(allocator.Unplaced(one.name, {"": why}))
+    def _refuse(self, instance: model.Instance, why: str) -> None:
+        self.unplaced.append(allocator.Unplaced(instance.name, {"": why}))
 
-    def swap(self, one: model.Instance) -> None:
+    def swap(self, instance: model.Instance) -> None:
         """Change the roles of a pair."""
-        if not one.secondary:
-            self._refuse(one, NO_SECONDARY)
+        if not instance.secondary:
+            self._refuse(instance, NO_SECONDARY)
             return
-        given = replace(one, primary=one.secondary, secondary=one.primary)
-        number, there = self._now.by_instance[one.name], self._now.nodes.index
+        given = replace(instance, primary=instance.secondary, secondary=instance.primary)
+        number, there = self._now.by_instance[instance.name], self._now.nodes.index
         place = (there[given.primary], there[given.secondary])
         if why := turns.walk(self._now, number, [place]):
-            self._refuse(one, why)
+            self._refuse(instance, why)
         else:
-            self._note(one, place)
+            self._note(instance, place)
 
-    def leave(self, one: model.Instance) -> None:
+    def leave(self, instance: model.Instance) -> None:
         """Find new nodes for all it has."""
-        place = answer = self._answer(one, "")
+        place = answer = self._answer(instance, "")
         if isinstance(answer, allocator.Unplaced):
-            place = self._with_soft_errors(one, "") or answer
-        self._take(one, place)
+            place = self._with_soft_errors(instance, "") or answer
+        self._take(instance, place)
 
-    def leave_secondary(self, one: model.Instance, to: str = "") -> None:
+    def leave_secondary(self, instance: model.Instance, to: str = "") -> None:
         """Find a new secondary, or take the node `to`; the primary stays, and must be there to copy from."""
-        primary = self._now.nodes.index[one.primary]
-        if not one.secondary or self._first.nodes.offline[primary]:
-            why = f"its primary {one.primary} is offline" if one.secondary else NO_SECONDARY
-            self._refuse(one, why)
+        primary = self._now.nodes.index[instance.primary]
+        if not instance.secondary or self._first.nodes.offline[primary]:
+            why = f"its primary {instance.primary} is offline" if instance.secondary else NO_SECONDARY
+            self._refuse(instance, why)
             return
         # Others may leave the node where this one stays: it is no target for them, and one that is kept for this.
         offline, found = self._now.nodes.offline, self._found
         was = bool(offline[primary])
         offline[primary] = False
-        nodes = tuple(replace(each, offline=each.offline and each.name != one.primary) for each in found.nodes)
+        nodes = tuple(replace(each, offline=each.offline and each.name != instance.primary) for each in found.nodes)
         self._found = replace(found, nodes=nodes)
-        place = answer = self._answer(one, one.primary, secondary=to)
+        place = answer = self._answer(instance, instance.primary, secondary=to)
         if isinstance(answer, allocator.Unplaced):
-            place = self._with_soft_errors(one, one.primary) or answer
+            place = self._with_soft_errors(instance, instance.primary) or answer
         offline[primary], self._found = was, found
-        self._take(one, place)
+        self._take(instance, place)
 
-    def anywhere(self, one: model.Instance, only: tuple[str, ...], given: tuple[str, str] = ("", "")) -> None:
+    def anywhere(self, instance: model.Instance, only: tuple[str, ...], given: tuple[str, str] = ("", "")) -> None:
         """Find new nodes among these; `given` are the primary and the secondary that it shall have, or ""."""
         if only:
-            self._take(one, self._answer(one, given[0], only, secondary=given[1]))
+            self._take(instance, self._answer(instance, given[0], only, secondary=given[1]))
         else:
-            self._refuse(one, "there is no group that it could go to")
+            self._refuse(instance, "there is no group that it could go to")
 
     def _answer(
-        self, one: model.Instance, primary: str, only: tuple[str, ...] | None = None, *, secondary: str = ""
+        self, instance: model.Instance, primary: str, only: tuple[str, ...] | None = None, *, secondary: str = ""
     ) -> turns.Place | allocator.Unplaced:
         """A place with these nodes, or any; in its own group, unless it is given the nodes it may have."""
-        if not one.template.can_leave:
-            return allocator.Unplaced(one.name, {"": ALONE.format(one.template.value, one.primary)})
-        number, group = self._now.by_instance[one.name], self._group(one) if only is None else ""
-        wanted = allocator.Wanted(replace(one, primary=primary, secondary=secondary), group=group, only=only)
+        if not instance.template.can_leave:
+            return allocator.Unplaced(instance.name, {"": ALONE.format(instance.template.value, instance.primary)})
+        number, group = self._now.by_instance[instance.name], self._group(instance) if only is None else ""
+        wanted = allocator.Wanted(replace(instance, primary=primary, secondary=secondary), group=group, only=only)
         self._now.count(number, state.FREED)
         answer = allocation.place(self._found, self._now, wanted, stays=only is None)
         self._now.count(number, state.TAKEN)
         if isinstance(answer, allocator.Unplaced):
-            return allocator.Unplaced(one.name, {"": answer.reasons[group]} if group else answer.reasons)
+            return allocator.Unplaced(instance.name, {"": answer.reasons[group]} if group else answer.reasons)
         index = self._now.nodes.index
         first, *others = (index[name] for name in answer.nodes)
         return first, others[0] if others else columns.NOWHERE
 
-    def _with_soft_errors(self, one: model.Instance, primary: str) -> turns.Place | None:
+    def _with_soft_errors(self, instance: model.Instance, primary: str) -> turns.Place | None:
         """The best place that has the memory and the disk, if that is enough; two new nodes one after the other."""
-        if not self._ignores_soft or not one.template.can_leave:
+        if not self._ignores_soft or not instance.template.can_leave:
             return None
-        nodes, number = self._now.nodes, self._now.by_instance[one.name]
+        nodes, number = self._now.nodes, self._now.by_instance[instance.name]
 
         def is_open(place: turns.Place) -> bool:
             return not any(nodes.offline[node] for node in place if node != columns.NOWHERE)
 
         found = self._best(number, lambda place: is_open(place) and primary in {"", nodes.names[place[0]]})
-        if found is not None or primary or not one.template.is_mirrored:
+        if found is not None or primary or not instance.template.is_mirrored:
             return found
         half = self._best(number, lambda place: not nodes.offline[place[0]])
         if half is None:
@@ -212,14 +213,14 @@ class _Work:
                         best = score, place
         return None if best is None else best[1]
 
-    def _take(self, one: model.Instance, found: turns.Place | allocator.Unplaced) -> None:
+    def _take(self, instance: model.Instance, found: turns.Place | allocator.Unplaced) -> None:
         if isinstance(found, allocator.Unplaced):
             self.unplaced.append(found)
             return
-        number = self._now.by_instance[one.name]
+        number = self._now.by_instance[instance.name]
         undo = self._now.move(number, primary=found[0], secondary=found[1])
         self._hold(number, {undo.primary, undo.secondary} - {*found, columns.NOWHERE}, undo.primary)
-        self._note(one, found)
+        self._note(instance, found)
 
     def _hold(self, instance: int, left: set[int], primary: int) -> None:
         """What an instance leaves is free once it has gone, and nobody knows which of these moves is the last."""
@@ -231,18 +232,18 @@ class _Work:
             nodes.memory[primary] -= held.started[instance]
             nodes.memory_expected[primary] -= held.memory[instance]
 
-    def _note(self, one: model.Instance, place: turns.Place) -> None:
+    def _note(self, instance: model.Instance, place: turns.Place) -> None:
         names, first = self._now.nodes.names, self._first.nodes
-        move = allocator.Action.FAILOVER if first.offline[first.index[one.primary]] else allocator.Action.MIGRATE
+        move = allocator.Action.FAILOVER if first.offline[first.index[instance.primary]] else allocator.Action.MIGRATE
         steps = []
-        for step in turns.steps(self._first, self._first.by_instance[one.name], place):
+        for step in turns.steps(self._first, self._first.by_instance[instance.name], place):
             kind, _, node = step.action.partition(":")
             steps.append(allocator.Step(allocator.Action.REPLACE_SECONDARY if kind == "r" else move, node))
         nodes = tuple(names[node] for node in place if node != columns.NOWHERE)
         homes = {each.uuid: each.name for each in self._found.groups}
         group = homes[self._found.nodes[place[0]].group]
-        self.placements.append(allocator.Placement(one.name, nodes, group, tuple(steps)))
+        self.placements.append(allocator.Placement(instance.name, nodes, group, tuple(steps)))
 
-    def _group(self, one: model.Instance) -> str:
+    def _group(self, instance: model.Instance) -> str:
         homes = {each.name: each.group for each in self._found.nodes}
-        return next(each.name for each in self._found.groups if each.uuid == homes[one.primary])
+        return next(each.name for each in self._found.groups if each.uuid == homes[instance.primary])

@@ -121,13 +121,13 @@ def like_hbal(state: states.State, *, group: str | None = None, options: Options
     where = scoring.scope(state, group=group)
     before = scoring.components(state, where)
     held, here = state.instances, {**state.nodes.index, "": columns.NOWHERE}
-    first = [(int(held.primary[one]), int(held.secondary[one])) for one in range(len(held.names))]
+    first = [(int(held.primary[number]), int(held.secondary[number])) for number in range(len(held.names))]
     rules = greedy.Rules(max_moves=options.max_moves, least=options.min_score, allowed=options.allowed)
     if options.min_gain is not None:
         rules = replace(rules, small_gain=options.min_gain)
     steps = [
-        (state.by_instance[one.instance], (here[one.primary], here[one.secondary]))
-        for one in greedy.balance(state, group=group, rules=rules)
+        (state.by_instance[step.instance], (here[step.primary], here[step.secondary]))
+        for step in greedy.balance(state, group=group, rules=rules)
     ]
     after = scoring.components(state, where)
     for instance, _ in steps:

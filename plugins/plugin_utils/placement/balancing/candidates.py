@@ -135,7 +135,7 @@ class Candidates:
             for place in range(len(actions.TO_TARGET))
             for row, target in np.argwhere(block.moved[place] <= limit)
         ]
-        return [self._move(block, *one) for one in sorted(found)]
+        return [self._move(block, *move) for move in sorted(found)]
 
     def _move(self, block: scan.Block, row: int, target: int, place: int) -> Candidate:
         held, instance = self.state.instances, int(block.rows[row])

@@ -139,7 +139,7 @@ def of(state: states.State, wanted: Needs) -> Fitting:
     rooms = _rooms(state)
 
     def limits(found: Iterable[_Need]) -> list[Limit]:
-        return [Limit(one.need, one.again, np.minimum.reduce([rooms[name] for name in one.rooms])) for one in found]
+        return [Limit(need.need, need.again, np.minimum.reduce([rooms[name] for name in need.rooms])) for need in found]
 
     hard = limits(wanted.hard)
     secondary = Role(hard, limits(wanted.secondary))
@@ -208,9 +208,9 @@ def _when(counted: columns.Flags, need: columns.Numbers) -> columns.Numbers:
 def _merged(found: Iterable[_Need]) -> list[_Need]:
     merged: list[_Need] = []
     for limit in found:
-        for number, one in enumerate(merged):
-            if np.array_equal(one.need, limit.need) and np.array_equal(one.again, limit.again):
-                merged[number] = _Need(one.need, one.again, one.rooms + limit.rooms)
+        for number, known in enumerate(merged):
+            if np.array_equal(known.need, limit.need) and np.array_equal(known.again, limit.again):
+                merged[number] = _Need(known.need, known.again, known.rooms + limit.rooms)
                 break
         else:
             merged.append(limit)

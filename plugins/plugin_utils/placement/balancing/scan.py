@@ -90,14 +90,14 @@ class Look:
 
     def _to_secondary(self, view: views.View) -> columns.Numbers:
         total = np.full(len(view.rows), self.base)
-        for one in self.single:
-            total += one.moved_to(view.rows, view.primary, view.secondary)
+        for spread in self.single:
+            total += spread.moved_to(view.rows, view.primary, view.secondary)
         return total
 
     def _spread(self, found: list[spreads.Spread], view: views.View, source: columns.Indices) -> columns.Numbers:
         total = np.zeros((len(view.rows), len(self.online)))
-        for one in found:
-            total += one.moved(view.rows, source)
+        for spread in found:
+            total += spread.moved(view.rows, source)
         return total
 
     def _failover(self, view: views.View, score: columns.Numbers) -> columns.Numbers:
@@ -167,8 +167,8 @@ def look(
     return Look(
         state,
         where.online,
-        [one for one in now if not one.column.both],
-        [one for one in now if one.column.both],
+        [spread for spread in now if not spread.column.both],
+        [spread for spread in now if spread.column.both],
         reserved,
         counts,
         tallies.of(counts, ignore_soft=ignore_soft),
@@ -179,4 +179,4 @@ def look(
 
 
 def _total(found: list[spreads.Spread]) -> float:
-    return sum(one.now for one in found)
+    return sum(spread.now for spread in found)

@@ -94,7 +94,10 @@ class Search:
         """The instances (index) that are elsewhere than at first, and where."""
         held = self._state.instances
         changed = (held.primary != self._first[0]) | (held.secondary != self._first[1])
-        return {int(one): (int(held.primary[one]), int(held.secondary[one])) for one in np.flatnonzero(changed)}
+        return {
+            int(instance): (int(held.primary[instance]), int(held.secondary[instance]))
+            for instance in np.flatnonzero(changed)
+        }
 
     @property
     def is_enough(self) -> bool:
@@ -105,8 +108,8 @@ class Search:
     def back(self) -> dict[int, turns.Place]:
         """Put every instance back where it was; returns what was found until then."""
         found = self.moved
-        for one in found:
-            self._state.move(one, primary=int(self._first[0][one]), secondary=int(self._first[1][one]))
+        for instance in found:
+            self._state.move(instance, primary=int(self._first[0][instance]), secondary=int(self._first[1][instance]))
         self.score = scoring.score(self._state, self.where)
         return found
 
@@ -144,7 +147,7 @@ class Search:
     def _take(self, moves: Sequence[Gain]) -> None:
         """Do several moves; should they get in each other's way, the best alone."""
         before = self._objective()
-        undone = [self._move(one) for one in moves]
+        undone = [self._move(move) for move in moves]
         if len(moves) > 1 and self._objective() > before - moves[0].gain:
             for undo in reversed(undone[1:]):
                 self._state.undo(undo)
