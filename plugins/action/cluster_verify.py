@@ -6,8 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ..module_utils.domain import errors, power
-from ..plugin_utils import commanding, findings, holding, module_answers, sealed_json, whereabouts
-from ..plugin_utils.config import store
+from ..plugin_utils import commanding, findings, holding, libraries, module_answers, sealed_json, whereabouts
+
+with libraries.optional():
+    from ..plugin_utils.config import store
 
 if TYPE_CHECKING:
     from ..module_utils.domain import tree
@@ -37,6 +39,7 @@ class ActionModule(module_answers.Action):
     """
 
     _requires_connection = False
+    _needs_libraries = True
     _VALID_ARGS = frozenset(_SPEC)
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 from ..module_utils.domain import changes, errors, locks, recording
 from ..module_utils.domain import cluster as clusters
 from ..module_utils.domain.locks import Mode
-from ..plugin_utils import holding, module_answers
-from ..plugin_utils.config import store
-from ..plugin_utils.opcodes import instance_facts, time_limits
-from ..plugin_utils.rounds import epo
-from ..plugin_utils.rounds.holdings import Holdings
+from ..plugin_utils import holding, libraries, module_answers
+
+with libraries.optional():
+    from ..plugin_utils.config import store
+    from ..plugin_utils.opcodes import instance_facts, time_limits
+    from ..plugin_utils.rounds import epo
+    from ..plugin_utils.rounds.holdings import Holdings
 
 if TYPE_CHECKING:
     from ..module_utils.domain import epo as emergency
@@ -38,6 +40,7 @@ class ActionModule(module_answers.Action):
     """
 
     _requires_connection = False
+    _needs_libraries = True
     _VALID_ARGS = frozenset(_SPEC)
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

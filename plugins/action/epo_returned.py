@@ -6,10 +6,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ..module_utils.domain import changes, errors
-from ..plugin_utils import holding, module_answers, node_results
-from ..plugin_utils.config import store
-from ..plugin_utils.opcodes import instance_facts, time_limits
-from ..plugin_utils.rounds import epo, wording
+from ..plugin_utils import holding, libraries, module_answers, node_results
+
+with libraries.optional():
+    from ..plugin_utils.config import store
+    from ..plugin_utils.opcodes import instance_facts, time_limits
+    from ..plugin_utils.rounds import epo, wording
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +33,7 @@ class ActionModule(module_answers.Action):
     """
 
     _requires_connection = False
+    _needs_libraries = True
     _VALID_ARGS = frozenset(_SPEC)
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

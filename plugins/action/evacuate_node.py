@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 from ..module_utils.domain import changes, dead_nodes, errors, evidence
 from ..module_utils.domain import cluster as clusters
 from ..module_utils.domain.locks import Mode
-from ..plugin_utils import daemon_client, holding, log_output, module_answers, replica_evidence
-from ..plugin_utils.config import store
-from ..plugin_utils.opcodes import contract, registry
-from ..plugin_utils.placement.plan import Refusal
-from ..plugin_utils.rounds import evacuation, moving, rounds, work
-from ..plugin_utils.rounds.room import Room
+from ..plugin_utils import holding, libraries, log_output, module_answers, replica_evidence
+
+with libraries.optional():
+    from ..plugin_utils import daemon_client
+    from ..plugin_utils.config import store
+    from ..plugin_utils.opcodes import contract, registry
+    from ..plugin_utils.placement.plan import Refusal
+    from ..plugin_utils.rounds import evacuation, moving, rounds, work
+    from ..plugin_utils.rounds.room import Room
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,6 +54,7 @@ class ActionModule(module_answers.Action):
     """
 
     _requires_connection = False
+    _needs_libraries = True
     _VALID_ARGS = frozenset(_SPEC)
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -6,8 +6,10 @@ import time
 from typing import Any
 
 from ..module_utils.domain import errors, failovers
-from ..plugin_utils import holding, module_answers, replica_evidence
-from ..plugin_utils.config import store
+from ..plugin_utils import holding, libraries, module_answers, replica_evidence
+
+with libraries.optional():
+    from ..plugin_utils.config import store
 
 _SPEC = {
     "instance": {"type": "dict", "required": True},
@@ -35,6 +37,7 @@ class ActionModule(module_answers.Action):
     """
 
     _requires_connection = False
+    _needs_libraries = True
     _VALID_ARGS = frozenset(_SPEC)
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

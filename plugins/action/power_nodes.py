@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..module_utils.domain import cluster as clusters
 from ..module_utils.domain import errors
-from ..plugin_utils import holding, module_answers
-from ..plugin_utils.config import store
-from ..plugin_utils.opcodes import node_power
+from ..plugin_utils import holding, libraries, module_answers
+
+with libraries.optional():
+    from ..plugin_utils.config import store
+    from ..plugin_utils.opcodes import node_power
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +31,7 @@ class ActionModule(module_answers.Action):
     """
 
     _requires_connection = False
+    _needs_libraries = True
     _VALID_ARGS = frozenset(_SPEC)
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..module_utils.domain import errors
-from ..plugin_utils import holding, module_answers
-from ..plugin_utils.config import store
-from ..plugin_utils.opcodes import disk_repair
+from ..plugin_utils import holding, libraries, module_answers
+
+with libraries.optional():
+    from ..plugin_utils.config import store
+    from ..plugin_utils.opcodes import disk_repair
 
 _SPEC = {
     "name": {"type": "str", "required": True},
@@ -20,6 +22,7 @@ class ActionModule(module_answers.Action):
     """Hold the instance of a name and its nodes until the play ends; in check mode nothing is held."""
 
     _requires_connection = False
+    _needs_libraries = True
     _VALID_ARGS = frozenset(_SPEC)
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -56,7 +56,10 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Constructable
 from ansible.template import trust_as_template
 
 from ..module_utils.domain import errors, tree
-from ..plugin_utils.config import host_vars, hosts, store
+from ..plugin_utils import libraries
+
+with libraries.optional():
+    from ..plugin_utils.config import host_vars, hosts, store
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]  # Ansible ships no types
@@ -72,6 +75,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
         self._read_config_data(path)
         root = (Path(path).resolve().parent / str(self.get_option("root"))).resolve()
         try:
+            libraries.require()
             cluster = store.read(tree.Tree(root).config)
         except errors.RoundsmanError as error:
             raise AnsibleParserError(str(error)) from error

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..module_utils.domain import changes, errors, locks, recording, tree
-from . import durable_files, livelocks, run_group, run_records, sealed_json
+from . import durable_files, libraries, livelocks, run_group, run_records, sealed_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -111,6 +111,7 @@ def record(play: Play, *stated: changes.Change, now: float) -> None:
     if play.run is not None:
         run_records.append(play.run, *encoded)
     elif known["alone"]:
+        libraries.require()
         from .config import store  # noqa: PLC0415 - reading the document's types costs a run a fifth of a second
 
         with _turn(play):
@@ -201,6 +202,7 @@ def _refuse_unsettled(play: Play) -> None:
 
 
 def _client() -> ModuleType:
+    libraries.require()
     from . import daemon_client  # noqa: PLC0415 - an HTTP library costs a run under the daemon a tenth of a second
 
     return daemon_client

@@ -18,8 +18,8 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleE
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ..module_utils.domain import secret_values
-from . import reaching, run_group
+from ..module_utils.domain import errors, secret_values
+from . import libraries, reaching, run_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -97,8 +97,11 @@ class Action(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     """The parent of all our actions: what a module answers is bounded, and only its documented keys are taken."""
 
     _module = ""
+    _needs_libraries = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        if self._needs_libraries:
+            _require_libraries()
         result: dict[str, Any] = super().run(tmp, task_vars)
         if task_vars is not None and ROOT in task_vars:
             # Actions are given variables as they were written.
@@ -163,6 +166,13 @@ class ModuleAction(Action):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         return {**result, **self._execute_module(task_vars=task_vars)}
+
+
+def _require_libraries() -> None:
+    try:
+        libraries.require()
+    except errors.Refused as error:
+        raise AnsibleActionFail(str(error)) from None
 
 
 def _failure(text: str) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
+LIBRARIES = ("httpx", "numpy", "orjson", "pydantic")
 MODULES = {path.stem for path in (ROOT / "plugins/modules").glob("*.py")}
 
 
@@ -47,3 +50,16 @@ def test_an_execution_environment_is_built_with_the_requirements() -> None:
 def test_no_address_is_a_placeholder() -> None:
     addresses = {key: value for key, value in document("galaxy.yml").items() if "://" in str(value)}
     assert {key: value for key, value in addresses.items() if "example." in value} == {}
+
+
+def test_every_plugin_loads_without_the_libraries_so_that_it_can_say_which_are_missing() -> None:
+    files = sorted(
+        path for kind in ("action", "inventory", "lookup") for path in (ROOT / "plugins" / kind).glob("*.py")
+    )
+    names = [f"ansible_collections.roundsman.cluster.plugins.{path.parent.name}.{path.stem}" for path in files]
+    lines = ("import importlib, sys", "sys.modules.update(dict.fromkeys(%r))" % (LIBRARIES,))
+    script = "\n".join([*lines, *(f"importlib.import_module({name!r})" for name in names)])
+
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+
+    assert ended.stderr == ""

@@ -8,6 +8,7 @@ import gc
 import ipaddress
 import pathlib
 import resource
+import sys
 from typing import Any, Awaitable, Callable, Coroutine, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
 from ..domain import bmc, errors, power
@@ -54,7 +55,7 @@ def check(target: power.Target) -> None:
         if len(text.encode()) > most:
             raise errors.InvalidInput(f"{target.name}: IPMI takes a {what} of at most {most} bytes")
     if rakp.MISSING:
-        text = f"IPMI takes the Python library cryptography: {rakp.MISSING}"
+        text = f"IPMI needs the library cryptography: run `{sys.executable} -m pip install cryptography`"
         raise errors.PowerFailed(power.Reason.DRIVER.value, text)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 from ..domain import errors, power
@@ -21,7 +22,8 @@ def load(module: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise errors.PowerFailed(
-            power.Reason.DRIVER.value, f"Redfish, and the health of any BMC, take the Python library pyghmi: {error}"
+            power.Reason.DRIVER.value,
+            f"Redfish and the health of BMCs need the library pyghmi: run `{sys.executable} -m pip install pyghmi`",
         ) from error
 
 
