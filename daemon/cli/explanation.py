@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...plugins.module_utils.domain import capitals
 from . import wording
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def instance_sentences(told: dict[str, Any], *, now: float) -> list[str]:
     if parted is not None:
         lines.append(f"{parted['text']}.")
     if told["being_made"] is not None:
-        lines.append(f"{_sentence(told['being_made'])}.")
+        lines.append(f"{capitals.capitalized(told['being_made'])}.")
     if told["not_outdated"] is not None:
         lines.append(f"{told['not_outdated']}.")
     if told["broken_off"] is not None:
@@ -54,7 +55,7 @@ def instance_sentences(told: dict[str, Any], *, now: float) -> list[str]:
     elif failover is not None:
         lines += [f"It cannot fail over: {failover['reason']}.", f"What would unblock it: {failover['unblock']}."]
     steps = [_start(instance["name"])] if told["is_down"] else []
-    steps += [_sentence(parted["step"])] if parted is not None else []
+    steps += [capitals.capitalized(parted["step"])] if parted is not None else []
     return [*lines, *_steps(steps)]
 
 
@@ -64,10 +65,6 @@ def _down(instance: str, node: str) -> str:
 
 def _start(instance: str) -> str:
     return f"Start {instance}: `roundsman instance start {instance}`"
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _steps(steps: list[str]) -> list[str]:
@@ -157,8 +154,7 @@ def _stale(node: dict[str, Any], *, now: float) -> Iterator[str]:
 def _silent(verdict: dict[str, Any] | None) -> Iterator[str]:
     if verdict is None:
         return
-    text = verdict["reason"]
-    yield f"{text[:1].upper()}{text[1:]}; next: {verdict['step']}."
+    yield f"{capitals.capitalized(verdict['reason'])}; next: {verdict['step']}."
     if verdict["unblock"]:
         yield f"What would unblock it: {verdict['unblock']}."
 
@@ -244,7 +240,7 @@ def _planned(planned: list[dict[str, Any]]) -> Iterator[str]:
 def _next(told: dict[str, Any]) -> list[str]:
     epo = ["Return from the emergency power off: `roundsman cluster epo --on`"] if told["epo"] else []
     silent = [f"For its silence: {told['silent']['unblock']}"] if told["silent"] and told["silent"]["unblock"] else []
-    instances = [*map(_start, told["down"]), *(_sentence(entry["step"]) for entry in told["degraded"])]
+    instances = [*map(_start, told["down"]), *(capitals.capitalized(entry["step"]) for entry in told["degraded"])]
     steps = list(dict.fromkeys([*epo, *silent, *_for_incidents(told), *_for_node(told), *instances]))
     if not steps and told["failing"]:
         return [
@@ -299,8 +295,7 @@ def _failed(incident: dict[str, Any], told: dict[str, Any]) -> Iterator[str]:
 def _for_node(told: dict[str, Any]) -> Iterator[str]:
     node = told["node"]
     if node["refused"] is not None:
-        remedy = node["refused"]["remedy"]
-        yield f"{remedy[:1].upper()}{remedy[1:]}"
+        yield capitals.capitalized(node["refused"]["remedy"])
     is_open = any(incident["repair-status"] in {"noted", "pending"} for incident in told["incidents"])
     is_failed = any(incident["repair-status"] == "failed" for incident in told["incidents"])
     # Where silent nodes are judged, the verdict has the next step.

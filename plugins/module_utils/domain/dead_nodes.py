@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import List, Mapping, Optional
 
+from . import capitals, diagnosis, errors, evidence, incidents, json_values, power
 from . import cluster as clusters
-from . import diagnosis, errors, evidence, incidents, json_values, power
 
 KIND = "dead-node"
 POLICIES = ("none", "failover", "fence")
@@ -291,7 +291,7 @@ def step_by_hand(cluster: clusters.Cluster, node: clusters.Node) -> str:
     if has_lived(node):
         cure = to_confirm_again(cluster, node)
         if not names or node.offline:
-            return f"{node.name} may be on, because {lived_text(node)}. {cure[:1].upper()}{cure[1:]}"
+            return f"{node.name} may be on, because {lived_text(node)}. {capitals.capitalized(cure)}"
         return f"{node.name} is the primary of {names}, and {lived_text(node)}: {cure}, then {over}"
     if not names or node.offline:
         return ""

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from ...module_utils.domain import capitals, dead_nodes, errors, health, power, power_record
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import dead_nodes, errors, health, power, power_record
 from ..rounds import holdings
 from . import contract, time_limits
 
@@ -193,7 +193,7 @@ def _lived_objection(cluster: clusters.Cluster, node: clusters.Node) -> str:
     if not dead_nodes.has_lived(node):
         return ""
     cure = dead_nodes.to_confirm_again(cluster, node)
-    return f"{node.name} is not commanded off: {dead_nodes.lived_text(node)}. {cure[:1].upper()}{cure[1:]}"
+    return f"{node.name} is not commanded off: {dead_nodes.lived_text(node)}. {capitals.capitalized(cure)}"
 
 
 @dataclass(frozen=True)
