@@ -131,8 +131,9 @@ def answer(asked: Question) -> Answer:
         searched_model, notes = _model(asked)
         searched = state.of(searched_model)
         groups = sorted(asked.cluster.nodegroups.values(), key=lambda group: clusters.natural(group.name))
-        jobs = tuple(job for group in groups for job in _jobs(asked, searched, group))
-        return Answer(jobs, (*notes, *_replicas_that_stay(asked.cluster)))
+        bound = paired(asked.cluster)
+        jobs = tuple(job for group in groups for job in _jobs(asked, searched, group, bound))
+        return Answer(jobs, (*notes, *_replicas_that_stay(asked.cluster, bound)))
     except errors.RoundsmanError as error:
         # What cannot be balanced keeps no node from being evacuated.
         refusal = Refusal(SUBJECT, str(error), "a change of that")
@@ -150,16 +151,15 @@ def _model(asked: Question) -> tuple[model.Model, tuple[Refusal, ...]]:
     return dynamic_load.loaded(found, asked.measured.loads), ()
 
 
-def _replicas_that_stay(cluster: clusters.Cluster) -> tuple[Refusal, ...]:
-    """That adopted replicas are not moved, where others may be."""
-    names = paired(cluster) if cluster.maintenance.settings.balance_disk_moves else []
-    if not names:
+def _replicas_that_stay(cluster: clusters.Cluster, bound: Sequence[str]) -> tuple[Refusal, ...]:
+    """That adopted replicas are not moved, where others may be; `bound` are the instances (names) that have some."""
+    if not bound or not cluster.maintenance.settings.balance_disk_moves:
         return ()
     cure = "another secondary for each, made with drbdadm and put on record"
-    return (Refusal(SUBJECT, paired_text(names), cure),)
+    return (Refusal(SUBJECT, paired_text(bound), cure),)
 
 
-def _jobs(asked: Question, searched: states.State, group: clusters.Group) -> tuple[work.Job, ...]:
+def _jobs(asked: Question, searched: states.State, group: clusters.Group, bound: Sequence[str]) -> tuple[work.Job, ...]:
     from ..placement.balancing import balancing, candidates  # noqa: PLC0415 - NumPy, for those who need it
     from ..placement.score import scoring  # noqa: PLC0415 - NumPy, for those who need it
 
@@ -175,9 +175,7 @@ def _jobs(asked: Question, searched: states.State, group: clusters.Group) -> tup
         halvings=HALVINGS,
         enough=ENOUGH,
         mends=0,
-        allowed=candidates.Allowed(
-            disk_moves=settings.balance_disk_moves, kept=kept, paired=frozenset(paired(cluster))
-        ),
+        allowed=candidates.Allowed(disk_moves=settings.balance_disk_moves, kept=kept, paired=frozenset(bound)),
     )
     found = balancing.balance(searched, group=group.name, without=without, options=options)
     where = scoring.scope(searched, group=group.name, without=without)
