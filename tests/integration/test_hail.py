@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import allocator_programs
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import placing
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.allocation import allocator
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model
 
@@ -24,8 +24,8 @@ STEPS = ("replace-secondary", "migrate", "replace-secondary")
 
 
 @pytest.fixture
-def hail() -> allocator_programs.Program:
-    return allocator_programs.Program(Path(peers.program(HAIL, package="ganeti-htools-3.0")))
+def hail() -> placing.Program:
+    return placing.Program(Path(peers.program(HAIL, package="ganeti-htools-3.0")))
 
 
 def _new(name: str, memory: int, template: model.Template = model.Template.DRBD) -> allocator.Wanted:
@@ -42,7 +42,7 @@ def _groups(cluster: model.Model) -> dict[str, str]:
     return {node.name: names[node.group] for node in cluster.nodes}
 
 
-def test_hail_places_a_new_instance_where_we_let_it(hail: allocator_programs.Program) -> None:
+def test_hail_places_a_new_instance_where_we_let_it(hail: placing.Program) -> None:
     groups = _groups(ROOMY)
     for wanted in (_new("new1", 4096), dataclasses.replace(_new("new1", 4096), group="group-2")):
         (placement,) = hail.decide(ROOMY, allocator.Allocate(wanted)).placements
@@ -57,7 +57,7 @@ def test_hail_places_a_new_instance_where_we_let_it(hail: allocator_programs.Pro
     assert len(placement.nodes) == 1
 
 
-def test_hail_says_why_a_new_instance_has_no_place(hail: allocator_programs.Program) -> None:
+def test_hail_says_why_a_new_instance_has_no_place(hail: placing.Program) -> None:
     (refusal,) = hail.decide(ROOMY, allocator.Allocate(_new("new1", 900_000))).unplaced
     assert refusal.instance == "new1"
     assert "FailMem" in refusal.text
@@ -66,7 +66,7 @@ def test_hail_says_why_a_new_instance_has_no_place(hail: allocator_programs.Prog
     assert "not connected to a network" in hail.decide(ROOMY, allocator.Allocate(networked)).unplaced[0].text
 
 
-def test_hail_places_several(hail: allocator_programs.Program) -> None:
+def test_hail_places_several(hail: placing.Program) -> None:
     wanted = (_new("new1", 4096), _new("new2", 4096))
     result = hail.decide(ROOMY, allocator.MultiAllocate(wanted))
     assert [one.instance for one in result.placements] == ["new1", "new2"]
@@ -74,7 +74,7 @@ def test_hail_places_several(hail: allocator_programs.Program) -> None:
         hail.decide(ROOMY, allocator.MultiAllocate((*wanted, _new("new3", 900_000))))
 
 
-def test_hail_finds_another_node_for_a_pair_and_for_a_shared_instance(hail: allocator_programs.Program) -> None:
+def test_hail_finds_another_node_for_a_pair_and_for_a_shared_instance(hail: placing.Program) -> None:
     pair, shared = _first(MIXED, model.Template.DRBD), _first(MIXED, model.Template.RBD)
     for one, node in [(pair, pair.secondary), (shared, shared.primary)]:
         (placement,) = hail.decide(MIXED, allocator.Relocate(one.name, (node,))).placements
@@ -83,7 +83,7 @@ def test_hail_finds_another_node_for_a_pair_and_for_a_shared_instance(hail: allo
     assert refusal.text.startswith("Unsupported request")
 
 
-def test_hail_evacuates_in_steps(hail: allocator_programs.Program) -> None:
+def test_hail_evacuates_in_steps(hail: placing.Program) -> None:
     kinds = (model.Template.DRBD, model.Template.RBD, model.Template.PLAIN)
     pair, shared, plain = (_first(MIXED, kind) for kind in kinds)
     names = (pair.name, shared.name, plain.name)
@@ -105,7 +105,7 @@ def test_hail_evacuates_in_steps(hail: allocator_programs.Program) -> None:
     assert hail.decide(MIXED, soft).placements
 
 
-def test_hail_changes_the_group(hail: allocator_programs.Program) -> None:
+def test_hail_changes_the_group(hail: placing.Program) -> None:
     pair = _first(ROOMY, model.Template.DRBD)
     home = _groups(ROOMY)[pair.primary]
     (placement,) = hail.decide(ROOMY, allocator.ChangeGroup((pair.name,))).placements

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import allocator_programs
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import placing
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.allocation import allocator
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.protocol import (
@@ -49,9 +49,9 @@ ASKED = {
 }
 
 
-def _hail(*arguments: str) -> allocator_programs.Program:
+def _hail(*arguments: str) -> placing.Program:
     path = Path(peers.program(test_hail.HAIL, package="ganeti-htools-3.0"))
-    return allocator_programs.Program(path, arguments=arguments)
+    return placing.Program(path, arguments=arguments)
 
 
 def _cluster(kind: str, seed: int) -> model.Model:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import allocator_programs
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import placing
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.allocation import allocator
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.protocol import (
@@ -37,9 +37,9 @@ AT_ONCE = 5
 
 
 @pytest.fixture
-def hail() -> allocator_programs.Program:
+def hail() -> placing.Program:
     path = Path(peers.program(test_hail.HAIL, package="ganeti-htools-3.0"))
-    return allocator_programs.Program(path, arguments=("--no-capacity-checks",))
+    return placing.Program(path, arguments=("--no-capacity-checks",))
 
 
 def _score(cluster: model.Model, result: allocator.Result) -> float:
@@ -71,7 +71,7 @@ def _of_each_kind(cluster: model.Model) -> list[str]:
 @pytest.mark.parametrize("scope", allocator.Scope, ids=lambda one: one.value)
 @pytest.mark.parametrize("kind", CLUSTERS)
 def test_an_instance_leaves_its_nodes_for_those_that_hail_would_take(
-    hail: allocator_programs.Program, kind: str, scope: allocator.Scope
+    hail: placing.Program, kind: str, scope: allocator.Scope
 ) -> None:
     cluster = CLUSTERS[kind]
     for name in _of_each_kind(cluster):
@@ -85,7 +85,7 @@ def test_an_instance_leaves_its_nodes_for_those_that_hail_would_take(
 @pytest.mark.parametrize("scope", allocator.Scope, ids=lambda one: one.value)
 @pytest.mark.parametrize("kind", CLUSTERS)
 def test_several_instances_leave_at_once_if_hail_has_places_for_them(
-    hail: allocator_programs.Program, kind: str, scope: allocator.Scope
+    hail: placing.Program, kind: str, scope: allocator.Scope
 ) -> None:
     cluster = CLUSTERS[kind]
     names = tuple(one.name for one in cluster.instances[:AT_ONCE])
@@ -96,7 +96,7 @@ def test_several_instances_leave_at_once_if_hail_has_places_for_them(
     assert sorted(answered) == sorted(names)
 
 
-def test_a_pair_changes_its_group_as_hail_would_do_it(hail: allocator_programs.Program) -> None:
+def test_a_pair_changes_its_group_as_hail_would_do_it(hail: placing.Program) -> None:
     cluster = CLUSTERS["groups"]
     for one in cluster.instances[:EACH]:
         for targets in ((), ("uuid-1",), ("uuid-2",)):
@@ -106,7 +106,7 @@ def test_a_pair_changes_its_group_as_hail_would_do_it(hail: allocator_programs.P
             assert _score(cluster, ours) <= _score(cluster, theirs) + 1e-9
 
 
-def test_an_instance_is_relocated_as_hail_would_do_it(hail: allocator_programs.Program) -> None:
+def test_an_instance_is_relocated_as_hail_would_do_it(hail: placing.Program) -> None:
     cluster = CLUSTERS["mixed"]
     asked = {one.name: one for one in cluster.instances if one.name in _of_each_kind(cluster)}
     for name, one in asked.items():

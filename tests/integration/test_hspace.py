@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import allocator_programs
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import placing
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.allocation import allocation, allocator
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.htools import capacity_report
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.models import model, text_format
@@ -169,7 +169,7 @@ def test_twenty_nodes_have_the_tiers_and_the_count_of_hspace(tmp_path: Path) -> 
 @pytest.mark.parametrize("kind", sorted(set(CLUSTERS) - {"offline"}))
 def test_new_instances_go_where_hail_puts_them(kind: str) -> None:
     program = peers.program(f"{HTOOLS}/lib/ganeti/iallocators/hail", package="ganeti-htools-3.0")
-    hail, cluster = allocator_programs.Program(Path(program)), _cluster(kind)
+    hail, cluster = placing.Program(Path(program)), _cluster(kind)
     for template, memory, disk in (
         (DRBD, 1024, 10240),
         (DRBD, 30000, 102400),

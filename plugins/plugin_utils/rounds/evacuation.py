@@ -1,12 +1,15 @@
-"""The evacuation of a node: one plan over all its instances (DESIGN, "Maintenance: from report to tag")."""
+"""The evacuation of a node: one plan over all its instances, and the failures of nodes that it makes worse (N+1).
+
+See DESIGN, "Maintenance: from report to tag".
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Callable, Collection, Iterable, Mapping
 
 from ...module_utils.domain import cluster as clusters
 from ..placement.plan import Move, Plan, Refusal
-from . import survival, targets, ways
+from . import targets, ways
 from .holdings import disk_per_copy, memory_in_use
 
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ def plan(
     node = cluster.node(node_uuid)
     lookout = targets.Targets(cluster, room=room, avoid={*avoid, node.uuid}, leaving=leaving)
     ways_out = ways.Ways(cluster, node, failover=failover, lookout=lookout, room=room, evidence=evidence or {})
-    n_plus_1 = survival.Survival(room)
+    n_plus_1 = Survival(room)
     moves: list[Move] = []
     refusals: list[Refusal] = []
     meant = [instance for instance in room.held(node.uuid) if which is None or which(instance)]
@@ -73,3 +76,32 @@ def _waits(instance: clusters.Instance, taken: Mapping[str, str]) -> Refusal | N
         return None
     by = taken[instance.uuid]
     return Refusal(instance.name, f"waits: {instance.name} is moved by {by}", f"the end of {by}")
+
+
+class Survival:
+    """Compares what is missing for N+1 at the nodes that a plan touches, before and after."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._before: dict[str, dict[str, int]] = {}
+
+    def watch(self, nodes: Iterable[str]) -> None:
+        """Remember nodes (UUIDs) as they are now, unless they are remembered already."""
+        for uuid in nodes:
+            if uuid in self._room.nodes and uuid not in self._before:
+                self._before[uuid] = self._room.nodes[uuid].deficits()
+
+    def lost(self) -> tuple[str, ...]:
+        """The failures that were survived, or better survived, before: in words, ordered by name."""
+        found = []
+        for uuid, before in self._before.items():
+            node = self._room.nodes[uuid]
+            for peer, missing in node.deficits().items():
+                if missing > before.get(peer, 0):
+                    failing = self._room.nodes[peer]
+                    text = (
+                        f"{failing.name} may no longer fail: {node.name} has {node.spare} MiB free "
+                        f"for the {node.reserved[peer]} MiB that would start there"
+                    )
+                    found.append((failing.rank, node.rank, text))
+        return tuple(text for _, _, text in sorted(found))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Collection, Mapping
 
 from ...module_utils.domain import dead_nodes, instance_policy
 from ...module_utils.domain import incidents as incident_rules
 from ..placement.plan import Refusal
+from . import configured, evacuation
+from .room import Room
 
 if TYPE_CHECKING:
     from ...module_utils.domain import cluster as clusters
@@ -93,10 +96,7 @@ def capacity(
     settings = cluster.maintenance.settings
     if not settings.capacity_reserve or incident.repair_status is not incident_rules.RepairStatus.NOTED:
         return None
-    from . import reserve  # noqa: PLC0415 - NumPy, for those who ask for a reserve
-
-    leaving = {incident.node, *begun}
-    left = reserve.left(cluster, leaving=leaving, avoid=avoid, most=settings.capacity_reserve)
+    left = _left(cluster, leaving={incident.node, *begun}, avoid=avoid, most=settings.capacity_reserve)
     if left >= settings.capacity_reserve:
         return None
     size = instance_policy.filled(cluster.cluster.ipolicy)["std"]
@@ -107,6 +107,41 @@ def capacity(
         reason=f"capacity: {left} instances of {said} would fit after it, and {settings.capacity_reserve} shall",
         unblock=f"room for {settings.capacity_reserve - left} more, or a capacity_reserve of at most {left}",
     )
+
+
+def _left(cluster: clusters.Cluster, *, leaving: Collection[str], avoid: Collection[str], most: int) -> int:
+    """How many instances of the standard size fit once nodes are empty, under the limits set; counted up to `most`.
+
+    `leaving` and `avoid` are nodes (UUIDs) that take nothing. A group in which N+1 fails takes none; what has no place
+    stays where it is.
+    """
+    from ..placement.htools import capacity_report  # noqa: PLC0415 - NumPy, for those who ask for a reserve
+    from . import configured_limits  # noqa: PLC0415 - as above
+
+    closed = _drained(cluster, {*leaving, *avoid})
+    places = _places(closed, leaving)
+    instances = {
+        uuid: replace(instance, primary_node=places[uuid][0], secondary_nodes=places[uuid][1])
+        if uuid in places
+        else instance
+        for uuid, instance in closed.instances.items()
+    }
+    emptied = configured.model_of(replace(closed, instances=instances))
+    return capacity_report.standard(emptied, configured_limits.question(cluster), most=most)
+
+
+def _places(cluster: clusters.Cluster, leaving: Collection[str]) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Where the instances that leave end, by UUID."""
+    room = Room(cluster)
+    for uuid in sorted(leaving):
+        taken = dict.fromkeys(room.places, "another evacuation")
+        evacuation.plan(cluster, uuid, failover=False, avoid=(), taken=taken, room=room)
+    return room.places
+
+
+def _drained(cluster: clusters.Cluster, closed: Collection[str]) -> clusters.Cluster:
+    nodes = {uuid: replace(node, drained=node.drained or uuid in closed) for uuid, node in cluster.nodes.items()}
+    return replace(cluster, nodes=nodes)
 
 
 def _refusal(cluster: clusters.Cluster, incident: incidents.Incident, *, reason: str, unblock: str) -> Refusal:

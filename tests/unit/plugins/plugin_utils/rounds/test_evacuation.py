@@ -691,3 +691,24 @@ def test_a_node_without_instances_needs_no_moves() -> None:
     cluster = tables.read(NODES)
     empty = evacuation.plan(cluster, "u-node1", failover=False, avoid=(), taken={}, room=room.Room(cluster))
     assert empty == Plan()
+
+
+def test_a_failure_that_was_not_survived_before_is_not_called_lost() -> None:
+    cluster = tables.read("node1 9000 9000\nnode2 1000 9000\ninstance1 drbd 2000 100 node1 node2")
+    watched = evacuation.Survival(room.Room(cluster))
+    watched.watch(["u-node1", "u-node2"])
+    assert watched.lost() == ()
+
+
+def test_a_failure_that_is_survived_no_longer_is_named_with_its_numbers() -> None:
+    cluster = tables.read(
+        "node1 9000 9000\nnode2 3000 9000\nnode3 9000 900\n"
+        "instance1 drbd 2000 100 node1 node2\ninstance2 sharedfile 1500 9 node3"
+    )
+    stands = room.Room(cluster)
+    watched = evacuation.Survival(stands)
+    watched.watch(["u-node2"])
+    stands.move(cluster.instance("instance2"), primary="u-node2", secondaries=())
+    assert watched.lost() == (
+        "node1 may no longer fail: node2 has 1500 MiB free for the 2000 MiB that would start there",
+    )

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import room, survival
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import room
 
 from . import tables
 
@@ -87,24 +87,3 @@ def test_an_instance_of_a_node_that_left_the_cluster_takes_no_room_there() -> No
     stands = room.Room(tables.read("node1 4096 9000\ninstance1 drbd 1024 1000 node1 node7"))
     assert stands.nodes["u-node1"].memory == 3072
     assert [one.name for one in stands.held("u-node7")] == ["instance1"]
-
-
-def test_a_failure_that_was_not_survived_before_is_not_called_lost() -> None:
-    cluster = tables.read("node1 9000 9000\nnode2 1000 9000\ninstance1 drbd 2000 100 node1 node2")
-    watched = survival.Survival(room.Room(cluster))
-    watched.watch(["u-node1", "u-node2"])
-    assert watched.lost() == ()
-
-
-def test_a_failure_that_is_survived_no_longer_is_named_with_its_numbers() -> None:
-    cluster = tables.read(
-        "node1 9000 9000\nnode2 3000 9000\nnode3 9000 900\n"
-        "instance1 drbd 2000 100 node1 node2\ninstance2 sharedfile 1500 9 node3"
-    )
-    stands = room.Room(cluster)
-    watched = survival.Survival(stands)
-    watched.watch(["u-node2"])
-    stands.move(cluster.instance("instance2"), primary="u-node2", secondaries=())
-    assert watched.lost() == (
-        "node1 may no longer fail: node2 has 1500 MiB free for the 2000 MiB that would start there",
-    )
