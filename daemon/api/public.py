@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import pydantic  # noqa: TC002 - FastAPI reads the annotations
@@ -11,7 +12,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import report_originals
-from . import asking, health, page, replica_views, views, waiting
+from . import asking, page, replica_views, views, waiting
 from .answers import Json
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def router(service: Service, *, is_local: bool = False) -> APIRouter:
     routes = APIRouter()
     if not is_local:
         _versions(routes)
-    health.add(routes, service)
+    _health(routes, service)
     _maintenance(routes, service)
     _objects(routes, service)
     _page(routes, service)
@@ -36,6 +37,16 @@ def _versions(routes: APIRouter) -> None:
     @routes.get("/")
     async def versions() -> Response:
         return Json([1])
+
+
+def _health(routes: APIRouter, service: Service) -> None:
+    @routes.get("/1/health")
+    async def health() -> Response:
+        # Of the daemon's own parts, for monitoring; the health of nodes is not in it.
+        failures = service.failures.listed()
+        status = HTTPStatus.SERVICE_UNAVAILABLE if failures else HTTPStatus.OK
+        word = "failing" if failures else "healthy"
+        return Json({"status": word, "failures": failures}, status_code=status)
 
 
 def _maintenance(routes: APIRouter, service: Service) -> None:

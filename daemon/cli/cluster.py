@@ -1,10 +1,13 @@
-"""`roundsman cluster`: making a cluster, and its parameters."""
+"""`roundsman cluster`: making a cluster, its parameters, and what is wrong with it."""
 
 from __future__ import annotations
 
+import json
+
 import typer
 
-from . import adoption, client, cluster_init, emergency, output, verification, wording
+from ...plugins.module_utils.domain import errors
+from . import adoption, client, cluster_init, emergency, output, watching, wording
 from . import parameters as given_parameters
 
 OF_AGENTS = ("diagnose_command", "diagnose_interval", "agent_port")
@@ -50,5 +53,35 @@ def modify(
         output.line(f"Node agents follow {names} only after the role node_agent has been applied to the nodes again.")
 
 
-app.command("verify", epilog="Example: roundsman cluster verify -o json")(verification.verify)
+@app.command(epilog="Example: roundsman cluster verify -o json")
+def verify(
+    ctx: typer.Context, *, submit: given_parameters.Submit = False, form: output.Option = output.Format.TABLE
+) -> None:
+    """See that helper programs are there, and that the nodes' power and what runs on them are as on record.
+
+    Nothing is changed; the exit status is 1 when something is wrong.
+    """
+    with client.find_daemon(ctx) as daemon:
+        job = daemon.put("2", "verify")
+        if submit:
+            output.line(str(job["id"]))
+            return
+        found = watching.until_ended(daemon, job["id"], quiet=form is output.Format.JSON)
+    if found["status"] != "success":
+        raise errors.Failed(f"job {found['id']} ended as {found['status']}: {found['text']}")
+    findings = found["results"][0] or []
+    text = found["opcodes"][0]["text"]
+    if form is output.Format.JSON:
+        output.as_json(json.dumps(findings))
+    elif findings:
+        output.table(
+            ("NODE", "CHECK", "FINDING"), [(finding["node"], finding["check"], finding["text"]) for finding in findings]
+        )
+    else:
+        output.line(f"Nothing is wrong ({text}).")
+    if findings:
+        output.alarm(f"{len(findings)} of the checks say that something is wrong; nothing was changed")
+        raise typer.Exit(1)
+
+
 app.command("epo", epilog="Example: roundsman cluster epo --groups rack2")(emergency.epo)

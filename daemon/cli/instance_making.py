@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ...plugins.module_utils.domain import errors, instance_making
-from . import client, completion, jobs, output, parameters, questions, sizes
+from . import client, completion, jobs, output, parameters, questions
 
+SIZE_UNITS = {"": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
+"""The MiB that each unit of a size stands for."""
 Name = Annotated[
     str, typer.Argument(metavar="INSTANCE", help="The instance's name.", autocompletion=completion.instances)
 ]
@@ -89,9 +92,9 @@ def add(
     wanted: dict[str, Any] = {
         "name": name,
         "disk_template": template,
-        "disks": [{"size": sizes.mebibytes(size)} for size in disks.split(",") if size],
+        "disks": [{"size": parse_size(size)} for size in disks.split(",") if size],
         "nics": [_nic(nic) for nic in net],
-        "beparams": {"memory": sizes.mebibytes(memory), "vcpus": vcpus},
+        "beparams": {"memory": parse_size(memory), "vcpus": vcpus},
         "hvparams": _pairs(hvparam),
         "start": not no_start,
     }
@@ -142,12 +145,27 @@ def remove(
         jobs.submitted(daemon, daemon.delete("2", "instances", name, **query), submit=submit)
 
 
+def parse_size(text: str) -> int:
+    """The MiB that a size means: `10G`, `512M`, or a number of MiB.
+
+    Raises:
+        InvalidInput: it is no size, or not a whole number of MiB.
+    """
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*([MGT]?)(?:iB|B)?", text.strip(), re.IGNORECASE)
+    if found is None:
+        raise errors.InvalidInput(f"{text!r} is no size: write it as 10G, 512M or a number of MiB")
+    size = float(found[1]) * SIZE_UNITS[found[2].upper()]
+    if size != int(size) or size < 1:
+        raise errors.InvalidInput(f"{text!r} is not a whole number of MiB")
+    return int(size)
+
+
 def _is_hvparam(name: str) -> bool:
     return name.startswith("hvparams.")
 
 
 def _value(name: str, text: str) -> Any:
-    return sizes.mebibytes(text) if name == "memory" else parameters.value(text)
+    return parse_size(text) if name == "memory" else parameters.value(text)
 
 
 def _pairs(given: list[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`roundsman node`: the nodes and their roles."""
+"""`roundsman node`: the nodes, their roles, and a person's word that one has no power."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ...plugins.module_utils.domain import errors
-from . import client, completion, jobs, node_confirm, node_joining, node_power, output, parameters, questions, wording
+from . import client, completion, jobs, node_joining, node_power, output, parameters, questions, wording
 
 app = typer.Typer(help="Nodes: their roles and their power.", no_args_is_help=True)
 app.add_typer(node_power.power, name="power")
@@ -19,7 +19,6 @@ app.command(
     epilog="Example: roundsman node add node4 -g rack2 primary_ip=192.0.2.4 mtotal=65536 hostvars.ansible_user=root; "
     "mended: roundsman node add node4 --readd"
 )(node_joining.add)
-app.command(epilog="Example: roundsman node confirm-off node3")(node_confirm.confirm_off)
 
 Name = Annotated[str, typer.Argument(metavar="NODE", help="The node's name.", autocompletion=completion.nodes)]
 Names = Annotated[
@@ -36,6 +35,31 @@ class YesNo(enum.Enum):
 
     YES = "yes"
     NO = "no"
+
+
+@app.command(epilog="Example: roundsman node confirm-off node3")
+def confirm_off(
+    ctx: typer.Context,
+    name: Name,
+    *,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Take the statement back: the node may have power again.")
+    ] = False,
+    confirm: Annotated[str, typer.Option(metavar="NODE", help="The node's name again, instead of typing it.")] = "",
+    submit: Submit = False,
+) -> None:
+    """State that you have seen that a node has no power and keeps none, which its BMC cannot say.
+
+    Its instances may be started elsewhere then: should it run after all, they run twice and their disks are lost.
+    The statement ends when the node is powered on from here, when it reports or shows any other sign of life, or when
+    it is taken back with --undo.
+    """
+    if not undo and confirm != name:
+        question = f"Have you seen that {name} has no power, and will it stay so? Type its name:"
+        questions.typed(name, question=question, instead=f"--confirm {name}")
+    with client.find_daemon(ctx) as daemon:
+        job = daemon.put("2", "nodes", name, "confirm-off", undo=int(undo))
+        jobs.submitted(daemon, job, submit=submit)
 
 
 @app.command("list", epilog="Example: roundsman node list -o json")

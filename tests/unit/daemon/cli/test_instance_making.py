@@ -5,7 +5,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.cli import sizes
+from ansible_collections.roundsman.cluster.daemon.cli import instance_making
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 
@@ -138,10 +138,10 @@ def test_a_console_is_a_command_over_ssh(daemon: StandIn, roundsman: Run, monkey
     [("10G", 10240), ("512M", 512), ("512", 512), ("1.5G", 1536), ("1T", 1048576), ("2GiB", 2048), ("2gb", 2048)],
 )
 def test_a_size_is_what_people_write(text: str, size: int) -> None:
-    assert sizes.mebibytes(text) == size
+    assert instance_making.parse_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "x", "10K", "-1", "0.3M", "0", "1e3", "10 G B"])
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(errors.InvalidInput, match=r"size|MiB"):
-        sizes.mebibytes(text)
+        instance_making.parse_size(text)
