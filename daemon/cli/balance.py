@@ -84,7 +84,7 @@ def balance(
     paired = _paired(source, name) if wanted.disk_moves else []
     allowed = replace(options.allowed, kept=options.allowed.kept | source.fixed, paired=frozenset(paired))
     options = replace(options, allowed=allowed)
-    searched = state.of(wanted.cluster(_measured(ctx, source, wanted)))
+    searched = state.build(wanted.cluster(_measured(ctx, source, wanted)))
     if like_hbal:
         found = balancing.like_hbal(searched, group=name, options=options)
     else:

@@ -80,9 +80,9 @@ def worth() -> list[str]:
     wrong = []
     for nodes, instances in WORTH:
         cluster = generated_clusters.make(nodes=nodes, instances=instances)
-        theirs = balancing.like_hbal(state.of(cluster))
+        theirs = balancing.like_hbal(state.build(cluster))
         began = time.process_time()
-        ours = balancing.balance(state.of(cluster))
+        ours = balancing.balance(state.build(cluster))
         seconds = time.process_time() - began
         before, after, score = (oracle.total(each) for each in (ours.before, ours.after, theirs.after))
         data, plan = theirs.schedule.data_gib, ours.schedule
@@ -96,7 +96,7 @@ def worth() -> list[str]:
 
 
 def _greedily(cluster: model.Model) -> int:
-    return sum(1 for _ in greedy.balance(state.of(cluster)))
+    return sum(1 for _ in greedy.balance(state.build(cluster)))
 
 
 def evacuation() -> list[str]:

@@ -75,7 +75,7 @@ def measured(nodes: int, instances: int) -> Figures:
     """Balance a generated cluster of this size."""
     cluster = generated_clusters.make(nodes=nodes, instances=instances)
     began = time.process_time()
-    found = balancing.balance(state.of(cluster))
+    found = balancing.balance(state.build(cluster))
     seconds = time.process_time() - began
     return Figures(
         nodes,

@@ -37,7 +37,7 @@ FULL = {"plain": {}, "offline": {"offline": 2}, "exclusion": {"exclusion": True}
 
 def ours(cluster: model.Model, group: str, *, rules: greedy.Rules) -> Iterator[tuple[str, str, str, str, str]]:
     """Our moves in hbal's words."""
-    found = state.of(cluster)
+    found = state.build(cluster)
     placed = found.placement()
     for step in greedy.balance(found, group=group, rules=rules):
         old, new = placed[step.instance], (step.primary, step.secondary)

@@ -15,7 +15,7 @@ def test_the_same_seed_makes_the_same_cluster_and_another_seed_another_one() -> 
 
 def test_everything_fits_and_nothing_is_missing() -> None:
     made = generated_clusters.make(nodes=20, instances=200, groups=2, offline=1, stopped=0.2, plain=0.1, shared=0.1)
-    nodes = state.of(made).nodes
+    nodes = state.build(made).nodes
     assert nodes.memory.min() > 0
     assert nodes.disk.min() > 0
     assert [one.f_mem for one in made.nodes] == list(nodes.memory)

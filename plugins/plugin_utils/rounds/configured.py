@@ -37,7 +37,7 @@ def model_of(cluster: clusters.Cluster) -> model.Model:
         nodes=tuple(_node(cluster, node, held) for node in nodes),
         instances=tuple(instance_of(instance, names) for instance in instances),
         tags=cluster.cluster.tags,
-        policy=policies.of(instance_policy.filled(cluster.cluster.ipolicy)),
+        policy=policies.parse(instance_policy.filled(cluster.cluster.ipolicy)),
     )
 
 
@@ -48,7 +48,7 @@ def _group(cluster: clusters.Cluster, group: clusters.Group) -> model.Group:
         model.AllocPolicy(group.alloc_policy),
         group.tags,
         networks=group.networks,
-        policy=policies.of(instance_policy.filled(cluster.cluster.ipolicy, group.ipolicy)),
+        policy=policies.parse(instance_policy.filled(cluster.cluster.ipolicy, group.ipolicy)),
     )
 
 

@@ -37,7 +37,7 @@ class Prospects:
 
     def __init__(self, cluster: clusters.Cluster) -> None:
         known = {uuid: instance for uuid, instance in cluster.instances.items() if _is_known(cluster, instance)}
-        self._state = state.of(configured.model_of(dataclasses.replace(cluster, instances=known)))
+        self._state = state.build(configured.model_of(dataclasses.replace(cluster, instances=known)))
         nodes, index = self._state.nodes, self._state.nodes.index
         self._index = {node.uuid: index[node.name] for node in cluster.nodes.values()}
         self._uuids = {number: uuid for uuid, number in self._index.items()}
@@ -89,7 +89,7 @@ class Prospects:
             nodes = self._state.nodes
             mine = nodes.group == group
             where = scoring.Scope(np.flatnonzero(mine), np.flatnonzero(mine & ~nodes.offline))
-            self._candidates[group] = candidates.of(self._state, where, ignore_soft=True)
+            self._candidates[group] = candidates.in_scope(self._state, where, ignore_soft=True)
         return self._candidates[group]
 
 

@@ -129,7 +129,7 @@ def answer(asked: Question) -> Answer:
 
     try:
         searched_model, notes = _model(asked)
-        searched = state.of(searched_model)
+        searched = state.build(searched_model)
         groups = sorted(asked.cluster.nodegroups.values(), key=lambda group: clusters.natural(group.name))
         bound = paired(asked.cluster)
         jobs = tuple(job for group in groups for job in _jobs(asked, searched, group, bound))

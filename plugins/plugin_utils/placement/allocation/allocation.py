@@ -38,7 +38,7 @@ def multi_allocate(found: model.Model, request: allocator.MultiAllocate) -> allo
     Raises:
         NotFound: the request names a node or group that is not there.
     """
-    there = openings.of(state.of(found))
+    there = openings.online_nodes(state.build(found))
     answers = [_Search(found, there, wanted).answer() for wanted in request.wanted]
     placed = tuple(answer for answer in answers if isinstance(answer, allocator.Placement))
     unplaced = tuple(answer for answer in answers if isinstance(answer, allocator.Unplaced))
@@ -57,10 +57,10 @@ def allocate_secondary(found: model.Model, request: allocator.AllocateSecondary)
         raise errors.NotFound(f"there is no instance {request.instance}")
     if instance.secondary:
         raise errors.InvalidInput(f"{instance.name} has the secondary {instance.secondary} already")
-    now = state.of(found)
+    now = state.build(found)
     now.count(now.by_instance[instance.name], state.FREED)
     pair = replace(instance, template=model.Template.DRBD, networks=())
-    answer = _Search(found, openings.of(now), allocator.Wanted(pair)).answer()
+    answer = _Search(found, openings.online_nodes(now), allocator.Wanted(pair)).answer()
     if isinstance(answer, allocator.Unplaced):
         return allocator.Result(unplaced=(answer,), info=answer.text)
     return allocator.Result((answer,), info=f"{instance.name} gets the secondary {answer.nodes[1]}")
@@ -76,7 +76,7 @@ def place(
     Raises:
         NotFound: a node or group is not there.
     """
-    return _Search(found, openings.of(now), wanted, stays=stays).answer()
+    return _Search(found, openings.online_nodes(now), wanted, stays=stays).answer()
 
 
 class _Search:

@@ -127,7 +127,7 @@ class Openings:
         )
 
 
-def of(state: State) -> Openings:
+def online_nodes(state: State) -> Openings:
     """The online nodes of a state, as a copy of their columns."""
     nodes = state.nodes
     online = np.flatnonzero(~nodes.offline)

@@ -118,7 +118,7 @@ class PlacedScores:
     def singles(self, nodes: columns.Indices) -> columns.Numbers:
         """The score after placing on each of these nodes, without a secondary; O(nodes x online nodes)."""
         known = self._known()
-        after = self._values.of(self._now + self._values.first)
+        after = self._values.values_of(self._now + self._values.first)
         spread = {}
         for name, row in ROW.items():
             tried = np.repeat(known.values[row][None, :], len(nodes), axis=0)
@@ -135,9 +135,9 @@ class PlacedScores:
 
     def _known(self) -> _Known:
         parts, count = self._now, self._count
-        values = self._values.of(parts)
+        values = self._values.values_of(parts)
         sums, variances = measured(values)
-        new = self._values.of(parts + self._values.first)
+        new = self._values.values_of(parts + self._values.first)
         step = new - values
         change = (count * (new * new - values * values) - (2 * sums)[:, None] * step) - step * step
         second = (parts[OF_BOTH] + self._values.second[OF_BOTH]) / self._values.whole[OF_BOTH]

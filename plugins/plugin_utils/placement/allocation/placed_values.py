@@ -88,7 +88,7 @@ class PlacedValues:
             parts[ROW[name]][none] = 1.0 if name.startswith("disk") else 0.0
         return parts
 
-    def of(self, parts: columns.Numbers) -> columns.Numbers:
+    def values_of(self, parts: columns.Numbers) -> columns.Numbers:
         """The values of parts."""
         values: columns.Numbers = parts / self.whole
         if self._speeds_differ:

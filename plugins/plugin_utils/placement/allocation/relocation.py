@@ -103,7 +103,7 @@ class _Work:
         self._ignores_soft = ignores_soft
         nodes = tuple(replace(node, offline=node.offline or node.name in avoid) for node in found.nodes)
         self._found = replace(found, nodes=nodes)
-        self._now, self._first = state.of(self._found), state.of(found)
+        self._now, self._first = state.build(self._found), state.build(found)
         self.placements: list[allocator.Placement] = []
         self.unplaced: list[allocator.Unplaced] = []
 
@@ -205,7 +205,7 @@ class _Work:
         where = scoring.Scope(np.flatnonzero(mine), np.flatnonzero(mine & ~nodes.offline))
         here = (int(held.primary[number]), int(held.secondary[number]))
         best: tuple[float, turns.Place] | None = None
-        for block in candidates.of(self._now, where, ignore_soft=True).blocks(np.array([number])):
+        for block in candidates.in_scope(self._now, where, ignore_soft=True).blocks(np.array([number])):
             for kind, action in enumerate(actions.TO_TARGET):
                 for score, target in zip(block.moved[kind][0].tolist(), block.targets.tolist(), strict=True):
                     place = action.placed(*here, target)

@@ -42,7 +42,7 @@ class Allowed:
     kept: frozenset[str] = frozenset()
     paired: frozenset[str] = frozenset()
 
-    def of(self, names: list[str]) -> columns.Flags:
+    def may_move(self, names: list[str]) -> columns.Flags:
         """Which of these instances may move."""
         if self.chosen is None and not self.kept:
             return np.ones(len(names), dtype=bool)
@@ -147,8 +147,10 @@ class Candidates:
         return Candidate(instance, action, *action.placed(primary, secondary, node), score)
 
 
-def of(state: states.State, where: scoring.Scope, *, ignore_soft: bool = False, allowed: Allowed = ANY) -> Candidates:
+def in_scope(
+    state: states.State, where: scoring.Scope, *, ignore_soft: bool = False, allowed: Allowed = ANY
+) -> Candidates:
     """The moves within a scope that are allowed; `ignore_soft` allows all that memory and disk have room for."""
     names = state.instances.names
     fixed = scan.fixed(state, where)
-    return Candidates(state, where, fixed, ignore_soft, allowed, allowed.of(names), allowed.only_swapped(names))
+    return Candidates(state, where, fixed, ignore_soft, allowed, allowed.may_move(names), allowed.only_swapped(names))

@@ -134,7 +134,7 @@ def needs(state: states.State) -> Needs:
     )
 
 
-def of(state: states.State, wanted: Needs) -> Fitting:
+def checks(state: states.State, wanted: Needs) -> Fitting:
     """The checks as the state is now; O(nodes + instances)."""
     rooms = _rooms(state)
 

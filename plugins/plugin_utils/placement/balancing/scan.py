@@ -86,7 +86,9 @@ class Look:
         return Block(rows, self.online[:0], score, np.empty((4, len(rows), 0)))
 
     def _view(self, rows: columns.Indices) -> views.View:
-        return views.of(self.state, rows, reserved=self.reserved, counts=self.counts, ignore_soft=self.ignore_soft)
+        return views.view_rows(
+            self.state, rows, reserved=self.reserved, counts=self.counts, ignore_soft=self.ignore_soft
+        )
 
     def _to_secondary(self, view: views.View) -> columns.Numbers:
         total = np.full(len(view.rows), self.base)
@@ -148,7 +150,7 @@ class Fixed:
 
 def fixed(state: states.State, where: scoring.Scope) -> Fixed:
     """For all looks at a state and scope; O(instances)."""
-    return Fixed(spreads.of(state, where), fitting.needs(state))
+    return Fixed(spreads.changing_columns(state, where), fitting.needs(state))
 
 
 def look(
@@ -171,8 +173,8 @@ def look(
         [spread for spread in now if spread.column.both],
         reserved,
         counts,
-        tallies.of(counts, ignore_soft=ignore_soft),
-        refusals.Checks(state, where.online, fitting.of(state, always.needs), ignore_soft),
+        tallies.tally(counts, ignore_soft=ignore_soft),
+        refusals.Checks(state, where.online, fitting.checks(state, always.needs), ignore_soft),
         ignore_soft,
         base=(scoring.score(state, where) if score is None else score) - known,
     )

@@ -84,7 +84,7 @@ class Search:
         self._chance = np.random.default_rng(seed)
         self.ends = ends
         self._least = max(LEAST_GAIN, ends.gain)
-        self._candidates = candidates.of(state, where, allowed=allowed)
+        self._candidates = candidates.in_scope(state, where, allowed=allowed)
         self._first = (state.instances.primary.copy(), state.instances.secondary.copy())
         self.rows = self._candidates.movable()
         self.score = scoring.score(state, where)

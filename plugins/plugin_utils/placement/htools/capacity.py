@@ -59,7 +59,7 @@ class Filling:
         spare: columns.Numbers | None = None,
         may_fail: Collection[int] | None = None,
     ) -> None:
-        self.openings = openings.of(state)
+        self.openings = openings.online_nodes(state)
         if spare is not None:
             self.openings.spare = spare[self.openings.numbers]
         ratios = np.array([policy.vcpu_ratio for policy in policies])

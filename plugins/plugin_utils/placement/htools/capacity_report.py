@@ -129,7 +129,7 @@ class _Search:
 
     def __init__(self, cluster: model.Model, question: Question) -> None:
         self._cluster, self._question = cluster, question
-        self._state = states.of(cluster)
+        self._state = states.build(cluster)
         self._limits = [self._complete(question.of_group(group.uuid), group.policy) for group in cluster.groups]
         self._found: dict[Any, Capacity] = {}
 
@@ -185,7 +185,7 @@ class _Search:
     @functools.cached_property
     def _fatal(self) -> list[int]:
         """The nodes that could not fail as it is: what has one node only would have no room elsewhere."""
-        there, groups = openings.of(self._state), range(len(self._cluster.groups))
+        there, groups = openings.online_nodes(self._state), range(len(self._cluster.groups))
         return failures.Failures(self._state, there, groups=groups).all_fatal(there)
 
     def _refusal(self, number: int, group: model.Group, template: model.Template) -> str:

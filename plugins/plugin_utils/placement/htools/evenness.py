@@ -32,7 +32,7 @@ class Evenness:
     def __init__(self, openings: Openings, newcomer: Newcomer, steps: Steps) -> None:
         found = placed_values.PlacedValues(openings, newcomer)
         self._openings, self._steps = openings, steps
-        self._values = found.of(found.parts())[ROWS].copy()
+        self._values = found.values_of(found.parts())[ROWS].copy()
 
     def best(
         self, newcomer: Newcomer, nodes: columns.Indices, *, among: columns.Indices, extra: columns.Numbers
@@ -61,5 +61,5 @@ class Evenness:
     def _of(self, newcomer: Newcomer) -> columns.Numbers:
         if newcomer not in self._steps:
             found = placed_values.PlacedValues(self._openings, newcomer)
-            self._steps[newcomer] = found.of(found.first)[ROWS].copy()
+            self._steps[newcomer] = found.values_of(found.first)[ROWS].copy()
         return self._steps[newcomer]

@@ -54,7 +54,7 @@ def balance(state: states.State, *, group: str | None = None, rules: Rules = Rul
     Instances that are split over groups, not balanced automatically or on storage of one node only stay where they are.
     """
     where = scoring.scope(state, group=group)
-    moves = candidates.of(state, where, ignore_soft=rules.ignore_soft, allowed=rules.allowed)
+    moves = candidates.in_scope(state, where, ignore_soft=rules.ignore_soft, allowed=rules.allowed)
     score = scoring.score(state, where)
     lowest = oracle.bound(state.cluster, group=group) + rules.least
     done = 0

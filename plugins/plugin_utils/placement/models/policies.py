@@ -19,7 +19,7 @@ KEYS: Mapping[str, str] = {
 }
 
 
-def of(policy: Mapping[str, Any]) -> model.Policy:
+def parse(policy: Mapping[str, Any]) -> model.Policy:
     """The value of a policy that is whole and was checked."""
     return model.Policy(
         std=_spec(policy["std"]),

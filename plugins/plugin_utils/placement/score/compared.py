@@ -31,7 +31,7 @@ class Scores:
 
 def scores(found: model.Model, ends: Mapping[str, Sequence[str]], *, group: str | None = None) -> Scores:
     """The scores of all nodes, or a group's; `ends` has the nodes of what moves, all by name, the primary first."""
-    now = state.of(found)
+    now = state.build(found)
     where = scoring.scope(now, group=group)
     before = scoring.components(now, where)
     for name, nodes in ends.items():

@@ -45,7 +45,7 @@ class Column:
         return float(np.abs(self.amounts).max(initial=0.0) * self.scale.max(initial=0.0))
 
 
-def of(state: states.State, where: scoring.Scope) -> list[Column]:
+def changing_columns(state: states.State, where: scoring.Scope) -> list[Column]:
     """The spreads that moves can change, equal ones merged."""
     values = dict(zip(scoring.SPREADS, scoring.spreads(state.nodes), strict=True))
     found: list[Column] = []

@@ -145,7 +145,7 @@ class State:
         )
 
 
-def of(cluster: model.Model) -> State:
+def build(cluster: model.Model) -> State:
     """The state of a cluster as its source says it; O(nodes² + instances)."""
     exclusion = tags.exclusion(cluster)
     tag_ids = _ids(tag for mine in exclusion for tag in mine)

@@ -159,7 +159,7 @@ class Tallies:
         score += self.counts.placed(view.rows, lacking, primary=primary, secondary=secondary)
 
 
-def of(counts: counted.Counted, *, ignore_soft: bool) -> Tallies:
+def tally(counts: counted.Counted, *, ignore_soft: bool) -> Tallies:
     """The counts as they are, and which of them are worth a look."""
     nodes, online = counts.state.nodes, counts.online
     failing = bool((nodes.memory[online] <= nodes.reserved[online]).any())

@@ -49,7 +49,7 @@ class View:
         return np.arange(len(self.rows))
 
 
-def of(
+def view_rows(
     state: states.State,
     rows: columns.Indices,
     *,

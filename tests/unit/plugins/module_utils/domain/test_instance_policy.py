@@ -11,7 +11,7 @@ LARGE = {**SIZE, "memory-size": 4096, "cpu-count": 4}
 
 
 def test_the_built_in_policy_is_the_planners() -> None:
-    assert policies.of(instance_policy.BUILT_IN) == model.Policy()
+    assert policies.parse(instance_policy.BUILT_IN) == model.Policy()
     assert tuple(one.value for one in model.Template) == instance_policy.TEMPLATES
 
 

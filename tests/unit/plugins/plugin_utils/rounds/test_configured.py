@@ -118,6 +118,6 @@ def test_a_node_of_which_cpus_and_spindles_are_not_told_takes_instances() -> Non
     one = model.Instance("new", 1024, 1024, 8, "running", auto_balance=True, primary="", spindle_use=12)
     wanted = tuple(allocator.Wanted(dataclasses.replace(one, name=f"new{number}")) for number in range(20))
     assert not allocation.multi_allocate(found, allocator.MultiAllocate(wanted)).unplaced
-    now = state.of(found)
+    now = state.build(found)
     assert all(np.isfinite(value) for value in oracle.components(found).values())
     assert all(limits.lacks(now, node).vcpus == 0 for node in range(len(found.nodes)))

@@ -229,7 +229,7 @@ def _check(cluster: model.Model, one: model.Instance) -> None:
 
 
 def _check_room(before: model.Model, after: model.Model) -> None:
-    first, then = state.of(before).nodes, state.of(after).nodes
+    first, then = state.build(before).nodes, state.build(after).nodes
     touched = (first.memory != then.memory) | (first.disk != then.disk) | (first.reserved != then.reserved)
     assert (then.memory[first.memory != then.memory] > 0).all()
     assert (then.disk[first.disk != then.disk] > 0).all()

@@ -26,7 +26,7 @@ ROUNDING = 1e-6
 
 
 def _pairs(cluster: model.Model, wanted: allocator.Wanted) -> tuple[openings.Openings, placed_scores.PlacedScores]:
-    there = openings.of(state.of(cluster))
+    there = openings.online_nodes(state.build(cluster))
     return there, placed_scores.PlacedScores(there, allocation.newcomer_of(wanted, cluster))
 
 
@@ -54,7 +54,7 @@ def _score(cluster: model.Model, one: model.Instance, there: openings.Openings) 
     """The whole score, but for what no place does: a node comes to fail N+1, exclusion tags meet."""
     after = newcomer_models.added(cluster, one)
     found = oracle.components(after)
-    now = state.of(after).nodes
+    now = state.build(after).nodes
     held = (now.primaries + now.secondaries)[there.numbers]
     found["n1_cnt"] = float(held[there.failing].sum())
     found["pri_tags_score"] = oracle.components(cluster)["pri_tags_score"]

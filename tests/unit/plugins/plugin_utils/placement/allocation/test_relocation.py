@@ -140,7 +140,7 @@ def test_whatever_is_evacuated_leaves_within_room_and_group_and_each_remainder_h
     node = cluster.nodes[seed % 6].name
     left = {one.name for one in cluster.instances if node in {one.primary, one.secondary}}
     found = _all(cluster, *left, ignores_soft_errors=seed % 2 == 0)
-    after, at = state.of(cluster), {one.name: number for number, one in enumerate(cluster.nodes)}
+    after, at = state.build(cluster), {one.name: number for number, one in enumerate(cluster.nodes)}
     groups = {one.name: one.group for one in cluster.nodes}
     before = {one.name: one.primary for one in cluster.instances}
     for one in reversed(found.placements):

@@ -38,8 +38,8 @@ def every(moves: candidates.Candidates) -> Iterator[Found]:
 
 
 def of(cluster: model.Model, *, ignore_soft: bool = False) -> candidates.Candidates:
-    found = state.of(cluster)
-    return candidates.of(found, scoring.scope(found), ignore_soft=ignore_soft)
+    found = state.build(cluster)
+    return candidates.in_scope(found, scoring.scope(found), ignore_soft=ignore_soft)
 
 
 def named(cluster: model.Model, *, ignore_soft: bool = False) -> set[str]:
@@ -57,8 +57,8 @@ def named(cluster: model.Model, *, ignore_soft: bool = False) -> set[str]:
 def assert_exact(cluster: model.Model, *, ignore_soft: bool) -> None:
     """Every candidate's score is that of the state after it, and now and then the oracle's; three moves long."""
     for group in cluster.groups:
-        found = state.of(cluster)
-        moves = candidates.of(found, scoring.scope(found, group=group.name), ignore_soft=ignore_soft)
+        found = state.build(cluster)
+        moves = candidates.in_scope(found, scoring.scope(found, group=group.name), ignore_soft=ignore_soft)
         for _ in range(3):
             told = list(every(moves))
             for number, (instance, _, primary, secondary, score) in enumerate(told):
@@ -145,9 +145,9 @@ def test_what_is_not_balanced_automatically_stays(word: str) -> None:
 
 def test_an_instance_that_is_split_over_groups_stays() -> None:
     made = small_models.make("node1 9000\nnode2 9000 group=b\nnode3 9000\nnode4 9000 group=b\npair 1024 node1 node2")
-    found = state.of(made)
+    found = state.build(made)
     for group in ("a", "b"):
-        assert not list(candidates.of(found, scoring.scope(found, group=group)).blocks())
+        assert not list(candidates.in_scope(found, scoring.scope(found, group=group)).blocks())
 
 
 def test_without_memory_no_node_becomes_primary_but_it_may_become_secondary_of_a_small_one() -> None:

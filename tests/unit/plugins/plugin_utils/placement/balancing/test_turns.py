@@ -32,7 +32,7 @@ def _cluster(*instances: model.Instance, offline: str = "", memory: int = 8192, 
         )
         for name in used
     )
-    return state.of(model.Model((model.Group("g", "g"),), nodes, instances))
+    return state.build(model.Model((model.Group("g", "g"),), nodes, instances))
 
 
 def _pair(name: str = "one", primary: str = "a", secondary: str = "b", memory: int = MEMORY) -> model.Instance:
@@ -109,7 +109,7 @@ def test_a_step_that_would_take_what_starts_when_a_node_fails_is_not_taken() -> 
 @given(seed=st.integers(0, 10_000), share=st.floats(0.1, 1.0))
 def test_whatever_is_wanted_each_step_in_order_has_its_room_and_the_end_is_as_promised(seed: int, share: float) -> None:
     cluster = generated_clusters.make(nodes=6, instances=24, seed=seed, offline=seed % 2, exclusion=seed % 3 == 0)
-    searched = state.of(cluster)
+    searched = state.build(cluster)
     chance = random.Random(seed)
     online = [number for number, one in enumerate(cluster.nodes) if not one.offline]
     wanted = {
@@ -118,7 +118,7 @@ def test_whatever_is_wanted_each_step_in_order_has_its_room_and_the_end_is_as_pr
         if chance.random() < share and (pair := chance.sample(online, 2))
     }
     found = turns.ordered(searched, wanted)
-    again = state.of(cluster)
+    again = state.build(cluster)
     for turn in found.turns:
         for primary, secondary in walking.places(again, turn.move):
             before = (again.nodes.memory.copy(), again.nodes.disk.copy())
@@ -141,4 +141,4 @@ def test_whatever_is_wanted_each_step_in_order_has_its_room_and_the_end_is_as_pr
 def test_the_same_question_has_the_same_plan() -> None:
     cluster = generated_clusters.make(nodes=6, instances=24, seed=3)
     wanted = {number: (number % 5, 5) for number in range(24)}
-    assert turns.ordered(state.of(cluster), wanted) == turns.ordered(state.of(cluster), wanted)
+    assert turns.ordered(state.build(cluster), wanted) == turns.ordered(state.build(cluster), wanted)

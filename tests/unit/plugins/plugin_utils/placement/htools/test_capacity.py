@@ -19,7 +19,7 @@ PLAIN, DRBD = model.Template.PLAIN, model.Template.DRBD
 
 
 def _filling(cluster: model.Model, template: model.Template) -> capacity.Filling:
-    now = state.of(cluster)
+    now = state.build(cluster)
     newcomer = newcomers.Newcomer(newcomers.Size(1, 1, 1, 1), template)
     policies = [group.policy for group in cluster.groups]
     return capacity.Filling(now, newcomer, policies=policies, allowed=~now.nodes.offline)

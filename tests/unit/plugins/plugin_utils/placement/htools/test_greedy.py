@@ -19,7 +19,7 @@ CROWDED = "node1 9000\nnode2 9000\nnode3 9000\na 1024 node1 node2\nb 1024 node1 
 
 
 def steps(cluster: model.Model, *, group: str | None = None, **rules: float | bool | None) -> list[greedy.Step]:
-    found = state.of(cluster)
+    found = state.build(cluster)
     return list(greedy.balance(found, group=group, rules=greedy.Rules(**rules)))  # type: ignore[arg-type] # names are few
 
 
@@ -62,7 +62,7 @@ def test_it_stops_after_so_many_moves_and_goes_on_where_it_was() -> None:
     whole = steps(cluster)
     assert len(whole) > 4
     assert steps(cluster, max_moves=0) == []
-    found = state.of(cluster)
+    found = state.build(cluster)
     first = list(greedy.balance(found, rules=greedy.Rules(max_moves=3)))
     assert first == whole[:3]
     assert first + list(greedy.balance(found)) == whole

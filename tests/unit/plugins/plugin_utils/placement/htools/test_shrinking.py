@@ -29,7 +29,7 @@ TEMPLATES = (model.Template.DRBD, model.Template.PLAIN)
 
 
 def _obstacles(cluster: model.Model, template: model.Template) -> obstacles.Obstacles:
-    there = openings.of(state.of(cluster))
+    there = openings.online_nodes(state.build(cluster))
     everyone = np.ones(len(there.numbers), dtype=bool)
     newcomer = newcomers.Newcomer(newcomers.Size(1, 1, 1), template)
     policies = [group.policy for group in cluster.groups]

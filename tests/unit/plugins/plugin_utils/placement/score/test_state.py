@@ -66,7 +66,7 @@ def unevenly_loaded(cluster: model.Model, *, seed: int) -> model.Model:
 @FEW
 @hypothesis.given(kinds.clusters(), st.integers(0, 99), st.booleans())
 def test_all_instances_at_once_are_counted_as_one_by_one(cluster: model.Model, seed: int, uneven: bool) -> None:
-    found = state.of(unevenly_loaded(cluster, seed=seed) if uneven else cluster)
+    found = state.build(unevenly_loaded(cluster, seed=seed) if uneven else cluster)
     wanted = one_by_one(found)
     for name, value in numbers(found).items():
         assert np.array_equal(value, wanted[name]), name
@@ -75,15 +75,15 @@ def test_all_instances_at_once_are_counted_as_one_by_one(cluster: model.Model, s
 @FEW
 @hypothesis.given(kinds.clusters())
 def test_a_state_that_nothing_moved_in_is_its_model(cluster: model.Model) -> None:
-    assert state.of(cluster).as_model() == cluster
+    assert state.build(cluster).as_model() == cluster
 
 
 @FEW
 @hypothesis.given(kinds.clusters(), st.integers(0, 99))
 def test_after_moves_it_is_as_if_made_of_the_model_it_has_become(cluster: model.Model, seed: int) -> None:
-    found = state.of(cluster)
+    found = state.build(cluster)
     moved(found, seed=seed, count=12)
-    again = state.of(found.as_model())
+    again = state.build(found.as_model())
     assert again.placement() == found.placement()
     fresh = numbers(again)
     for name, value in numbers(found).items():
@@ -94,7 +94,7 @@ def test_after_moves_it_is_as_if_made_of_the_model_it_has_become(cluster: model.
 @FEW
 @hypothesis.given(kinds.clusters(), st.integers(0, 99))
 def test_undone_moves_leave_nothing_behind(cluster: model.Model, seed: int) -> None:
-    found = state.of(cluster)
+    found = state.build(cluster)
     before = numbers(found)
     for undo in reversed(moved(found, seed=seed, count=12)):
         found.undo(undo)
@@ -106,7 +106,7 @@ def test_undone_moves_leave_nothing_behind(cluster: model.Model, seed: int) -> N
 @FEW
 @hypothesis.given(kinds.clusters(), st.integers(0, 99))
 def test_its_score_is_the_oracles_to_the_last_bit(cluster: model.Model, seed: int) -> None:
-    found = state.of(cluster)
+    found = state.build(cluster)
     for _ in range(3):
         moved(found, seed=seed, count=3)
         for group in cluster.groups:
@@ -117,7 +117,9 @@ def test_its_score_is_the_oracles_to_the_last_bit(cluster: model.Model, seed: in
 
 
 def test_the_two_largest_reservations_of_a_node_are_known() -> None:
-    found = state.of(small_models.make("node1 9\nnode2 9\nnode3 9\na 3 node1 node3\nb 2 node2 node3\nc 2 node2 node3"))
+    found = state.build(
+        small_models.make("node1 9\nnode2 9\nnode3 9\na 3 node1 node3\nb 2 node2 node3\nc 2 node2 node3")
+    )
     assert (found.nodes.reserved[2], found.nodes.reserved_for[2], found.nodes.reserved_next[2]) == (4, 1, 3)
     found.move(2, primary=1, secondary=0)
     assert (found.nodes.reserved[2], found.nodes.reserved_for[2], found.nodes.reserved_next[2]) == (3, 0, 2)
@@ -125,7 +127,7 @@ def test_the_two_largest_reservations_of_a_node_are_known() -> None:
 
 def test_free_memory_lacks_what_was_missing_at_first() -> None:
     made = small_models.make("node1 4096 missing=1000\nnode2 4096\nweb 1024 node1 node2")
-    found = state.of(made)
+    found = state.build(made)
     assert list(found.nodes.memory) == [2072, 4096]
     found.move(0, primary=1, secondary=0)
     assert list(found.nodes.memory) == [3096, 3072]
@@ -136,6 +138,6 @@ def test_free_memory_lacks_what_was_missing_at_first() -> None:
 
 def test_a_node_without_disks_counts_as_free() -> None:
     made = small_models.make("node1 4096 disk=0\nnode2 4096 disk=100\nweb 1024 node2 disk=50")
-    found = state.of(made)
+    found = state.build(made)
     assert scoring.components(found, scoring.scope(found))["free_disk_cv"] == pytest.approx(0.25)
     assert oracle.components(made)["free_disk_cv"] == pytest.approx(0.25)
