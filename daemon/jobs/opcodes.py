@@ -21,7 +21,7 @@ from ...plugins.plugin_utils.opcodes.contract import Execution
 from . import planned, plays, process, rules, settling, values
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Mapping, Sequence
     from pathlib import Path
     from typing import Protocol
 
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from ...plugins.module_utils.domain import cluster as clusters
     from .book import Book
     from .queue import Ports
-    from .scheduling import Schedule
-    from .slots import Slots
+    from .scheduler import Scheduler
 
     class Submit(Protocol):
         """What submitting needs of the queue."""
@@ -52,30 +51,37 @@ _JOBS = pydantic.TypeAdapter(dict[str, tuple[values.Job, ...]])
 class Driver:
     """Works on one opcode at a time of each job that was let in; between two, a job is back in the queue."""
 
-    def __init__(
-        self,
-        ports: Ports,
-        book: Book,
-        *,
-        schedule: Schedule,
-        slots: Mapping[rules.Lane, Slots],
-        submit: Submit,
-        on_room: Callable[[], None],
-    ) -> None:
+    def __init__(self, ports: Ports, book: Book, *, scheduler: Scheduler, submit: Submit) -> None:
         self._ports = ports
-        self._on_room = on_room
         self._book = book
-        self._schedule = schedule
-        self._slots = slots
+        self._scheduler = scheduler
         self._inside = Inside(ports, book, submit=submit)
-        self._attempts: dict[int, asyncio.Timeout] = {}
+        self._interrupted: dict[int, asyncio.Event] = {}
         self._endings: set[asyncio.Task[None]] = set()
 
     async def work(self, job: int) -> None:
         """Work on the next opcode until it has ended, or its lock attempts are used up.
 
-        State that cannot be written now is tried again, for nothing is lost.
+        A defect leaves the job as it stands, which is reported, until it is interrupted: then it is tried once more.
         """
+        interrupted = self._interrupted[job] = asyncio.Event()
+        try:
+            while True:
+                try:
+                    await self._work(job)
+                except Exception as defect:  # noqa: BLE001 - a job that stands still is never silent about it
+                    self._report_stuck(job, defect)
+                    if interrupted.is_set():
+                        await self._give_up(job, defect)
+                        return
+                    await interrupted.wait()
+                else:
+                    return
+        finally:
+            del self._interrupted[job]
+
+    async def _work(self, job: int) -> None:
+        """State that cannot be written now is tried again, for nothing is lost."""
         index = self._book.jobs[job].next_opcode
         while index is not None and self._book.jobs[job].opcodes[index].status not in values.FINAL:
             try:
@@ -90,6 +96,25 @@ class Driver:
                 await asyncio.sleep(RETRY_SECONDS)
         self.release(job)
 
+    def _report_stuck(self, job: int, defect: Exception) -> None:
+        LOG.critical("job %s is stuck because of an internal error", job, exc_info=defect)
+        self._ports.failures.failed(
+            f"job {job}",
+            f"it is stuck because of an internal error: {defect!r}",
+            remedy=f"restart roundsmand to retry it, or end it with `roundsman jobs cancel {job}`",
+        )
+
+    async def _give_up(self, job: int, defect: Exception) -> None:
+        """A job that was to be ended is, although what it did could not be settled; its processes have ended."""
+        folder = self._ports.store.run_folder(job, self._book.jobs[job].next_opcode or 0)
+        text = f"canceled; a defect kept it from being settled, so what {folder} records may be unknown: {defect!r}"
+        while not self._book.jobs[job].is_final:
+            try:
+                self._book.end_unstarted(job, values.Status.CANCELED, text)
+            except errors.StoreFailed:
+                LOG.exception("job %s cannot end, and is tried again in %s s", job, RETRY_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
+
     def release(self, job: int) -> None:
         """Give back what a job holds and waits for."""
         try:
@@ -97,13 +122,6 @@ class Driver:
         except errors.StoreFailed:
             # They are free, and the next change of the table writes it down.
             LOG.exception("the locks of job %s are free, but that could not be written", job)
-
-    def reprioritize(self, job: int, priority: int) -> None:
-        """Let a job wait for its locks with another priority; its attempts begin anew."""
-        self._ports.desk.reprioritize(values.lock_owner(job), priority)
-        attempts, seconds = self._attempts.get(job), rules.patience(priority)
-        if attempts is not None and not attempts.expired():
-            attempts.reschedule(None if seconds is None else asyncio.get_running_loop().time() + seconds)
 
     def interrupt(self, job: int) -> None:
         """Have what an opcode does now ended, be it processes or a delay; it is settled like a lost one."""
@@ -114,6 +132,8 @@ class Driver:
             self._endings.add(ending)
             ending.add_done_callback(self._endings.discard)
         self._inside.interrupt(job)
+        if job in self._interrupted:
+            self._interrupted[job].set()
 
     async def _opcode(self, job: int, index: int) -> bool:
         """Returns whether the opcode has ended; without that the job is back in the queue."""
@@ -144,19 +164,14 @@ class Driver:
         wants = made.wants(self._ports.configuration.current)
         if not wants:
             return True
-        self._schedule.waits(job)
-        self._on_room()
         try:
-            async with asyncio.timeout(None if is_running else rules.patience(opcode.priority)) as attempts:
-                self._attempts[job] = attempts
+            seconds = None if is_running else rules.patience(opcode.priority)
+            async with self._scheduler.lock_attempts(job, seconds=seconds):
                 await self._acquire(job, index, made)
         except TimeoutError:
             self.release(job)
-            self._book.change(job, lambda one: rules.aged(one, index))
+            self._book.change(job, lambda job: rules.aged(job, index))
             return False
-        finally:
-            self._attempts.pop(job, None)
-        self._schedule.goes_on(job)
         return True
 
     async def _acquire(self, job: int, index: int, made: registry.Made) -> None:
@@ -183,9 +198,7 @@ class Driver:
         elif made.execution is Execution.SUBMIT:
             await self._inside.submit(job, index, made)
         else:
-            await self._slots[rules.lane(self._book.jobs[job])].take(job)
-            self._schedule.leaves(job)
-            self._on_room()
+            await self._scheduler.take_slot(job)
             if made.execution is Execution.DELAY:
                 await self._inside.delay(job, index, made)
             else:

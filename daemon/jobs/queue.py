@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import errors
 from ..failures import Failures
-from . import book, submission, turns, values
+from . import book, scheduler, submission, values
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -68,7 +68,7 @@ class Queue:
         self._tidying: list[asyncio.Task[None]] = []
         self._on_change = on_change
         self._on_end = on_end
-        self._turns = turns.Turns(ports, self._book, limit=limit, submit=self, on_end=self._tell_end)
+        self._scheduler = scheduler.Scheduler(ports, self._book, limit=limit, submit=self, on_end=self._tell_end)
         self._archivist = book.Archivist(ports, self._book)
         self._arrivals = submission.Arrivals(ports.store, self._admit, failures=ports.failures)
         self._is_at_rest = False
@@ -165,9 +165,9 @@ class Queue:
                 self._ports.desk.release(owner)
         for job in list(self.jobs.values()):
             if _is_running(job):
-                self._turns.adopt(job)
+                self._scheduler.adopt(job)
             elif not job.is_final:
-                self._turns.line_up(job.id)
+                self._scheduler.line_up(job.id)
         if self._archive_after:
             self._tidying.append(asyncio.create_task(self._archivist.run(after=self._archive_after)))
         if self._archive_keep:
@@ -189,11 +189,11 @@ class Queue:
             raise errors.Refused(f"job {job_id} has ended: {job.status.value}")
         if not _is_running(job):
             self._book.end_unstarted(job_id, values.Status.CANCELED, "canceled")
-            await self._turns.leave(job_id)
+            await self._scheduler.leave(job_id)
         else:
             self._book.change(job_id, lambda one: dataclasses.replace(one, canceling=True))
             if kill:
-                self._turns.interrupt(job_id)
+                self._scheduler.interrupt(job_id)
         return self.find(job_id)
 
     def change_priority(self, job_id: int, priority: int) -> values.Job:
@@ -207,7 +207,7 @@ class Queue:
         self.find(job_id).with_priority(priority)
         job = self._book.change(job_id, lambda one: one.with_priority(priority))
         if not _is_running(job):
-            self._turns.reprioritize(job_id, priority)
+            self._scheduler.reprioritize(job_id, priority)
         return job
 
     async def wait(self, job_id: int, *, seconds: float) -> None:
@@ -239,7 +239,7 @@ class Queue:
 
     def look(self) -> None:
         """The limit or the filters may have changed: see whose turn it is."""
-        self._turns.look()
+        self._scheduler.look()
 
     def summary(self) -> dict[str, Any]:
         """How the queue stands, as a JSON value.
@@ -247,11 +247,16 @@ class Queue:
         `slots` are the common ones taken and their limit, and how many jobs wait for any.
         """
         statuses = collections.Counter(job.status.value for job in self.jobs.values())
+        turns = self._scheduler
         return {
             "drained": self.drained,
             "jobs": {status.value: statuses[status.value] for status in values.Status},
-            "held": len(self._turns.held),
-            "slots": {"taken": self._turns.at_work, "limit": self._limit(), "awaited": len(self._turns.waiting)},
+            "held": len(turns.held),
+            "slots": {
+                "taken": self._scheduler.at_work,
+                "limit": self._limit(),
+                "awaited": len(self._scheduler.waiting),
+            },
             "damaged": self.damaged,
         }
 
@@ -289,7 +294,7 @@ class Queue:
         await self._arrivals.landed()
         for task in self._tidying:
             task.cancel()
-        await self._turns.stop()
+        await self._scheduler.stop()
 
     def _checked(self, jobs: Sequence[values.Job]) -> list[values.Job]:
         self.keep_numbers(job.id for job in jobs)
@@ -302,7 +307,7 @@ class Queue:
     def _admit(self, jobs: Sequence[values.Job]) -> None:
         for job in jobs:
             self.jobs[job.id] = job
-            self._turns.line_up(job.id)
+            self._scheduler.line_up(job.id)
         self._on_change()
 
     def _tell_end(self) -> None:

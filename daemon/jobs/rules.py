@@ -11,7 +11,7 @@ moments: nothing polls here, so there is none.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from ...plugins.plugin_utils.opcodes.contract import Execution
 from . import planned, values
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Mapping
 
     from ...plugins.module_utils.domain import cluster as clusters
@@ -52,26 +53,98 @@ class Lane(Enum):
     DAEMON = "daemon"
 
 
-class Rules:
-    """The rules of the newest configuration that was shown here."""
+Place = tuple[int, int]
+"""Priority and number: the order of jobs."""
 
-    def __init__(self, cluster: clusters.Cluster) -> None:
-        self._source: tuple[Mapping[str, job_filters.Filter] | None, bool] = (None, False)
-        self._filters: Mapping[str, job_filters.Filter] = {}
-        self.renewed(cluster)
 
-    def renewed(self, cluster: clusters.Cluster) -> bool:
-        """Take the rules from a configuration; returns whether they may be others now."""
-        known, is_emergency = self._source, cluster.maintenance.epo is not None
-        if cluster.filters is known[0] and is_emergency is known[1]:
-            return False
-        self._source = (cluster.filters, is_emergency)
-        self._filters = {**cluster.filters, EMERGENCY.uuid: EMERGENCY} if is_emergency else cluster.filters
-        return True
+class Stand(Enum):
+    """What the jobs of a line wait for."""
 
-    def judge(self, job: values.Job) -> job_filters.Verdict:
-        """What the rules say of a job."""
-        return job_filters.judge(self._filters, subject(job))
+    QUEUED = "their turn"
+    ASIDE = "a place in a full bucket"
+    ADMITTED = "a slot, or the end of their opcode in the daemon"
+    BLOCKED = "their locks"
+
+
+Line = tuple[Stand, Lane | str]
+"""The jobs of a lane, of a bucket by its name, or all that are blocked."""
+BLOCKED_LINE: Line = (Stand.BLOCKED, "")
+
+
+@dataclass
+class Entry:
+    """An unfinished job: where it stands in the order, what it waits for, and what works on it.
+
+    `tickets` are its places in buckets, None as long as it needs none: it has them from its admission, or since it has
+    begun.
+    """
+
+    number: int
+    priority: int = 0
+    lane: Lane = Lane.DAEMON
+    buckets: tuple[job_filters.Bucket, ...] = ()
+    line: Line | None = None
+    tickets: tuple[job_filters.Bucket, ...] | None = None
+    held_by: job_filters.Filter | None = None
+    waits_for: int | None = None
+    dependants: dict[int, None] = field(default_factory=dict)
+    attempts: asyncio.Timeout | None = None
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def place(self) -> Place:
+        return self.priority, self.number
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether it waits for its turn, be it for a bucket."""
+        return self.line is not None and self.line[0] in {Stand.QUEUED, Stand.ASIDE}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What becomes of a job that is not at work: it is queued, unless one of these fields says otherwise.
+
+    It waits for the end of another one, a filter holds it, or it ends itself with a status and a text. It has to have
+    a place in each of these buckets while it is at work.
+    """
+
+    waits_for: int | None = None
+    held_by: job_filters.Filter | None = None
+    ends: values.Status | None = None
+    text: str = ""
+    buckets: tuple[job_filters.Bucket, ...] = ()
+
+
+def decide(
+    job: values.Job,
+    filters: Mapping[str, job_filters.Filter],
+    find: Callable[[int], values.Job | None],
+) -> Decision:
+    """Decide about a job that is not at work; filters stop none that has begun, except for that of an emergency."""
+    if job.canceling:
+        return Decision(ends=values.Status.CANCELED, text="canceled")
+    waits = judge_dependencies(job, find)
+    if waits != Decision():
+        return waits
+    found = verdict(filters, job)
+    stops, is_waiting = found.decided, not job.has_begun
+    if stops is not None and (stops is EMERGENCY or (is_waiting and found.action is job_filters.Action.PAUSE)):
+        return Decision(held_by=stops, buckets=found.buckets)
+    if stops is not None and is_waiting and found.action is job_filters.Action.REJECT:
+        return Decision(ends=values.Status.CANCELED, text=f"canceled: filter {stops.uuid} rejects it")
+    return Decision(buckets=found.buckets)
+
+
+def filters(cluster: clusters.Cluster) -> Mapping[str, job_filters.Filter]:
+    """The filters of a configuration, with the hold of an emergency power off that stands."""
+    is_emergency = cluster.maintenance.epo is not None
+    return {**cluster.filters, EMERGENCY.uuid: EMERGENCY} if is_emergency else cluster.filters
+
+
+def verdict(filters: Mapping[str, job_filters.Filter], job: values.Job) -> job_filters.Verdict:
+    """What these filters say of a job."""
+    return job_filters.judge(filters, subject(job))
 
 
 def lane(job: values.Job) -> Lane:
@@ -99,35 +172,26 @@ def subject(job: values.Job) -> job_filters.Subject:
     )
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """A job may start (the default), waits for the end of another, or ends itself with a status and a text."""
-
-    waits_for: int | None = None
-    ends: values.Status | None = None
-    text: str = ""
-
-
-def judge(job: values.Job, find: Callable[[int], values.Job | None]) -> Judgement:
+def judge_dependencies(job: values.Job, find: Callable[[int], values.Job | None]) -> Decision:
     """Look at the jobs that a job depends on, in their order; a job that has begun depends on nothing any more."""
     if job.has_begun:
-        return Judgement()
+        return Decision()
     for dependency in job.depends:
         other = find(dependency.job)
         if other is None:
             text = f"it depends on job {dependency.job}, which is not there"
-            return Judgement(ends=values.Status.ERROR, text=text)
+            return Decision(ends=values.Status.ERROR, text=text)
         if not other.is_final:
-            return Judgement(waits_for=other.id)
+            return Decision(waits_for=other.id)
         if not dependency.statuses or other.status in dependency.statuses:
             continue
         if other.status is values.Status.CANCELED:
-            return Judgement(ends=values.Status.CANCELED, text=f"canceled: job {other.id} was canceled")
+            return Decision(ends=values.Status.CANCELED, text=f"canceled: job {other.id} was canceled")
         text = f"it depends on job {other.id}, which ended in {other.status.value}"
         if other.is_unreadable:
             text += f": {other.text}"
-        return Judgement(ends=values.Status.ERROR, text=text)
-    return Judgement()
+        return Decision(ends=values.Status.ERROR, text=text)
+    return Decision()
 
 
 def attempt_times() -> tuple[float, ...]:

@@ -176,7 +176,7 @@ class Daemon:
         if status == "waiting":
             owners = {entry["owner"] for row in await self.value("/2/locks") for entry in row["waiting"]}
             return any(str(number) in owner.split() for owner in owners)
-        return status in {"success", "error", "canceled"} or number in self._service.queue._turns.held
+        return status in {"success", "error", "canceled"} or number in self._service.queue._scheduler.held
 
     def routes(self) -> set[tuple[str, str]]:
         """The methods and path templates that there are behind any door, as the applications document them."""

@@ -4,7 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.jobs import settling, turns, values
+from ansible_collections.roundsman.cluster.daemon.jobs import opcodes, settling, values
 from ansible_collections.roundsman.cluster.daemon.locks import holders
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import instance_moves
@@ -100,7 +100,7 @@ def test_a_cancelation_that_cannot_be_written_now_is_tried_again(daemon: daemons
 def told_of_defects(daemon: daemons.Daemon) -> asyncio.Event:
     """Set when the log says that a job stands still."""
     told = asyncio.Event()
-    daemon.monkeypatch.setattr(turns.LOG, "critical", lambda *_, **__: told.set())
+    daemon.monkeypatch.setattr(opcodes.LOG, "critical", lambda *_, **__: told.set())
     return told
 
 

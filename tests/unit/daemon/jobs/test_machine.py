@@ -121,8 +121,8 @@ class Machine(RuleBasedStateMachine):
 
         async def over() -> None:
             # A delay ends as it does when its time is over, not as when it is canceled.
-            self.queue._turns._driver._inside._delays[job].clear()
-            event = self.queue._turns._driver._inside._delays[job]
+            self.queue._scheduler._driver._inside._delays[job].clear()
+            event = self.queue._scheduler._driver._inside._delays[job]
             for one in list(event._waiters):
                 one.set_exception(TimeoutError())
 
@@ -214,7 +214,7 @@ class Machine(RuleBasedStateMachine):
             assert waits or is_held or for_lock or limited or len(working) == LIMIT, f"{number} is stuck"
         if len(working) == LIMIT:
             return
-        assert self.queue._turns.waiting == []
+        assert self.queue._scheduler.waiting == []
 
     def teardown(self) -> None:
         if hasattr(self, "running"):

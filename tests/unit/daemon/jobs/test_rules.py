@@ -20,8 +20,8 @@ def job(number: int, *depends: values.Dependency, status: values.Status = S.QUEU
     return values.Job(number, (values.Opcode("test", {}, status=status, text="why"),), depends)
 
 
-def judge(status: values.Status, *accepted: values.Status) -> rules.Judgement:
-    return rules.judge(job(2, values.Dependency(1, accepted)), {1: job(1, status=status)}.get)
+def judge(status: values.Status, *accepted: values.Status) -> rules.Decision:
+    return rules.judge_dependencies(job(2, values.Dependency(1, accepted)), {1: job(1, status=status)}.get)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,8 @@ def test_an_emergency_power_off_holds_what_maintenance_submits_but_for_outdating
     cluster = changes.apply_all(cluster, [changes.EpoStands((), (), by="me", returning=False)], now=0.0)
     reason = (values.Reason(planned.ROUNDS, "why", 1),)
     held = dataclasses.replace(twins.job(1, values.Opcode(kind, params)), reason=reason)
-    assert (rules.Rules(cluster).judge(held).decided is rules.EMERGENCY) == is_held
+    decision = rules.decide(held, rules.filters(cluster), lambda _number: None)
+    assert (decision.held_by is rules.EMERGENCY) == is_held
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_what_is_short_and_urgent_does_not_share_its_slots_with_what_takes_hours
 
 @pytest.mark.parametrize("status", sorted(values.FINAL, key=str))
 def test_without_accepted_statuses_any_end_is_accepted(status: values.Status) -> None:
-    assert judge(status) == rules.Judgement()
+    assert judge(status) == rules.Decision()
 
 
 @pytest.mark.parametrize("status", [S.QUEUED, S.WAITING, S.RUNNING])
@@ -77,19 +78,19 @@ def test_one_that_was_canceled_cancels_and_another_end_is_an_error() -> None:
     assert judge(S.CANCELED, S.SUCCESS).ends is S.CANCELED
     assert judge(S.ERROR, S.SUCCESS).ends is S.ERROR
     assert judge(S.SUCCESS, S.ERROR).ends is S.ERROR
-    assert judge(S.CANCELED, S.CANCELED, S.ERROR) == rules.Judgement()
+    assert judge(S.CANCELED, S.CANCELED, S.ERROR) == rules.Decision()
 
 
 def test_one_whose_file_was_damaged_gives_its_reason() -> None:
     lost = values.unreadable(1, "its file was damaged", status=S.ERROR)
-    found = rules.judge(job(2, values.Dependency(1)), {1: lost}.get)
+    found = rules.judge_dependencies(job(2, values.Dependency(1)), {1: lost}.get)
     assert found.ends is S.ERROR
     assert found.text == "it depends on job 1, which ended in error: its file was damaged"
 
 
 def test_a_job_that_has_begun_depends_on_nothing() -> None:
     begun = job(2, values.Dependency(1), status=S.RUNNING)
-    assert rules.judge(begun, lambda _: None) == rules.Judgement()
+    assert rules.judge_dependencies(begun, lambda _: None) == rules.Decision()
 
 
 def test_the_attempts_at_one_priority_are_those_of_ganeti() -> None:

@@ -489,7 +489,7 @@ def test_a_node_that_leaves_takes_its_incident_and_its_jobs_with_it(
         running, _ = twins.assemble(lab, monkeypatch)
         twins.report(lab, running, "node2", REPAIR)
         await running.rounds.step()
-        monkeypatch.setattr(running.queue._turns, "_start", lambda _job: None)
+        monkeypatch.setattr(running.queue._scheduler, "_start", lambda _job: None)
         await running.rounds.step()
         cluster = running.configuration.current
         left = {uuid: one for uuid, one in cluster.nodes.items() if one.name != "node2"}

@@ -5,7 +5,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.jobs import planned, rules, turns, values
+from ansible_collections.roundsman.cluster.daemon.jobs import planned, rules, scheduler, values
 from ansible_collections.roundsman.cluster.daemon.locks import holders
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents, replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
@@ -95,8 +95,8 @@ def test_a_failover_is_judged_when_it_has_its_slot_which_a_refusal_gives_back(da
 def test_urgent_opcodes_do_not_wait_for_long_ones_and_are_bounded(
     daemon: daemons.Daemon, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    assert turns.RESERVED > replicas.MOST_JOBS, "there is always a place for a fence"
-    monkeypatch.setattr(turns, "RESERVED", 1)
+    assert scheduler.RESERVED > replicas.MOST_JOBS, "there is always a place for a fence"
+    monkeypatch.setattr(scheduler, "RESERVED", 1)
 
     async def act(running: service.Service, twin: twins.Processes) -> None:
         running.queue.add([twins.job(1, daemons.move(running)), twins.job(2, daemons.delay())])
@@ -276,7 +276,7 @@ def test_no_more_jobs_of_a_bucket_are_at_work_than_it_holds(daemon: daemons.Daem
 def test_a_higher_limit_counts_at_once(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         limit = 1
-        running.queue._turns._limit = running.queue._turns._slots[rules.Lane.SLOT]._limit = lambda: limit
+        running.queue._scheduler._limit = lambda: limit
         running.queue.add([twins.job(number, daemons.delay(60)) for number in range(1, 5)])
         await daemons.until(running, lambda: list(twins.statuses(running).values()).count("running") == 1)
         limit = 3
