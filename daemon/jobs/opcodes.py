@@ -18,7 +18,7 @@ from ...plugins.module_utils.domain import errors, locks
 from ...plugins.plugin_utils import durable_files, sealed_json
 from ...plugins.plugin_utils.opcodes import contract, registry
 from ...plugins.plugin_utils.opcodes.contract import Execution
-from . import planned, plays, process, rules, settling, values
+from . import planned, plays, process, recovery, rules, settling, values
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
@@ -189,14 +189,14 @@ class Driver:
         return all(locks.covers(held, lock, mode) for lock, mode in wants.items())
 
     async def _carry_out(self, job: int, index: int, made: registry.Made) -> None:
-        if self._book.jobs[job].opcodes[index].status is not values.Status.RUNNING and (
-            text := made.moot(self._ports.configuration.current)
-        ):
+        status = self._book.jobs[job].opcodes[index].status
+        is_repeated = recovery.recover(status=status, execution=made.execution) is recovery.Step.REPEAT
+        if status is not values.Status.RUNNING and (text := made.moot(self._ports.configuration.current)):
             self._book.end(job, index, values.Status.SUCCESS, text)
         elif made.execution is Execution.CHANGE:
-            await self._inside.change(job, index, made)
+            await self._inside.change(job, index, made, is_repeated=is_repeated)
         elif made.execution is Execution.SUBMIT:
-            await self._inside.submit(job, index, made)
+            await self._inside.submit(job, index, made, is_repeated=is_repeated)
         else:
             await self._scheduler.take_slot(job)
             if made.execution is Execution.DELAY:
@@ -214,13 +214,12 @@ class Inside:
         self._submit = submit
         self._delays: dict[int, asyncio.Event] = {}
 
-    async def change(self, job: int, index: int, made: contract.ChangeKind) -> None:
+    async def change(self, job: int, index: int, made: contract.ChangeKind, *, is_repeated: bool) -> None:
         """Commit what an opcode changes; a dry run commits nothing, and tells what it would change."""
         since = self._book.jobs[job].received
         is_dry = self._book.jobs[job].opcodes[index].dry_run
-        has_begun = self._book.jobs[job].opcodes[index].status is values.Status.RUNNING
         removal = made if isinstance(made, contract.RemovalKind) and not is_dry else None
-        if removal is not None and has_begun and removal.is_removed(self._ports.configuration.current):
+        if removal is not None and is_repeated and removal.is_removed(self._ports.configuration.current):
             self._end(job, index, None, text=DONE_BEFORE)
             return
         # A removal begins durably: after a crash it is known that what is missing was there when it began.
@@ -244,12 +243,12 @@ class Inside:
         await self._ports.configuration.commit(decide, by=f"job {job}")
         self._end(job, index, result, text="\n".join(lines))
 
-    async def submit(self, job: int, index: int, made: contract.SubmitKind) -> None:
+    async def submit(self, job: int, index: int, made: contract.SubmitKind, *, is_repeated: bool) -> None:
         """Submit what an opcode plans. The plan is written down first, so that a crash repeats none of its jobs."""
         run = self._ports.store.run_folder(job, index)
         one = self._book.jobs[job]
         opcode = one.opcodes[index]
-        if opcode.status is values.Status.RUNNING:
+        if is_repeated:
             jobs = _read(run / "jobs.json")
         else:
             jobs = self._planned(one, index, made)

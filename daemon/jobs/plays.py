@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ...plugins.module_utils.domain import evidence
 from ...plugins.plugin_utils.opcodes import contract, instance_moves
 from .. import audit, faults
-from . import process, settling, values
+from . import process, recovery, settling, values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,18 +76,14 @@ async def run(
             book.begin(job, index, is_durable=True, run=str(index))
         ports.processes.start(folder, spec)
 
-    if is_to_begin(ports, book, job=job, index=index):
+    opcode, is_canceling = book.jobs[job].opcodes[index], book.jobs[job].canceling
+    step = recovery.recover(
+        process.traces(folder), status=opcode.status, execution=made.execution, is_canceling=is_canceling
+    )
+    if step is recovery.Step.START:
         begin()
     await ports.processes.ended(folder)
     await _settle(ports, book, made, job=job, index=index, owner=owner)
-
-
-def is_to_begin(ports: Ports, book: Book, *, job: int, index: int) -> bool:
-    """Whether an opcode's run has not begun: not yet, or the daemon ended between its record and its process."""
-    if book.jobs[job].opcodes[index].status is not values.Status.RUNNING:
-        return True
-    stands = process.standing(ports.store.run_folder(job, index))
-    return stands is process.Standing.NEVER_RAN and not book.jobs[job].canceling
 
 
 def _answered(cluster: clusters.Cluster, made: contract.PlayKind) -> list[str]:
@@ -104,17 +100,18 @@ async def _settle(
 ) -> None:
     folder = ports.store.run_folder(job, index)
     faults.point("before-settling")
-    settlement, standing = await settling.settle(folder), process.standing(folder)
+    settlement = await settling.settle(folder)
+    step = recovery.recover(process.traces(folder))
     refused = await settling.commit(settlement, ports=ports, by=owner.name)
     if settlement.succeeded:
         ports.on_life(_answered(ports.configuration.current, made))
     loss = possible_loss(folder, settlement.value, now=ports.clock()) if settlement.succeeded else None
     text = "; ".join(filter(None, [settlement.text, *([loss.text] if loss is not None else []), *refused]))
     status = values.Status.SUCCESS if settlement.succeeded and not refused else values.Status.ERROR
-    if book.jobs[job].canceling and standing is not process.Standing.ENDED:
+    if book.jobs[job].canceling and step is not recovery.Step.SETTLE:
         text, status = f"canceled while it ran: {text}", values.Status.CANCELED
     # A play that failed with a value has told what it found itself: nothing is left to look at.
-    if not settlement.succeeded and settlement.value is None and standing is not process.Standing.NEVER_RAN:
+    if not settlement.succeeded and settlement.value is None and step is not recovery.Step.START:
         look = settling.look_after(made, ports.configuration.current)
         if look is not None:
             text += "; " + await settling.carry_out(look, folder=folder / "lookup", ports=ports, owner=owner)

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from ...plugins.plugin_utils.config import hosts
 from ...plugins.plugin_utils.opcodes import contract
 from .. import faults
 from ..locks import desk
-from . import opcode_process
+from . import opcode_process, recovery
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,15 +45,6 @@ INHERITED = frozenset(
 )
 """What a run has of the daemon's environment, beside the locale's and Ansible's settings: no other secret enters."""
 SECRETS = ("_TOKEN", "_PASSWORD", "_PASS", "_SECRET", "_KEY")
-
-
-class Standing(Enum):
-    """How a run stands after a crash of the daemon."""
-
-    RUNNING = "running"
-    ENDED = "ended"
-    NEVER_RAN = "never ran"
-    LOST = "lost"
 
 
 @dataclass(frozen=True)
@@ -197,21 +187,20 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def standing(run: Path) -> Standing:
-    """How a run stands: its livelock held, its result there, or which of its files is missing."""
-    if livelocks.is_alive(run / "livelock"):
-        return Standing.RUNNING
-    if run_records.has_result(run):
-        return Standing.ENDED if _is_readable(run) else Standing.LOST
-    return Standing.LOST if (run / "began").exists() else Standing.NEVER_RAN
+def traces(run: Path) -> recovery.Traces:
+    """What a run has left in its folder: its livelock before its result, which a run that ends meanwhile has left."""
+    is_alive = livelocks.is_alive(run / "livelock")
+    return recovery.Traces(is_alive, (run / "began").exists(), _left_result(run))
 
 
-def _is_readable(run: Path) -> bool:
+def _left_result(run: Path) -> recovery.Result:
     try:
         run_records.result(run)
+    except FileNotFoundError:
+        return recovery.Result.MISSING
     except errors.InvalidInput:
-        return False
-    return True
+        return recovery.Result.DAMAGED
+    return recovery.Result.READABLE
 
 
 def overdue(run: Path) -> str:

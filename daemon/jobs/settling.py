@@ -25,7 +25,7 @@ from ...plugins.module_utils.domain.locks import Mode
 from ...plugins.plugin_utils import connection_tries, run_records
 from ...plugins.plugin_utils.opcodes import contract, node_power, time_limits
 from ...plugins.plugin_utils.opcodes.instance_facts import instance_variables
-from . import process, task_log
+from . import process, recovery, task_log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,10 +55,10 @@ class Settlement:
 
 async def settle(run: Path) -> Settlement:
     """Read how a run ended; one that began and left no readable result is lost, and nothing of it is repeated."""
-    stands = process.standing(run)
+    step = recovery.recover(process.traces(run))
     # What is left of the run, such as a module whose play was killed, may still act and record: it ends first.
     await process.end_run(run)
-    told = _result(run, stands)
+    told = _result(run, step)
     recorded = run_records.recorded(run, expected=told["changes"])
     succeeded = told["status"] == "success"
     return Settlement(succeeded, told["text"], recorded.changes, recorded.unreadable, told["value"])
@@ -89,9 +89,9 @@ async def commit(settlement: Settlement, *, ports: Ports, by: str) -> list[str]:
     return [*settlement.unreadable, *refused]
 
 
-def _result(run: Path, stands: process.Standing) -> dict[str, Any]:
+def _result(run: Path, step: recovery.Step) -> dict[str, Any]:
     bad: dict[str, Any] = {"status": "error", "changes": None, "value": None}
-    if stands is process.Standing.NEVER_RAN:
+    if step is recovery.Step.START:
         return {**bad, "text": f"its process ended before it began: {_output(run)}"}
     try:
         result = run_records.result(run)

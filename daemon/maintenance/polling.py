@@ -74,7 +74,7 @@ class Poll:
         self._agents.forget()
         nodes, refused = self._usable([node for node in cluster.nodes.values() if clusters.reachable(cluster, node)])
         run = self._folder / "poll"
-        if process.standing(run) is process.Standing.RUNNING:
+        if process.traces(run).is_alive:
             await self._processes.ended(run)
         shutil.rmtree(run, ignore_errors=True)
         spec = process.Spec(

@@ -44,11 +44,6 @@ def conclude(run: Path, result: Mapping[str, Any]) -> None:
     durable_files.replace(run / RESULT, sealed_json.seal(json.dumps(told).encode()))
 
 
-def has_result(run: Path) -> bool:
-    """Whether a run left a result, be it damaged or not."""
-    return (run / RESULT).exists()
-
-
 def result(run: Path) -> dict[str, Any]:
     """The result of a run; `value` is the JSON value that its play left, or None.
 

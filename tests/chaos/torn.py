@@ -40,7 +40,7 @@ def tear_records(run: Path, *, chance: random.Random) -> Path | None:
     Whole lines stay: the run was told that they are durable.
     """
     path = run / run_records.CHANGES
-    if run_records.has_result(run) or not (run / "began").exists():
+    if (run / run_records.RESULT).exists() or not (run / "began").exists():
         return None
     line = sealed_json.seal(b'{"kind": "node_powered", "node": "torn", "powered": false}')
     with path.open("ab") as stream:

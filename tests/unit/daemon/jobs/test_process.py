@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import fcntl
 import json
 import os
@@ -11,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.jobs import process, settling
+from ansible_collections.roundsman.cluster.daemon.jobs import process, recovery, settling
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_group, run_records
 
 LEFT = "import os, sys, time; os.write(1, b'%s %d\\n' % (sys.argv[1].encode(), os.getpid())); time.sleep(60)"
@@ -27,27 +28,27 @@ time.sleep(60)
 
 
 @pytest.mark.parametrize(
-    ("files", "standing"),
+    ("files", "left"),
     [
-        (set(), process.Standing.NEVER_RAN),
-        ({"livelock"}, process.Standing.NEVER_RAN),
-        ({"livelock", "began"}, process.Standing.LOST),
-        ({"livelock", "began", "result.json"}, process.Standing.ENDED),
+        (set(), recovery.Traces()),
+        ({"livelock"}, recovery.Traces()),
+        ({"livelock", "began"}, recovery.Traces(has_begun=True)),
+        ({"livelock", "began", "result.json"}, recovery.Traces(has_begun=True, result=recovery.Result.READABLE)),
     ],
 )
-def test_a_run_stands_by_its_livelock_and_its_files(
-    tmp_path: Path, files: set[str], standing: process.Standing
+def test_what_a_run_has_left_are_its_livelock_and_its_files(
+    tmp_path: Path, files: set[str], left: recovery.Traces
 ) -> None:
     for name in files - {"result.json"}:
         (tmp_path / name).touch()
     if "result.json" in files:
         run_records.conclude(tmp_path, {"status": "success"})
-    assert process.standing(tmp_path) is standing
+    assert process.traces(tmp_path) == left
     descriptor = os.open(tmp_path / "livelock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
-    assert process.standing(tmp_path) is process.Standing.RUNNING
+    assert process.traces(tmp_path) == dataclasses.replace(left, is_alive=True)
     os.close(descriptor)
-    assert process.standing(tmp_path) is standing
+    assert process.traces(tmp_path) == left
 
 
 def test_every_process_of_a_run_is_ended_and_no_other(tmp_path: Path) -> None:

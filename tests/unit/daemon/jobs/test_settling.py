@@ -6,7 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.jobs import process, settling
+from ansible_collections.roundsman.cluster.daemon.jobs import process, recovery, settling
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, recording
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
 
@@ -33,7 +33,7 @@ def test_a_result_says_how_a_run_ended(tmp_path: Path, status: str, *, succeeded
 def test_a_damaged_result_is_a_loss_that_names_the_file_and_whose_changes_count(tmp_path: Path, data: str) -> None:
     run(tmp_path)
     (tmp_path / "result.json").write_text(data)
-    assert process.standing(tmp_path) is process.Standing.LOST
+    assert recovery.recover(process.traces(tmp_path)) is recovery.Step.LOSE
     found = asyncio.run(settling.settle(tmp_path))
     assert (found.succeeded, found.recorded) == (False, [OFF])
     assert found.text.startswith(f"{tmp_path}/result.json is damaged: ")
@@ -44,7 +44,7 @@ def test_a_run_with_a_damaged_result_did_run_even_without_its_first_act(tmp_path
     run(tmp_path)
     (tmp_path / "began").unlink()
     (tmp_path / "result.json").write_text("{")
-    assert process.standing(tmp_path) is process.Standing.LOST
+    assert recovery.recover(process.traces(tmp_path)) is recovery.Step.LOSE
 
 
 def test_recorded_changes_that_are_missing_are_told(tmp_path: Path) -> None:
