@@ -102,7 +102,6 @@ async def _work(service: Service) -> None:
         await service.read_only.is_over.wait()
         service.failures.recovered("roundsmand")
     service.queue.resume()
-    service.rounds.resume()
     parts = [service.rounds.run(), service.poll.run(), service.dead.run()]
     parts += [service.replicas.run(), service.left_behind.run()]
     parts.append(spool.keep_watching(service.where.spool, service.rounds.wake, failures=service.failures))

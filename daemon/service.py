@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..plugins.module_utils.domain import host_variables
-from ..plugins.plugin_utils import ansible_runs, findings, report_originals
+from ..plugins.plugin_utils import ansible_runs, findings, report_originals, run_group
 from .abnormal_ends import AbnormalEnds, ReadOnly
 from .configuration import Configuration
 from .failures import Failures
@@ -95,7 +95,7 @@ def assemble(
     desk = Desk(where.locks, clock=clock, failures=failures)
     desk.restore()
     intake = Intake(where, clock=clock, cluster=lambda: configuration.current, on_change=heard, failures=failures)
-    processes = Processes()
+    processes = Processes(oom_kills=run_group.oom_kills())
     environment = ansible_runs.environment(where, first=(shim_folder(where),) if is_warm else ())
     store = Store(where.queue)
     ports = Ports(store, desk, processes, configuration, intake, environment, clock, failures, intake.lives.live)
@@ -107,6 +107,7 @@ def assemble(
         on_change=news.tell,
         on_end=ended,
     )
+    queue.load()
     queue.keep_numbers(planned.named_numbers(configuration.current))
     history = History(where.rounds, failures=failures)
     agents = Agents(

@@ -31,11 +31,19 @@ class Book:
     """Every job by its number; whoever changes one, changes it here."""
 
     def __init__(self, store: Store, *, clock: Callable[[], float], on_change: Callable[[], None]) -> None:
-        self.jobs: dict[int, values.Job] = store.load()
+        self.jobs: dict[int, values.Job] = {}
         self._store = store
         self._clock = clock
         self._on_change = on_change
         self._ends: dict[int, asyncio.Event] = {}
+
+    def load(self) -> None:
+        """Read all jobs of the queue.
+
+        Raises:
+            StoreFailed: one cannot be read.
+        """
+        self.jobs.update(self._store.load())
 
     def find(self, number: int) -> values.Job | None:
         """A job of the queue or of the archive.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         def reserve(self, count: int) -> list[int]:
             """Numbers for new jobs."""
 
-        def take(self, jobs: Sequence[values.Job]) -> Awaitable[None]:
+        def submit(self, jobs: Sequence[values.Job]) -> Awaitable[object]:
             """Make jobs durable and let them begin; those that are there already stay as they are."""
 
 
@@ -259,7 +259,7 @@ class Inside:
             run.mkdir(mode=0o750, parents=True, exist_ok=True)
             durable_files.replace(run / "jobs.json", sealed_json.seal(_JOBS.dump_json({"jobs": jobs})))
             self._begin(job, index, is_durable=True, result={"jobs": [[True, each.id] for each in jobs]})
-        await self._submit.take(jobs)
+        await self._submit.submit(jobs)
         text = "" if jobs else "nothing to do: nothing was planned, and no job submitted"
         self._end(job, index, {"jobs": [[True, each.id] for each in jobs]}, text=text)
 

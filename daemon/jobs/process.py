@@ -10,6 +10,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,7 @@ from ..locks import desk
 from . import opcode_process, recovery
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ...plugins.module_utils.domain import cluster as clusters
     from ...plugins.module_utils.domain.locks import Mode
@@ -96,10 +97,10 @@ def _whole_reports(made: contract.PlayKind, *, root: str) -> dict[str, str]:
 
 @dataclass
 class Processes:
-    """The opcode processes of this daemon."""
+    """The opcode processes of this daemon; `oom_kills` is how many the kernel had killed when it started."""
 
     children: dict[Path, subprocess.Popen[bytes]] = field(default_factory=dict)
-    oom_kills: int = field(default_factory=run_group.oom_kills)
+    oom_kills: int = 0
 
     def start(self, run: Path, spec: Spec) -> None:
         """Start the process of a run; it holds the run's livelock from its first moment."""
@@ -136,7 +137,7 @@ class Processes:
         child = self.children.pop(run, None)
         if child is not None and child.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                await asyncio.to_thread(child.wait, REAP_SECONDS)
+                await _in_own_thread(lambda: child.wait(REAP_SECONDS))
         self.log_oom_kills(run_group.oom_kills())
 
     def log_oom_kills(self, count: int) -> None:
@@ -235,7 +236,32 @@ async def _end_overdue(run: Path) -> None:
 
 async def end_run(run: Path) -> None:
     """As `end_all_of`, without holding the event loop while the kernel ends the processes."""
-    await asyncio.to_thread(end_all_of, run)
+    await _in_own_thread(lambda: end_all_of(run))
+
+
+async def _in_own_thread(act: Callable[[], object]) -> None:
+    """Call what may block for seconds on a process that cannot be killed.
+
+    The threads of `asyncio.to_thread` are few: a handful of such processes would hold all that is written meanwhile.
+    """
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+
+    def tell(error: Exception | None) -> None:
+        if not done.done():
+            done.set_result(None) if error is None else done.set_exception(error)
+
+    def call() -> None:
+        error = None
+        try:
+            act()
+        except Exception as caught:  # noqa: BLE001 - it is raised where the call is awaited
+            error = caught
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(tell, error)
+
+    threading.Thread(target=call, name="end of processes", daemon=True).start()
+    await done
 
 
 def end_all_of(run: Path) -> int:

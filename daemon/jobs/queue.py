@@ -72,7 +72,16 @@ class Queue:
         self._archivist = book.Archivist(ports, self._book)
         self._arrivals = submission.Arrivals(ports.store, self._admit, failures=ports.failures)
         self._is_at_rest = False
-        self._next_id = 1 + max(ports.store.highest_id(), *submission.promised(self.jobs.values()), 0)
+        self._next_id = 1
+
+    def load(self) -> None:
+        """Read all jobs of the queue folder; none of them goes on before `resume`.
+
+        Raises:
+            StoreFailed: one cannot be read.
+        """
+        self._book.load()
+        self.keep_numbers([self._ports.store.highest_id(), *submission.promised(self.jobs.values())])
 
     @property
     def jobs(self) -> dict[int, values.Job]:
@@ -105,39 +114,24 @@ class Queue:
         """These numbers were promised to jobs that are not in the queue yet: nobody else gets them."""
         self._next_id = max([self._next_id, *(one + 1 for one in ids)])
 
-    def add(self, jobs: Iterable[values.Job]) -> None:
-        """Submit jobs with reserved numbers: all are durable before the first one starts, or none of them is there.
+    async def submit(self, jobs: Sequence[values.Job]) -> list[values.Job]:
+        """Submit jobs: all are durable before the first one starts, or none of them is there.
+
+        One without a number (0) gets it here. One with a reserved number that is there already stays as it is.
+        Submissions that come together are made durable together.
 
         Raises:
             InvalidInput: an opcode is unknown, its parameters are wrong, or a dependency makes no sense.
-            Refused: the queue is drained. StoreFailed: one could not be made durable.
+            Refused: the queue is drained, or the configuration is being taken over. StoreFailed: one could not be made
+                durable.
         """
-        new = self._checked(list(jobs))
-        if new:
-            self._ports.store.save_new(new)
-            self._ports.failures.recovered(submission.PART)
-            self._admit(new)
-
-    async def submit(self, jobs: Sequence[values.Job]) -> list[values.Job]:
-        """Submit jobs, which get their numbers here; submissions that come together are made durable together.
-
-        Raises:
-            InvalidInput, Refused, StoreFailed: as for `add`.
-        """
-        if self._is_at_rest:
+        unnumbered = [job for job in jobs if not job.id]
+        if self._is_at_rest and unnumbered:
             raise errors.Refused("the configuration is being taken over, and no jobs are taken: ask again in a moment")
-        ids = self.reserve(len(jobs))
-        new = self._checked([dataclasses.replace(job, id=number) for job, number in zip(jobs, ids, strict=True)])
-        await self._arrivals.take(new)
-        return [self.jobs[number] for number in ids]
-
-    async def take(self, jobs: Sequence[values.Job]) -> None:
-        """Submit jobs with reserved numbers as `submit` does; those that are there already stay as they are.
-
-        Raises:
-            InvalidInput, Refused, StoreFailed: as for `add`.
-        """
-        await self._arrivals.take(self._checked(jobs))
+        numbers = iter(self.reserve(len(unnumbered)))
+        submitted = [job if job.id else dataclasses.replace(job, id=next(numbers)) for job in jobs]
+        await self._arrivals.take(self._checked(submitted))
+        return [self.find(job.id) for job in submitted]
 
     @contextlib.asynccontextmanager
     async def at_rest(self) -> AsyncIterator[None]:

@@ -122,19 +122,21 @@ class Arrivals:
 
     async def _write_all(self) -> None:
         while self._waiting:
-            batch, self._waiting = self._waiting, []
-            self._writing = batch
+            batch = self._writing = self._waiting
+            self._waiting = []
             jobs = [job for some, _ in batch for job in some]
             try:
                 await asyncio.to_thread(self._store.save_new, jobs)
             except errors.StoreFailed as error:
                 self._failures.failed(PART, error, remedy="free space on the disk of /var/lib/roundsman")
                 _fail(batch, errors.StoreFailed(str(error)))
+                self._writing = []
                 continue
             self._failures.recovered(PART)
             self._admit(jobs)
             for _, done in batch:
                 done.set_result(None)
+            self._writing = []
 
 
 def _fail(batch: list[tuple[Sequence[values.Job], asyncio.Future[None]]], error: Exception) -> None:

@@ -91,7 +91,7 @@ class Rounds:
             except TimeoutError:
                 LOG.debug("no event within %g s", interval)
 
-    def resume(self) -> None:
+    async def _submit_unsubmitted(self) -> None:
         """Submit the jobs of the round at work that a crash, or a full disk, kept from the queue.
 
         Only a round whose own file says that its jobs were not submitted yet is resumed. Whatever fails here is
@@ -102,14 +102,14 @@ class Rounds:
             return
         self._queue.keep_numbers(maintenance.jobs)
         try:
-            if maintenance.jobs and not self._has_resumed(maintenance):
+            if maintenance.jobs and not await self._has_resumed(maintenance):
                 return
             self._failures.recovered(RESUMING)
             self._settled = maintenance.round
         except (errors.RoundsmanError, OSError) as error:
             self._failures.failed(RESUMING, error, remedy="fix the cause; it is retried with every step of the rounds")
 
-    def _has_resumed(self, maintenance: clusters.Maintenance) -> bool:
+    async def _has_resumed(self, maintenance: clusters.Maintenance) -> bool:
         found = self._history.planned(maintenance.round)
         if found is None:
             LOG.warning("round %s is not resumed: its file is missing or damaged", maintenance.round)
@@ -117,12 +117,13 @@ class Rounds:
         if not found.is_submitted:
             if self._queue.drained:
                 return False
-            self._submit_planned([job for job in found.jobs if job.id in maintenance.jobs], number=maintenance.round)
+            known = [job for job in found.jobs if job.id in maintenance.jobs]
+            await self._submit_planned(known, number=maintenance.round)
         return True
 
-    def _submit_planned(self, jobs: Sequence[values.Job], *, number: int) -> None:
+    async def _submit_planned(self, jobs: Sequence[values.Job], *, number: int) -> None:
         try:
-            self._queue.add(jobs)
+            await self._queue.submit(jobs)
         except errors.InvalidInput as error:
             LOG.warning("round %s is not resumed: its jobs cannot be submitted: %s", number, error)
         self._history.set_submitted(number)
@@ -139,7 +140,7 @@ class Rounds:
             return await self._step()
 
     async def _step(self) -> bool:
-        self.resume()
+        await self._submit_unsubmitted()
         self._history.recover()
         has_heard = await self._has_heard()
         await self._configuration.commit(self._forget_lost_jobs)
@@ -326,7 +327,7 @@ class Rounds:
 
         await self._configuration.commit(submitted)
         LOG.info("round %s starts: %s jobs, %s refusals", number, len(jobs), len(plan.refusals))
-        self._queue.add(jobs)
+        await self._queue.submit(jobs)
         self._history.set_submitted(number)
         self._settled = number
 

@@ -96,7 +96,6 @@ class Maker:
         self.service, self.twin = twins.assemble(self._lab, self._patch, outcomes=outcomes)
         self.daemon = adapter.Daemon(self._lab, self.service, self.twin, self._patch, self._clock)
         self.service.queue.resume()
-        self.service.rounds.resume()
 
     async def kill(self) -> None:
         """Let the daemon end with everything as it stands."""
@@ -107,12 +106,12 @@ class Maker:
         known = adapter.named(json.loads(document.dump(self.service.configuration.current)))
         return next(uuid_ for uuid_, found in known.items() if found == name)
 
-    def submit(self, *opcodes: values.Opcode, after: Sequence[values.Dependency] = (), text: str = "") -> int:
+    async def submit(self, *opcodes: values.Opcode, after: Sequence[values.Dependency] = (), text: str = "") -> int:
         """Submit a job that the API offers no request for; returns its number."""
         (number,) = self.service.queue.reserve(1)
         reason = (values.Reason("gnt:user", text, int(self._clock.now * 1e9)),) if text else ()
         job = values.Job(number, opcodes, tuple(after), reason, received=self._clock.now)
-        self.service.queue.add([job])
+        await self.service.queue.submit([job])
         return number
 
     def tags(self, name: str, *tags: str, **fields: Any) -> values.Opcode:
@@ -236,36 +235,38 @@ async def _jobs(maker: Maker) -> None:
     maker.never = await maker.do("running", "PUT", "/2/instances/instance3/startup?reason=after the move")
     maker.cut = await maker.do("running", "PUT", "/2/instances/instance5/activate-disks")
     await maker.do("running", "PUT", "/2/nodes/node8/power", {"command": "off"})
-    maker.several = maker.submit(
+    maker.several = await maker.submit(
         maker.tags("instance9", "first"), maker.move("instance9"), maker.tags("instance9", "last")
     )
     await maker.reach(maker.several, "running")
     await maker.daemon.change("DELETE", f"/2/jobs/{maker.canceled}?kill=0")
     waiting = await maker.do("waiting", "PUT", "/2/instances/instance1/shutdown")
     await maker.daemon.change("PUT", f"/2/jobs/{waiting}/priority", {"priority": -10})
-    maker.submit(maker.tags("instance2", "dry", dry_run=True))
+    await maker.submit(maker.tags("instance2", "dry", dry_run=True))
     maker.held = await maker.do("queued", "PUT", "/2/verify")
     await maker.do("canceled", "PUT", "/2/instances/instance2/tags?tag=x&reason=night shift")
     # Each is about another instance: which of them is first is not said.
     for index, number in enumerate((1, maker.lost, maker.ended, maker.canceled, maker.damaged, maker.held), start=3):
         opcode = maker.tags(f"instance{index}", f"after-{number}")
-        maker.submit(opcode, after=[values.Dependency(number)], text="follow-up")
-    maker.submit(
+        await maker.submit(opcode, after=[values.Dependency(number)], text="follow-up")
+    await maker.submit(
         maker.tags("instance1", "whatever-became"), after=[values.Dependency(maker.lost, ())], text="follow-up"
     )
     old = maker.tags("instance10", "aged", priority=7, aged=3)
-    maker.submit(old, after=[values.Dependency(maker.never), values.Dependency(maker.cut, (values.Status.ERROR,))])
-    unwanted = maker.submit(maker.tags("instance10", "unwanted"), after=[values.Dependency(maker.never)])
+    depends = [values.Dependency(maker.never), values.Dependency(maker.cut, (values.Status.ERROR,))]
+    await maker.submit(old, after=depends)
+    unwanted = await maker.submit(maker.tags("instance10", "unwanted"), after=[values.Dependency(maker.never)])
     await maker.daemon.change("DELETE", f"/2/jobs/{unwanted}")
 
 
 async def _last_moment(maker: Maker) -> None:
     """A round of which only the first job is in the queue, a plan whose jobs are not, reports in the spool."""
-    found = asyncio.Event()
+    submit = maker.service.queue.submit
 
-    async def hang(jobs: Sequence[values.Job]) -> None:
-        del jobs
-        await found.wait()
+    async def hang(jobs: Sequence[values.Job]) -> list[values.Job]:
+        if jobs[0].id:
+            await asyncio.Event().wait()
+        return await submit(jobs)
 
     def break_off(jobs: Sequence[values.Job]) -> None:
         maker.service.queue._ports.store.save(jobs[0])
@@ -274,10 +275,10 @@ async def _last_moment(maker: Maker) -> None:
         (folder / f".job.json.{NOBODY}.new").write_text('{"checksum": "sha256:0123')
         raise _KilledError
 
-    maker.service.queue.take = hang  # type: ignore[method-assign]
+    maker.service.queue.submit = hang  # type: ignore[method-assign]
     await maker.do("running", "POST", "/2/nodes/node4/evacuate", {"mode": "secondary-only"})
     maker.daemon.report("node5", EVACUATE)
-    maker.service.queue.add = break_off  # type: ignore[assignment, method-assign]
+    maker.service.queue.submit = break_off  # type: ignore[assignment, method-assign]
     with contextlib.suppress(_KilledError):
         await maker.daemon.rounds()
     await maker.daemon.change("PUT", "/2/pause", {"reason": "the switch of rack 1 is being replaced"})

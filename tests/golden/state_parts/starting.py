@@ -1,7 +1,7 @@
 """The one place of this trace that calls the product and the tests' twins: a daemon that starts on a kept folder.
 
 It calls: `twins.assemble` (a service on a root folder whose opcodes a twin runs), what the daemon does first when it
-works (`queue.resume`, `rounds.resume`), its parts' `step`, and the API by the `Daemon` of the trace `faces`.
+works (`queue.resume`), its parts' `step`, and the API by the `Daemon` of the trace `faces`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ class Started:
     def resume(self) -> None:
         """Do what a start of the daemon does."""
         self._service.queue.resume()
-        self._service.rounds.resume()
 
     async def settle(self) -> None:
         """Let every part work until nothing changes any more."""

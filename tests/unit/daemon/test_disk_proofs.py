@@ -83,7 +83,7 @@ def test_jobs_of_a_round_that_are_written_end_a_failed_submission(
         running, _ = twins.assemble(twins.lab(tmp_path), monkeypatch)
         running.failures.failed(submission.PART, "No space left on device")
         (number,) = running.queue.reserve(1)
-        running.queue.add([twins.job(number, values.Opcode("test_delay", {"duration": 0}))])
+        await running.queue.submit([twins.job(number, values.Opcode("test_delay", {"duration": 0}))])
         assert running.failures.listed() == []
         await running.queue.stop()
 

@@ -158,7 +158,7 @@ def assemble(
 ) -> tuple[service.Service, Processes]:
     """A service on a lab's folder as after a start of the daemon, and the twin that runs its opcodes."""
     twin = Processes(outcomes)
-    monkeypatch.setattr(service, "Processes", lambda: twin)
+    monkeypatch.setattr(service, "Processes", lambda **_: twin)
     monkeypatch.setattr(opcodes, "RETRY_SECONDS", 0.001)
     return service.assemble(tree.Tree(one.controller), limit=limit), twin
 

@@ -30,7 +30,7 @@ def test_new_tasks_are_told_as_they_happen_and_the_end_when_it_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def act(one: reached.Reached) -> None:
-        one.running.queue.add([twins.job(7, power(one))])
+        await one.running.queue.submit([twins.job(7, power(one))])
         run = (await twins.until_held(one.twin))[0]
         log = task_log.Writer(run)
         log.tell("started", host="node2", task="Ask")
@@ -64,7 +64,7 @@ def told(real: Callable[..., Any], event: asyncio.Event) -> Callable[..., Any]:
 
 def test_the_log_of_an_archived_job_can_still_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(one: reached.Reached) -> None:
-        one.running.queue.add([twins.job(7, power(one))])
+        await one.running.queue.submit([twins.job(7, power(one))])
         run = (await twins.until_held(one.twin))[0]
         task_log.Writer(run).tell("ok", host="node2", task="Ask")
         one.twin.finish(run)

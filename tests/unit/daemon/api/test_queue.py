@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 def test_the_queue_is_drained_told_of_and_archived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(one: reached.Reached) -> None:
         queue = one.running.queue
-        queue.add([twins.job(1, daemons.delay()), twins.job(2, daemons.delay(60)), twins.job(3, daemons.delay())])
+        await queue.submit(
+            [twins.job(1, daemons.delay()), twins.job(2, daemons.delay(60)), twins.job(3, daemons.delay())]
+        )
         await queue.wait(1, seconds=twins.LIMIT)
         await queue.wait(3, seconds=twins.LIMIT)
         drained = (await one.ask("PUT", "/2/queue/drained", {"drained": True})).json()
@@ -42,7 +44,7 @@ def test_the_queue_is_drained_told_of_and_archived(tmp_path: Path, monkeypatch: 
 
 def test_a_job_that_waits_gets_one_of_three_priorities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(one: reached.Reached) -> None:
-        one.running.queue.add(
+        await one.running.queue.submit(
             [twins.job(1, daemons.delay(60)), twins.job(2, daemons.delay(), depends=daemons.depends(1))]
         )
         answer = await one.ask("PUT", "/2/jobs/2/priority", {"priority": -10})

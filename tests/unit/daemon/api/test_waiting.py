@@ -91,7 +91,7 @@ def test_followers_take_no_descriptors_and_threads_and_one_too_many_is_refused(
 
 async def _run_job(one: reached.Reached) -> None:
     node = one.running.configuration.current.node("node2").uuid
-    one.running.queue.add([twins.job(7, values.Opcode("power", {"node": node, "command": "status"}))])
+    await one.running.queue.submit([twins.job(7, values.Opcode("power", {"node": node, "command": "status"}))])
     await twins.until_held(one.twin)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def test_a_job_that_waits_for_locks_is_canceled_and_leaves_the_table(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.power(running)), twins.job(2, daemons.power(running, "off"))])
+        await running.queue.submit([twins.job(1, daemons.power(running)), twins.job(2, daemons.power(running, "off"))])
         await twins.until_held(twin)
         assert twins.statuses(running)[2] == "waiting"
         canceled = await running.queue.cancel(2, kill=False)
@@ -34,7 +34,7 @@ def test_a_job_that_waits_for_locks_is_canceled_and_leaves_the_table(daemon: dae
 
 def test_a_job_that_waits_for_a_slot_is_canceled_and_gives_its_locks_back(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.move(running, 1)), twins.job(2, daemons.move(running, 2))])
+        await running.queue.submit([twins.job(1, daemons.move(running, 1)), twins.job(2, daemons.move(running, 2))])
         (run,) = await twins.until_held(twin)
         second = holders.Owner("job 2")
         await daemons.until(running, lambda: twins.statuses(running)[2] == "waiting")
@@ -50,7 +50,7 @@ def test_a_job_that_waits_for_a_slot_is_canceled_and_gives_its_locks_back(daemon
 
 def test_a_job_is_canceled_before_its_first_step(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.move(running))])
+        await running.queue.submit([twins.job(1, daemons.move(running))])
         assert (await running.queue.cancel(1, kill=False)).status is daemons.CANCELED
         assert twin.ran == []
         with pytest.raises(errors.Refused, match="has ended"):
@@ -63,7 +63,7 @@ def test_a_job_is_canceled_before_its_first_step(daemon: daemons.Daemon) -> None
 
 def test_canceling_without_killing_lets_the_opcode_finish_and_starts_no_other(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.move(running), daemons.drain(running))])
+        await running.queue.submit([twins.job(1, daemons.move(running), daemons.drain(running))])
         (run,) = await twins.until_held(twin)
         assert (await running.queue.cancel(1, kill=False)).status is values.Status.CANCELING
         twin.finish(run)
@@ -77,7 +77,7 @@ def test_canceling_without_killing_lets_the_opcode_finish_and_starts_no_other(da
 
 def test_a_cancelation_that_cannot_be_written_now_is_tried_again(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.power(running)), twins.job(2, daemons.power(running, "off"))])
+        await running.queue.submit([twins.job(1, daemons.power(running)), twins.job(2, daemons.power(running, "off"))])
         await twins.until_held(twin)
         store, count = running.queue._ports.store, 0
         save = store.save
@@ -114,7 +114,9 @@ def test_a_job_that_a_defect_stopped_before_it_began_is_canceled_and_lets_others
         still = told_of_defects(daemon)
         daemon.monkeypatch.setattr(instance_moves.Migrate, "moot", defect)
         depends = daemons.depends(1, *values.FINAL)
-        running.queue.add([twins.job(1, daemons.move(running)), twins.job(2, daemons.drain(running), depends=depends)])
+        await running.queue.submit(
+            [twins.job(1, daemons.move(running)), twins.job(2, daemons.drain(running), depends=depends)]
+        )
         await asyncio.wait_for(still.wait(), twins.LIMIT)
         assert running.desk.table.held != {}
         waiting = asyncio.create_task(running.queue.wait(1, seconds=twins.LIMIT))
@@ -145,7 +147,7 @@ def test_a_job_that_a_defect_stopped_while_it_ran_ends_when_it_is_canceled(
     async def act(running: service.Service, twin: twins.Processes) -> None:
         still = told_of_defects(daemon)
         daemon.monkeypatch.setattr(settling, "settle", defect)
-        running.queue.add([twins.job(1, daemons.move(running)), twins.job(2, daemons.health(running))])
+        await running.queue.submit([twins.job(1, daemons.move(running)), twins.job(2, daemons.health(running))])
         await asyncio.wait_for(still.wait(), twins.LIMIT)
         assert twins.statuses(running)[1] == "running"
         canceled = await daemons.cancel(running, 1)
@@ -172,7 +174,7 @@ def test_a_job_that_cannot_be_settled_nor_written_now_ends_when_there_is_room(
     async def act(running: service.Service, twin: twins.Processes) -> None:
         still = told_of_defects(daemon)
         daemon.monkeypatch.setattr(settling, "settle", defect)
-        running.queue.add([twins.job(1, daemons.move(running))])
+        await running.queue.submit([twins.job(1, daemons.move(running))])
         await asyncio.wait_for(still.wait(), twins.LIMIT)
         store = running.queue._ports.store
         save = store.save
@@ -192,7 +194,7 @@ def test_a_job_that_cannot_be_settled_nor_written_now_ends_when_there_is_room(
 
 def test_canceling_a_running_job_answers_before_what_it_left_is_known(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.move(running))])
+        await running.queue.submit([twins.job(1, daemons.move(running))])
         await twins.until_held(twin)
         canceled = await asyncio.wait_for(running.queue.cancel(1, kill=True), twins.LIMIT)
         assert canceled.status is values.Status.CANCELING

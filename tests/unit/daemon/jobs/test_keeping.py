@@ -65,7 +65,7 @@ def test_an_opcode_is_executed_as_its_class_says_whatever_methods_it_has(daemon:
     daemon.monkeypatch.setitem(registry._KINDS, Wait.kind, Wait)
 
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, values.Opcode("test_wait", {}))])
+        await running.queue.submit([twins.job(1, values.Opcode("test_wait", {}))])
         await twins.jobs_end(running)
         assert twins.statuses(running) == {1: "success"}
 
@@ -74,11 +74,11 @@ def test_an_opcode_is_executed_as_its_class_says_whatever_methods_it_has(daemon:
 
 def test_a_drained_queue_takes_no_jobs_and_goes_on_with_those_it_has(daemon: daemons.Daemon) -> None:
     async def first(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.power(running))])
+        await running.queue.submit([twins.job(1, daemons.power(running))])
         (run,) = await twins.until_held(twin)
         running.queue.set_drained(True)
         with pytest.raises(errors.Refused, match="drained"):
-            running.queue.add([twins.job(2, daemons.delay())])
+            await running.queue.submit([twins.job(2, daemons.delay())])
         with pytest.raises(errors.Refused, match="drained"):
             await running.queue.submit([twins.job(0, daemons.delay())])
         twin.finish(run)
@@ -88,7 +88,7 @@ def test_a_drained_queue_takes_no_jobs_and_goes_on_with_those_it_has(daemon: dae
         assert running.queue.drained
         assert (running.where.queue / "drain").exists()
         running.queue.set_drained(False)
-        running.queue.add([twins.job(5, daemons.delay())])
+        await running.queue.submit([twins.job(5, daemons.delay())])
         await twins.jobs_end(running)
         assert twins.statuses(running) == {1: "success", 5: "success"}
 
@@ -98,14 +98,14 @@ def test_a_drained_queue_takes_no_jobs_and_goes_on_with_those_it_has(daemon: dae
 
 def test_an_archived_job_is_found_and_depended_on_and_its_number_stays_taken(daemon: daemons.Daemon) -> None:
     async def first(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.power(running)), twins.job(2, daemons.delay(60))])
+        await running.queue.submit([twins.job(1, daemons.power(running)), twins.job(2, daemons.delay(60))])
         await running.queue.wait(1, seconds=twins.LIMIT)
         with pytest.raises(errors.Refused, match="job 2 has not ended: it is running"):
             running.queue.archive(2)
         running.queue.archive(1)
         assert list(running.queue.jobs) == [2]
         assert running.queue.find(1).status is values.Status.SUCCESS
-        running.queue.add([twins.job(1, daemons.power(running))])
+        await running.queue.submit([twins.job(1, daemons.power(running))])
         assert list(running.queue.jobs) == [2]
         await daemons.cancel(running, 2)
         assert await running.queue.archive_older_than(0) == [2]
@@ -113,8 +113,8 @@ def test_an_archived_job_is_found_and_depended_on_and_its_number_stays_taken(dae
     async def second(running: service.Service, twin: twins.Processes) -> None:
         assert running.queue.jobs == {}
         assert running.queue.reserve(1) == [3]
-        running.queue.add([twins.job(4, daemons.delay(), depends=daemons.depends(1))])
-        running.queue.add([twins.job(5, daemons.delay(), depends=daemons.depends(2))])
+        await running.queue.submit([twins.job(4, daemons.delay(), depends=daemons.depends(1))])
+        await running.queue.submit([twins.job(5, daemons.delay(), depends=daemons.depends(2))])
         await twins.jobs_end(running)
         assert twins.statuses(running) == {4: "success", 5: "canceled"}
         assert running.queue.find(2).status is values.Status.CANCELED
@@ -129,7 +129,7 @@ def test_an_archived_job_is_found_and_depended_on_and_its_number_stays_taken(dae
 def test_jobs_that_maintenance_goes_by_stay_in_the_queue(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         await running.configuration.commit(lambda _: [changes.RoundStands(1, (2,))])
-        running.queue.add([twins.job(1, daemons.delay()), twins.job(2, daemons.delay())])
+        await running.queue.submit([twins.job(1, daemons.delay()), twins.job(2, daemons.delay())])
         await twins.jobs_end(running)
         assert await running.queue.archive_older_than(3600) == []
         assert await running.queue.archive_older_than(0) == [1]
@@ -141,12 +141,12 @@ def test_jobs_that_maintenance_goes_by_stay_in_the_queue(daemon: daemons.Daemon)
 
 def test_what_a_job_in_the_queue_depends_on_stays_in_the_archive(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(number, daemons.delay()) for number in (1, 2, 3)])
+        await running.queue.submit([twins.job(number, daemons.delay()) for number in (1, 2, 3)])
         await twins.jobs_end(running)
         held = {"action": "PAUSE", "predicates": [["jobid", [">", "id", "watermark"]]]}
         pause = changes.FilterStands(job_filters.make(held, uuid="f", watermark=3, reason=()))
         await running.configuration.commit(lambda _: [pause])
-        running.queue.add([twins.job(4, daemons.delay(), depends=daemons.depends(1))])
+        await running.queue.submit([twins.job(4, daemons.delay(), depends=daemons.depends(1))])
         await running.queue.archive_older_than(0)
         assert await running.queue._archivist.remove_older_than(3600) == []
         assert await running.queue._archivist.remove_older_than(-3600) == [2]
@@ -175,14 +175,14 @@ def test_jobs_that_come_together_are_numbered_in_order_and_all_taken(daemon: dae
 def test_a_dry_run_tells_its_changes_and_makes_none(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         dry = dataclasses.replace(daemons.drain(running), dry_run=True)
-        running.queue.add([twins.job(1, dry)])
+        await running.queue.submit([twins.job(1, dry)])
         await twins.jobs_end(running)
         (told,) = running.queue.jobs[1].opcodes[0].result
         assert (told["change"], told["drained"]) == ("NodeRole", True)
         assert not running.configuration.current.node("node4").drained
         assert daemons.on_disk(running) == running.queue.jobs
         with pytest.raises(errors.InvalidInput, match="opcode power touches nodes"):
-            running.queue.add([twins.job(2, dataclasses.replace(daemons.power(running), dry_run=True))])
+            await running.queue.submit([twins.job(2, dataclasses.replace(daemons.power(running), dry_run=True))])
 
     daemon.run(act)
 
@@ -190,7 +190,9 @@ def test_a_dry_run_tells_its_changes_and_makes_none(daemon: daemons.Daemon) -> N
 def test_an_opcode_that_submits_leaves_the_numbers_of_its_jobs(planner: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         reason = (values.Reason("me", "because", 1),)
-        running.queue.add([dataclasses.replace(twins.job(1, values.Opcode("test_plan", {}, -10)), reason=reason)])
+        await running.queue.submit(
+            [dataclasses.replace(twins.job(1, values.Opcode("test_plan", {}, -10)), reason=reason)]
+        )
         await running.queue.wait(1, seconds=twins.LIMIT)
         assert running.queue.jobs[1].opcodes[0].result == {"jobs": [[True, 2], [True, 3]]}
         await twins.jobs_end(running)
@@ -205,11 +207,16 @@ def test_an_opcode_that_submits_leaves_the_numbers_of_its_jobs(planner: daemons.
 
 def test_a_plan_that_was_written_down_is_submitted_once_after_a_crash(planner: daemons.Daemon) -> None:
     async def first(running: service.Service, twin: twins.Processes) -> None:
-        async def crash(_jobs: object) -> None:
-            await asyncio.Event().wait()
+        submit = running.queue.submit
 
-        planner.monkeypatch.setattr(running.queue, "take", crash)
-        running.queue.add([twins.job(1, values.Opcode("test_plan", {}))])
+        async def crash(jobs: list[values.Job]) -> None:
+            if jobs[0].id == 1:
+                await submit(jobs)
+            else:
+                await asyncio.Event().wait()
+
+        planner.monkeypatch.setattr(running.queue, "submit", crash)
+        await running.queue.submit([twins.job(1, values.Opcode("test_plan", {}))])
         await daemons.until(running, lambda: twins.statuses(running)[1] == "running")
 
     async def second(running: service.Service, twin: twins.Processes) -> None:
@@ -228,7 +235,7 @@ def test_a_job_whose_file_is_damaged_while_it_runs_is_ended_and_what_it_recorded
 
     async def first(running: service.Service, twin: twins.Processes) -> None:
         waits = twins.job(2, daemons.delay(), depends=daemons.depends(1))
-        running.queue.add([twins.job(1, daemons.move(running), daemons.drain(running)), waits])
+        await running.queue.submit([twins.job(1, daemons.move(running), daemons.drain(running)), waits])
         found.extend(await twins.until_held(twin))
         await running.queue.stop()
 
@@ -280,7 +287,9 @@ def test_a_job_that_is_archived_the_moment_it_ends_frees_its_slot(daemon: daemon
             running.news.tell()
 
         running.queue._book._on_change = soon
-        running.queue.add([twins.job(1, daemons.delay()), twins.job(2, daemons.delay(), depends=daemons.depends(1))])
+        await running.queue.submit(
+            [twins.job(1, daemons.delay()), twins.job(2, daemons.delay(), depends=daemons.depends(1))]
+        )
         await daemons.until(running, lambda: 2 in running.queue.jobs and running.queue.jobs[2].is_final)
         assert list(running.queue.jobs) == [2]
         await daemons.until(running, lambda: running.queue.summary()["slots"]["taken"] == 0)

@@ -44,7 +44,7 @@ def log_of(running: service.Service) -> list[str]:
 @pytest.mark.parametrize("outcomes", ["lost success", "lost lost success", "dead error success"])
 def test_a_look_that_breaks_off_is_repeated(daemon: daemons.Daemon, outcomes: str) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.move(running))])
+        await running.queue.submit([twins.job(1, daemons.move(running))])
         await twins.jobs_end(running)
         times = len(outcomes.split())
         assert twin.ran == ["migrate 1/0", *["find_instance 0/lookup"] * times]
@@ -58,7 +58,7 @@ def test_after_the_last_try_it_is_said_aloud_that_nobody_could_look(
     daemon: daemons.Daemon, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.move(running))])
+        await running.queue.submit([twins.job(1, daemons.move(running))])
         with caplog.at_level(logging.WARNING, logger=settling.__name__):
             await twins.jobs_end(running)
         assert len(twin.ran) == 1 + settling.TRIES
@@ -76,7 +76,7 @@ def test_after_the_last_try_it_is_said_aloud_that_nobody_could_look(
 
 def test_the_log_of_a_look_goes_on_where_the_one_before_broke_off(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.move(running))])
+        await running.queue.submit([twins.job(1, daemons.move(running))])
         (run,) = await twins.until_held(twin)
         task_log.note(run, "first")
         twin.finish(run, "lost")
@@ -94,7 +94,7 @@ def test_after_a_lost_power_command_the_bmc_is_read_and_what_it_says_is_recorded
 ) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         assert powered(running)
-        running.queue.add([twins.job(1, daemons.power(running, "off"))])
+        await running.queue.submit([twins.job(1, daemons.power(running, "off"))])
         await twins.jobs_end(running)
         assert twin.ran == ["power 1/0", "find_power 0/lookup"], "no command is sent again"
         assert daemons.reads(running, 1) == ["error"]
@@ -107,7 +107,7 @@ def test_after_a_lost_power_command_the_bmc_is_read_and_what_it_says_is_recorded
 def test_a_play_that_failed_with_a_value_has_looked_itself(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         twin.values["power"] = [outcome("off", sent=True)]
-        running.queue.add([twins.job(1, daemons.power(running, "off"))])
+        await running.queue.submit([twins.job(1, daemons.power(running, "off"))])
         await twins.jobs_end(running)
         assert twin.ran == ["power 1/0"]
         assert running.queue.jobs[1].opcodes[0].result is None, "what is said of each node is in no list of jobs"
@@ -121,7 +121,7 @@ def test_after_a_lost_command_for_several_nodes_each_is_looked_at(daemon: daemon
     async def act(running: service.Service, twin: twins.Processes) -> None:
         cluster = running.configuration.current
         nodes = [cluster.node(name).uuid for name in ("node2", "node3")]
-        running.queue.add([twins.job(1, values.Opcode("power", {"nodes": nodes, "command": "off"}))])
+        await running.queue.submit([twins.job(1, values.Opcode("power", {"nodes": nodes, "command": "off"}))])
         await twins.jobs_end(running)
         assert twin.ran == ["power 1/0", "find_power 0/lookup"]
         assert running.queue.jobs[1].text.endswith("; node2 is off, node3 is off")
@@ -134,7 +134,7 @@ def test_power_is_in_the_audit_log_with_the_job_that_asked(
 ) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         twin.values["power"] = [outcome("off", sent=True), outcome("off", sent=False)]
-        running.queue.add([twins.job(1, daemons.power(running, "off"))])
+        await running.queue.submit([twins.job(1, daemons.power(running, "off"))])
         with caplog.at_level(logging.INFO, logger=log_output.AUDIT):
             await twins.jobs_end(running)
         assert [one.getMessage() for one in caplog.records if one.name == log_output.AUDIT] == [
@@ -147,7 +147,7 @@ def test_power_is_in_the_audit_log_with_the_job_that_asked(
 
 def test_after_a_lost_reading_of_the_power_nothing_is_looked_at(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.power(running, "status"))])
+        await running.queue.submit([twins.job(1, daemons.power(running, "status"))])
         await twins.jobs_end(running)
         assert twin.ran == ["power 1/0"]
 
@@ -156,7 +156,7 @@ def test_after_a_lost_reading_of_the_power_nothing_is_looked_at(daemon: daemons.
 
 def test_a_canceled_power_command_is_read_back_too(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.power(running, "off"))])
+        await running.queue.submit([twins.job(1, daemons.power(running, "off"))])
         await twins.until_held(twin)
         await daemons.cancel(running, 1)
         assert daemons.reads(running, 1) == ["canceled"]
@@ -171,7 +171,7 @@ def test_a_look_that_does_not_fit_the_cluster_any_more_ends_with_the_reason(daem
 
     async def act(running: service.Service, twin: twins.Processes) -> None:
         daemon.monkeypatch.setattr(settling.FindInstance, "variables", refuse)
-        running.queue.add([twins.job(1, daemons.move(running))])
+        await running.queue.submit([twins.job(1, daemons.move(running))])
         await twins.jobs_end(running)
         assert "it is lost, and not repeated; nobody could look (3 tries: that node is not asked)" in (
             running.queue.jobs[1].text
@@ -223,7 +223,7 @@ def test_what_a_look_records_about_something_that_is_gone_is_told(daemon: daemon
     async def act(running: service.Service, twin: twins.Processes) -> None:
         gone = [changes.NodePowered("no such node", powered=False)]
         daemon.monkeypatch.setattr(twin, "_recorded", lambda _spec: gone)
-        running.queue.add([twins.job(1, daemons.power(running, "off"))])
+        await running.queue.submit([twins.job(1, daemons.power(running, "off"))])
         await twins.jobs_end(running)
         assert "no such node" in running.queue.jobs[1].text
         assert powered(running)
@@ -235,7 +235,7 @@ def test_a_damaged_job_that_held_a_node_alone_has_its_power_read(daemon: daemons
     found: list[Path] = []
 
     async def first(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.power(running, "off"))])
+        await running.queue.submit([twins.job(1, daemons.power(running, "off"))])
         found.extend(await twins.until_held(twin))
         await running.queue.stop()
 

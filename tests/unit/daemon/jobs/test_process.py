@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -118,6 +119,30 @@ def test_a_run_whose_process_is_stopped_is_killed_from_outside_and_settled_as_lo
         "it is lost, and not repeated"
     )
     assert run_group.members(run) == frozenset()
+
+
+def test_processes_that_cannot_be_killed_hold_neither_the_loop_nor_the_threads_that_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_over = threading.Event()
+
+    def stuck(_run: Path) -> run_group.Ended:
+        is_over.wait(60)
+        return run_group.Ended(1, frozenset({1}))
+
+    monkeypatch.setattr(run_group, "end", stuck)
+
+    async def scenario() -> None:
+        endings = [asyncio.create_task(process.end_run(tmp_path / str(number))) for number in range(50)]
+        await asyncio.sleep(0)
+        try:
+            assert await asyncio.wait_for(asyncio.to_thread(lambda: "written"), 20) == "written"
+            assert not any(ending.done() for ending in endings)
+        finally:
+            is_over.set()
+        await asyncio.gather(*endings)
+
+    asyncio.run(scenario())
 
 
 def test_the_time_that_an_adopted_run_has_left_is_counted_from_its_start(tmp_path: Path) -> None:

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import collections
+import copy
 import dataclasses
 import json
-from typing import TYPE_CHECKING
+import threading
+import types
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.daemon.jobs import queue, store, values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
 
@@ -20,7 +24,9 @@ if TYPE_CHECKING:
 
 def test_opcodes_run_in_order_each_with_its_locks_and_its_changes(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.drain(running), daemons.move(running), daemons.power(running))])
+        await running.queue.submit(
+            [twins.job(1, daemons.drain(running), daemons.move(running), daemons.power(running))]
+        )
         await twins.jobs_end(running)
         assert daemons.reads(running, 1) == ["success"] * 3
         assert twin.ran == ["migrate 1/1", "power 1/2"]
@@ -38,7 +44,9 @@ def test_opcodes_run_in_order_each_with_its_locks_and_its_changes(daemon: daemon
 
 def test_an_opcode_that_fails_cancels_those_after_it(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.power(running), daemons.move(running), daemons.drain(running))])
+        await running.queue.submit(
+            [twins.job(1, daemons.power(running), daemons.move(running), daemons.drain(running))]
+        )
         await twins.jobs_end(running)
         assert daemons.reads(running, 1) == ["error", "canceled", "canceled"]
         assert running.queue.jobs[1].status is daemons.ERROR
@@ -51,7 +59,7 @@ def test_an_opcode_that_fails_cancels_those_after_it(daemon: daemons.Daemon) -> 
 
 def test_the_text_of_an_opcode_that_anybody_may_read_has_no_secret(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.power(running))])
+        await running.queue.submit([twins.job(1, daemons.power(running))])
         (run,) = await twins.until_held(twin)
         twin.finish(run, "error", text="Command 'drbdsetup-84 connect r0 --shared-secret=abc12' did not terminate")
         await twins.jobs_end(running)
@@ -67,7 +75,9 @@ def test_an_opcode_that_does_not_fit_any_more_fails_without_a_run(daemon: daemon
         misfit = daemons.move(running)
         misfit = dataclasses.replace(misfit, params={**misfit.params, "target": misfit.params["source"]})
         gone = values.Opcode("diagnose", {"node": "a node that has left"})
-        running.queue.add([twins.job(1, misfit), twins.job(2, gone), twins.job(3, daemons.power(running, "off"))])
+        await running.queue.submit(
+            [twins.job(1, misfit), twins.job(2, gone), twins.job(3, daemons.power(running, "off"))]
+        )
         await twins.jobs_end(running)
         assert "no replica on node1" in running.queue.jobs[1].text
         assert "there is no node" in running.queue.jobs[2].text
@@ -80,7 +90,7 @@ def test_an_opcode_that_does_not_fit_any_more_fails_without_a_run(daemon: daemon
 
 def test_what_has_been_done_already_succeeds_without_a_run(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add(
+        await running.queue.submit(
             [twins.job(1, daemons.move(running), daemons.move(running), daemons.drain(running), daemons.drain(running))]
         )
         await twins.jobs_end(running)
@@ -110,7 +120,7 @@ def test_a_job_starts_only_when_its_dependency_ended_as_it_accepts(
             twins.job(1, daemons.power(running)),
             twins.job(2, daemons.drain(running), depends=daemons.depends(1, *accepted)),
         )
-        running.queue.add([first, second])
+        await running.queue.submit([first, second])
         (run,) = await twins.until_held(twin)
         assert twins.statuses(running)[2] == "queued"
         assert not running.configuration.current.node("node4").drained
@@ -127,7 +137,7 @@ def test_a_canceled_dependency_cancels_unless_that_is_accepted(
     daemon: daemons.Daemon, accepted: tuple[values.Status, ...], expected: str
 ) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add(
+        await running.queue.submit(
             [
                 twins.job(1, daemons.power(running)),
                 twins.job(2, daemons.drain(running, "node3"), depends=daemons.depends(1)),
@@ -144,7 +154,7 @@ def test_a_canceled_dependency_cancels_unless_that_is_accepted(
 
 def test_a_dependency_that_is_not_there_is_an_error(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(2, daemons.drain(running), depends=daemons.depends(1))])
+        await running.queue.submit([twins.job(2, daemons.drain(running), depends=daemons.depends(1))])
         await twins.jobs_end(running)
         assert running.queue.jobs[2].text == "it depends on job 1, which is not there"
 
@@ -153,7 +163,7 @@ def test_a_dependency_that_is_not_there_is_an_error(daemon: daemons.Daemon) -> N
 
 def test_what_runs_is_killed_settled_like_a_lost_one_and_its_instance_looked_for(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.move(running), daemons.drain(running))])
+        await running.queue.submit([twins.job(1, daemons.move(running), daemons.drain(running))])
         await twins.until_held(twin)
         canceled = await daemons.cancel(running, 1)
         assert daemons.reads(running, 1) == ["canceled", "canceled"]
@@ -167,7 +177,7 @@ def test_what_runs_is_killed_settled_like_a_lost_one_and_its_instance_looked_for
 
 def test_no_more_opcodes_run_at_once_than_there_are_slots(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(number, daemons.move(running, number)) for number in (1, 2, 3)])
+        await running.queue.submit([twins.job(number, daemons.move(running, number)) for number in (1, 2, 3)])
         first, second = await twins.until_held(twin, 2)
         twin.finish(first)
         _, third = await twins.until_held(twin, 2)
@@ -185,7 +195,7 @@ def test_state_that_cannot_be_written_now_is_tried_again_and_nothing_runs_twice(
     daemon: daemons.Daemon, fails_at: int
 ) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.move(running), daemons.drain(running))])
+        await running.queue.submit([twins.job(1, daemons.move(running), daemons.drain(running))])
         store, count = running.queue._ports.store, 0
         save = store.save
 
@@ -218,11 +228,11 @@ def test_a_job_that_cannot_be_written_is_not_submitted_nor_is_any_beside_it(daem
         jobs = [twins.job(1, daemons.drain(running)), twins.job(2, daemons.drain(running))]
         daemon.monkeypatch.setattr(durable_files, "replace", full)
         with pytest.raises(errors.StoreFailed, match="no job was submitted: the disk is full"):
-            running.queue.add(jobs)
+            await running.queue.submit(jobs)
         assert running.queue.jobs == daemons.on_disk(running) == {}
         assert not list(running.where.queue.iterdir())
         daemon.monkeypatch.setattr(durable_files, "replace", replace)
-        running.queue.add(jobs)
+        await running.queue.submit(jobs)
         await twins.jobs_end(running)
         assert twins.statuses(running) == {1: "success", 2: "success"}
 
@@ -238,7 +248,7 @@ def test_an_opcode_that_makes_no_sense_is_refused_with_the_whole_submission(
 ) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         with pytest.raises(errors.InvalidInput):
-            running.queue.add([twins.job(1, daemons.drain(running)), twins.job(2, opcode)])
+            await running.queue.submit([twins.job(1, daemons.drain(running)), twins.job(2, opcode)])
         assert running.queue.jobs == daemons.on_disk(running) == {}
 
     daemon.run(act)
@@ -247,7 +257,7 @@ def test_an_opcode_that_makes_no_sense_is_refused_with_the_whole_submission(
 def test_numbers_are_never_given_twice_even_after_a_restart(daemon: daemons.Daemon) -> None:
     async def first(running: service.Service, twin: twins.Processes) -> None:
         assert running.queue.reserve(2) == [1, 2]
-        running.queue.add([twins.job(7, daemons.drain(running))])
+        await running.queue.submit([twins.job(7, daemons.drain(running))])
         assert running.queue.reserve(1) == [8]
         await twins.jobs_end(running)
 
@@ -260,15 +270,69 @@ def test_numbers_are_never_given_twice_even_after_a_restart(daemon: daemons.Daem
 
 def test_the_locks_are_those_that_the_opcode_needs_when_they_are_granted(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.move(running))])
+        await running.queue.submit([twins.job(1, daemons.move(running))])
         (run,) = await twins.until_held(twin)
         instance = running.configuration.current.instance("instance1").uuid
-        running.queue.add([twins.job(2, values.Opcode("shutdown", {"instance": instance}))])
+        await running.queue.submit([twins.job(2, values.Opcode("shutdown", {"instance": instance}))])
         await daemons.until(running, lambda: twins.statuses(running)[2] == "waiting")
         twin.finish(run)
         await twins.jobs_end(running)
         _, spec = twin.specs.values()
         node = running.configuration.current.node("node2").uuid
         assert spec.granted == {f"instance/{instance}": "exclusive", f"node/{node}": "shared"}
+
+    daemon.run(act, outcomes={"migrate": "held"})
+
+
+def test_making_a_queue_reads_and_starts_nothing(tmp_path: Path) -> None:
+    """There is no event loop, and nothing on disk, until it is told to load."""
+    threads = threading.active_count()
+    ports: Any = types.SimpleNamespace(
+        store=store.Store(tmp_path / "queue"), clock=lambda: 0.0, failures=None, configuration=None, processes=None
+    )
+    made = queue.Queue(ports, limit=lambda: 1, archive_after=1, archive_keep=1, on_change=lambda: None)
+    assert threading.active_count() == threads
+    assert not (tmp_path / "queue").exists()
+    made.load()
+    assert (made.jobs, made.last_id) == ({}, 0)
+
+
+def contents(part: object, name: str, seen: set[int]) -> dict[str, object]:
+    """What the containers of a part of the queue have in them, and those of its own parts, by their paths."""
+    if id(part) in seen or not type(part).__module__.startswith(queue.__name__.rpartition(".")[0]):
+        return {}
+    seen.add(id(part))
+    found: dict[str, object] = {}
+    for field, value in vars(part).items():
+        if isinstance(value, (dict, set, list, collections.deque)):
+            found[f"{name}.{field}"] = copy.deepcopy(value) if not value else repr(value)
+        else:
+            found |= contents(value, f"{name}.{field}", seen)
+    return found
+
+
+def test_nothing_is_kept_of_jobs_that_were_archived(daemon: daemons.Daemon) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        before = contents(running.queue, "queue", set())
+        limited = (values.Reason("me", "rate-limit:1:a", 1),)
+        await running.queue.submit(
+            [
+                twins.job(1, daemons.move(running)),
+                twins.job(2, daemons.delay(), depends=daemons.depends(1)),
+                twins.job(3, daemons.delay(), depends=daemons.depends(1)),
+                *(dataclasses.replace(twins.job(number, daemons.delay(60)), reason=limited) for number in (4, 5)),
+                twins.job(6, daemons.delay(0, x="shared"), daemons.drain(running)),
+            ]
+        )
+        await twins.until_held(twin)
+        await running.queue.wait(2, seconds=0)
+        for number in (3, 5, 4):
+            await daemons.cancel(running, number)
+        # Who waits for a job that was canceled is not waited for any more.
+        assert 3 not in running.queue._scheduler._entries[1].dependants
+        twin.finish(twin.held()[0])
+        await twins.jobs_end(running)
+        assert len(await running.queue.archive_older_than(-1)) == 6
+        assert contents(running.queue, "queue", set()) == before
 
     daemon.run(act, outcomes={"migrate": "held"})

@@ -40,7 +40,7 @@ def started(daemon: daemons.Daemon, *, cancel: bool = False) -> Path:
     found: list[Path] = []
 
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.move(running), daemons.drain(running))])
+        await running.queue.submit([twins.job(1, daemons.move(running), daemons.drain(running))])
         found.extend(await twins.until_held(twin))
         if cancel:
             await running.queue.cancel(1, kill=False)
@@ -116,7 +116,7 @@ def test_a_failover_that_never_began_is_judged_again_before_it_is_started(daemon
     found: list[Path] = []
 
     async def begin(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, dataclasses.replace(daemons.move(running), kind="failover"))])
+        await running.queue.submit([twins.job(1, dataclasses.replace(daemons.move(running), kind="failover"))])
         found.extend(await twins.until_held(twin))
         await running.queue.stop()
 
@@ -183,7 +183,7 @@ def test_a_lost_run_fails_its_changes_stand_its_instance_is_looked_for_and_its_l
 
 def test_locks_of_a_job_that_had_ended_are_freed_at_start(daemon: daemons.Daemon) -> None:
     async def first(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.drain(running, "node3"))])
+        await running.queue.submit([twins.job(1, daemons.drain(running, "node3"))])
         await twins.jobs_end(running)
         await running.desk.acquire(holders.Owner("job 1"), {"node/x": Mode.EXCLUSIVE})
 
@@ -202,7 +202,7 @@ def test_a_canceled_job_does_not_wait_for_its_dependencies_after_a_restart(daemo
             twins.job(1, daemons.power(running)),
             twins.job(2, daemons.drain(running), depends=daemons.depends(1, *values.FINAL)),
         ]
-        running.queue.add(jobs)
+        await running.queue.submit(jobs)
         await twins.until_held(twin)
         running.queue._ports.store.save(dataclasses.replace(running.queue.jobs[2], canceling=True))
 
@@ -243,7 +243,7 @@ def test_a_rate_limit_counts_a_job_between_two_opcodes_after_a_restart_too(daemo
 
 def test_a_delay_that_was_canceled_before_a_restart_does_not_begin_anew(daemon: daemons.Daemon) -> None:
     async def first(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.delay(3600))])
+        await running.queue.submit([twins.job(1, daemons.delay(3600))])
         await daemons.until(running, lambda: twins.statuses(running)[1] == "running")
         await running.queue.cancel(1, kill=False)
 

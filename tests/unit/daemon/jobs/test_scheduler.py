@@ -34,7 +34,9 @@ async def stands(running: service.Service, *stated: changes.Change) -> None:
 def test_jobs_begin_by_priority_then_number(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         priorities = [10, 0, -10, 0, -10, 10, -20, 19]
-        running.queue.add([twins.job(number, daemons.delay(0, one)) for number, one in enumerate(priorities, 1)])
+        await running.queue.submit(
+            [twins.job(number, daemons.delay(0, one)) for number, one in enumerate(priorities, 1)]
+        )
         await twins.jobs_end(running)
         assert ended(running) == [7, 3, 5, 2, 4, 1, 6, 8]
 
@@ -55,12 +57,12 @@ def test_a_thousand_jobs_of_one_submission_end_in_order_of_priority(daemon: daem
 
 def test_a_freed_slot_goes_to_the_most_urgent_job_that_has_its_locks(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.health(running))])
+        await running.queue.submit([twins.job(1, daemons.health(running))])
         (first,) = await twins.until_held(twin)
         low = dataclasses.replace(daemons.move(running, 1), priority=10)
-        running.queue.add([twins.job(2, low)])
+        await running.queue.submit([twins.job(2, low)])
         await daemons.until(running, lambda: twins.statuses(running)[2] == "waiting")
-        running.queue.add([twins.job(3, dataclasses.replace(daemons.move(running, 2), priority=-10))])
+        await running.queue.submit([twins.job(3, dataclasses.replace(daemons.move(running, 2), priority=-10))])
         await daemons.until(running, lambda: twins.statuses(running)[3] == "waiting")
         twin.finish(first)
         await daemons.until(running, lambda: twins.statuses(running)[3] == "running")
@@ -72,9 +74,9 @@ def test_a_freed_slot_goes_to_the_most_urgent_job_that_has_its_locks(daemon: dae
 
 def test_a_failover_is_judged_when_it_has_its_slot_which_a_refusal_gives_back(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.health(running))])
+        await running.queue.submit([twins.job(1, daemons.health(running))])
         (first,) = await twins.until_held(twin)
-        running.queue.add([twins.job(2, dataclasses.replace(daemons.move(running), kind="failover"))])
+        await running.queue.submit([twins.job(2, dataclasses.replace(daemons.move(running), kind="failover"))])
         await daemons.until(running, lambda: running.queue.summary()["slots"]["awaited"] == 1)
         # Its source, which could be asked before, dies while the failover waits.
         source = running.configuration.current.node("node1").uuid
@@ -83,7 +85,7 @@ def test_a_failover_is_judged_when_it_has_its_slot_which_a_refusal_gives_back(da
         await running.queue.wait(2, seconds=twins.LIMIT)
         assert "is not known to be in sync" in running.queue.jobs[2].text
         assert twin.ran == ["health 1/0"]
-        running.queue.add([twins.job(3, daemons.delay())])
+        await running.queue.submit([twins.job(3, daemons.delay())])
         await twins.jobs_end(running)
         assert twins.statuses(running) == {1: "success", 2: "error", 3: "success"}
         assert running.queue.summary()["slots"] == {"taken": 0, "limit": 1, "awaited": 0}
@@ -99,13 +101,13 @@ def test_urgent_opcodes_do_not_wait_for_long_ones_and_are_bounded(
     monkeypatch.setattr(scheduler, "RESERVED", 1)
 
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.move(running)), twins.job(2, daemons.delay())])
+        await running.queue.submit([twins.job(1, daemons.move(running)), twins.job(2, daemons.delay())])
         await twins.until_held(twin)
         urgent = [
             twins.job(number, daemons.power(running, command, node=node))
             for number, node in ((3, "node3"), (4, "node4"))
         ]
-        running.queue.add(urgent)
+        await running.queue.submit(urgent)
         _, fence = await twins.until_held(twin, 2)
         await daemons.until(running, lambda: running.queue.summary()["slots"]["awaited"] == 2)
         assert list(twins.statuses(running).values())[2:].count("running") == 1
@@ -120,12 +122,12 @@ def test_urgent_opcodes_do_not_wait_for_long_ones_and_are_bounded(
 
 def test_who_holds_what_a_more_urgent_job_wants_is_as_urgent(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.health(running))])
+        await running.queue.submit([twins.job(1, daemons.health(running))])
         (first,) = await twins.until_held(twin)
-        running.queue.add([twins.job(2, daemons.delay(0, 10, x="exclusive"))])
+        await running.queue.submit([twins.job(2, daemons.delay(0, 10, x="exclusive"))])
         await daemons.until(running, lambda: twins.statuses(running)[2] == "waiting")
         urgent = [twins.job(3, daemons.delay(60, 0)), twins.job(4, daemons.delay(0, -10, x="exclusive"))]
-        running.queue.add(urgent)
+        await running.queue.submit(urgent)
         await daemons.until(running, lambda: twins.statuses(running)[4] == "waiting")
         twin.finish(first)
         await asyncio.wait_for(running.queue.wait(4, seconds=twins.LIMIT), twins.LIMIT)
@@ -138,7 +140,7 @@ def test_jobs_that_wait_for_locks_use_up_no_slot(daemon: daemons.Daemon) -> None
     async def act(running: service.Service, twin: twins.Processes) -> None:
         await running.desk.acquire(holders.Owner("a play"), {"node/x": Mode.EXCLUSIVE})
         blocked = [twins.job(number, daemons.delay(0, -10, x="shared")) for number in range(1, 11)]
-        running.queue.add([*blocked, twins.job(11, daemons.delay())])
+        await running.queue.submit([*blocked, twins.job(11, daemons.delay())])
         await running.queue.wait(11, seconds=twins.LIMIT)
         assert set(twins.statuses(running).values()) == {"waiting", "success"}
         running.desk.release(holders.Owner("a play"))
@@ -149,9 +151,9 @@ def test_jobs_that_wait_for_locks_use_up_no_slot(daemon: daemons.Daemon) -> None
 
 def test_after_each_opcode_a_job_is_back_in_the_queue(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.health(running), daemons.delay(0, 10))])
+        await running.queue.submit([twins.job(1, daemons.health(running), daemons.delay(0, 10))])
         (run,) = await twins.until_held(twin)
-        running.queue.add([twins.job(2, daemons.delay())])
+        await running.queue.submit([twins.job(2, daemons.delay())])
         twin.finish(run)
         await twins.jobs_end(running)
         assert ended(running) == [2, 1]
@@ -162,7 +164,7 @@ def test_after_each_opcode_a_job_is_back_in_the_queue(daemon: daemons.Daemon) ->
 def test_an_opcode_whose_lock_attempts_are_used_up_is_queued_and_more_urgent_on_disk(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         await running.desk.acquire(holders.Owner("a play"), {"node/x": Mode.EXCLUSIVE})
-        running.queue.add([twins.job(1, daemons.delay(0, -18, x="shared"))])
+        await running.queue.submit([twins.job(1, daemons.delay(0, -18, x="shared"))])
         await daemons.until(running, lambda: twins.statuses(running)[1] == "waiting")
         seen = []
         for _ in range(2):
@@ -184,7 +186,7 @@ def test_an_opcode_whose_lock_attempts_are_used_up_is_queued_and_more_urgent_on_
 def test_another_priority_counts_in_the_queue_and_among_those_who_wait_for_locks(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         await running.desk.acquire(holders.Owner("a play"), {"node/x": Mode.EXCLUSIVE})
-        running.queue.add([twins.job(number, daemons.delay(0, 0, x="exclusive")) for number in (1, 2, 3)])
+        await running.queue.submit([twins.job(number, daemons.delay(0, 0, x="exclusive")) for number in (1, 2, 3)])
         await daemons.until(running, lambda: set(twins.statuses(running).values()) == {"waiting"})
         running.queue.change_priority(3, -7)
         assert [one.owner.name for one in running.desk.table.waiting] == ["job 3", "job 1", "job 2"]
@@ -206,7 +208,7 @@ def test_a_filter_holds_jobs_until_it_is_gone_and_lets_others_pass(daemon: daemo
         await stands(running, rule("b", "ACCEPT", mine), rule("c", "PAUSE", ["jobid", [">", "id", "watermark"]]))
         reason = (values.Reason("gnt:daemon:maintd", "why", 1),)
         released = dataclasses.replace(twins.job(2, daemons.delay()), reason=reason)
-        running.queue.add([twins.job(1, daemons.delay()), released])
+        await running.queue.submit([twins.job(1, daemons.delay()), released])
         await running.queue.wait(2, seconds=twins.LIMIT)
         assert twins.statuses(running) == {1: "queued", 2: "success"}
         assert running.queue.summary()["held"] == 1
@@ -219,11 +221,11 @@ def test_a_filter_holds_jobs_until_it_is_gone_and_lets_others_pass(daemon: daemo
 
 def test_a_filter_that_rejects_cancels_what_is_queued_and_nothing_that_has_begun(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(1, daemons.health(running), daemons.delay())])
+        await running.queue.submit([twins.job(1, daemons.health(running), daemons.delay())])
         (run,) = await twins.until_held(twin)
-        running.queue.add([twins.job(2, daemons.delay())])
+        await running.queue.submit([twins.job(2, daemons.delay())])
         await stands(running, rule("r", "REJECT"))
-        running.queue.add([twins.job(3, daemons.delay())])
+        await running.queue.submit([twins.job(3, daemons.delay())])
         await running.queue.wait(3, seconds=twins.LIMIT)
         twin.finish(run)
         await twins.jobs_end(running)
@@ -237,11 +239,11 @@ def test_an_emergency_power_off_holds_the_jobs_of_rounds_even_between_two_opcode
     async def act(running: service.Service, twin: twins.Processes) -> None:
         reason = (values.Reason(planned.ROUNDS, "why", 1),)
         works = dataclasses.replace(twins.job(1, daemons.power(running), daemons.delay()), reason=reason)
-        running.queue.add([works])
+        await running.queue.submit([works])
         (run,) = await twins.until_held(twin)
         await stands(running, changes.EpoStands((), (), by="me", returning=False))
-        running.queue.add([dataclasses.replace(twins.job(2, daemons.delay()), reason=reason)])
-        running.queue.add([twins.job(3, daemons.delay())])
+        await running.queue.submit([dataclasses.replace(twins.job(2, daemons.delay()), reason=reason)])
+        await running.queue.submit([twins.job(3, daemons.delay())])
         twin.finish(run)
         await running.queue.wait(3, seconds=twins.LIMIT)
         await daemons.until(running, lambda: running.queue.summary()["held"] == 2)
@@ -259,7 +261,7 @@ def test_no_more_jobs_of_a_bucket_are_at_work_than_it_holds(daemon: daemons.Daem
         if by == "filter":
             await stands(running, rule("l", ["RATE_LIMIT", 2], ["opcode", ["=", "OP_ID", "OP_TEST_DELAY"]]))
         reason = () if by == "filter" else (values.Reason("me", "rate-limit:2:a", 1),)
-        running.queue.add(
+        await running.queue.submit(
             [dataclasses.replace(twins.job(number, daemons.delay(60)), reason=reason) for number in range(1, 6)]
         )
         await daemons.until(running, lambda: list(twins.statuses(running).values()).count("running") == 2)
@@ -277,7 +279,7 @@ def test_a_higher_limit_counts_at_once(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         limit = 1
         running.queue._scheduler._limit = lambda: limit
-        running.queue.add([twins.job(number, daemons.delay(60)) for number in range(1, 5)])
+        await running.queue.submit([twins.job(number, daemons.delay(60)) for number in range(1, 5)])
         await daemons.until(running, lambda: list(twins.statuses(running).values()).count("running") == 1)
         limit = 3
         running.queue.look()
@@ -288,10 +290,10 @@ def test_a_higher_limit_counts_at_once(daemon: daemons.Daemon) -> None:
 
 def test_a_new_rate_limit_counts_the_jobs_that_are_at_work(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        running.queue.add([twins.job(number, daemons.delay(60)) for number in (1, 2)])
+        await running.queue.submit([twins.job(number, daemons.delay(60)) for number in (1, 2)])
         await daemons.until(running, lambda: set(twins.statuses(running).values()) == {"running"})
         await stands(running, rule("l", ["RATE_LIMIT", 1], ["opcode", ["=", "OP_ID", "OP_TEST_DELAY"]]))
-        running.queue.add([twins.job(3, daemons.delay(60)), twins.job(4, daemons.drain(running))])
+        await running.queue.submit([twins.job(3, daemons.delay(60)), twins.job(4, daemons.drain(running))])
         await running.queue.wait(4, seconds=twins.LIMIT)
         assert twins.statuses(running)[3] == "queued"
         await daemons.cancel(running, 1)
@@ -307,7 +309,7 @@ def test_a_new_rate_limit_counts_the_jobs_that_are_at_work(daemon: daemons.Daemo
 def test_a_job_that_waits_without_limit_ages_again_when_it_is_made_less_urgent(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
         await running.desk.acquire(holders.Owner("a play"), {"node/x": Mode.EXCLUSIVE})
-        running.queue.add([twins.job(1, daemons.delay(0, -20, x="shared"))])
+        await running.queue.submit([twins.job(1, daemons.delay(0, -20, x="shared"))])
         await daemons.until(running, lambda: twins.statuses(running)[1] == "waiting")
         running.queue.change_priority(1, 10)
         await daemons.later(rules.PATIENCE + 1)

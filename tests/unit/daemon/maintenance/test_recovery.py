@@ -79,7 +79,6 @@ def test_a_restored_configuration_starts_on_a_new_root_and_works_on(
         new = restored(lab, tmp_path / "new", cluster)
         running, twin = twins.assemble(new, monkeypatch)
         running.queue.resume()
-        running.rounds.resume()
         await twins.settle(running)
         assert twin.ran == []
         assert running.failures.listed() == []
@@ -107,7 +106,6 @@ def test_a_pending_incident_whose_jobs_are_not_on_the_new_controller_fails_with_
         await old.queue.stop()
         running, twin = twins.assemble(restored(lab, tmp_path / "new", cluster), monkeypatch)
         running.queue.resume()
-        running.rounds.resume()
         # Somebody else's jobs, before the first step.
         other = values.Opcode("test_delay", {"duration": 0})
         submitted = await running.queue.submit([twins.job(0, other) for _ in range(3)])
@@ -182,7 +180,6 @@ def test_an_old_configuration_that_is_imported_never_runs_its_round_again(
         store.write(running.where.config, changed)
         running, twin = twins.assemble(lab, monkeypatch)
         running.queue.resume()
-        running.rounds.resume()
         async with running.rounds.between_steps(), running.queue.at_rest():
             await running.configuration.replace(old)
         assert "imported from a backup" in running.configuration.current.maintenance.settings.paused
@@ -191,7 +188,6 @@ def test_an_old_configuration_that_is_imported_never_runs_its_round_again(
         assert running.queue.jobs == {}
         running, twin = twins.assemble(lab, monkeypatch)
         running.queue.resume()
-        running.rounds.resume()
         await twins.settle(running)
         assert (running.queue.jobs, twin.ran) == ({}, [])
         assert count
@@ -212,7 +208,6 @@ def test_with_the_job_folders_of_the_ended_round_lost_nothing_is_submitted_again
         shutil.rmtree(running.where.queue)
         running, twin = twins.assemble(lab, monkeypatch)
         running.queue.resume()
-        running.rounds.resume()
         await twins.settle(running)
         assert (running.queue.jobs, twin.ran) == ({}, [])
         assert not running.configuration.current.node("node2").drained
@@ -253,14 +248,13 @@ def test_a_round_file_that_is_damaged_before_its_jobs_were_submitted_stops_nothi
         twins.report(lab, running, "node2", EVACUATE)
         await running.rounds.step()
         with monkeypatch.context() as patched:
-            patched.setattr(running.queue, "add", full)
+            patched.setattr(running.queue, "submit", full)
             with pytest.raises(errors.StoreFailed):
                 await running.rounds.step()
         assert status(running, "node2") == "pending"
         (running.where.rounds / "1.json").write_bytes(b"damaged")
         running, twin = twins.assemble(lab, monkeypatch)
         running.queue.resume()
-        running.rounds.resume()
         twins.report(lab, running, "node4", REPAIR)
         await twins.settle(running)
         assert status(running, "node2") == "failed"

@@ -5,6 +5,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.jobs import submission
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, incidents, lifecycle
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
@@ -376,7 +377,7 @@ def test_a_crash_between_plan_and_commit_loses_and_doubles_nothing(
         running, _ = twins.assemble(lab, monkeypatch)
         twins.report(lab, running, "node2", EVACUATE)
         await running.rounds.step()
-        monkeypatch.setattr(running.rounds._queue, "add", crash)
+        monkeypatch.setattr(running.rounds._queue, "submit", crash)
         write = running.history.write
 
         def written(number: int, **kept: Any) -> None:
@@ -398,7 +399,7 @@ def test_a_crash_between_commit_and_submission_loses_and_doubles_nothing(
         running, _ = twins.assemble(lab, monkeypatch)
         twins.report(lab, running, "node2", EVACUATE)
         await running.rounds.step()
-        monkeypatch.setattr(running.queue, "add", crash)
+        monkeypatch.setattr(running.queue, "submit", crash)
         with pytest.raises(Crash):
             await running.rounds.step()
         assert store.read(running.where.config).maintenance.jobs
@@ -415,7 +416,6 @@ def everything_runs_once(lab: world.Lab, monkeypatch: pytest.MonkeyPatch, *, rou
     async def scenario() -> None:
         running, twin = twins.assemble(lab, monkeypatch)
         running.queue.resume()
-        running.rounds.resume()
         await twins.settle(running)
         assert status(running) == "completed"
         assert running.configuration.current.maintenance.round == rounds
@@ -451,7 +451,8 @@ def test_a_full_disk_while_jobs_are_submitted_loses_and_doubles_nothing(
                 await running.rounds.step()
             assert twin.ran == []
             assert not await running.rounds.step()
-            assert [one["part"] for one in running.failures.listed()] == ["resuming the last round"]
+            parts = {failure["part"] for failure in running.failures.listed()}
+            assert parts == {"resuming the last round", submission.PART}
         await twins.settle(running)
         assert status(running) == "completed"
         assert running.configuration.current.maintenance.round == 1

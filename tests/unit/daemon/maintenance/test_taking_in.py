@@ -175,7 +175,7 @@ def test_who_stops_waiting_loses_no_report(running: service.Service, monkeypatch
 def test_a_node_is_not_taken_for_off_when_its_report_waits_in_the_spool(running: service.Service) -> None:
     async def scenario() -> None:
         spool(running, "node3")
-        running.queue.add([twins.job(1, values.Opcode("node_confirm_off", {"node": uuid(running, "node3")}))])
+        await running.queue.submit([twins.job(1, values.Opcode("node_confirm_off", {"node": uuid(running, "node3")}))])
         running.queue.resume()
         await twins.jobs_end(running)
         assert "has just reported Ok" in running.queue.jobs[1].text
