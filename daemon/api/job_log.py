@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,13 +15,15 @@ from . import asking, waiting  # noqa: TC001 - FastAPI reads the annotations
 from .answers import Json
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from fastapi import APIRouter
 
     from ..service import Service
 
 LONGEST_WAIT = 60.0
 LOOK_SECONDS = 0.25
-"""Between two looks for new lines: unlike inotify, looking takes no descriptor and no thread for each client."""
+"""Between two looks for new lines where the machine lets nobody watch folders any more."""
 Number = Annotated[int, pydantic.Field(ge=0, le=2**53)]
 Serial = Annotated[int, Query(ge=0, le=2**53, description="Only entries with a higher serial number are told.")]
 Seconds = Annotated[
@@ -62,11 +65,25 @@ def _told(service: Service, number: int, *, after: int) -> dict[str, Any]:
 async def _awaited(service: Service, job: int, *, after: int, seconds: float) -> dict[str, Any]:
     folder, deadline = service.where.queue / str(job), time.monotonic() + seconds
     known: object = None
-    while True:
-        number = service.news.number
-        found, left = (number, task_log.sizes(folder)), deadline - time.monotonic()
-        if found != known or left <= 0:
-            known, told = found, _told(service, job, after=after)
-            if told["entries"] or told["final"] or left <= 0:
-                return told
-        await service.news.after(number, seconds=min(left, LOOK_SECONDS))
+    with service.queue.logs.follow(folder) as changed:
+        while True:
+            number = service.news.number
+            changed.clear()
+            is_watched = service.queue.logs.watch(folder)
+            found, left = (number, task_log.sizes(folder)), deadline - time.monotonic()
+            if found != known or left <= 0:
+                known, told = found, _told(service, job, after=after)
+                if told["entries"] or told["final"] or left <= 0:
+                    return told
+            seconds = left if is_watched else min(left, LOOK_SECONDS)
+            await _first(service.news.after(number, seconds=seconds), changed.wait())
+
+
+async def _first(*awaited: Coroutine[Any, Any, object]) -> None:
+    """Wait until one of them has ended; the others are canceled."""
+    tasks = [asyncio.ensure_future(each) for each in awaited]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ...plugins.module_utils.domain import evidence
 from ...plugins.plugin_utils.opcodes import contract, instance_moves
 from .. import audit, faults
-from . import process, recovery, settling, values
+from . import process, recovery, settling, task_log, values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,7 +114,7 @@ async def _settle(
     if not settlement.succeeded and settlement.value is None and step is not recovery.Step.START:
         look = settling.look_after(made, ports.configuration.current)
         if look is not None:
-            text += "; " + await settling.carry_out(look, folder=folder / "lookup", ports=ports, owner=owner)
+            text += "; " + await settling.carry_out(look, folder=folder / task_log.LOOKUP, ports=ports, owner=owner)
     # Before the end is written: a crash between has it logged twice, never not at all.
     if settlement.value is not None and isinstance(made, contract.NoticeKind):
         audit.notices(made.notices(settlement.value), by=owner.name)

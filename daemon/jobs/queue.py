@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import errors
 from ..failures import Failures
-from . import book, scheduler, submission, values
+from . import book, log_following, scheduler, submission, values
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -71,6 +71,7 @@ class Queue:
         self._scheduler = scheduler.Scheduler(ports, self._book, limit=limit, submit=self, on_end=self._tell_end)
         self._archivist = book.Archivist(ports, self._book)
         self._arrivals = submission.Arrivals(ports.store, self._admit, failures=ports.failures)
+        self.logs = log_following.Logs()
         self._is_at_rest = False
         self._next_id = 1
 

@@ -292,7 +292,7 @@ async def _settled(ports: Ports, run: Path, held: Mapping[str, Mode], owner: hol
     told = [f"its last run: {settlement.text or 'success'}", *refused]
     if not settlement.succeeded:
         looks = _looks(ports.configuration.current, held)
-        told += [await carry_out(one, folder=run / "lookup", ports=ports, owner=owner) for one in looks]
+        told += [await carry_out(one, folder=run / task_log.LOOKUP, ports=ports, owner=owner) for one in looks]
     return "; ".join(told)
 
 

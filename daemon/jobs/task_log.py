@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-NAME = "tasks.jsonl"
+NAME, LOOKUP = "tasks.jsonl", "lookup"
+"""The log in the folder of a run, and the folder of the look after a lost one, which has a log too."""
 LONGEST_TEXT = 500
 MOST_LINES = 10_000
 ENDINGS = {
@@ -89,7 +90,7 @@ def of_job(folder: Path, *, opcodes: int, after: int = 0) -> list[list[Any]]:
 def sizes(folder: Path) -> dict[Path, int]:
     """Bytes of each log in a job's folder: they differ when there are new lines."""
     found = {}
-    for pattern in (f"*/{NAME}", f"*/lookup/{NAME}"):
+    for pattern in (f"*/{NAME}", f"*/{LOOKUP}/{NAME}"):
         for path in folder.glob(pattern):
             with contextlib.suppress(OSError):
                 found[path] = path.stat().st_size
@@ -101,7 +102,7 @@ def of_opcode(folder: Path, index: int, *, after: int = 0) -> list[list[Any]]:
     run, first = folder / str(index), index * SPAN + 1
     return [
         *entries(run, first=first, after=after),
-        *entries(run / "lookup", first=first + MOST_LINES, after=after),
+        *entries(run / LOOKUP, first=first + MOST_LINES, after=after),
     ]
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
+from ansible_collections.roundsman.cluster.daemon.api import job_log
 from ansible_collections.roundsman.cluster.daemon.jobs import task_log, values
 
 from tests.unit.daemon import twins
@@ -29,6 +30,8 @@ def get(one: reached.Reached, path: str) -> asyncio.Task[httpx.Response]:
 def test_new_tasks_are_told_as_they_happen_and_the_end_when_it_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(job_log, "LOOK_SECONDS", 3600.0)
+
     async def act(one: reached.Reached) -> None:
         await one.running.queue.submit([twins.job(7, power(one))])
         run = (await twins.until_held(one.twin))[0]
