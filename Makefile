@@ -9,7 +9,7 @@ TOOLS := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_HOME="$(CURDIR)/.lab/ansible" \
 # Hundreds of processes start from the collection: each would compile it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup constraints demo test slowtest traces realtest guesttest testbed molecule sanity check bench chaos
+.PHONY: help setup constraints demo test slowtest traces realtest guesttest testbed molecule sanity galaxy changelog check bench chaos
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -65,6 +65,12 @@ molecule: setup ## the roles: on the simulated nodes of a lab, and on a machine 
 
 sanity: setup ## ansible-test's look at modules and plugins (takes PyPI, the first time)
 	tests/sanity/run
+
+galaxy: ## what Galaxy accepts: the tarball, its documentation, its changelog (takes PyPI, the first time)
+	tests/galaxy/run
+
+changelog: ## add the changelog fragments to the newest version, and generate CHANGELOG.rst
+	tests/galaxy/run changelog
 
 check: setup ## linters and types
 	$(BIN)/ruff check .

@@ -16,7 +16,10 @@ ROOT = Path(__file__).resolve().parents[2]
 LIBRARIES = ("httpx", "numpy", "orjson", "pydantic", "pyghmi")
 BIN = Path(sys.executable).parent
 FOLDERS = {"changelogs", "docs", "inventory", "meta", "playbooks", "plugins", "roles"}
-FILES = {"ARCHITECTURE.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "requirements.txt"}
+FILES = {
+    *("ARCHITECTURE.md", "CHANGELOG.rst", "CONTRIBUTING.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md"),
+    *("SECURITY.md", "requirements.txt"),
+}
 CREDENTIALS = {"credentials_file": "/none"}
 WITHOUT_LIBRARIES: dict[str, dict[str, Any]] = {
     "drbd_info": {"hypervisor": "fake"},
