@@ -19,7 +19,7 @@ import typer
 from ...plugins.module_utils.domain import changes, errors, instance_making, joining, tree
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils import ansible_runs, daemon_client, unsafe_json
-from ...plugins.plugin_utils.adoption import adoption
+from ...plugins.plugin_utils.adoption import adopted_hosts, adoption
 from ...plugins.plugin_utils.config import store
 from . import (
     client,
@@ -131,16 +131,16 @@ class _Run:
         if ended.returncode not in {0, 2, 4}:
             raise errors.Failed(f"ansible-playbook {playbook} ended with {ended.returncode}")
 
-    def hosts(self, version: int) -> list[adoption.Host]:
+    def hosts(self, version: int) -> list[adopted_hosts.Host]:
         """The hosts in the order of the inventory, each with an address of this version of IP, if it has one."""
         told = [json.loads(path.read_text()) for path in self._folder.glob("*.json")]
         return [self._host(host, version) for host in sorted(told, key=lambda each: int(each["place"]))]
 
-    def _host(self, told: dict[str, Any], version: int) -> adoption.Host:
+    def _host(self, told: dict[str, Any], version: int) -> adopted_hosts.Host:
         variables = {**told["variables"], **({"ansible_become": "true"} if self._become else {})}
         named = str(variables.get("ansible_host", told["name"]))
         address = named if _is_address(named) else name_resolution.address_of(named, version=version)
-        return adoption.Host(told["name"], address, variables, told.get("seen", {}), told.get("problem", ""))
+        return adopted_hosts.Host(told["name"], address, variables, told.get("seen", {}), told.get("problem", ""))
 
 
 def _is_address(text: str) -> bool:

@@ -6,28 +6,16 @@ What is on record already stays as it is.
 
 from __future__ import annotations
 
-import ipaddress
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ...module_utils.domain import adopted_xml, changes, errors, host_variables, instance_making, joining
 from ...module_utils.domain import cluster as clusters
-from . import adopted_answers, adopted_disks
+from . import adopted_disks, adopted_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-
-
-@dataclass(frozen=True)
-class Host:
-    """A host of an inventory: its address or "", how it is reached, and what it has, or `problem` why nobody knows."""
-
-    name: str
-    address: str = ""
-    variables: Mapping[str, str] = field(default_factory=dict)
-    seen: Mapping[str, Any] = field(default_factory=dict)
-    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,14 +40,14 @@ class Adoption:
 
 
 def plan(
-    cluster: clusters.Cluster, hosts: Sequence[Host], *, group: str, new_uuid: Callable[[], str]
+    cluster: clusters.Cluster, hosts: Sequence[adopted_hosts.Host], *, group: str, new_uuid: Callable[[], str]
 ) -> tuple[Adoption, clusters.Cluster]:
     """What a cluster gets of these hosts, and the cluster with it; new nodes go to the group of this name.
 
     Without a name that is the only group. A cluster without nodes gets the first new one as its master.
     """
     found = _Adopter(cluster, new_uuid)
-    problems = _problems(hosts)
+    problems = adopted_hosts.problems(hosts)
     remedy = "fix that, then adopt the host again"
     found.left_out += [f"host {name}: {text}: {remedy}" for name, text in problems.items()]
     answered = [host for host in hosts if host.name not in problems]
@@ -72,29 +60,13 @@ def plan(
     return found.adoption(), found.cluster
 
 
-def _problems(hosts: Sequence[Host]) -> dict[str, str]:
-    """Why hosts are left out, by name: no answer, one that cannot be read, or two that call themselves the same."""
-    problems = {host.name: host.problem for host in hosts if host.problem}
-    for host in hosts:
-        if host.name not in problems:
-            try:
-                adopted_answers.check(host.seen)
-            except errors.InvalidInput as error:
-                problems[host.name] = str(error)
-    own_names = Counter(host.seen["hostname"] for host in hosts if host.name not in problems)
-    for host in hosts:
-        if host.name not in problems and own_names[host.seen["hostname"]] > 1:
-            problems[host.name] = f"another host calls itself {host.seen['hostname'][:100]!a} too"
-    return {host.name: problems[host.name] for host in hosts if host.name in problems}
-
-
 @dataclass(frozen=True)
 class _Draft:
     """An instance that may be recorded: where it was found, and the media that were taken out of its drives."""
 
     instance: clusters.Instance
-    host: Host
-    found: Sequence[tuple[Host, Mapping[str, Any]]]
+    host: adopted_hosts.Host
+    found: Sequence[tuple[adopted_hosts.Host, Mapping[str, Any]]]
     media: tuple[str, ...]
 
 
@@ -117,12 +89,12 @@ class _Adopter:
         found = (tuple(self._nodes), tuple(self._instances), *lines)
         return Adoption(*found, autostart, self._host_variables, self._known)
 
-    def node(self, host: Host, *, group: str, secondary: str) -> None:
+    def node(self, host: adopted_hosts.Host, *, group: str, secondary: str) -> None:
         """Make a node of a host, unless it is one."""
         if _is_node(self.cluster, host.name):
             self._known += 1
             return
-        fields = _node_fields(host, self.cluster.cluster.vg_name)
+        fields = adopted_hosts.node_fields(host, self.cluster.cluster.vg_name)
         fields |= {"group": group} if group else {}
         fields |= {"secondary_ip": secondary} if secondary else {}
         uuid = self._new_uuid()
@@ -140,12 +112,12 @@ class _Adopter:
         if others:
             self._host_variables[host.name] = others
 
-    def domains(self, hosts: Sequence[Host]) -> None:
+    def domains(self, hosts: Sequence[adopted_hosts.Host]) -> None:
         """Make instances of the domains of hosts that are nodes."""
         own = self.cluster.cluster
         folders = [folder for folder in (own.file_storage_dir, own.shared_file_storage_dir) if folder]
         disks = adopted_disks.Disks({host.name: host.seen for host in hosts}, folders)
-        by_name: dict[str, list[tuple[Host, Mapping[str, Any]]]] = {}
+        by_name: dict[str, list[tuple[adopted_hosts.Host, Mapping[str, Any]]]] = {}
         for host in hosts:
             for domain in host.seen["libvirt"]["domains"]:
                 by_name.setdefault(domain["name"], []).append((host, domain))
@@ -167,7 +139,7 @@ class _Adopter:
                 "same node; give one of them another minor in its resource file"
             )
 
-    def volume_group(self, hosts: Iterable[Host]) -> None:
+    def volume_group(self, hosts: Iterable[adopted_hosts.Host]) -> None:
         """Tell when the cluster's volume group is another one than the hosts have."""
         groups = {name for host in hosts for name in host.seen["storage"]["groups"]}
         wanted = self.cluster.cluster.vg_name
@@ -178,7 +150,9 @@ class _Adopter:
                 f"`roundsman cluster modify vg_name={min(groups)}`"
             )
 
-    def _instance(self, name: str, found: Sequence[tuple[Host, Mapping[str, Any]]], disks: adopted_disks.Disks) -> None:
+    def _instance(
+        self, name: str, found: Sequence[tuple[adopted_hosts.Host, Mapping[str, Any]]], disks: adopted_disks.Disks
+    ) -> None:
         host, domain = self._where(name, found)
         if _known(self.cluster, name):
             self._known += 1
@@ -243,7 +217,9 @@ class _Adopter:
                 )
             self._tell_of_definitions(instance.name, draft.host, draft.found)
 
-    def _where(self, name: str, found: Sequence[tuple[Host, Mapping[str, Any]]]) -> tuple[Host, Mapping[str, Any]]:
+    def _where(
+        self, name: str, found: Sequence[tuple[adopted_hosts.Host, Mapping[str, Any]]]
+    ) -> tuple[adopted_hosts.Host, Mapping[str, Any]]:
         """Where a domain is: where it runs, else where it is defined.
 
         Raises:
@@ -264,14 +240,18 @@ class _Adopter:
             f"is defined on {names} and runs on none: undefine it on all but one (`virsh undefine`)"
         )
 
-    def _tell_of_known(self, name: str, host: Host, found: Sequence[tuple[Host, Mapping[str, Any]]]) -> None:
+    def _tell_of_known(
+        self, name: str, host: adopted_hosts.Host, found: Sequence[tuple[adopted_hosts.Host, Mapping[str, Any]]]
+    ) -> None:
         record = self.cluster.node_name(self.cluster.instance(name).primary_node)
         runs = any(domain["running"] for other, domain in found if other.name == host.name)
         if runs and record != host.name:
             self.advice.append(f"{name} runs on {host.name}, and the configuration says {record}: nothing was changed")
         self._tell_of_definitions(name, host, found)
 
-    def _tell_of_definitions(self, name: str, host: Host, found: Sequence[tuple[Host, Mapping[str, Any]]]) -> None:
+    def _tell_of_definitions(
+        self, name: str, host: adopted_hosts.Host, found: Sequence[tuple[adopted_hosts.Host, Mapping[str, Any]]]
+    ) -> None:
         for other, domain in found:
             if other.name != host.name:
                 self.advice.append(
@@ -300,47 +280,15 @@ def _known(cluster: clusters.Cluster, name: str) -> bool:
     return any(instance.name == name for instance in cluster.instances.values())
 
 
-def _node_fields(host: Host, vg_name: str) -> dict[str, Any]:
-    libvirt, storage = host.seen["libvirt"], host.seen["storage"]
-    groups = storage["groups"]
-    disk = groups.get(vg_name) or max(groups.values(), default=storage["disk"])
-    return {
-        "name": host.name,
-        "primary_ip": host.address,
-        "mtotal": int(libvirt["memory"]),
-        "mnode": int(libvirt["own_memory"]),
-        "ctotal": int(libvirt["cpus"]),
-        "dtotal": int(disk),
-        "hostvars": host_variables.plain(host.variables),
-    }
-
-
-def _secondaries(cluster: clusters.Cluster, hosts: Sequence[Host], advice: list[str]) -> dict[str, str]:
+def _secondaries(cluster: clusters.Cluster, hosts: Sequence[adopted_hosts.Host], advice: list[str]) -> dict[str, str]:
     """The addresses that DRBD uses, where that is another one than the primary on every host: all nodes are alike."""
-    own: dict[str, str] = {}
-    for host in hosts:
-        known = {
-            told["address"]
-            for resource in host.seen["storage"]["resources"]
-            for name, told in resource["hosts"].items()
-            if name == host.seen["hostname"]
-        }
-        found = sorted(ip for ip in known if _is_ipv4(ip) and ip != host.address)
-        if len(found) == 1:
-            own[host.name] = found[0]
+    own = adopted_hosts.replication_addresses(hosts)
     new = [host.name for host in hosts if not _is_node(cluster, host.name)]
     if cluster.nodes or all(name in own for name in new):
         return own
     for name, address in own.items():
         advice.append(f"DRBD reaches {name} at {address}, and not all hosts have such an address: none is recorded")
     return {}
-
-
-def _is_ipv4(address: str) -> bool:
-    try:
-        return isinstance(ipaddress.ip_address(address), ipaddress.IPv4Address)
-    except ValueError:
-        return False
 
 
 def _nic(nic: Mapping[str, str]) -> clusters.Nic:

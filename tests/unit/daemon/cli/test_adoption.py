@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.adoption import adoption
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.adoption import adopted_hosts
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit.plugins.plugin_utils.adoption import hosts
@@ -129,7 +129,7 @@ def test_for_programs_there_is_one_document(ansible: Ansible, roundsman: Run) ->
 
 
 def test_a_host_that_fails_is_told_of_and_a_play_that_cannot_run_fails(ansible: Ansible, roundsman: Run) -> None:
-    ansible.has(hosts.host(1), adoption.Host("node2", problem="cannot be reached: no route"))
+    ansible.has(hosts.host(1), adopted_hosts.Host("node2", problem="cannot be reached: no route"))
     ansible.ends_with(4)
     words = ("cluster", "adopt", "-i", str(ansible.inventory), "--name", "new")
     code, out, _ = roundsman(*words, "--dry-run")

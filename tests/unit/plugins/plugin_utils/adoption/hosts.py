@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.adoption import adoption
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.adoption import adopted_hosts
 
 
 def domain(name: str, number: int, *disks: tuple[str, str], running: bool = True, **more: Any) -> dict[str, Any]:
@@ -58,4 +58,4 @@ def host(number: int, *domains: dict[str, Any], resources: tuple[dict[str, Any],
             **storage,
         },
     }
-    return adoption.Host(f"node{number}", f"192.0.2.{number}", {"ansible_user": "root"}, told)
+    return adopted_hosts.Host(f"node{number}", f"192.0.2.{number}", {"ansible_user": "root"}, told)

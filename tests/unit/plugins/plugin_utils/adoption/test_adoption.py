@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.daemon.cli import cluster_init
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, instance_making, joining
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.adoption import adoption
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.adoption import adopted_hosts, adoption
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
 
 from tests.unit.plugins.plugin_utils.adoption import hosts
@@ -112,13 +112,13 @@ def test_what_cannot_be_represented_is_left_out_with_what_to_do() -> None:
 
 
 def test_a_host_that_does_not_answer_is_left_out_and_so_is_one_whose_address_is_taken() -> None:
-    silent = adoption.Host("node9", problem="cannot be reached: no route")
+    silent = adopted_hosts.Host("node9", problem="cannot be reached: no route")
     assert (
         left_out(hosts.host(1), silent)
         == "host node9: cannot be reached: no route: fix that, then adopt the host again"
     )
     _, after = adopted(hosts.host(1))
-    again = adoption.Host("other", "192.0.2.1", {}, hosts.host(1).seen)
+    again = adopted_hosts.Host("other", "192.0.2.1", {}, hosts.host(1).seen)
     found, _ = adopted(again, cluster=after)
     assert found.left_out == ("host other: 192.0.2.1 is an address of node1 already",)
 
@@ -354,21 +354,21 @@ PAYLOADS = [
 ]
 
 
-def evil_file(path: str) -> list[adoption.Host]:
+def evil_file(path: str) -> list[adopted_hosts.Host]:
     host = hosts.host(1, hosts.domain("web", 1, ("file", path)), files={path: {"size": 1, "shared": True}})
     return [host, hosts.host(2, shared_folders=["/"])]
 
 
-def evil_volume(name: str) -> list[adoption.Host]:
+def evil_volume(name: str) -> list[adopted_hosts.Host]:
     return [hosts.host(1, hosts.domain("web", 1, ("block", f"/dev/{name}")), volumes={name: 10.0})]
 
 
-def evil_nic(**values: str) -> list[adoption.Host]:
+def evil_nic(**values: str) -> list[adopted_hosts.Host]:
     nic = {"type": "bridge", "mac": "52:54:00:00:00:01", "link": "br0", **values}
     return [hosts.host(1, {**hosts.domain("web", 1), "nics": [nic]})]
 
 
-def evil_pair(resource: str, first: str, second: str) -> list[adoption.Host]:
+def evil_pair(resource: str, first: str, second: str) -> list[adopted_hosts.Host]:
     pair = hosts.resource(resource, 3, first, second)
     made = (
         hosts.host(1, hosts.domain("web", 1, ("block", "/dev/drbd3")), resources=(pair,)),
@@ -378,7 +378,7 @@ def evil_pair(resource: str, first: str, second: str) -> list[adoption.Host]:
     return [dataclasses.replace(one, seen={**one.seen, "hostname": name}) for one, name in named]
 
 
-EVIL_HOSTS: dict[str, Callable[[str], list[adoption.Host]]] = {
+EVIL_HOSTS: dict[str, Callable[[str], list[adopted_hosts.Host]]] = {
     "path": evil_file,
     "part of a path": lambda evil: evil_file(f"/d{evil}/web.img"),
     "volume": lambda evil: evil_volume(f"vg/{evil}"),
