@@ -59,7 +59,7 @@ def _told(service: Service, number: int, *, after: int) -> dict[str, Any]:
     # The status first: what a job wrote before it ended is then told with its end.
     told: dict[str, Any] = {"status": job.status.value, "final": job.is_final}
     folder = service.queue.folder_of(job)
-    return {**told, "entries": task_log.of_job(folder, opcodes=len(job.opcodes), after=after)}
+    return {**told, "entries": task_log.job_entries(folder, opcodes=len(job.opcodes), after=after)}
 
 
 async def _awaited(service: Service, job: int, *, after: int, seconds: float) -> dict[str, Any]:

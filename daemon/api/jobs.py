@@ -107,7 +107,7 @@ async def _changed(service: Service, number: int, known: Change, *, seconds: flo
         info = [told[name] for name in known.fields]
         if info != known.previous_job_info:
             folder, after = service.queue.folder_of(job), known.previous_log_serial or 0
-            log = task_log.of_job(folder, opcodes=len(job.opcodes), after=after)
+            log = task_log.job_entries(folder, opcodes=len(job.opcodes), after=after)
             return {"job_info": info, "log_entries": log}
         left = deadline - time.monotonic()
         if left <= 0 or job.is_final:

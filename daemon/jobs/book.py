@@ -207,7 +207,7 @@ class Archivist:
         Raises:
             StoreFailed: the archive cannot be written; the rest is removed the next time.
         """
-        needed = {one.job for job in self._book.jobs.values() if not job.is_final for one in job.depends}
+        needed = {dependency.job for job in self._book.jobs.values() if not job.is_final for dependency in job.depends}
         before = self._ports.clock() - seconds
         return await asyncio.to_thread(self._ports.store.archive.remove_older, than=before, but=needed)
 
@@ -226,4 +226,4 @@ class Archivist:
 
     def _kept(self) -> set[int]:
         maintenance = self._ports.configuration.current.maintenance
-        return {*maintenance.jobs, *(job for one in maintenance.incidents for job in one.jobs)}
+        return {*maintenance.jobs, *(job for incident in maintenance.incidents for job in incident.jobs)}

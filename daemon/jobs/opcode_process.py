@@ -165,7 +165,7 @@ def _forget_environment(run: Path) -> None:
 def _cpu_seconds() -> float:
     """What this process and everything that it waited for have used."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return round(sum(one.ru_utime + one.ru_stime for one in used), 3)
+    return round(sum(usage.ru_utime + usage.ru_stime for usage in used), 3)
 
 
 def _summary(failures: list[str], runner: Any, run: Path) -> str:

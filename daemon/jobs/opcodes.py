@@ -125,9 +125,9 @@ class Driver:
 
     def interrupt(self, job: int) -> None:
         """Have what an opcode does now ended, be it processes or a delay; it is settled like a lost one."""
-        one = self._book.jobs[job]
-        index = one.next_opcode
-        if index is not None and one.opcodes[index].run:
+        current = self._book.jobs[job]
+        index = current.next_opcode
+        if index is not None and current.opcodes[index].run:
             ending = asyncio.create_task(process.end_run(self._ports.store.run_folder(job, index)))
             self._endings.add(ending)
             ending.add_done_callback(self._endings.discard)
@@ -235,7 +235,7 @@ class Inside:
             if isinstance(made, contract.ResultKind):
                 result = made.result(cluster, stated)
             elif is_dry:
-                result = [{"change": type(one).__name__, **dataclasses.asdict(one)} for one in stated]
+                result = [{"change": type(change).__name__, **dataclasses.asdict(change)} for change in stated]
             return [] if is_dry else stated
 
         if isinstance(made, contract.HearingKind):
@@ -246,15 +246,15 @@ class Inside:
     async def submit(self, job: int, index: int, made: contract.SubmitKind, *, is_repeated: bool) -> None:
         """Submit what an opcode plans. The plan is written down first, so that a crash repeats none of its jobs."""
         run = self._ports.store.run_folder(job, index)
-        one = self._book.jobs[job]
-        opcode = one.opcodes[index]
+        current = self._book.jobs[job]
+        opcode = current.opcodes[index]
         if is_repeated:
             jobs = _read(run / "jobs.json")
         else:
-            jobs = self._planned(one, index, made)
+            jobs = self._planned(current, index, made)
             if opcode.dry_run:
                 self._begin(job, index, is_durable=False)
-                self._end(job, index, {"jobs": [], "planned": [_told(each) for each in jobs]})
+                self._end(job, index, {"jobs": [], "planned": [_shown(each) for each in jobs]})
                 return
             run.mkdir(mode=0o750, parents=True, exist_ok=True)
             durable_files.replace(run / "jobs.json", sealed_json.seal(_JOBS.dump_json({"jobs": jobs})))
@@ -295,19 +295,19 @@ class Inside:
         plain = pydantic_core.to_jsonable_python(result)
         self._book.end(job, index, values.Status.SUCCESS, text, result=plain)
 
-    def _planned(self, one: values.Job, index: int, made: contract.SubmitKind) -> tuple[values.Job, ...]:
+    def _planned(self, job: values.Job, index: int, made: contract.SubmitKind) -> tuple[values.Job, ...]:
         cluster = self._ports.configuration.current
         drafts, now = made.jobs(cluster, self._ports.facts), self._ports.clock()
-        opcode = one.opcodes[index]
+        opcode = job.opcodes[index]
         numbers = list(range(-len(drafts), 0)) if opcode.dry_run else self._submit.reserve(len(drafts))
-        trail = (*one.reason, values.Reason(f"gnt:opcode:{opcode.kind}", f"job={one.id};index={index}", int(now * 1e9)))
+        trail = (*job.reason, values.Reason(f"gnt:opcode:{opcode.kind}", f"job={job.id};index={index}", int(now * 1e9)))
         priority = opcode.priority + opcode.aged
         source = f"gnt:opcode:{opcode.kind}"
         return planned.numbered(cluster, drafts, numbers, trail=trail, source=source, now=now, priority=priority)
 
 
-def _told(job: values.Job) -> list[dict[str, Any]]:
-    return [{"kind": one.kind, "params": dict(one.params)} for one in job.opcodes]
+def _shown(job: values.Job) -> list[dict[str, Any]]:
+    return [{"kind": opcode.kind, "params": dict(opcode.params)} for opcode in job.opcodes]
 
 
 def _read(path: Path) -> tuple[values.Job, ...]:

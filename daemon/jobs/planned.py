@@ -34,14 +34,14 @@ def numbered(
 
 def has_incident(job: values.Job) -> bool:
     """Whether a job of a round is for an incident, which its trail names after what is done; balancing has none."""
-    return sum(one.source == ROUNDS for one in job.reason) > 1
+    return sum(entry.source == ROUNDS for entry in job.reason) > 1
 
 
 def named_numbers(cluster: clusters.Cluster) -> list[int]:
     """The job numbers in a configuration, and its filters' watermarks: later jobs are above them."""
     maintenance = cluster.maintenance
     incidents = [number for incident in maintenance.incidents for number in incident.jobs]
-    return [*maintenance.jobs, *incidents, *(one.watermark for one in cluster.filters.values())]
+    return [*maintenance.jobs, *incidents, *(job_filter.watermark for job_filter in cluster.filters.values())]
 
 
 def _job(
@@ -61,7 +61,7 @@ def _job(
         own.append(values.Reason(source, draft.incident, int(now * 1e9)))
     return values.Job(
         id=ids[draft.key],
-        opcodes=tuple(values.Opcode(one.kind, dict(one.params), priority) for one in draft.opcodes),
+        opcodes=tuple(values.Opcode(opcode.kind, dict(opcode.params), priority) for opcode in draft.opcodes),
         depends=tuple(depends),
         reason=(*trail, *own),
         received=now,
@@ -72,4 +72,4 @@ def _job(
 def _names(cluster: clusters.Cluster, draft: work.Job) -> dict[str, str]:
     uuids = {str(value) for opcode in draft.opcodes for value in opcode.params.values() if isinstance(value, str)}
     found = {uuid: cluster.nodes.get(uuid) or cluster.instances.get(uuid) for uuid in sorted(uuids)}
-    return {uuid: one.name for uuid, one in found.items() if one is not None}
+    return {uuid: named.name for uuid, named in found.items() if named is not None}

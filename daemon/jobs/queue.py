@@ -113,7 +113,7 @@ class Queue:
 
     def keep_numbers(self, ids: Iterable[int]) -> None:
         """These numbers were promised to jobs that are not in the queue yet: nobody else gets them."""
-        self._next_id = max([self._next_id, *(one + 1 for one in ids)])
+        self._next_id = max([self._next_id, *(number + 1 for number in ids)])
 
     async def submit(self, jobs: Sequence[values.Job]) -> list[values.Job]:
         """Submit jobs: all are durable before the first one starts, or none of them is there.
@@ -186,7 +186,7 @@ class Queue:
             self._book.end_unstarted(job_id, values.Status.CANCELED, "canceled")
             await self._scheduler.leave(job_id)
         else:
-            self._book.change(job_id, lambda one: dataclasses.replace(one, canceling=True))
+            self._book.change(job_id, lambda job: dataclasses.replace(job, canceling=True))
             if kill:
                 self._scheduler.interrupt(job_id)
         return self.find(job_id)
@@ -200,7 +200,7 @@ class Queue:
         """
         values.check_priority(priority)
         self.find(job_id).with_priority(priority)
-        job = self._book.change(job_id, lambda one: one.with_priority(priority))
+        job = self._book.change(job_id, lambda job: job.with_priority(priority))
         if not _is_running(job):
             self._scheduler.reprioritize(job_id, priority)
         return job
@@ -215,7 +215,7 @@ class Queue:
 
     def unfinished(self, ids: Iterable[int]) -> list[int]:
         """Those of these jobs that have not ended."""
-        return [one for one in ids if one in self.jobs and not self.jobs[one].is_final]
+        return [number for number in ids if number in self.jobs and not self.jobs[number].is_final]
 
     @property
     def drained(self) -> bool:
@@ -311,4 +311,4 @@ class Queue:
 
 
 def _is_running(job: values.Job) -> bool:
-    return any(one.status is values.Status.RUNNING for one in job.opcodes)
+    return any(opcode.status is values.Status.RUNNING for opcode in job.opcodes)

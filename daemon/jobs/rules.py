@@ -167,8 +167,8 @@ def subject(job: values.Job) -> job_filters.Subject:
     """What filters see of a job; secrets are hidden, so that no filter finds them out."""
     return job_filters.Subject(
         job.id,
-        [{**secret_values.masked(one.params), "OP_ID": values.op_id(one.kind)} for one in job.opcodes],
-        [{"source": one.source, "reason": one.text, "timestamp": one.timestamp} for one in job.reason],
+        [{**secret_values.masked(opcode.params), "OP_ID": values.op_id(opcode.kind)} for opcode in job.opcodes],
+        [{"source": entry.source, "reason": entry.text, "timestamp": entry.timestamp} for entry in job.reason],
     )
 
 
@@ -212,9 +212,9 @@ def patience(priority: int) -> float | None:
 
 def aged(job: values.Job, index: int) -> values.Job:
     """The job after the attempts of an opcode are used up: back in the queue, one step more urgent."""
-    one = job.opcodes[index]
-    better = max(values.HIGHEST, one.priority - 1)
+    opcode = job.opcodes[index]
+    better = max(values.HIGHEST, opcode.priority - 1)
     older = dataclasses.replace(
-        one, status=values.Status.QUEUED, priority=better, aged=one.aged + one.priority - better
+        opcode, status=values.Status.QUEUED, priority=better, aged=opcode.aged + opcode.priority - better
     )
     return job.with_opcode(index, older)

@@ -197,7 +197,7 @@ class FindPower:
 
     def told(self, cluster: clusters.Cluster) -> str:
         found = [cluster.node(uuid) for uuid in self.nodes]
-        return ", ".join(f"{one.name} is {'on' if one.powered else 'off'}" for one in found)
+        return ", ".join(f"{node.name} is {'on' if node.powered else 'off'}" for node in found)
 
 
 def look_after(lost: contract.PlayKind, cluster: clusters.Cluster) -> Look | None:
@@ -217,7 +217,7 @@ def instance_look(cluster: clusters.Cluster, uuid: str, *, beside: list[str]) ->
 def power_look(cluster: clusters.Cluster, nodes: Sequence[str]) -> Look | None:
     """Read the power of those of these nodes (UUIDs) that are there, and have a BMC."""
     there = [cluster.nodes[uuid] for uuid in nodes if uuid in cluster.nodes]
-    found = [one.uuid for one in there if clusters.parameter(cluster, one, "oob_program") is not None]
+    found = [node.uuid for node in there if clusters.parameter(cluster, node, "oob_program") is not None]
     return FindPower(tuple(found)) if found else None
 
 
@@ -292,13 +292,15 @@ async def _settled(ports: Ports, run: Path, held: Mapping[str, Mode], owner: hol
     told = [f"its last run: {settlement.text or 'success'}", *refused]
     if not settlement.succeeded:
         looks = _looks(ports.configuration.current, held)
-        told += [await carry_out(one, folder=run / task_log.LOOKUP, ports=ports, owner=owner) for one in looks]
+        told += [await carry_out(look, folder=run / task_log.LOOKUP, ports=ports, owner=owner) for look in looks]
     return "; ".join(told)
 
 
 def _looks(cluster: clusters.Cluster, held: Mapping[str, Mode]) -> list[Look]:
-    instances = [one for one in _named(held, "instance", only=Mode.EXCLUSIVE) if one in cluster.instances]
-    looks = [instance_look(cluster, one, beside=_named(held, "node")) for one in instances]
+    instances = [
+        instance for instance in _named(held, "instance", only=Mode.EXCLUSIVE) if instance in cluster.instances
+    ]
+    looks = [instance_look(cluster, instance, beside=_named(held, "node")) for instance in instances]
     power = power_look(cluster, _named(held, "node", only=Mode.EXCLUSIVE))
     return looks if power is None else [*looks, power]
 

@@ -109,7 +109,7 @@ class Archive:
         found: list[int] = []
         for part in sorted(self._parts(), reverse=True):
             if len(found) < count and (before is None or part * PART < before):
-                inside = (one for one in numbers(self._folder / str(part)) if before is None or one < before)
+                inside = (number for number in numbers(self._folder / str(part)) if before is None or number < before)
                 found += sorted(inside, reverse=True)[: count - len(found)]
         return sorted(found)
 

@@ -44,23 +44,25 @@ def resolved(jobs: Sequence[values.Job]) -> list[values.Job]:
             or an accepted status is not final.
     """
     return [
-        dataclasses.replace(job, depends=tuple(_resolved(one, jobs, index) for one in job.depends))
+        dataclasses.replace(job, depends=tuple(_resolved(dependency, jobs, index) for dependency in job.depends))
         for index, job in enumerate(jobs)
     ]
 
 
-def _resolved(one: values.Dependency, jobs: Sequence[values.Job], index: int) -> values.Dependency:
+def _resolved(dependency: values.Dependency, jobs: Sequence[values.Job], index: int) -> values.Dependency:
     job = jobs[index]
-    unfinal = [status.value for status in one.statuses if status not in values.FINAL]
+    unfinal = [status.value for status in dependency.statuses if status not in values.FINAL]
     if unfinal:
         raise errors.InvalidInput(f"job {job.id}: no job ends as {unfinal[0]}")
-    if one.job < 0:
-        if index + one.job < 0:
-            raise errors.InvalidInput(f"job {job.id}: dependency {one.job}: there are only {index} jobs before it")
-        return dataclasses.replace(one, job=jobs[index + one.job].id)
-    if one.job == 0 or one.job >= job.id:
-        raise errors.InvalidInput(f"job {job.id}: dependency {one.job}: it is not an earlier job")
-    return one
+    if dependency.job < 0:
+        if index + dependency.job < 0:
+            raise errors.InvalidInput(
+                f"job {job.id}: dependency {dependency.job}: there are only {index} jobs before it"
+            )
+        return dataclasses.replace(dependency, job=jobs[index + dependency.job].id)
+    if dependency.job == 0 or dependency.job >= job.id:
+        raise errors.InvalidInput(f"job {job.id}: dependency {dependency.job}: it is not an earlier job")
+    return dependency
 
 
 def promised(jobs: Iterable[values.Job]) -> Iterator[int]:

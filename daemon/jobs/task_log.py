@@ -82,9 +82,9 @@ def note(run: Path, text: str) -> None:
         writer.close()
 
 
-def of_job(folder: Path, *, opcodes: int, after: int = 0) -> list[list[Any]]:
+def job_entries(folder: Path, *, opcodes: int, after: int = 0) -> list[list[Any]]:
     """The log of a job's opcodes, one after the other, in the form of `entries`."""
-    return [entry for index in range(after // SPAN, opcodes) for entry in of_opcode(folder, index, after=after)]
+    return [entry for index in range(after // SPAN, opcodes) for entry in opcode_entries(folder, index, after=after)]
 
 
 def sizes(folder: Path) -> dict[Path, int]:
@@ -97,7 +97,7 @@ def sizes(folder: Path) -> dict[Path, int]:
     return found
 
 
-def of_opcode(folder: Path, index: int, *, after: int = 0) -> list[list[Any]]:
+def opcode_entries(folder: Path, index: int, *, after: int = 0) -> list[list[Any]]:
     """The log of one opcode of the job with this folder; after a loss it ends with the look for what was lost."""
     run, first = folder / str(index), index * SPAN + 1
     return [
@@ -117,20 +117,24 @@ def entries(run: Path, *, first: int, after: int = 0) -> list[list[Any]]:
         return []
     found = []
     for serial, line in enumerate(lines, start=first):
-        if serial > after and (told := _told(line)) is not None:
+        if serial > after and (told := _read_line(line)) is not None:
             found.append([serial, *told])
     return found
 
 
-def _told(line: bytes) -> list[Any] | None:
+def _read_line(line: bytes) -> list[Any] | None:
     try:
-        one = json.loads(line)
-        where = f"{one['host']}: " if one["host"] not in {"", "localhost"} else ""
-        took = "" if one["seconds"] is None else f" ({one['seconds']:.1f} s)"
-        if not one["task"]:
-            return [one["time"], one["type"], one["text"]]
-        ended = "" if one["type"] == "started" else f": {one['type']}{took}"
-        return [one["time"], one["type"], f"{where}{one['task']}{ended}" + (f": {one['text']}" if one["text"] else "")]
+        entry = json.loads(line)
+        where = f"{entry['host']}: " if entry["host"] not in {"", "localhost"} else ""
+        took = "" if entry["seconds"] is None else f" ({entry['seconds']:.1f} s)"
+        if not entry["task"]:
+            return [entry["time"], entry["type"], entry["text"]]
+        ended = "" if entry["type"] == "started" else f": {entry['type']}{took}"
+        return [
+            entry["time"],
+            entry["type"],
+            f"{where}{entry['task']}{ended}" + (f": {entry['text']}" if entry["text"] else ""),
+        ]
     except (ValueError, KeyError, TypeError):
         return None
 
@@ -143,7 +147,7 @@ def failed_items(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     items = result.get("results")
     found: list[Mapping[str, Any]] = []
     if isinstance(items, list):
-        found = [one for one in items if isinstance(one, dict) and _has_failed(one)]
+        found = [item for item in items if isinstance(item, dict) and _has_failed(item)]
     return found or [result]
 
 
@@ -167,5 +171,5 @@ def _message(data: dict[str, Any]) -> str:
     result = data.get("res", {})
     if "censored" in result:
         return ""
-    texts = (one.get("msg") or one.get("reason") for one in failed_items(result) if "censored" not in one)
+    texts = (item.get("msg") or item.get("reason") for item in failed_items(result) if "censored" not in item)
     return "; ".join(dict.fromkeys(str(text) for text in texts if text))

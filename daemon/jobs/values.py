@@ -110,13 +110,13 @@ class Job:
     @property
     def status(self) -> Status:
         """The first opcode that ended badly decides, else the one at work, else all are a success or queued."""
-        statuses = [one.status for one in self.opcodes]
-        bad = next((one for one in statuses if one in {Status.ERROR, Status.CANCELED}), None)
+        statuses = [opcode.status for opcode in self.opcodes]
+        bad = next((status for status in statuses if status in {Status.ERROR, Status.CANCELED}), None)
         if bad is not None:
-            return bad if all(one in FINAL for one in statuses) else Status.CANCELING
-        if all(one is Status.SUCCESS for one in statuses):
+            return bad if all(status in FINAL for status in statuses) else Status.CANCELING
+        if all(status is Status.SUCCESS for status in statuses):
             return Status.SUCCESS
-        active = next((one for one in statuses if one in {Status.RUNNING, Status.WAITING}), Status.QUEUED)
+        active = next((status for status in statuses if status in {Status.RUNNING, Status.WAITING}), Status.QUEUED)
         return Status.CANCELING if self.canceling else active
 
     @property
@@ -126,19 +126,19 @@ class Job:
     @property
     def priority(self) -> int:
         """The priority of the first unfinished opcode."""
-        return next((one.priority for one in self.opcodes if one.status not in FINAL), 0)
+        return next((opcode.priority for opcode in self.opcodes if opcode.status not in FINAL), 0)
 
     @property
     def next_opcode(self) -> int | None:
         """The index of the first unfinished opcode; after one that ended badly none is started."""
-        if any(one.status in {Status.ERROR, Status.CANCELED} for one in self.opcodes):
+        if any(opcode.status in {Status.ERROR, Status.CANCELED} for opcode in self.opcodes):
             return None
-        return next((index for index, one in enumerate(self.opcodes) if one.status not in FINAL), None)
+        return next((index for index, opcode in enumerate(self.opcodes) if opcode.status not in FINAL), None)
 
     @property
     def has_begun(self) -> bool:
         """Whether an opcode of it has been at work."""
-        return any(one.status not in {Status.QUEUED, Status.WAITING} for one in self.opcodes)
+        return any(opcode.status not in {Status.QUEUED, Status.WAITING} for opcode in self.opcodes)
 
     @property
     def is_unreadable(self) -> bool:
@@ -148,7 +148,7 @@ class Job:
     @property
     def text(self) -> str:
         """Why it ended as it did."""
-        return next((one.text for one in self.opcodes if one.status is Status.ERROR), "")
+        return next((opcode.text for opcode in self.opcodes if opcode.status is Status.ERROR), "")
 
     def with_opcode(self, index: int, opcode: Opcode) -> Job:
         """The job with another opcode in this place."""
@@ -157,8 +157,10 @@ class Job:
     def over(self, *, now: float, text: str) -> Job:
         """The job at its end: whatever has not ended never starts, and says why."""
         opcodes = tuple(
-            one if one.status in FINAL else dataclasses.replace(one, status=Status.CANCELED, text=text, ended=now)
-            for one in self.opcodes
+            opcode
+            if opcode.status in FINAL
+            else dataclasses.replace(opcode, status=Status.CANCELED, text=text, ended=now)
+            for opcode in self.opcodes
         )
         return dataclasses.replace(self, opcodes=opcodes, ended=now)
 
@@ -171,12 +173,14 @@ class Job:
         if self.is_final or self.canceling:
             raise errors.Refused(f"job {self.id} keeps its priority: it is {self.status.value}")
         opcodes = tuple(
-            dataclasses.replace(one, priority=priority, aged=0)
-            if one.status in {Status.QUEUED, Status.WAITING}
-            else one
-            for one in self.opcodes
+            dataclasses.replace(opcode, priority=priority, aged=0)
+            if opcode.status in {Status.QUEUED, Status.WAITING}
+            else opcode
+            for opcode in self.opcodes
         )
-        if opcodes == self.opcodes and not any(one.status in {Status.QUEUED, Status.WAITING} for one in self.opcodes):
+        if opcodes == self.opcodes and not any(
+            opcode.status in {Status.QUEUED, Status.WAITING} for opcode in self.opcodes
+        ):
             raise errors.Refused(f"job {self.id} keeps its priority: its last opcode runs")
         return dataclasses.replace(self, opcodes=opcodes)
 

@@ -43,7 +43,7 @@ def test_new_tasks_are_told_as_they_happen_and_the_end_when_it_comes(
 
         waits = get(one, "/2/jobs/7/log?after=1&seconds=60")
         is_watched = asyncio.Event()
-        monkeypatch.setattr(task_log, "of_job", told(task_log.of_job, is_watched))
+        monkeypatch.setattr(task_log, "job_entries", told(task_log.job_entries, is_watched))
         await asyncio.wait_for(is_watched.wait(), twins.LIMIT)
         log.tell("ok", host="node2", task="Ask", seconds=0.25)
         second = (await asyncio.wait_for(waits, twins.LIMIT)).json()
@@ -117,6 +117,6 @@ def test_serial_numbers_grow_over_opcodes_and_a_damaged_line_is_passed_over(tmp_
         task_log.Writer(tmp_path / index).tell("ok", task=index)
     with (tmp_path / "0/tasks.jsonl").open("a") as lines:
         lines.write('{"time"\n[]\n' + json.dumps({"torn": 1}))
-    found = task_log.of_job(tmp_path, opcodes=3)
+    found = task_log.job_entries(tmp_path, opcodes=3)
     assert [entry[0] for entry in found] == [1, task_log.MOST_LINES + 1, task_log.SPAN + 1]
-    assert task_log.of_job(tmp_path, opcodes=3, after=task_log.MOST_LINES + 1) == found[2:]
+    assert task_log.job_entries(tmp_path, opcodes=3, after=task_log.MOST_LINES + 1) == found[2:]

@@ -37,7 +37,9 @@ def outcome(command: str, *, sent: bool) -> dict[str, object]:
 
 def log_of(running: service.Service) -> list[str]:
     return [
-        text for _serial, _time, kind, text in task_log.of_opcode(running.where.queue / "1", 0) if kind == "message"
+        text
+        for _serial, _time, kind, text in task_log.opcode_entries(running.where.queue / "1", 0)
+        if kind == "message"
     ]
 
 
@@ -81,7 +83,7 @@ def test_the_log_of_a_look_goes_on_where_the_one_before_broke_off(daemon: daemon
         task_log.note(run, "first")
         twin.finish(run, "lost")
         await twins.jobs_end(running)
-        serials = [entry[0] for entry in task_log.of_opcode(running.where.queue / "1", 0)]
+        serials = [entry[0] for entry in task_log.opcode_entries(running.where.queue / "1", 0)]
         assert serials == sorted(set(serials))
         assert len(serials) == 1 + 2
 
