@@ -151,12 +151,12 @@ class Files:
         try:
             key = where.hmac_key.read_bytes()
             for path in where.reports.glob("*.json"):
-                self._take(path.read_bytes(), path.stat().st_mtime, cluster, key=key)
+                self._take(path.read_bytes(), path.stat().st_mtime, key=key)
         except OSError as error:
             raise errors.StoreFailed(f"{error.filename}: {error.strerror}") from error
 
-    def _take(self, data: bytes, accepted: float, cluster: clusters.Cluster, *, key: bytes) -> None:
-        accepts = cluster.maintenance.settings.accept_cluster_key
+    def _take(self, data: bytes, accepted: float, *, key: bytes) -> None:
+        accepts = self._cluster.maintenance.settings.accept_cluster_key
         try:
             report = reports.read(data, cluster_key=key, accept_cluster_key=accepts)
         except errors.ReportRejected:
@@ -174,8 +174,7 @@ class Files:
     def life(self, node: str) -> evidence.Life:
         """As `Known.life`: nobody asks between its reports, so that it may have lived until it was known to be off."""
         found = self._tracks.get(node)
-        alive = None if found is None else found.at
-        return life(self._cluster, node, now=replicas.Moment(self._now), alive=alive, asked=None)
+        return life(self._cluster, node, now=replicas.Moment(self._now), alive=found.at if found else None, asked=None)
 
     @staticmethod
     def is_silent(_node: str) -> bool:
@@ -210,11 +209,10 @@ def returned(
     heard = frozenset(nodes)
     off = {uuid: dead_nodes.recorded_off(node) for uuid, node in cluster.nodes.items() if dead_nodes.is_known_off(node)}
     own = [uuid for uuid, since in off.items() if uuid in heard and (tracks[uuid].at.wall > since or since > now)]
-    interval = report_ages.cycle(cluster.maintenance.settings, nodes=len(cluster.nodes))
     peers = [
         changes.NodeLived(uuid, at=seen.wall, witness=peer)
         for uuid, (seen, peer) in (_connected(cluster, tracks, off.keys() - own, heard=heard) if off else {}).items()
-        if evidence.is_contradicted(replicas.Moment(off[uuid]), seen, interval=interval)
+        if evidence.is_contradicted(replicas.Moment(off[uuid]), seen, interval=interval(cluster))
     ]
     return [*(changes.NodeLived(uuid) for uuid in own), *peers]
 
