@@ -86,6 +86,9 @@ class DeadNodes(parts.Part):
         for node in self._incidents.keys() - silent.keys():
             del self._incidents[node]
             self._power_jobs.pop(node, None)
+        for node in (self._reads.keys() | self._fenced.keys()) - cluster.nodes.keys():
+            self._reads.pop(node, None)
+            self._fenced.pop(node, None)
         self.verdicts = {node: self._judged(cluster, node, silent, answering) for node in silent}
         for node, verdict in self.verdicts.items():
             # Asked each time: while a job was submitted, a person may have paused, or imported a configuration.

@@ -716,3 +716,47 @@ def test_a_bmc_that_reads_off_and_takes_no_off_is_asked_again(lab: world.Lab, mo
         assert nodes.primaries("node3")
 
     asyncio.run(scenario())
+
+
+def known_by(part: object, node: str, name: str, seen: set[int]) -> list[str]:
+    """The maps and sets of a part of the daemon, and of its own parts, that have a node (UUID) in them."""
+    if id(part) in seen or not type(part).__module__.startswith(silent_nodes.__package__.rpartition(".")[0]):
+        return []
+    seen.add(id(part))
+    found = []
+    for field, value in vars(part).items():
+        if isinstance(value, (dict, set)):
+            found += [f"{name}.{field}"] if node in value else []
+        else:
+            found += known_by(value, node, f"{name}.{field}", seen)
+    return found
+
+
+def test_a_node_that_left_is_known_to_no_part_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = twins.lab(tmp_path, nodes=6, pairs=[("node3", "node1")], dead_after=3, dead_node_policy="fence")
+
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        uuid = nodes.node("node3").uuid
+        nodes.silent["node3"] = 3
+        nodes.bmc("node3", power.State.ON)
+        await nodes.settle()
+        assert "fence" in nodes.commands
+        parts = {field.name: getattr(nodes.service, field.name) for field in dataclasses.fields(nodes.service)}
+
+        def those_who_know() -> list[str]:
+            # The last reports are the floor for replays: they stay, as their files do.
+            seen = {id(nodes.service.configuration), id(nodes.service.intake._heard)}
+            return [path for name, part in parts.items() for path in known_by(part, uuid, name, seen)]
+
+        assert those_who_know()
+        nodes.silent.clear()
+        (instance,) = nodes.service.configuration.current.instances
+        await nodes.service.configuration.commit(
+            lambda _cluster: [membership.InstanceGone(instance), membership.NodeGone(uuid)]
+        )
+        await nodes.settle()
+        await nodes.service.agents.ask()
+        assert those_who_know() == []
+
+    asyncio.run(scenario())
