@@ -11,18 +11,15 @@ import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any
 
-import pydantic
 import pydantic_core
 
 from ...plugins.module_utils.domain import errors, locks
-from ...plugins.plugin_utils import durable_files, sealed_json
 from ...plugins.plugin_utils.opcodes import contract, registry
 from ...plugins.plugin_utils.opcodes.contract import Execution
 from . import planned, plays, process, recovery, rules, settling, values
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
-    from pathlib import Path
     from typing import Protocol
 
     from ...plugins.module_utils.domain import changes
@@ -45,7 +42,6 @@ LOG = logging.getLogger(__name__)
 RETRY_SECONDS = 5
 DRY = "dry run, nothing is changed"
 DONE_BEFORE = "it was committed before the daemon started again"
-_JOBS = pydantic.TypeAdapter(dict[str, tuple[values.Job, ...]])
 
 
 class Driver:
@@ -245,19 +241,17 @@ class Inside:
 
     async def submit(self, job: int, index: int, made: contract.SubmitKind, *, is_repeated: bool) -> None:
         """Submit what an opcode plans. The plan is written down first, so that a crash repeats none of its jobs."""
-        run = self._ports.store.run_folder(job, index)
         current = self._book.jobs[job]
         opcode = current.opcodes[index]
         if is_repeated:
-            jobs = _read(run / "jobs.json")
+            jobs = self._ports.store.plan(job, index)
         else:
             jobs = self._planned(current, index, made)
             if opcode.dry_run:
                 self._begin(job, index, is_durable=False)
                 self._end(job, index, {"jobs": [], "planned": [_shown(each) for each in jobs]})
                 return
-            run.mkdir(mode=0o750, parents=True, exist_ok=True)
-            durable_files.replace(run / "jobs.json", sealed_json.seal(_JOBS.dump_json({"jobs": jobs})))
+            self._ports.store.save_plan(job, index, jobs)
             self._begin(job, index, is_durable=True, result={"jobs": [[True, each.id] for each in jobs]})
         await self._submit.submit(jobs)
         text = "" if jobs else "nothing to do: nothing was planned, and no job submitted"
@@ -308,10 +302,3 @@ class Inside:
 
 def _shown(job: values.Job) -> list[dict[str, Any]]:
     return [{"kind": opcode.kind, "params": dict(opcode.params)} for opcode in job.opcodes]
-
-
-def _read(path: Path) -> tuple[values.Job, ...]:
-    try:
-        return _JOBS.validate_json(sealed_json.unseal(path.read_bytes()))["jobs"]
-    except (FileNotFoundError, errors.InvalidInput, pydantic.ValidationError, KeyError) as error:
-        raise errors.Failed(f"{path} is damaged, and what was planned is not submitted: {error}") from error

@@ -34,6 +34,7 @@ PART = 10000
 TOGETHER = 8
 """How many files are made durable at once: file systems join such requests."""
 _ADAPTER = pydantic.TypeAdapter(values.Job)
+_PLAN = pydantic.TypeAdapter(dict[str, tuple[values.Job, ...]])
 
 
 def encode(job: values.Job) -> bytes:
@@ -244,6 +245,28 @@ class Store:
     def run_folder(self, job: int, index: int) -> Path:
         """Where the run of an opcode keeps its files."""
         return self._folder / str(job) / str(index)
+
+    def save_plan(self, job: int, index: int, planned: Sequence[values.Job]) -> None:
+        """Make the jobs durable that an opcode is about to submit.
+
+        Raises:
+            StoreFailed: they could not be written.
+        """
+        run = self.run_folder(job, index)
+        run.mkdir(mode=0o750, parents=True, exist_ok=True)
+        durable_files.replace(run / "jobs.json", sealed_json.seal(_PLAN.dump_json({"jobs": tuple(planned)})))
+
+    def plan(self, job: int, index: int) -> tuple[values.Job, ...]:
+        """The jobs that an opcode was about to submit.
+
+        Raises:
+            Failed: their file is missing or damaged.
+        """
+        path = self.run_folder(job, index) / "jobs.json"
+        try:
+            return _PLAN.validate_json(sealed_json.unseal(path.read_bytes()))["jobs"]
+        except (FileNotFoundError, errors.InvalidInput, pydantic.ValidationError, KeyError) as error:
+            raise errors.Failed(f"{path} is damaged, and what was planned is not submitted: {error}") from error
 
     def runs(self, job: int) -> list[Path]:
         """The run folders of a job, in the order of its opcodes."""
