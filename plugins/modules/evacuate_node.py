@@ -100,5 +100,5 @@ look:
       type: list
       elements: str
       returned: always
-    off: {description: The UUIDs of the nodes that are known to be off., type: list, elements: str, returned: always}
+    "off": {description: The UUIDs of the nodes that are known to be off., type: list, elements: str, returned: always}
 """

@@ -128,6 +128,15 @@ def test_record_documents_every_change_and_all_their_fields() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_no_key_of_a_documentation_is_read_as_a_truth_value(name: str) -> None:
+    def keys(value: Any) -> list[Any]:
+        return [key for pair in value.items() for key in (pair[0], *keys(pair[1]))] if isinstance(value, dict) else []
+
+    every = [*keys(documentation(name)), *keys(documentation(name, "RETURN"))]
+    assert [key for key in every if not isinstance(key, str)] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_module_says_what_it_supports(name: str) -> None:
     module = (PLUGINS / f"modules/{name}.py").read_text()
     told = documentation(name)
