@@ -134,7 +134,7 @@ from typing import Any, Dict, List
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.domain import errors, power
+from ..module_utils.domain import errors, power, power_record
 from ..module_utils.oob import drivers, request
 
 SPEC: Dict[str, Any] = {
@@ -166,7 +166,7 @@ def _run(params: Dict[str, Any], *, command: power.Command, check: bool) -> List
         work=lambda targets: drivers.run(targets, command=sent, deadline=params["deadline"]),
         refuse=lambda name, failure: power.untried(sent, name=name, failure=failure),
     )
-    return [power.foresee(status, command=command) for status in outcomes] if check else outcomes
+    return [power_record.foresee(status, command=command) for status in outcomes] if check else outcomes
 
 
 def _told(outcome: power.Outcome) -> str:

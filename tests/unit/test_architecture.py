@@ -68,10 +68,7 @@ ALSO = {
     ),
     ("plugins.module_utils.storage.simulated_store", "plugins.module_utils.hypervisor.simulated_node"),
     # a simulated instance opens the simulated disks, and writes on them
-    *(
-        ("plugins.module_utils.hypervisor.fake", f"plugins.module_utils.storage.{name}")
-        for name in ("simulated_programs", "simulated_store", "simulated_world")
-    ),
+    ("plugins.module_utils.hypervisor.fake", "plugins.module_utils.storage.simulated_world"),
     ("daemon.lab.world", "plugins.module_utils.storage.simulated_world"),
     *(("daemon.lab.building", f"plugins.module_utils.storage.{n}") for n in ("disks", "simulated_world")),
     ("daemon.lab.checker", "plugins.module_utils.storage.simulated_world"),

@@ -122,3 +122,13 @@ class Side:
     connection: Connection
     volumes: Tuple[Volume, ...]
     peer_role: Role = Role.UNKNOWN
+
+    @property
+    def is_up_to_date(self) -> bool:
+        """Whether all of its disks are up to date."""
+        return all(volume.disk is Disk.UP_TO_DATE for volume in self.volumes)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its data are those of one moment, and not half of a resync; the controller outdates what is apart."""
+        return all(volume.disk in {Disk.UP_TO_DATE, Disk.CONSISTENT, Disk.OUTDATED} for volume in self.volumes)

@@ -21,6 +21,11 @@ class Where(Enum):
     PRIMARY = "primary"
     SECONDARY = "secondary"
 
+    @property
+    def other(self) -> Where:
+        """The other node."""
+        return Where.SECONDARY if self is Where.PRIMARY else Where.PRIMARY
+
 
 class Action(Enum):
     """What is done to a resource on one node."""
@@ -150,10 +155,10 @@ def _unread(pair: Pair) -> Optional[Verdict]:
         return _refused("the resource is down on both nodes", "the disks of the instance activated")
     if not down:
         return None
-    step, other = Step(Action.UP, down[0]), pair.at(_other(down[0]))
+    step, other = Step(Action.UP, down[0]), pair.at(down[0].other)
     if step not in pair.failed:
         return Verdict(Kind.REPAIR, f"the resource is down on the {down[0].value}", (step,))
-    if down[0] is Where.SECONDARY and isinstance(other, Side) and _is_good(other):
+    if down[0] is Where.SECONDARY and isinstance(other, Side) and other.is_up_to_date:
         return _replaced("its secondary does not come up")
     return _refused(
         f"the resource does not come up on the {down[0].value}", "its disk and configuration there looked at"
@@ -188,7 +193,7 @@ def _lost_copy(sides: _Sides, ours: Volume) -> Verdict:
     step = Step(Action.ATTACH, Where.SECONDARY)
     if step not in sides.pair.failed:
         return Verdict(Kind.REPAIR, "the secondary has lost its disk", (step,))
-    if ours.disk is Disk.UP_TO_DATE and _is_good(sides.primary):
+    if ours.disk is Disk.UP_TO_DATE and sides.primary.is_up_to_date:
         return _replaced("the disk of the secondary cannot be attached")
     return _refused("the secondary has lost its disk, and the primary is not up to date", "a disk that can be attached")
 
@@ -287,7 +292,7 @@ def _apart(sides: _Sides) -> Optional[Verdict]:
 
 def _unconnectable(sides: _Sides) -> Verdict:
     """Two that refuse each other, as with different secrets: a replica that is not whole is replaced at no loss."""
-    if _is_good(sides.primary) and all(volume.disk is Disk.INCONSISTENT for volume in sides.secondary.volumes):
+    if sides.primary.is_up_to_date and all(volume.disk is Disk.INCONSISTENT for volume in sides.secondary.volumes):
         return _refused(
             "its nodes do not connect again, and the replica of the secondary is incomplete, as where replace-disks "
             "has not ended",
@@ -349,14 +354,14 @@ def _split(sides: _Sides, relations: List[Relation]) -> Verdict:
             "the instance stopped and its disks deactivated, or the other node named",
         )
     newer = Relation.THEIRS_NEWER if loser is Where.SECONDARY else Relation.OURS_NEWER
-    if newer in relations or not _is_whole(sides.at(_other(loser))):
+    if newer in relations or not sides.at(loser.other).is_whole:
         return _refused(
-            f"split brain: the {_other(loser).value} does not have all data either, so nothing is discarded",
+            f"split brain: the {loser.other.value} does not have all data either, so nothing is discarded",
             "a person who says which data count",
         )
     if not all(is_noted(ours, theirs) for ours, theirs in sides.generations):
         return _unnoted(sides, loser)
-    steps = (Step(Action.DISCARD, loser), Step(Action.CONNECT, _other(loser)))
+    steps = (Step(Action.DISCARD, loser), Step(Action.CONNECT, loser.other))
     if sides.pair.failed.issuperset(steps):
         return _refused("split brain, and its nodes do not connect again", "DRBD's log on both nodes looked at")
     return Verdict(Kind.REPAIR, f"split brain: a person gives up what the {loser.value} wrote", steps)
@@ -372,7 +377,7 @@ def _unnoted(sides: _Sides, loser: Where) -> Verdict:
         "the replica of the primary made up to date (`drbdadm primary --force`, then `drbdadm secondary` there), then "
     )
     unblock = {
-        Where.SECONDARY: f"{'' if _is_good(sides.primary) else forced}the secondary {invalidated}, then replaced "
+        Where.SECONDARY: f"{'' if sides.primary.is_up_to_date else forced}the secondary {invalidated}, then replaced "
         "(roundsman instance replace-disks NAME --to SECONDARY)",
         Where.PRIMARY: "the instance failed over to its secondary (roundsman instance failover NAME "
         f"--ignore-consistency), then its old primary {invalidated}, then replaced (roundsman instance replace-disks "
@@ -385,22 +390,9 @@ def _unnoted(sides: _Sides, loser: Where) -> Verdict:
     )
 
 
-def _is_good(side: Side) -> bool:
-    return all(volume.disk is Disk.UP_TO_DATE for volume in side.volumes)
-
-
-def _is_whole(side: Side) -> bool:
-    """Whether its data are those of one moment, and not half of a resync; the controller outdates what is apart."""
-    return all(volume.disk in {Disk.UP_TO_DATE, Disk.CONSISTENT, Disk.OUTDATED} for volume in side.volumes)
-
-
 def _replaced(reason: str) -> Verdict:
     return Verdict(Kind.REPAIR, reason, (Step(Action.REPLACE, Where.SECONDARY),))
 
 
 def _refused(reason: str, unblock: str) -> Verdict:
     return Verdict(Kind.REFUSED, reason, unblock=unblock)
-
-
-def _other(where: Where) -> Where:
-    return Where.SECONDARY if where is Where.PRIMARY else Where.PRIMARY

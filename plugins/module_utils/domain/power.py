@@ -338,23 +338,6 @@ def cut_off(outcome: Outcome, *, seconds: float) -> Outcome:
     return replace(outcome, after=State.UNKNOWN, seconds=seconds, reason=reason, text=text)
 
 
-def foresee(status: Outcome, *, command: Command) -> Outcome:
-    """Say from a status what a command would leave behind; it is confirmed when nothing stands against it."""
-    if command is Command.STATUS:
-        return status
-    before = status.before
-    against = objection(command, before=before)
-    after = wanted(command) or before
-    return replace(
-        status,
-        command=command,
-        after=after if status.confirmed and against is None else before,
-        confirmed=status.confirmed and against is None,
-        reason=against.reason.value if against else status.reason,
-        text=against.text if against else status.text,
-    )
-
-
 def _commanded_at(*, before: State, seen: Sequence[State], attempts: Sequence[Attempt]) -> Optional[int]:
     """How many states were read before the first attempt that counts as an off (`was_commanded`), None without one."""
     for attempt in attempts:

@@ -102,8 +102,25 @@ def told(outcome: power.Outcome) -> str:
     return _line(outcome, "confirmed" if outcome.sent else f"already {outcome.after.value}", missing="not confirmed")
 
 
+def foresee(status: power.Outcome, *, command: power.Command) -> power.Outcome:
+    """Say from a status what a command would leave behind; it is confirmed when nothing stands against it."""
+    if command is power.Command.STATUS:
+        return status
+    before = status.before
+    against = power.objection(command, before=before)
+    after = power.wanted(command) or before
+    return replace(
+        status,
+        command=command,
+        after=after if status.confirmed and against is None else before,
+        confirmed=status.confirmed and against is None,
+        reason=against.reason.value if against else status.reason,
+        text=against.text if against else status.text,
+    )
+
+
 def foretold(outcome: power.Outcome) -> str:
-    """What a command would do to a node, from what `power.foresee` gave: how it reads, and what would become of it."""
+    """What a command would do to a node, from what `foresee` gave: how it reads, and what would become of it."""
     now, then = outcome.before, f"would be {outcome.after.value}"
     if outcome.command is power.Command.CYCLE:
         then = "would be off and on again"
@@ -113,7 +130,7 @@ def foretold(outcome: power.Outcome) -> str:
 
 
 def would_send(outcome: power.Outcome) -> bool:
-    """Whether a command would go out, from what `power.foresee` gave."""
+    """Whether a command would go out, from what `foresee` gave."""
     return outcome.confirmed and power.needs_sending(outcome.command, before=outcome.before)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional
 
 from ..domain import errors
 from ..domain import hvparams as parameters
-from ..storage import simulated_programs, simulated_store, simulated_world
+from ..storage import simulated_world
 from . import node_journal, simulated_node
 
 RUNNING = "var/lib/roundsman/fake/running"
@@ -374,20 +374,8 @@ def come_up(root: Path) -> None:
     simulated_node.rewire(root)
     for name, facts in simulated_node.faults(root, simulated_node.AUTOSTART).items():
         with contextlib.suppress(errors.Failed):  # its disks cannot be used here
-            _promote(root, name)
+            simulated_world.promote(root, name)
             Driver(root, opcode="autostart").start(name, json.loads(facts))
-
-
-def _promote(root: Path, name: str) -> None:
-    """Bring up and promote the disks of an instance, as the boot scripts of a node do that asks nobody."""
-    with simulated_store.opened(root.parent) as store:
-        resources = [resource for resource in store.resources(name) if resource in store.names(root.name)]
-    runner = simulated_programs.SimulatedPrograms(root, opcode="autostart")
-    for command in (
-        ("modprobe", "drbd"),
-        *(("drbdadm", verb, resource) for resource in resources for verb in ("up", "primary")),
-    ):
-        runner.run(*command)
 
 
 def _names(folder: Path) -> List[str]:

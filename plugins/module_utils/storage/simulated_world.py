@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Dict, List, Optional, Sequence, Tuple
 
 from ..domain import errors
-from . import drbd_node, drbd_resource, simulated_store
+from . import drbd_node, drbd_resource, simulated_programs, simulated_store
 from .simulated_drbd import Metadata, Pair, Rejected, Side, Writer
-from .simulated_programs import VERSION
 from .simulated_store import BUSY_FILE, MIB, SPEED_FILE, Replica, Store, Volume
 
 if TYPE_CHECKING:
@@ -269,6 +268,18 @@ class _Disks:
         return found
 
 
+def promote(root: Path, name: str) -> None:
+    """Bring up and promote the disks of an instance, as the boot scripts of a node do that asks nobody."""
+    with simulated_store.opened(root.parent) as store:
+        resources = [resource for resource in store.resources(name) if resource in store.names(root.name)]
+    runner = simulated_programs.SimulatedPrograms(root, opcode="autostart")
+    for command in (
+        ("modprobe", "drbd"),
+        *(("drbdadm", verb, resource) for resource in resources for verb in ("up", "primary")),
+    ):
+        runner.run(*command)
+
+
 def _opened(root: Path, *, opcode: str = "", now: Optional[int] = None) -> contextlib.AbstractContextManager[Store]:
     return simulated_store.opened(root.parent, opcode=opcode, now=now)
 
@@ -311,7 +322,7 @@ def _place(store: Store, nodes: Path, made: NewDisks, *, number: int, size: int,
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         (root / drbd_node.PROC).parent.mkdir(parents=True, exist_ok=True)
-        (root / drbd_node.PROC).write_text(VERSION)
+        (root / drbd_node.PROC).write_text(simulated_programs.VERSION)
         side = Side(size * MIB, Metadata())
         store.put(end.name, name, Replica(data, metadata, made.instance, store.facts(end.name).boot, side))
     first, second = made.ends

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power, power_record
 
 from tests.unit.daemon.cli import canned, printed, terminal
 
@@ -233,7 +233,7 @@ def test_a_dry_run_asks_nothing_and_tells_what_would_change(
     daemon: StandIn, ends: Callable[..., None], roundsman: Run
 ) -> None:
     status = [row("node2", "status", before=ON), row("node3", "status", before=OFF)]
-    told = [power.foresee(power.parse_outcome(one), command=power.Command.OFF).as_dict() for one in status]
+    told = [power_record.foresee(power.parse_outcome(one), command=power.Command.OFF).as_dict() for one in status]
     ends({"command": "off", "nodes": [], "check": True}, *told)
     held(roundsman("node", "power", "off", "node2", "node3", "--dry-run"), "power-off-dry-run")
     assert daemon.queries[0] == "dry-run=1"

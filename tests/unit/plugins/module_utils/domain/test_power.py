@@ -203,23 +203,6 @@ def test_the_deadline_keeps_what_is_known_to_have_held_it_up(reason: power.Reaso
     assert (outcome.after, outcome.reason, outcome.text) == (UNKNOWN, reason.value, "no verdict within 9 s: no room")
 
 
-@pytest.mark.parametrize(
-    ("command", "before", "after", "confirmed"),
-    [
-        (power.Command.OFF, ON, OFF, True),
-        (power.Command.ON, ON, ON, True),
-        (power.Command.CYCLE, ON, ON, True),
-        (power.Command.CYCLE, OFF, OFF, False),
-        (power.Command.OFF, UNKNOWN, UNKNOWN, False),
-    ],
-)
-def test_what_a_command_would_leave_behind_is_foreseen_from_a_status(
-    command: power.Command, before: power.State, after: power.State, confirmed: bool
-) -> None:
-    foreseen = power.foresee(judged(power.Command.STATUS, before=before), command=command)
-    assert (foreseen.after, foreseen.confirmed, foreseen.sent) == (after, confirmed, False)
-
-
 @given(
     command=st.sampled_from(power.Command),
     before=st.sampled_from(power.State),

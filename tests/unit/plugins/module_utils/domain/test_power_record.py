@@ -102,6 +102,23 @@ def test_what_is_not_confirmed_is_a_line_with_its_reason(told: power.Outcome, li
 
 
 @pytest.mark.parametrize(
+    ("command", "before", "after", "confirmed"),
+    [
+        (power.Command.OFF, ON, OFF, True),
+        (power.Command.ON, ON, ON, True),
+        (power.Command.CYCLE, ON, ON, True),
+        (power.Command.CYCLE, OFF, OFF, False),
+        (power.Command.OFF, UNKNOWN, UNKNOWN, False),
+    ],
+)
+def test_what_a_command_would_leave_behind_is_foreseen_from_a_status(
+    command: power.Command, before: power.State, after: power.State, confirmed: bool
+) -> None:
+    foreseen = power_record.foresee(outcome("status", before=before, attempts=0), command=command)
+    assert (foreseen.after, foreseen.confirmed, foreseen.sent) == (after, confirmed, False)
+
+
+@pytest.mark.parametrize(
     ("command", "before", "seen", "foretold", "told"),
     [
         ("status", ON, [], "node3: on", "node3: on"),
@@ -117,7 +134,7 @@ def test_what_is_foretold_of_a_command_is_what_it_does(
     command: str, before: power.State, seen: list[power.State], foretold: str, told: str
 ) -> None:
     done = outcome(command, *seen, before=before, attempts=len(seen[:1]))
-    seen_before = power.foresee(outcome("status", before=before, attempts=0), command=power.Command(command))
+    seen_before = power_record.foresee(outcome("status", before=before, attempts=0), command=power.Command(command))
     assert (power_record.foretold(seen_before), power_record.told(done)) == (foretold, told)
     assert power_record.would_send(seen_before) is done.changed
 
