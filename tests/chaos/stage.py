@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated_drbd, simulated_store
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated_replica, simulated_store
 
 from tests.chaos.faults import MASTER
 from tests.chaos.scenes import Cast, Scenes, Until
@@ -174,7 +174,7 @@ def is_in_sync(instance: str, primary: world.LabNode) -> bool:
         devices = [store.pair(primary.name, name).sides[0].device for name in names]
     return bool(devices) and all(
         device is not None
-        and device.connection == simulated_drbd.CONNECTED
-        and device.disk == device.peer_disk == simulated_drbd.UP_TO_DATE
+        and device.connection == simulated_replica.CONNECTED
+        and device.disk == device.peer_disk == simulated_replica.UP_TO_DATE
         for device in devices
     )

@@ -12,7 +12,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     drbd_node,
     drbd_resource,
     drbd_status,
-    simulated_drbd,
+    simulated_replica,
     simulated_store,
     simulated_world,
 )
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MINOR, SIZE = 7, 8
 DATA, METADATA = "vg/sequence.data", "vg/sequence.meta"
-HOUR = 3600 * simulated_drbd.SECOND
+HOUR = 3600 * simulated_replica.SECOND
 
 
 class Simulated:
@@ -58,7 +58,7 @@ class Simulated:
             refusal = error.__cause__
         else:
             return playing.DONE
-        assert isinstance(refusal, simulated_drbd.Rejected)
+        assert isinstance(refusal, simulated_replica.Rejected)
         return f"exit {refusal.status}" + (f" ({classes[-1]})" if classes else "")
 
     def write(self, node: str, number: int) -> str:
@@ -67,7 +67,7 @@ class Simulated:
             try:
                 after = pair.write(0, str(number), number)
                 outcome = playing.DONE
-            except simulated_drbd.Rejected:
+            except simulated_replica.Rejected:
                 after, outcome = pair.after_failed_write(0), playing.FAILED
             if after != pair:
                 store.keep(node, playing.RESOURCE, after)

@@ -1,6 +1,7 @@
 """The programs of DRBD 8.4 and LVM on a node of a lab: they take the commands of the real ones and answer as those do.
 
-Their texts have the form recorded from version 8.4.11 and LVM 2.03; what a command does is in `simulated_drbd`.
+Their texts have the form recorded from version 8.4.11 (`simulated_answers`); what a command does is in
+`simulated_drbd`, LVM is in `simulated_lvm`.
 
 A node whose `VERSION_FILE` says so has version 9. What is different then is from that version's manual and sources and
 was not seen on a real node: status in JSON, the numbers of nodes, and metadata that keep what a peer lacks under the
@@ -11,66 +12,27 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
-from typing import TYPE_CHECKING, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, List, Mapping, Optional, Tuple
 
 from ..domain import errors
 from ..hypervisor import node_journal
-from . import drbd_node, drbd_resource, program_output, simulated_drbd, simulated_store
-from .simulated_drbd import (
-    CONNECTED,
-    CONNECTING,
-    DISKLESS,
-    PAUSED_SOURCE,
-    PAUSED_TARGET,
-    PRIMARY,
-    SECONDARY,
-    STANDALONE,
-    SYNCING,
-    UP_TO_DATE,
-    Device,
-    Metadata,
-    Pair,
-    Rejected,
-    Side,
-)
-from .simulated_store import MIB, Replica, Store, Volume
+from . import drbd_node, drbd_resource, program_output, simulated_lvm, simulated_resource, simulated_store
+from .simulated_answers import proc_rows, show_text, status_json, status_text
+from .simulated_records import MIB, Replica
+from .simulated_replica import STANDALONE, Metadata, Rejected, Side
+from .simulated_resource import Configured, resource_name
+from .simulated_store import Store
 
 if TYPE_CHECKING:
     import pathlib
 
+    from .simulated_drbd import Pair
+
 VERSION = "version: 8.4.11 (api:1/proto:86-101)\nsrcversion: F73C670A7EC572DB9CF3E5B \n"
 VERSION_9 = "version: 9.2.8 (api:2/proto:86-122)\nsrcversion: F73C670A7EC572DB9CF3E5B \n"
-GROUP_SIZE = 4 * 1024 * 1024
-"""MiB of a volume group, whichever."""
-EXTENT = 4
-_BLOCK = re.compile(
-    r"on (?P<host>\S+) \{.*?minor (?P<minor>\d+);.*?disk (?P<data>\S+);.*?meta-disk (?P<metadata>\S+);", re.DOTALL
-)
-_SECRET = re.compile(r'shared-secret "([^"]*)"')
-_INSTANCE = re.compile(r"^# Written by Roundsman for (\S+),", re.MULTILINE)
 _CONNECTING = frozenset({"adjust", "connect", "net-options"})
 """Verbs of drbdadm whose child gets the options of the connection."""
 Act = Callable[[Store, List[str], Tuple[str, ...]], str]
-
-
-def is_alone(device: Optional[Device]) -> bool:
-    """Whether a primary with all data writes to no other replica, as `replicas.ReplicaFact.is_alone` has it."""
-    if device is None or device.role != PRIMARY or device.disk != UP_TO_DATE:
-        return False
-    return not device.is_together or device.peer_disk == DISKLESS
-
-
-class Configured(NamedTuple):
-    """What the file of a resource says of it on this node; the names of volumes are `group/volume`."""
-
-    instance: str
-    minor: int
-    data: str
-    metadata: str
-    peer: str
-    secret: str = ""
-    node_ids: Tuple[int, ...] = ()
 
 
 class SimulatedPrograms:
@@ -83,13 +45,14 @@ class SimulatedPrograms:
         self._root = root.resolve()
         self._opcode = opcode
         self._clock = clock
+        lvm = simulated_lvm.SimulatedLvm(self._root.name, opcode=opcode)
         self._acts: Dict[str, Act] = {
             "modprobe": self._modprobe,
-            "lvs": self._lvs,
-            "vgs": self._vgs,
-            "lvcreate": self._lvcreate,
-            "lvchange": self._lvchange,
-            "lvremove": self._lvremove,
+            "lvs": lvm.lvs,
+            "vgs": lvm.vgs,
+            "lvcreate": lvm.lvcreate,
+            "lvchange": lvm.lvchange,
+            "lvremove": lvm.lvremove,
             "drbdsetup status": self._status,
             "drbdsetup show": self._show,
             "drbdsetup down": self._down,
@@ -144,7 +107,7 @@ class SimulatedPrograms:
         """On a busy node drbdadm fails though its child did its work, and prints that child's whole command."""
         if command[0] != "drbdadm" or command[1] not in _CONNECTING or not simulated_store.is_busy(self._root):
             return
-        resource = _resource(command[-1])
+        resource = resource_name(command[-1])
         child = f"drbdsetup new-peer {resource} 1" if self._is_nine else f"drbdsetup-84 connect {resource}"
         options = (
             "--after-sb-2pri=disconnect --after-sb-1pri=disconnect --after-sb-0pri=disconnect "
@@ -162,7 +125,7 @@ class SimulatedPrograms:
             return act(store, words, command)
         verb = name.partition(" ")[2]
         if words[0] in {"drbdadm", "drbdsetup"} and verb in self._changes:
-            resource = _resource(words[-1])
+            resource = resource_name(words[-1])
             pair = store.pair(self._node, resource)
             if verb != "outdate":
                 self._is_up(pair, resource, is_minor=verb in {"primary", "secondary", "detach", "invalidate"})
@@ -196,12 +159,16 @@ class SimulatedPrograms:
 
     def _note_report(self, store: Store, sides: Mapping[str, Tuple[Side, int]]) -> None:
         """Write into the node's journal that it makes a report, and which instances that says write here alone."""
-        names = {store.replica(self._node, name).instance for name, (side, _) in sides.items() if is_alone(side.device)}
+        names = {
+            store.replica(self._node, name).instance
+            for name, (side, _) in sides.items()
+            if side.device and side.device.is_alone
+        }
         entry = {"event": "reported", "opcode": "", "alone": sorted(names)}
         node_journal.append(self._root, entry, is_durable=False)
 
     def _show(self, store: Store, _words: List[str], _command: Tuple[str, ...]) -> str:
-        return "".join(_shown(name, side.device) for name, (side, _) in self._sides(store).items() if side.device)
+        return "".join(show_text(name, side.device) for name, (side, _) in self._sides(store).items() if side.device)
 
     def _sides(self, store: Store) -> Dict[str, Tuple[Side, int]]:
         found = {name: store.side(self._node, name) for name in store.names(self._node)}
@@ -212,14 +179,14 @@ class SimulatedPrograms:
         }
 
     def _get_gi(self, store: Store, words: List[str], _command: Tuple[str, ...]) -> str:
-        resource = _resource(words[-1])
+        resource = resource_name(words[-1])
         found = store.pair(self._node, resource).sides[0]
         if found.metadata is None:
             raise Rejected("No valid meta data found", status=255)
         return f"{found.metadata.text()}\n"
 
     def _lower_device(self, _store: Store, words: List[str], _command: Tuple[str, ...]) -> str:
-        return f"/dev/{self._configured(_resource(words[-1])).data}\n"
+        return f"/dev/{self._configured(resource_name(words[-1])).data}\n"
 
     def _net_options(self, store: Store, words: List[str], command: Tuple[str, ...]) -> str:
         resource = words[-1]
@@ -230,7 +197,7 @@ class SimulatedPrograms:
         return ""
 
     def _attach(self, store: Store, words: List[str], _command: Tuple[str, ...]) -> str:
-        resource = _resource(words[-1])
+        resource = resource_name(words[-1])
         pair = store.pair(self._node, resource)
         self._is_up(pair, resource)
         self._keep(store, resource, pair, lambda: self._attached(store, resource, pair))
@@ -253,10 +220,10 @@ class SimulatedPrograms:
 
     def _adjust(self, store: Store, words: List[str], _command: Tuple[str, ...]) -> str:
         """Bring a resource to what its file says: up, with its disk, waiting for its peer."""
-        resource = _resource(words[-1])
+        resource = resource_name(words[-1])
         wanted = self._configured(resource)
         if self._is_nine:
-            self._refuse_numbers(store, resource, wanted)
+            simulated_resource.refuse_numbers(wanted, store.replica(self._node, resource).side.metadata)
         pair = store.pair(self._node, resource)
         device = pair.sides[0].device
         if device is None:
@@ -286,7 +253,7 @@ class SimulatedPrograms:
 
     def _connect(self, store: Store, words: List[str], command: Tuple[str, ...]) -> str:
         """Wait for the peer that the file says, with its secret, as `drbdadm` of 8.4 tells the kernel both."""
-        resource = _resource(words[-1])
+        resource = resource_name(words[-1])
         pair = store.pair(self._node, resource)
         self._is_up(pair, resource)
         device = pair.sides[0].device
@@ -303,18 +270,6 @@ class SimulatedPrograms:
             store.put(
                 self._node, resource, dataclasses.replace(known, side=dataclasses.replace(known.side, device=device))
             )
-
-    def _refuse_numbers(self, store: Store, resource: str, wanted: Configured) -> None:
-        """A real one would take what the old peer with this number lacks for what the new one lacks."""
-        found = store.replica(self._node, resource).side.metadata
-        if len(wanted.node_ids) != 2:  # noqa: PLR2004 - a resource has two nodes
-            raise Rejected("the file of the resource does not give its nodes a node-id", status=10)
-        own, number = wanted.node_ids
-        if found is not None and found.node_id not in {None, own}:
-            raise Rejected(f"ambiguous node id: meta-data: {found.node_id}, config: {own}", status=10)
-        known = dict(found.known_peers).get(number, wanted.peer) if found is not None else wanted.peer
-        if known != wanted.peer:
-            raise Rejected(f"node-id {number} keeps what {known} lacks: forget that peer first", status=10)
 
     def _number(self, store: Store, resource: str, wanted: Configured) -> None:
         """Store the numbers of this node and its peer, and connect under them."""
@@ -347,7 +302,7 @@ class SimulatedPrograms:
 
     def _forget_peer(self, store: Store, words: List[str], _command: Tuple[str, ...]) -> str:
         """Forget what the peer in the file lacks, which must not be connected."""
-        resource = _resource(words[-1])
+        resource = resource_name(words[-1])
         wanted = self._configured(resource)
         known = store.replica(self._node, resource)
         metadata, device = known.side.metadata, known.side.device
@@ -364,7 +319,7 @@ class SimulatedPrograms:
         resource = command[-1]
         if "--config-file" in command:
             text = (self._root / command[command.index("--config-file") + 1]).read_text()
-            wanted = _parse(text)
+            wanted = simulated_resource.parse(text)
         else:
             wanted = self._configured(resource)
         known = store.replica(self._node, resource)
@@ -373,7 +328,7 @@ class SimulatedPrograms:
         volume = store.volume(self._node, wanted.data)
         if volume is None or store.volume(self._node, wanted.metadata) is None:
             raise Rejected(f"open(/dev/{wanted.metadata}) failed: No such file or directory", status=20)
-        if not self._of_instance(store, wanted.instance):
+        if not store.names_of(self._node, wanted.instance):
             entry = {"instance": wanted.instance, "opcode": self._opcode, "event": "replica created"}
             store.note(self._node, entry)
         for name in (wanted.data, wanted.metadata):
@@ -389,7 +344,7 @@ class SimulatedPrograms:
         path = self._root / drbd_resource.FOLDER / f"roundsman-{resource}.res"
         if not path.exists():
             raise Rejected(f"'{resource}' not defined in your config (for this host).", status=10)
-        return _parse(path.read_text())
+        return simulated_resource.parse(path.read_text())
 
     def _keep(self, store: Store, resource: str, pair: Pair, change: Callable[[], Pair]) -> None:
         """Keep what a command made of a pair; what it refuses is told with the number of the device."""
@@ -408,10 +363,6 @@ class SimulatedPrograms:
                 raise Rejected("Failure: (127) Device minor not allocated", status=10)
             raise Rejected(f"{resource}: Failure: (158) Unknown resource", status=10)
 
-    def _of_instance(self, store: Store, instance: str) -> List[str]:
-        names = store.names(self._node)
-        return [name for name in names if store.replica(self._node, name).instance == instance]
-
     def _tell_proc(self, store: Store) -> None:
         """Write /proc/drbd, if the module is loaded."""
         path = self._root / drbd_node.PROC
@@ -425,211 +376,3 @@ class SimulatedPrograms:
             made = path.with_name("drbd.new")
             made.write_text(new)
             made.replace(path)
-
-    # LVM
-
-    def _lvs(self, store: Store, _words: List[str], _command: Tuple[str, ...]) -> str:
-        rows = []
-        for name, volume in store.volumes(self._node).items():
-            group, _, short = name.partition("/")
-            state = {
-                "lv_active": "active" if volume.is_active else "",
-                "lv_device_open": "open" if volume.is_open or volume.opened_by else "",
-            }
-            rows.append({"vg_name": group, "lv_name": short, "lv_size": f"{volume.size}.00", **state})
-        return json.dumps({"report": [{"lv": rows}]})
-
-    def _vgs(self, store: Store, _words: List[str], command: Tuple[str, ...]) -> str:
-        used: Dict[str, int] = dict.fromkeys(command[command.index("-o") + 2 :], 0)
-        for name, volume in store.volumes(self._node).items():
-            group = name.partition("/")[0]
-            used[group] = used.get(group, 0) + volume.size
-        rows = [
-            {"vg_name": group, "vg_size": f"{GROUP_SIZE}.00", "vg_free": f"{GROUP_SIZE - size}.00"}
-            for group, size in used.items()
-        ]
-        return json.dumps({"report": [{"vg": rows}]})
-
-    def _lvcreate(self, store: Store, _words: List[str], command: Tuple[str, ...]) -> str:
-        size = int(command[command.index("--size") + 1].rstrip("m"))
-        group, _, origin = command[-1].partition("/")
-        name = f"{group}/{command[command.index('--name') + 1]}"
-        if bool(origin) is not ("--snapshot" in command):
-            raise Rejected("a snapshot has an origin, and nothing else has one", status=3)
-        known = store.volumes(self._node)
-        if name in known:
-            raise Rejected(
-                f'Logical Volume "{name.partition("/")[2]}" already exists in volume group "{group}"', status=5
-            )
-        rounded = -(-size // EXTENT) * EXTENT
-        free = GROUP_SIZE - sum(volume.size for other, volume in known.items() if other.startswith(f"{group}/"))
-        if rounded > free:
-            raise Rejected(f'Volume group "{group}" has insufficient free space', status=5)
-        made = Volume(rounded)
-        if origin:
-            made = dataclasses.replace(made, content=self._content(store, f"{group}/{origin}"))
-        store.put_volume(self._node, name, made)
-        return ""
-
-    def _content(self, store: Store, name: str) -> simulated_drbd.Content:
-        volume = store.volume(self._node, name)
-        if volume is None:
-            raise Rejected(f'Failed to find logical volume "{name}"', status=5)
-        return store.pair(self._node, volume.resource).sides[0].content if volume.resource else volume.content
-
-    def _lvchange(self, store: Store, _words: List[str], command: Tuple[str, ...]) -> str:
-        name, is_active = command[-1], command[command.index("--activate") + 1] == "y"
-        volume = self._found(store, name)
-        if not is_active and (volume.is_open or volume.opened_by):
-            raise Rejected(f"Logical volume {name} in use.", status=5)
-        store.put_volume(self._node, name, dataclasses.replace(volume, is_active=is_active))
-        return ""
-
-    def _lvremove(self, store: Store, _words: List[str], command: Tuple[str, ...]) -> str:
-        name = command[-1]
-        volume = self._found(store, name)
-        if volume.is_open or volume.opened_by:
-            raise Rejected(f"Logical volume {name} in use.", status=5)
-        store.put_volume(self._node, name, None)
-        known = store.replica(self._node, volume.resource) if volume.resource else Replica()
-        if known.data == name:
-            self._removed(store, volume.resource, known)
-        elif known.metadata == name:
-            side = dataclasses.replace(known.side, metadata=None)
-            store.put(self._node, volume.resource, dataclasses.replace(known, side=side))
-        return ""
-
-    def _removed(self, store: Store, resource: str, known: Replica) -> None:
-        """The data of a replica are gone; with those of its last disk the instance has none here any more."""
-        counter = store.pair(self._node, resource).sides[0].content.counter
-        store.put(self._node, resource, None)
-        if self._of_instance(store, known.instance):
-            return
-        newest = max(
-            (store.counter(node, resource) or 0 for node in store.nodes_with(resource) if node != self._node), default=0
-        )
-        entry = {"instance": known.instance, "opcode": self._opcode, "event": "replica removed"}
-        store.note(self._node, {**entry, "counter": counter, "newest": newest})
-
-    def _found(self, store: Store, name: str) -> Volume:
-        volume = store.volume(self._node, name)
-        if volume is None:
-            raise Rejected(f'Failed to find logical volume "{name}"', status=5)
-        return volume
-
-
-def status_text(name: str, side: Side, *, now: int, speed: int) -> str:
-    """A resource in `drbdsetup status --verbose --statistics`."""
-    device = side.device
-    if device is None:
-        return ""
-    size = side.size if device.is_attached else 0
-    text = (
-        f"{name} role:{device.role} suspended:no\n    write-ordering:flush\n"
-        f"  volume:0 minor:{device.minor} disk:{device.disk}\n"
-        f"      size:{size} read:0 written:0 al-writes:8 bm-writes:0 upper-pending:0\n"
-        "      lower-pending:0 al-suspended:no blocked:no\n"
-    )
-    if device.connection == STANDALONE:
-        return text + "\n"
-    connection = "Connecting" if device.connection == CONNECTING else CONNECTED
-    replication = {CONNECTING: "Off", CONNECTED: "Established"}.get(device.connection, device.connection)
-    left = out_of_sync(side, now=now, speed=speed)
-    done = f" done:{_percent(side, left):.2f}" if device.connection in SYNCING else ""
-    held = "user" if device.is_paused else "peer" if device.peer_paused else "no"
-    return text + (
-        f"  peer connection:{connection} role:{device.peer_role} congested:no\n"
-        f"    volume:0 replication:{replication} peer-disk:{device.peer_disk}{done}\n"
-        f"        resync-suspended:{held}\n"
-        f"        received:0 sent:0 out-of-sync:{left} pending:0 unacked:0\n\n"
-    )
-
-
-def status_json(name: str, side: Side, *, now: int, speed: int) -> Dict[str, object]:
-    """A resource in `drbdsetup status --json` of version 9."""
-    device = side.device or Device(0, "")
-    left = out_of_sync(side, now=now, speed=speed)
-    connection = {STANDALONE: STANDALONE, CONNECTING: "Connecting"}.get(device.connection, CONNECTED)
-    together = {CONNECTED: "Established"}.get(device.connection, device.connection)
-    peer_device = {
-        "volume": 0,
-        "replication-state": together if device.is_together else "Off",
-        "peer-disk-state": device.peer_disk,
-        "resync-suspended": "user" if device.is_paused else "peer" if device.peer_paused else "no",
-        "out-of-sync": left,
-        "percent-in-sync": round(_percent(side, left), 2),
-    }
-    peer = {
-        "peer-node-id": device.peer_id,
-        "name": device.peer,
-        "connection-state": connection,
-        "peer-role": device.peer_role,
-        "peer_devices": [peer_device],
-    }
-    return {
-        "name": name,
-        "role": device.role,
-        "devices": [{"volume": 0, "minor": device.minor, "disk-state": device.disk}],
-        "connections": [] if device.peer_id is None else [peer],
-    }
-
-
-def proc_rows(side: Side, *, now: int, speed: int) -> str:
-    """The rows of a device in /proc/drbd."""
-    device = side.device
-    if device is None:
-        return ""
-    if device.connection == STANDALONE and device.disk == DISKLESS and device.role == SECONDARY:
-        return f"{device.minor:2d}: cs:Unconfigured\n"
-    left = out_of_sync(side, now=now, speed=speed)
-    protocol = " " if device.connection == STANDALONE else "C"
-    flags = f"r-{'p' if device.peer_paused else '-'}{'u' if device.is_paused else '-'}--"
-    rows = (
-        f"{device.minor:2d}: cs:{device.connection} ro:{device.role}/{device.peer_role} "
-        f"ds:{device.disk}/{device.peer_disk} {protocol} {flags}\n"
-        f"    ns:0 nr:0 dw:0 dr:0 al:8 bm:0 lo:0 pe:0 ua:0 ap:0 ep:1 wo:f oos:{left}\n"
-    )
-    if device.connection in SYNCING - {PAUSED_SOURCE, PAUSED_TARGET}:
-        rows += f"\t[>...................] sync'ed: {_percent(side, left):.1f}% ({left}/{side.size})K\n"
-    return rows
-
-
-def out_of_sync(side: Side, *, now: int, speed: int) -> int:
-    """KiB that the peer lacks, as far as this side knows."""
-    if side.device is not None and side.device.connection in SYNCING:
-        return simulated_drbd.resync_left(side.device, now=now, speed=speed)
-    is_known = side.device is not None and side.device.is_attached and side.metadata is not None
-    return side.metadata.dirty if is_known and side.metadata else 0
-
-
-def _percent(side: Side, left: int) -> float:
-    return 100.0 * (side.size - left) / side.size if side.size else 100.0
-
-
-def _shown(name: str, device: Device) -> str:
-    two = "        allow-two-primaries\tyes;\n" if device.two_primaries else ""
-    net = f'    net {{\n        cram-hmac-alg   \t"sha256";\n{two}    }}\n' if device.connection != STANDALONE else ""
-    return f"resource {name} {{\n    options {{\n    }}\n{net}}}\n"
-
-
-def _resource(word: str) -> str:
-    """The name of a resource; of a volume of it too."""
-    return word.partition("/")[0]
-
-
-def _parse(text: str) -> Configured:
-    blocks = list(_BLOCK.finditer(text))
-    instance, secret = _INSTANCE.search(text), _SECRET.search(text)
-    if len(blocks) != 2:  # noqa: PLR2004 - a resource has two nodes
-        raise Rejected("the file of the resource does not name two nodes", status=10)
-    own, peer = blocks
-    data, metadata = (own.group(name).replace("/dev/", "", 1) for name in ("data", "metadata"))
-    return Configured(
-        instance=instance.group(1) if instance else "",
-        minor=int(own.group("minor")),
-        data=data,
-        metadata=metadata,
-        peer=peer.group("host"),
-        secret=secret.group(1) if secret else "",
-        node_ids=tuple(drbd_resource.written_ids(text)),
-    )

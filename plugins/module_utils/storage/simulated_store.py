@@ -14,11 +14,13 @@ import glob
 import json
 import os
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 
 from ..hypervisor import node_journal, simulated_node
-from .simulated_drbd import CONNECTED, CONNECTING, SPEED, Content, Device, Metadata, Pair, Side, Writer
+from . import simulated_records
+from .simulated_drbd import Pair
+from .simulated_records import Replica, Volume
+from .simulated_replica import CONNECTED, CONNECTING, SPEED, Device, Side
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,45 +34,6 @@ VERSION_FILE = "lab/drbd-version"
 BUSY_FILE = "lab/drbd-busy"
 """While it exists, drbdadm does not wait for its children on this node, which do their work, and prints a command."""
 LOCK, PENDING = "disks.lock", "disks.pending"
-MIB = 1024
-
-
-@dataclass(frozen=True)
-class Volume:
-    """A logical volume: `size` in MiB; `resource` is the DRBD resource that has its data or metadata on it."""
-
-    size: int
-    is_active: bool = True
-    is_open: bool = False
-    resource: str = ""
-    instance: str = ""
-    has_failed: bool = False
-    content: Content = field(default_factory=Content)
-    opened_by: Tuple[str, ...] = ()
-    writer: Optional[Writer] = None
-
-    def at(self, now: int) -> Volume:
-        """The volume at a later moment: an instance on it has written on."""
-        if self.writer is None or self.has_failed:
-            return self if self.writer is None else dataclasses.replace(self, writer=self.writer.at(now, moves=False))
-        writer = self.writer.at(now)
-        content = self.content.written(writer.run, writer.counter) if writer.counter > self.writer.counter else None
-        return dataclasses.replace(self, writer=writer, content=content or self.content)
-
-
-@dataclass(frozen=True)
-class Replica:
-    """A node's replica of a disk: the names of its volumes, its instance, the boot in which it came up, its side.
-
-    `died`: the instance that wrote here when the node lost its power, and its last acknowledged counter.
-    """
-
-    data: str = ""
-    metadata: str = ""
-    instance: str = ""
-    boot: str = ""
-    side: Side = field(default_factory=Side)
-    died: Tuple[str, int] = ("", 0)
 
 
 class Store:
@@ -116,13 +79,17 @@ class Store:
         """A replica as it was written last; an empty one where there is none."""
         key = (node, name)
         if key not in self._replicas:
-            self._replicas[key] = _read_replica(self._nodes / node / REPLICAS / f"{name}.json")
+            self._replicas[key] = simulated_records.read_replica(self._nodes / node / REPLICAS / f"{name}.json")
         return self._replicas[key] or Replica()
 
     def put(self, node: str, name: str, replica: Optional[Replica]) -> None:
         """Keep a replica, or remove it."""
         self._replicas[node, name] = replica
         self._changed[node, name] = None
+
+    def names_of(self, node: str, instance: str) -> List[str]:
+        """The resources of an instance of which a node has a replica, or metadata."""
+        return [name for name in self.names(node) if self.replica(node, name).instance == instance]
 
     def side(self, node: str, name: str) -> Side:
         """A side as it is now, for what it says of itself; reads the peer's only where that may have changed it."""
@@ -237,7 +204,7 @@ class Store:
     def volumes(self, node: str) -> Dict[str, Volume]:
         """The logical volumes of a node, as they were written last."""
         if node not in self._volumes:
-            self._volumes[node] = _read_volumes(self._nodes / node / VOLUMES)
+            self._volumes[node] = simulated_records.read_volumes(self._nodes / node / VOLUMES)
         return self._volumes[node]
 
     def volume(self, node: str, name: str) -> Optional[Volume]:
@@ -269,9 +236,9 @@ class Store:
         for node, name in self._changed:
             if name:
                 found = self._replicas[node, name]
-                files[f"{node}/{REPLICAS}/{name}.json"] = json.dumps(_encode(found)) if found else None
+                files[f"{node}/{REPLICAS}/{name}.json"] = json.dumps(simulated_records.encode(found)) if found else None
             else:
-                rows = {key: _encode(volume) for key, volume in self._volumes[node].items()}
+                rows = {key: simulated_records.encode(volume) for key, volume in self._volumes[node].items()}
                 files[f"{node}/{VOLUMES}"] = json.dumps(rows)
         events = [[node, json.dumps(entry)] for node, entry in self._events]
         _replace(self._nodes / PENDING, json.dumps({"files": files, "events": events}))
@@ -390,52 +357,3 @@ def _replace(path: Path, text: str) -> None:
     made = path.with_name(path.name + ".new")
     made.write_text(text)
     made.replace(path)
-
-
-def _encode(value: Any) -> Any:
-    """A value as JSON: of objects what differs from the default."""
-    if dataclasses.is_dataclass(value):
-        found = {
-            attribute.name: (getattr(value, attribute.name), attribute.default)
-            for attribute in dataclasses.fields(value)
-        }
-        return {name: _encode(current) for name, (current, default) in found.items() if current != default}
-    return [_encode(part) for part in value] if isinstance(value, tuple) else value
-
-
-def _read_replica(path: Path) -> Optional[Replica]:
-    try:
-        found = json.loads(path.read_text())
-    except FileNotFoundError:
-        return None
-    side, died = found.pop("side", {}), found.pop("died", ("", 0))
-    metadata, device, content = side.pop("metadata", None), side.pop("device", None), side.pop("content", {})
-    if metadata is not None:
-        first, second = metadata.pop("history", (0, 0))
-        peers = tuple((int(number), str(peer)) for number, peer in metadata.pop("known_peers", ()))
-        metadata = Metadata(**metadata, history=(first, second), known_peers=peers)
-    if device is not None:
-        writer = device.pop("writer", None)
-        opened_by = tuple(device.pop("opened_by", ()))
-        device = Device(**device, opened_by=opened_by, writer=Writer(**writer) if writer else None)
-    made = Side(**side, metadata=metadata, device=device, content=_content(content))
-    return Replica(**found, side=made, died=(died[0], died[1]))
-
-
-def _read_volumes(path: Path) -> Dict[str, Volume]:
-    try:
-        rows = json.loads(path.read_text())
-    except FileNotFoundError:
-        return {}
-    return {name: _volume(row) for name, row in rows.items()}
-
-
-def _volume(row: Mapping[str, Any]) -> Volume:
-    writer = row.get("writer")
-    known = {**row, "writer": Writer(**writer) if writer else None, "content": _content(row.get("content", {}))}
-    return Volume(**{**known, "opened_by": tuple(row.get("opened_by", ()))})
-
-
-def _content(found: Mapping[str, Any]) -> Content:
-    runs = tuple((str(run), int(counter)) for run, counter in found.get("runs", ()))
-    return Content(runs=runs, is_torn=bool(found.get("is_torn", False)))

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Dict, List, Optional, Sequence, Tuple
 
 from ..domain import errors
 from . import drbd_node, drbd_resource, simulated_programs, simulated_store
-from .simulated_drbd import Metadata, Pair, Rejected, Side, Writer
-from .simulated_store import BUSY_FILE, MIB, SPEED_FILE, Replica, Store, Volume
+from .simulated_drbd import Pair
+from .simulated_records import MIB, Replica, Volume
+from .simulated_replica import Metadata, Rejected, Side, Writer
+from .simulated_store import BUSY_FILE, SPEED_FILE, Store
 
 if TYPE_CHECKING:
     import contextlib

@@ -15,8 +15,9 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     disks,
     drbd_node,
     drbd_resource,
-    simulated_drbd,
     simulated_programs,
+    simulated_records,
+    simulated_replica,
     simulated_store,
     simulated_world,
 )
@@ -32,10 +33,10 @@ READING = ("lvs", "vgs", "drbdsetup status", "drbdsetup show", "drbdadm get-gi",
 class Clock:
     """The time of all nodes of a test, in ns; it goes only when a test says so."""
 
-    now: int = simulated_drbd.SECOND
+    now: int = simulated_replica.SECOND
 
     def wait(self, seconds: float) -> None:
-        self.now += int(seconds * simulated_drbd.SECOND)
+        self.now += int(seconds * simulated_replica.SECOND)
 
 
 @dataclass
@@ -93,18 +94,18 @@ class Machine:
         self.do("drbdadm", verb, *options, resource)
 
     @property
-    def resources(self) -> dict[str, simulated_drbd.Device]:
+    def resources(self) -> dict[str, simulated_replica.Device]:
         """The resources that are up, as the kernel keeps them."""
         with self._store() as store:
             found = {name: store.pair(self.root.name, name).sides[0].device for name in store.names(self.root.name)}
         return {name: device for name, device in found.items() if device is not None}
 
     @property
-    def volumes(self) -> dict[str, simulated_store.Volume]:
+    def volumes(self) -> dict[str, simulated_records.Volume]:
         with self._store() as store:
             return dict(store.volumes(self.root.name))
 
-    def metadata(self, resource: str) -> simulated_drbd.Metadata:
+    def metadata(self, resource: str) -> simulated_replica.Metadata:
         """What DRBD has stored of a resource."""
         with self._store() as store:
             found = store.pair(self.root.name, resource).sides[0].metadata

@@ -16,7 +16,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     drbd,
     drbd_node,
     drbd_roles,
-    simulated_drbd,
+    simulated_replica,
     simulated_world,
     templates,
 )
@@ -80,7 +80,7 @@ def test_what_was_interrupted_goes_on_where_it_was(machine: Machine, command: st
     machine.broken.clear()
     become(machine, State.PRESENT)
     assert machine.resources[NAME].disk == "Inconsistent"
-    assert machine.metadata(NAME).current == simulated_drbd.FRESH
+    assert machine.metadata(NAME).current == simulated_replica.FRESH
 
 
 def test_metadata_are_made_anew_when_their_volume_is_gone_even_if_that_is_interrupted(machine: Machine) -> None:

@@ -8,7 +8,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import er
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_repairs import Action
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     drbd_repairing,
-    simulated_programs,
+    simulated_lvm,
     templates,
 )
 
@@ -91,7 +91,7 @@ def test_without_room_for_a_snapshot_the_discard_says_so_and_goes_on(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine.answers.clear()
-    monkeypatch.setattr(simulated_programs, "GROUP_SIZE", sum(one.size for one in machine.volumes.values()) + 65)
+    monkeypatch.setattr(simulated_lvm, "GROUP_SIZE", sum(one.size for one in machine.volumes.values()) + 65)
     happen(machine, "disconnect")
     first, *_ = drbd_repairing.Repairs(machine, machine.node).steps(Action.DISCARD, R0)
     assert isinstance(first, drbd_repairing.Kept)

@@ -10,13 +10,12 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_repa
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     drbd_node,
     drbd_repairing,
-    simulated_programs,
     simulated_store,
     templates,
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage.disks import State
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage.simulated_drbd import Device
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage.simulated_programs import SimulatedPrograms
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage.simulated_replica import Device
 
 from tests.drbd_sequences import playing, sequences, simulated
 from tests.unit.plugins.module_utils.storage.copies import NAME, ONE, THREE, TWO, storage
@@ -70,8 +69,8 @@ def test_a_primary_writes_alone_without_its_peer_or_without_the_disk_of_its_peer
     connection: str, peer_disk: str, is_alone: bool
 ) -> None:
     device = Device(0, "node2", connection=connection, role="Primary", disk="UpToDate", peer_disk=peer_disk)
-    assert simulated_programs.is_alone(device) is is_alone
-    assert not simulated_programs.is_alone(dataclasses.replace(device, role="Secondary"))
+    assert device.is_alone is is_alone
+    assert not dataclasses.replace(device, role="Secondary").is_alone
 
 
 def test_who_connects_with_the_secret_is_taken_for_the_peer_whatever_its_address(machine: Machine) -> None:

@@ -10,7 +10,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import er
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake, simulated_node
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     disks,
-    simulated_drbd,
+    simulated_replica,
     simulated_store,
     simulated_world,
 )
@@ -19,7 +19,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.storage.simulate
 if TYPE_CHECKING:
     from pathlib import Path
 
-SECOND = simulated_drbd.SECOND
+SECOND = simulated_replica.SECOND
 RESOURCE, DEVICES = "web1-disk0", ["/dev/drbd4"]
 RATE = int(simulated_world.WRITES_PER_SECOND)
 
