@@ -125,7 +125,7 @@ async def _settle(
 def noted_evidence(spec: process.Spec, start: contract.Start) -> process.Spec:
     """The run with its evidence; its play is told that the replica was judged."""
     content = json.dumps(dataclasses.asdict(start))
-    variables = {**spec.variables, "instance_replica_judged": True}
+    variables = {**spec.variables, "step": {**spec.variables["step"], "replica_judged": True}}
     return dataclasses.replace(spec, files={**spec.files, FILE: content}, variables=variables)
 
 

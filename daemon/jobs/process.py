@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 RUN_VARIABLE = run_group.RUN_VARIABLE
 LOG = logging.getLogger(__name__)
+STEP = "step"
+"""The playbook of all opcodes that are the tasks of a role."""
 MARGIN = 60.0
 """Seconds after its own time limit at which the daemon ends a run: what limits it from within may hang with it."""
 SHORTEST_WAIT = 5.0
@@ -52,9 +54,11 @@ SECRETS = ("_TOKEN", "_PASSWORD", "_PASS", "_SECRET", "_KEY")
 class Spec:
     """What a run needs: its play's path, variables and environment, its inventory, the locks that were granted.
 
-    `files` are texts that come from nodes: Ansible takes every extra variable for a template, so they never are one.
+    `kind` is that of its opcode. `files` are texts that come from nodes: Ansible takes every extra variable for a
+    template, so they never are one.
     """
 
+    kind: str
     playbook: Path
     variables: Mapping[str, Any]
     environment: Mapping[str, str]
@@ -71,15 +75,19 @@ def run_spec(
     granted: Mapping[str, Mode],
     environment: Mapping[str, str],
 ) -> Spec:
-    """The run of `playbooks/opcodes/<kind>.yml` with the locks that were granted.
+    """The run of an opcode's play with the locks that were granted.
 
     Raises:
         Refused: the opcode does not fit the cluster as it is now, or a large report that it needs is lost.
     """
     root = environment["ROUNDSMAN_ROOT"]
     return Spec(
-        playbook=ansible_runs.PLAYBOOKS / "opcodes" / f"{made.kind}.yml",
-        variables=made.variables(cluster),
+        kind=made.kind,
+        playbook=ansible_runs.PLAYBOOKS / "opcodes" / f"{STEP if made.role else made.kind}.yml",
+        variables={
+            "step": made.variables(cluster),
+            **({"roundsman_role": made.role, "roundsman_kind": made.kind} if made.role else {}),
+        },
         environment=environment,
         inventory=hosts.run_inventory(cluster, dict.fromkeys(made.hosts(cluster)), root=root),
         granted={lock: mode.value for lock, mode in granted.items()},

@@ -125,6 +125,7 @@ class FindInstance:
 
     kind: ClassVar[str] = "find_instance"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = "instance"
     instance: str
     nodes: tuple[str, ...]
 
@@ -146,13 +147,13 @@ class FindInstance:
         instance = cluster.instance(self.instance)
         return {
             "instance": instance_variables(cluster, instance),
-            "instance_nodes": [contract.node_variables(cluster, uuid) for uuid in self.hosts(cluster)],
-            "instance_members": [
+            "nodes": [contract.node_variables(cluster, uuid) for uuid in self.hosts(cluster)],
+            "members": [
                 contract.node_variables(cluster, uuid) for uuid in self.hosts(cluster) if uuid in instance.nodes
             ],
-            "instance_known": list(instance.nodes),
-            "instance_known_off": [uuid for uuid in self.nodes if dead_nodes.is_known_off(cluster.nodes[uuid])],
-            "instance_unasked": [cluster.node_name(uuid) for uuid in self.nodes if uuid not in self.hosts(cluster)],
+            "known": list(instance.nodes),
+            "known_off": [uuid for uuid in self.nodes if dead_nodes.is_known_off(cluster.nodes[uuid])],
+            "unasked": [cluster.node_name(uuid) for uuid in self.nodes if uuid not in self.hosts(cluster)],
         }
 
     def files(self) -> dict[str, str]:
@@ -172,6 +173,7 @@ class FindPower:
 
     kind: ClassVar[str] = "find_power"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = "node"
     nodes: tuple[str, ...]
 
     def time_limit(self, _cluster: clusters.Cluster) -> int:
@@ -187,7 +189,7 @@ class FindPower:
         return []
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        return {"node_targets": [node_power.bmc_variables(cluster, cluster.node(uuid)) for uuid in self.nodes]}
+        return {"targets": [node_power.bmc_variables(cluster, cluster.node(uuid)) for uuid in self.nodes]}
 
     def files(self) -> dict[str, str]:
         return {}

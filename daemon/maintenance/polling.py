@@ -78,8 +78,9 @@ class Poll:
             await self._processes.ended(run)
         shutil.rmtree(run, ignore_errors=True)
         spec = process.Spec(
+            kind="diagnose",
             playbook=ansible_runs.PLAYBOOKS / "diagnose.yml",
-            variables={"diagnose_command": cluster.maintenance.settings.diagnose_command},
+            variables={"step": {"command": cluster.maintenance.settings.diagnose_command}},
             environment=self._environment,
             inventory=hosts.run_inventory(cluster, nodes, root=self._environment["ROUNDSMAN_ROOT"]),
             granted={},

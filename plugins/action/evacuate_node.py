@@ -146,7 +146,7 @@ def _audit(play: holding.Play, node: str, steps: Sequence[Mapping[str, Any]], *,
     told += [
         f"{step['text']}{', consistency is ignored' if ignore_consistency else ''}"
         for step in steps
-        if step["variables"].get("instance_replica_judged") or (ignore_consistency and step["kind"] == "failover")
+        if step["variables"].get("replica_judged") or (ignore_consistency and step["kind"] == "failover")
     ]
     log_output.append_audit(
         play.where.audit_log, [f"record {log_output.account()} play={play.name}: {text}" for text in told]
@@ -193,10 +193,13 @@ def _steps_of(
             name = cluster.instance(str(opcode.params["instance"])).name
             reason = f"{text} is refused: {error}"
             return steps[:moved], [Refusal(name, reason)], after
+        if "old_generations" in variables:
+            # They hold while nobody changes the nodes of the instance; this plan is made before its step holds it.
+            variables["old_generations"] = []
         found = judged.get(str(opcode.params["instance"])) if opcode.kind == "failover" else None
         if found is not None:
             text += f" ({evidence.loss_text(found, now=time.time())})"
-            variables["instance_replica_judged"] = True
+            variables["replica_judged"] = True
         steps.append({"kind": opcode.kind, "text": text, "variables": variables})
         cluster = changes.apply_all(cluster, made.effects(cluster), now=0.0)
         if opcode.kind in MOVES:

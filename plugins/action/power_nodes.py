@@ -50,10 +50,11 @@ class ActionModule(module_answers.Action):
             if not self._task.check_mode:
                 holding.hold(play, opcode.wants(cluster), time_limit=options["time_limit"])
                 cluster = store.read(play.where.config)
-            variables = opcode.variables(cluster)
+            # Nobody is fenced by hand: no sign of life is asked for.
+            step = {**opcode.variables(cluster), "ask_first": [], "agents": {}, "expected": ""}
         except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}
-        return {**result, "changed": False, "variables": variables}
+        return {**result, "changed": False, "step": step}
 
 
 def _nodes(cluster: clusters.Cluster, names: Sequence[str], *, command: str) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ class ActionModule(module_answers.Action):
                 cluster = store.read(play.where.config)
             if text := opcode.moot(cluster):
                 raise errors.Refused(text)
-            variables = opcode.variables(cluster)
+            step = opcode.variables(cluster)
         except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}
-        return {**result, "changed": False, "variables": variables}
+        return {**result, "changed": False, "step": step}

@@ -59,8 +59,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-variables:
-  description: The variables that the tasks of the role C(node) read.
+step:
+  description: What the steps of the role C(node) are given.
   returned: success
   type: dict
 """

@@ -47,8 +47,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-variables:
-  description: The variables that the tasks of the role C(repair) read.
+step:
+  description: What the steps of the role C(repair) are given.
   returned: success
   type: dict
 """

@@ -28,6 +28,7 @@ class ClusterVerify:
 
     kind: ClassVar[str] = "cluster_verify"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = ""
     differing: dict[str, str] = field(default_factory=dict)
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
@@ -64,20 +65,20 @@ class ClusterVerify:
         targets = [node_power.bmc_variables(cluster, node) for node in _with_oob(cluster)]
         looked, known = set(self.hosts(cluster)), _candidates(cluster)
         return {
-            "cluster_targets": targets,
-            "cluster_paths": _paths(cluster),
-            "cluster_candidates": [node.name for node in known if node.uuid in looked],
-            "cluster_unseen": {node.name: "is not contacted" for node in known if node.uuid not in looked},
-            "cluster_ignored": _ignored(cluster),
-            "cluster_differing": dict(self.differing),
-            "cluster_left_behind": _left_behind(cluster),
-            "cluster_degraded": _degraded(cluster),
-            "cluster_running": [node.name for node in _running(cluster)],
-            "cluster_hypervisors": whereabouts.hypervisors(cluster),
-            "cluster_replicated_hypervisors": whereabouts.replicated(cluster),
-            "cluster_records": whereabouts.records(cluster),
-            "cluster_held": sorted(lock.partition("/")[2] for lock in self.wants(cluster)),
-            "cluster_look_seconds": math.ceil(time_limits.look()),
+            "targets": targets,
+            "paths": _paths(cluster),
+            "candidates": [node.name for node in known if node.uuid in looked],
+            "unseen": {node.name: "is not contacted" for node in known if node.uuid not in looked},
+            "ignored": _ignored(cluster),
+            "differing": dict(self.differing),
+            "left_behind": _left_behind(cluster),
+            "degraded": _degraded(cluster),
+            "running": [node.name for node in _running(cluster)],
+            "hypervisors": whereabouts.hypervisors(cluster),
+            "replicated_hypervisors": whereabouts.replicated(cluster),
+            "records": whereabouts.records(cluster),
+            "held": sorted(lock.partition("/")[2] for lock in self.wants(cluster)),
+            "look_seconds": math.ceil(time_limits.look()),
         }
 
     def files(self) -> dict[str, str]:

@@ -71,12 +71,14 @@ class Kind(Protocol):
 
 
 class PlayKind(Kind, Protocol):
-    """An opcode that touches nodes: `playbooks/opcodes/<kind>.yml` in a process of its own.
+    """An opcode that touches nodes, in a process of its own.
 
+    The tasks `<kind>.yml` of its `role` are its play; without a role it has a playbook, `playbooks/opcodes/<kind>.yml`.
     Its run has a time limit: far more than it needs when all goes well, for its end is a violent one.
     """
 
     execution: ClassVar[Play]
+    role: ClassVar[str]
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
         """How many seconds its run gets: more than the sum of what its steps may take (`time_limits.py`)."""

@@ -24,6 +24,7 @@ class RepairDisks:
 
     kind: ClassVar[str] = "repair_disks"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = "repair"
     instance: str
     discard: str = ""
 
@@ -52,9 +53,9 @@ class RepairDisks:
         contract.refuse_unreachable(cluster, *instance.nodes)
         return {
             "instance": instance_variables(cluster, instance),
-            "instance_primary": contract.node_variables(cluster, instance.primary_node),
-            "instance_secondary": contract.node_variables(cluster, instance.secondary_nodes[0]),
-            "repair_discard": cluster.node_name(self.discard) if self.discard else "",
+            "primary": contract.node_variables(cluster, instance.primary_node),
+            "secondary": contract.node_variables(cluster, instance.secondary_nodes[0]),
+            "discard": cluster.node_name(self.discard) if self.discard else "",
         }
 
     def files(self) -> dict[str, str]:
@@ -73,6 +74,7 @@ class OutdateReplica:
 
     kind: ClassVar[str] = "outdate_replica"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = "repair"
     instance: str
     node: str
 
@@ -102,9 +104,9 @@ class OutdateReplica:
         contract.refuse_unreachable(cluster, self.node)
         return {
             "instance": instance_variables(cluster, instance),
-            "instance_member": contract.node_variables(cluster, self.node),
-            "instance_resources": list(replica_evidence.resources(instance)),
-            "instance_outdate_seconds": time_limits.outdating(),
+            "member": contract.node_variables(cluster, self.node),
+            "resources": list(replica_evidence.resources(instance)),
+            "outdate_seconds": time_limits.outdating(),
         }
 
     def files(self) -> dict[str, str]:

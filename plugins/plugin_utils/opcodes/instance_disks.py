@@ -38,9 +38,9 @@ class _AtDisks:
         there = self.hosts(cluster)
         return {
             "instance": instance_variables(cluster, instance),
-            "instance_primary": contract.node_variables(cluster, instance.primary_node),
-            "instance_members": [contract.node_variables(cluster, uuid) for uuid in there],
-            "instance_unasked": [cluster.node_name(uuid) for uuid in instance.nodes if uuid not in there],
+            "primary": contract.node_variables(cluster, instance.primary_node),
+            "members": [contract.node_variables(cluster, uuid) for uuid in there],
+            "unasked": [cluster.node_name(uuid) for uuid in instance.nodes if uuid not in there],
         }
 
     def files(self) -> dict[str, str]:
@@ -56,6 +56,7 @@ class VerifyDisks(_AtDisks):
 
     kind: ClassVar[str] = "verify_disks"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = "instance"
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ class ActivateDisks(_AtItsPrimary):
 
     kind: ClassVar[str] = "activate_disks"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = "instance"
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class DeactivateDisks(_Down):
 
     kind: ClassVar[str] = "deactivate_disks"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = "instance"
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,7 @@ class RecreateDisks(_Down):
 
     kind: ClassVar[str] = "recreate_disks"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = "instance"
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
         known = cluster.instance(self.instance)
@@ -122,6 +126,7 @@ class Reinstall(_Down):
 
     kind: ClassVar[str] = "reinstall"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = ""
     os_playbook: str
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
@@ -129,4 +134,4 @@ class Reinstall(_Down):
         return time_limits.limit(time_limits.disks(known, steps=2), time_limits.OS_PLAYBOOK)
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        return super().variables(cluster) | {"instance_os_playbook": self.os_playbook}
+        return super().variables(cluster) | {"os_playbook": self.os_playbook}

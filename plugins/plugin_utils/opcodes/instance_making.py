@@ -67,6 +67,7 @@ class InstanceCreate:
 
     kind: ClassVar[str] = "instance_create"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = ""
     instance: str
     os_playbook: str = ""
 
@@ -92,9 +93,9 @@ class InstanceCreate:
         contract.refuse_unreachable(cluster, *instance.nodes)
         return {
             "instance": instance_variables(cluster, instance),
-            "instance_members": [contract.node_variables(cluster, uuid) for uuid in instance.nodes],
-            "instance_os": bool(self.os_playbook),
-            "instance_os_playbook": self.os_playbook or str(NO_OS),
+            "members": [contract.node_variables(cluster, uuid) for uuid in instance.nodes],
+            "os": bool(self.os_playbook),
+            "os_playbook": self.os_playbook or str(NO_OS),
         }
 
     def files(self) -> dict[str, str]:
@@ -114,6 +115,7 @@ class InstanceRemove:
 
     kind: ClassVar[str] = "instance_remove"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = "instance"
     instance: str
     ignore_failures: bool = False
 
@@ -137,11 +139,11 @@ class InstanceRemove:
         there = [uuid for uuid in instance.nodes if clusters.reachable(cluster, cluster.node(uuid))]
         return {
             "instance": instance_variables(cluster, instance),
-            "instance_members": [contract.node_variables(cluster, uuid) for uuid in there],
-            "instance_unasked": [cluster.node_name(uuid) for uuid in instance.nodes if uuid not in there],
-            "instance_left_behind": [uuid for uuid in instance.nodes if uuid not in there],
-            "instance_primary": contract.node_variables(cluster, instance.primary_node),
-            "instance_primary_asked": instance.primary_node in there,
+            "members": [contract.node_variables(cluster, uuid) for uuid in there],
+            "unasked": [cluster.node_name(uuid) for uuid in instance.nodes if uuid not in there],
+            "left_behind": [uuid for uuid in instance.nodes if uuid not in there],
+            "primary": contract.node_variables(cluster, instance.primary_node),
+            "primary_asked": instance.primary_node in there,
         }
 
     def files(self) -> dict[str, str]:

@@ -61,10 +61,10 @@ class _RunElsewhere:
         room_now.refuse_without_memory(cluster, instance, target=self.target)
         return {
             "instance": instance_variables(cluster, instance),
-            "instance_source": contract.node_variables(cluster, self.source),
-            "instance_target": contract.node_variables(cluster, self.target),
-            "instance_members": [contract.node_variables(cluster, uuid) for uuid in (self.source, self.target)],
-            "instance_secondaries": self._other_nodes(instance),
+            "source": contract.node_variables(cluster, self.source),
+            "target": contract.node_variables(cluster, self.target),
+            "members": [contract.node_variables(cluster, uuid) for uuid in (self.source, self.target)],
+            "secondaries": self._other_nodes(instance),
         }
 
     def effects(self, cluster: clusters.Cluster) -> list[changes.Change]:
@@ -92,6 +92,7 @@ class Migrate(_RunElsewhere):
 
     kind: ClassVar[str] = "migrate"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = "instance"
 
     def check_facts(self, cluster: clusters.Cluster, facts: contract.Facts) -> None:
         """Both nodes answered when they were last asked: what was planned may have waited."""
@@ -112,6 +113,7 @@ class Failover(_RunElsewhere):
 
     kind: ClassVar[str] = "failover"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = "instance"
     ignore_consistency: bool = False
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
@@ -150,16 +152,16 @@ class Failover(_RunElsewhere):
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         source, parted = cluster.node(self.source), cluster.instance(self.instance).parted
         return super().variables(cluster) | {
-            "instance_source_reachable": clusters.reachable(cluster, source),
-            "instance_source_oob": clusters.parameter(cluster, source, "oob_program") or "",
-            "instance_source_agent": contract.agent(cluster, source),
-            "instance_source_stated_off": dead_nodes.is_stated_off(source),
-            "instance_report_interval": report_ages.cycle(cluster.maintenance.settings, nodes=len(cluster.nodes)),
-            "instance_ignore_consistency": self.ignore_consistency,
+            "source_reachable": clusters.reachable(cluster, source),
+            "source_oob": clusters.parameter(cluster, source, "oob_program") or "",
+            "source_agent": contract.agent(cluster, source),
+            "source_stated_off": dead_nodes.is_stated_off(source),
+            "report_interval": report_ages.cycle(cluster.maintenance.settings, nodes=len(cluster.nodes)),
+            "ignore_consistency": self.ignore_consistency,
             # True where the evidence for the target's replica was judged (`check_facts`), as its source is silent.
-            "instance_replica_judged": False,
+            "replica_judged": False,
             # What was on record then: a pair that parts later makes that evidence worthless.
-            "instance_parted_since": parted.since if parted is not None else 0.0,
+            "parted_since": parted.since if parted is not None else 0.0,
         }
 
     def notices(self, value: Any) -> list[contract.Notice]:
@@ -178,6 +180,7 @@ class ReplaceDisks:
 
     kind: ClassVar[str] = "replace_disks"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = ""
     instance: str
     old: str
     new: str
@@ -230,14 +233,14 @@ class ReplaceDisks:
                 room_now.refuse_without_disk(cluster, instance, target=self.new)
         return {
             "instance": {**instance_variables(cluster, instance), "keeps_peer": False},
-            "instance_primary": contract.node_variables(cluster, instance.primary_node),
-            "instance_members": [contract.node_variables(cluster, uuid) for uuid in (instance.primary_node, self.new)],
-            "instance_old": contract.node_variables(cluster, self.old),
-            "instance_new": contract.node_variables(cluster, self.new),
-            "instance_old_reachable": clusters.reachable(cluster, cluster.node(self.old)),
-            "instance_let_go": [contract.node_variables(cluster, uuid) for uuid in self._let_go(cluster)],
-            "instance_old_generations": list(clusters.judged_generations(cluster, self.instance)),
-            "instance_given_up": [recording.encode(change) for change in self._given_up(cluster)],
+            "primary": contract.node_variables(cluster, instance.primary_node),
+            "members": [contract.node_variables(cluster, uuid) for uuid in (instance.primary_node, self.new)],
+            "old": contract.node_variables(cluster, self.old),
+            "new": contract.node_variables(cluster, self.new),
+            "old_reachable": clusters.reachable(cluster, cluster.node(self.old)),
+            "let_go": [contract.node_variables(cluster, uuid) for uuid in self._let_go(cluster)],
+            "old_generations": list(clusters.judged_generations(cluster, self.instance)),
+            "given_up": [recording.encode(change) for change in self._given_up(cluster)],
         }
 
     def effects(self, cluster: clusters.Cluster) -> list[changes.Change]:

@@ -32,8 +32,8 @@ class _AtPrimary:
         contract.refuse_unreachable(cluster, instance.primary_node)
         return {
             "instance": instance_variables(cluster, instance),
-            "instance_primary": contract.node_variables(cluster, instance.primary_node),
-            "instance_members": [contract.node_variables(cluster, uuid) for uuid in self.hosts(cluster)],
+            "primary": contract.node_variables(cluster, instance.primary_node),
+            "members": [contract.node_variables(cluster, uuid) for uuid in self.hosts(cluster)],
         }
 
     def files(self) -> dict[str, str]:
@@ -49,6 +49,7 @@ class Startup(_AtPrimary):
 
     kind: ClassVar[str] = "startup"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = "instance"
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
         known = cluster.instance(self.instance)
@@ -75,6 +76,7 @@ class Shutdown(_AtPrimary):
 
     kind: ClassVar[str] = "shutdown"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = "instance"
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
         known = cluster.instance(self.instance)

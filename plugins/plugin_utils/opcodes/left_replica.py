@@ -42,6 +42,7 @@ class RemoveReplica:
 
     kind: ClassVar[str] = "remove_replica"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = "instance"
     instance: str
     node: str
     discard: bool = False
@@ -73,12 +74,12 @@ class RemoveReplica:
         self._refuse_namesake(cluster, left.instance)
         return {
             "instance": instance_variables(cluster, left.instance),
-            "instance_left_at": contract.node_variables(cluster, self.node),
-            "instance_discard": self.discard,
-            "instance_look_seconds": math.ceil(time_limits.look()),
-            "instance_left_seconds": time_limits.at_disks(left.instance),
-            "instance_now": {} if known is None else instance_variables(cluster, known),
-            "instance_now_nodes": [] if known is None else [contract.node_variables(cluster, known.primary_node)],
+            "left_at": contract.node_variables(cluster, self.node),
+            "discard": self.discard,
+            "look_seconds": math.ceil(time_limits.look()),
+            "left_seconds": time_limits.at_disks(left.instance),
+            "now": {} if known is None else instance_variables(cluster, known),
+            "now_nodes": [] if known is None else [contract.node_variables(cluster, known.primary_node)],
         }
 
     def files(self) -> dict[str, str]:

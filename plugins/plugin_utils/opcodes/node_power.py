@@ -81,6 +81,7 @@ class Power(_AtBmcs):
 
     kind: ClassVar[str] = "power"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = ""
     command: Literal["on", "off", "cycle", "status", "fence", "confirm_off"] = field(kw_only=True)
     force: bool = field(default=False, kw_only=True)
     expect: str = field(default="", kw_only=True)
@@ -127,16 +128,16 @@ class Power(_AtBmcs):
         if len(refused) == len(targets):
             raise errors.Refused("; ".join(refused.values()))
         return {
-            "node_power": self.command,
-            "node_targets": [bmc_variables(cluster, target) for target in targets if target.name not in refused],
-            "node_refused": refused,
-            "node_look_first": [node.name for node in self._looked_at(cluster, refused)],
-            "node_ask_first": [node.name for node in self._asked(cluster, refused)],
-            "node_agents": {node.name: contract.agent(cluster, node) for node in self._asked(cluster, refused)},
-            "node_power_expected": self.expect,
-            "node_power_delay": self.delay,
-            "node_power_batch": BATCH,
-            "node_power_check": self.check,
+            "command": self.command,
+            "targets": [bmc_variables(cluster, target) for target in targets if target.name not in refused],
+            "refused": refused,
+            "look_first": [node.name for node in self._looked_at(cluster, refused)],
+            "ask_first": [node.name for node in self._asked(cluster, refused)],
+            "agents": {node.name: contract.agent(cluster, node) for node in self._asked(cluster, refused)},
+            "expected": self.expect,
+            "delay": self.delay,
+            "batch": BATCH,
+            "check": self.check,
         }
 
     def about(self) -> tuple[str, ...]:
@@ -202,6 +203,7 @@ class Health(_AtBmcs):
 
     kind: ClassVar[str] = "health"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = "node"
 
     def time_limit(self, _cluster: clusters.Cluster) -> int:
         return time_limits.limit(time_limits.bmcs(len(self.all_nodes)))
@@ -216,8 +218,8 @@ class Health(_AtBmcs):
         if len(refused) == len(targets):
             raise errors.Refused("; ".join(refused.values()))
         return {
-            "node_targets": [bmc_variables(cluster, target) for target in targets if has_oob[target.name]],
-            "node_refused": refused,
+            "targets": [bmc_variables(cluster, target) for target in targets if has_oob[target.name]],
+            "refused": refused,
         }
 
     def notices(self, value: Any) -> list[contract.Notice]:

@@ -25,6 +25,7 @@ class RepairCommand:
 
     kind: ClassVar[str] = "repair_command"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = "node"
     node: str
     command: str
     input: str
@@ -48,7 +49,7 @@ class RepairCommand:
         contract.refuse_unreachable(cluster, self.node)
         return {
             "node": contract.node_variables(cluster, self.node),
-            "node_command": self.command,
+            "command": self.command,
         }
 
     def files(self) -> dict[str, str]:
@@ -67,6 +68,7 @@ class Diagnose:
 
     kind: ClassVar[str] = "diagnose"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = ""
     node: str
 
     def time_limit(self, _cluster: clusters.Cluster) -> int:
@@ -84,7 +86,7 @@ class Diagnose:
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         node = cluster.node(self.node)
         contract.refuse_unreachable(clusters.with_node(cluster, dataclasses.replace(node, offline=False)), self.node)
-        return {"diagnose_command": cluster.maintenance.settings.diagnose_command}
+        return {"command": cluster.maintenance.settings.diagnose_command}
 
     def files(self) -> dict[str, str]:
         return {}
@@ -102,6 +104,7 @@ class SecondCopies:
 
     kind: ClassVar[str] = "second_copies"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
+    role: ClassVar[str] = "node"
     node: str
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
@@ -125,9 +128,9 @@ class SecondCopies:
         contract.refuse_unreachable(clusters.with_node(cluster, dataclasses.replace(node, offline=False)), self.node)
         return {
             "node": contract.node_variables(cluster, self.node),
-            "node_hypervisors": whereabouts.hypervisors(cluster),
-            "node_replicated_hypervisors": whereabouts.replicated(cluster),
-            "node_records": whereabouts.records(cluster),
+            "hypervisors": whereabouts.hypervisors(cluster),
+            "replicated_hypervisors": whereabouts.replicated(cluster),
+            "records": whereabouts.records(cluster),
         }
 
     def files(self) -> dict[str, str]:

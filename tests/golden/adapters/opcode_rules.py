@@ -29,6 +29,15 @@ DIGEST = "DIGEST"
 STALE = {"reason": "its replica is stale", "unblock": "wait for node2"}
 NOW = 100.0
 
+AT_NODES = frozenset({"power", "health", "find_power", "second_copies", "repair_command"})
+RECORDED = {
+    **{("power", name): f"node_power_{name}" for name in ("expected", "delay", "batch", "check")},
+    ("power", "command"): "node_power",
+    ("diagnose", "command"): "diagnose_command",
+    ("repair_disks", "discard"): "repair_discard",
+}
+"""Names that variables of plays had when the trace was recorded: each beside the others, and not in `step`."""
+
 
 class Rules:
     """The opcodes on one cluster, beside which these facts are known."""
@@ -92,7 +101,7 @@ class Rules:
             "facts": lambda: self._start(made),
             "limit": lambda: [f"{made.time_limit(cluster)} s"],
             "hosts": lambda: [self._names(made.hosts(cluster)) or "none but the controller"],
-            "variable": lambda: _variables(made.variables(cluster), leaves=leaves),
+            "variable": lambda: _variables(_as_recorded(made.kind, made.variables(cluster)), leaves=leaves),
             "file": lambda: [f"{name} = {text}" for name, text in made.files().items()],
             "whole report": lambda: [f"{name} = {text}" for name, text in _whole(made).items()],
             "becomes": lambda: self._becomes(made),
@@ -110,7 +119,11 @@ class Rules:
         look = settling.look_after(made, self._cluster)
         if look is None:
             return []
-        given = {name: value for name, value in look.variables(self._cluster).items() if name != "instance"}
+        given = {
+            name: value
+            for name, value in _as_recorded(look.kind, look.variables(self._cluster)).items()
+            if name != "instance"
+        }
         return [f"{look.kind} at {self._names(look.hosts(self._cluster)) or 'the controller'}", *_variables(given)]
 
     def _names(self, nodes: Sequence[str]) -> str:
@@ -200,6 +213,15 @@ def _whole(made: contract.PlayKind) -> Mapping[str, str]:
 def _job(one: Any) -> str:
     opcodes = ", ".join(f"{opcode.kind} {_json(dict(opcode.params))}" for opcode in one.opcodes)
     return f"{one.key} after {list(one.after)} behind {list(one.behind)} reason {one.reason!r}: {opcodes}"
+
+
+def _as_recorded(kind: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """What a play is given, by the names of before."""
+    prefix = "cluster" if kind == "cluster_verify" else "node" if kind in AT_NODES else "instance"
+    return {
+        RECORDED.get((kind, name), name if name == prefix else f"{prefix}_{name}"): value
+        for name, value in variables.items()
+    }
 
 
 def _answered(ask: Callable[[], list[str]]) -> list[str]:

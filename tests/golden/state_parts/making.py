@@ -68,7 +68,7 @@ class Processes(twins.Processes):
         if (run / "began").exists():
             (run / "began").write_text(json.dumps({"pid": NOBODY, "time": MADE}))
             log = task_log.Writer(run)
-            log.tell("started", host="localhost", task=f"Begin {spec.playbook.stem}")
+            log.tell("started", host="localhost", task=f"Begin {spec.kind}")
             log.close()
 
 

@@ -67,7 +67,7 @@ class Processes:
         (run / "livelock").touch()
         for name, text in spec.files.items():
             (run / name).write_text(text)
-        kind = spec.playbook.stem
+        kind = spec.kind
         self.ran.append(f"{kind} {run.parent.name}/{run.name}")
         self.specs[run] = spec
         self._over[run] = asyncio.Event()
@@ -90,10 +90,10 @@ class Processes:
 
     def finish(self, run: Path, outcome: str = "success", *, text: str = "the twin was told to fail") -> None:
         spec = self.specs[run]
-        if spec.playbook.stem == "power" and spec.variables["node_power"] in CHANGES_POWER:
-            for one in spec.variables["node_targets"]:
-                self.powered[one["uuid"]] = spec.variables["node_power"] == "on"
-        value = self.values.get(spec.playbook.stem)
+        if spec.kind == "power" and spec.variables["step"]["command"] in CHANGES_POWER:
+            for one in spec.variables["step"]["targets"]:
+                self.powered[one["uuid"]] = spec.variables["step"]["command"] == "on"
+        value = self.values.get(spec.kind)
         value = value(spec.variables) if callable(value) else value
         for one in [*_lived(spec, value), *(self._recorded(spec) if outcome == "success" else [])]:
             run_records.append(run, recording.encode(one))
@@ -103,8 +103,8 @@ class Processes:
         self._over[run].set()
 
     def _recorded(self, spec: process.Spec) -> list[changes.Change]:
-        if spec.playbook.stem == "find_power":
-            nodes = [one["uuid"] for one in spec.variables["node_targets"]]
+        if spec.kind == "find_power":
+            nodes = [one["uuid"] for one in spec.variables["step"]["targets"]]
             read = {node: self.powered.get(node, True) for node in nodes}
             return [changes.NodePowered(node, powered=powered, confirms=False) for node, powered in read.items()]
         return _recorded(spec)
@@ -116,26 +116,26 @@ class Processes:
 
 def _lived(spec: process.Spec, value: Any) -> list[changes.Change]:
     """The signs of life that a power command's play records, also one that fails."""
-    if spec.playbook.stem != "power" or not isinstance(value, list):
+    if spec.kind != "power" or not isinstance(value, list):
         return []
     alive = {one["name"] for one in value if power_record.lived(power.parse_outcome(one))}
-    return [changes.NodeLived(one["uuid"]) for one in spec.variables["node_targets"] if one["name"] in alive]
+    return [changes.NodeLived(one["uuid"]) for one in spec.variables["step"]["targets"] if one["name"] in alive]
 
 
 def _recorded(spec: process.Spec) -> list[changes.Change]:
-    kind, told = spec.playbook.stem, spec.variables
+    kind, told = spec.kind, spec.variables["step"]
     if kind in {"migrate", "failover"}:
-        target, others = told["instance_target"]["uuid"], tuple(told["instance_secondaries"])
+        target, others = told["target"]["uuid"], tuple(told["secondaries"])
         return [changes.InstanceNodes(told["instance"]["uuid"], target, others)]
     if kind == "replace_disks":
-        primary, new = told["instance_primary"]["uuid"], told["instance_new"]["uuid"]
+        primary, new = told["primary"]["uuid"], told["new"]["uuid"]
         moved = changes.InstanceNodes(told["instance"]["uuid"], primary, (new,))
-        return [moved, *(recording.decode(one) for one in told["instance_given_up"])]
+        return [moved, *(recording.decode(one) for one in told["given_up"])]
     if kind in RECORDED:
         return [RECORDED[kind](told["instance"]["uuid"])]
-    if kind == "power" and told["node_power"] in CHANGES_POWER:
-        powered, confirms = told["node_power"] == "on", told["node_power"] != "confirm_off"
-        return [changes.NodePowered(one["uuid"], powered=powered, confirms=confirms) for one in told["node_targets"]]
+    if kind == "power" and told["command"] in CHANGES_POWER:
+        powered, confirms = told["command"] == "on", told["command"] != "confirm_off"
+        return [changes.NodePowered(one["uuid"], powered=powered, confirms=confirms) for one in told["targets"]]
     return []
 
 

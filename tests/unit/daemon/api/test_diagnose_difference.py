@@ -44,8 +44,8 @@ def test_a_node_with_another_diagnose_command_is_in_the_list_and_a_finding(
         one.running.queue.resume()
         job = (await one.ask("PUT", "/2/verify")).json()["id"]
         await asyncio.wait_for(one.running.queue.wait(job, seconds=twins.LIMIT), twins.LIMIT)
-        (spec,) = [spec for spec in one.twin.specs.values() if spec.playbook.stem == "cluster_verify"]
-        assert list(spec.variables["cluster_differing"]) == ["node2"]
-        assert "runs the diagnose command other" in spec.variables["cluster_differing"]["node2"]
+        (spec,) = [spec for spec in one.twin.specs.values() if spec.kind == "cluster_verify"]
+        assert list(spec.variables["step"]["differing"]) == ["node2"]
+        assert "runs the diagnose command other" in spec.variables["step"]["differing"]["node2"]
 
     reach(tmp_path, monkeypatch, act, is_local=True)

@@ -178,8 +178,8 @@ def test_root_on_the_controller_names_a_playbook_by_its_path(local: Callable[...
     async def act(one: reached.Reached) -> None:
         body = {**WEB, "os_playbook": str(playbook)}
         await ended(one, "POST", "/2/instances", body)
-        (spec,) = [each for each in one.twin.specs.values() if each.playbook.stem == "instance_create"]
-        assert spec.variables["instance_os_playbook"] == str(playbook)
+        (spec,) = [each for each in one.twin.specs.values() if each.kind == "instance_create"]
+        assert spec.variables["step"]["os_playbook"] == str(playbook)
 
     local(act)
 

@@ -64,7 +64,7 @@ def test_a_trial_is_a_run_that_sends_nothing(local: Callable[..., None]) -> None
     async def act(one: Reached) -> None:
         await ended(one, "/2/nodes/node3/power?dry-run=1", {"command": "on"})
         (spec,) = one.twin.specs.values()
-        assert spec.variables["node_power_check"] is True
+        assert spec.variables["step"]["check"] is True
 
     local(act)
 

@@ -192,7 +192,7 @@ def test_an_instance_is_looked_for_only_where_somebody_may_look(daemon: daemons.
         for dark in (dataclasses.replace(node, offline=True), dataclasses.replace(node, powered=False)):
             changed = dataclasses.replace(cluster, nodes={**cluster.nodes, dark.uuid: dark})
             assert look.hosts(changed) == list(one.secondary_nodes)
-            assert look.variables(changed)["instance_unasked"] == [dark.name]
+            assert look.variables(changed)["unasked"] == [dark.name]
 
     daemon.run(act)
 
@@ -205,7 +205,7 @@ def test_a_node_that_lived_since_it_was_known_to_be_off_is_not_passed_over_as_of
         off = dataclasses.replace(cluster.nodes[one.primary_node], powered=False, off_since=10.0)
         for node, known in ((off, [off.uuid]), (dataclasses.replace(off, alive_at=20.0), [])):
             changed = dataclasses.replace(cluster, nodes={**cluster.nodes, node.uuid: node})
-            assert look.variables(changed)["instance_known_off"] == known
+            assert look.variables(changed)["known_off"] == known
 
     daemon.run(act)
 

@@ -34,6 +34,7 @@ def ran(folder: Path, tasks: list[dict[str, Any]], *, time_limit: float = 60, **
         "ROUNDSMAN_ROOT": str(folder),
     }
     spec = process.Spec(
+        kind="test",
         playbook=folder / "play.yml",
         variables=variables,
         environment=environment,

@@ -81,6 +81,7 @@ def overdue(folder: Path) -> process.Spec:
         "[{hosts: localhost, gather_facts: false, tasks: [{ansible.builtin.command: sleep 600}]}]"
     )
     return process.Spec(
+        kind="test",
         playbook=folder / "play.yml",
         variables={},
         environment={"PATH": f"{Path(sys.executable).parent}:{os.defpath}", "ROUNDSMAN_ROOT": str(folder)},

@@ -72,7 +72,7 @@ class Nodes:
         """What the node's BMC reads, and then once it is commanded off."""
 
         def told(variables: dict[str, Any]) -> list[dict[str, Any]]:
-            return [outcome(name, state, power.Command(variables["node_power"]), then)]
+            return [outcome(name, state, power.Command(variables["step"]["command"]), then)]
 
         self.twin.values["power"] = told
 
@@ -698,7 +698,7 @@ def test_a_bmc_that_reads_off_and_takes_no_off_is_asked_again(lab: world.Lab, mo
         off, rejected = power.State.OFF, [power.Attempt(power.Answer.REJECTED)]
 
         def told(variables: dict[str, Any]) -> list[dict[str, Any]]:
-            command = power.Command(variables["node_power"])
+            command = power.Command(variables["step"]["command"])
             failure = power.Failure(power.Reason.AUTH, "access denied") if command.fences else None
             values: dict[str, Any] = {"seen": [off] * 2, "attempts": rejected} if command.fences else {}
             return [power.judge(command, name="node3", before=off, seconds=0.1, failure=failure, **values).as_dict()]

@@ -71,7 +71,7 @@ def originals(running: service.Service) -> list[str]:
 
 def inputs(twin: twins.Processes) -> list[str]:
     """What the repair commands that ran were given."""
-    return [spec.files["input.json"] for spec in twin.specs.values() if spec.playbook.stem == "repair_command"]
+    return [spec.files["input.json"] for spec in twin.specs.values() if spec.kind == "repair_command"]
 
 
 def test_two_large_reports_leave_configuration_status_rounds_and_jobs_small(

@@ -165,7 +165,7 @@ def test_when_an_incident_fails_what_runs_finishes_and_what_waits_never_starts(
         assert twins.statuses(running)[int(first.parent.name)] == "error"
         assert not [one for one in twin.ran if one.endswith("/1")], "no second step after a move"
         assert not running.queue.unfinished(running.queue.jobs)
-        moved = twin.specs[second].variables["instance"]["uuid"]
+        moved = twin.specs[second].variables["step"]["instance"]["uuid"]
         gone = running.configuration.current.node("node2").uuid
         assert running.configuration.current.instance(moved).primary_node != gone
 

@@ -275,7 +275,7 @@ def test_what_may_refuse_is_asked_before_what_cannot_be_undone(file: str, order:
     ("file", "removes"),
     [
         ("recreate_disks", "Remove its disks, those of the primary last"),
-        ("remove", "Remove its disks from each of its nodes"),
+        ("instance_remove", "Remove its disks from each of its nodes"),
     ],
 )
 def test_each_node_answers_before_anything_of_an_instance_is_removed(file: str, removes: str) -> None:
@@ -348,7 +348,7 @@ ALLOWED = {
     ("failover", "instance_disks_force"): ["{{ instance_check.forced | length > 0 }}"],
     ("recreate_disks", "instance_disks_last"): [True],
     ("reinstall", "instance_disks_alone"): [True],
-    ("remove", "instance_disks_last"): [True],
+    ("instance_remove", "instance_disks_last"): [True],
     ("remove_replica", "instance_disks_last"): [True],
     ("replace_disks", "instance_disks_alone"): [True],
     ("replace_disks", "instance_disks_last"): [True, "{{ instance_old_judged }}"],
@@ -645,17 +645,10 @@ def test_a_replacement_judges_with_what_is_on_record_and_records_what_was_judged
     assert change == changes.ReplicaLeft("u-web1", "u-node3", True, True, ("00000000000000a0",))
 
 
-def test_a_plan_by_hand_which_held_nothing_knows_no_generations() -> None:
-    one = role_tasks.task("evacuate", "move", "Do the step")
-    assert one["vars"]["instance_old_generations"] == []
-
-
 def test_a_step_of_an_evacuation_has_what_was_planned_for_it() -> None:
-    one = role_tasks.task("evacuate", "move", "Do the step")
-    planned: Told = {name: f"the {name}" for name in one["vars"].keys() - {"instance_old_generations"}}
-    known = {"step": {"kind": "replace_disks", "variables": planned}}
-    assert role_tasks.value("evacuate", {name: one["vars"][name] for name in planned}, known) == planned
-    asked = role_tasks.value("evacuate", one["ansible.builtin.include_role"], known)
+    included = role_tasks.task("evacuate", "move", "Do the step")
+    planned = {"instance": {"name": "web1"}, "old": {"name": "node2"}}
+    known = {"evacuate_step": {"kind": "replace_disks", "variables": planned}}
+    assert role_tasks.value("evacuate", included["vars"], known) == {"step": planned}
+    asked = role_tasks.value("evacuate", included["ansible.builtin.include_role"], known)
     assert asked == {"name": "roundsman.cluster.instance", "tasks_from": "replace_disks"}
-    used = {"instance", "instance_primary", "instance_old", "instance_new", "instance_old_reachable", "instance_let_go"}
-    assert used | {"instance_members"} <= planned.keys()

@@ -20,12 +20,12 @@ def with_node(uuid: str, **fields: Any) -> clusters.Cluster:
 
 def test_programs_are_looked_for_on_the_candidates_and_power_is_read_where_there_is_oob() -> None:
     told = VERIFY.variables(CLUSTER)
-    assert (told["cluster_candidates"], told["cluster_paths"], told["cluster_unseen"]) == (
+    assert (told["candidates"], told["paths"], told["unseen"]) == (
         ["node1", "node2"],
         ["/bin/oob"],
         {},
     )
-    assert [one["name"] for one in told["cluster_targets"]] == ["node3"]
+    assert [one["name"] for one in told["targets"]] == ["node3"]
     assert VERIFY.hosts(CLUSTER)[:2] == ["n1", "n2"]
 
 
@@ -33,36 +33,36 @@ def test_every_reachable_node_is_asked_what_runs_there_and_no_instance_is_held_m
     asked = ["n1", "n2", "n3", "n10"]
     assert VERIFY.hosts(CLUSTER) == asked
     told = VERIFY.variables(CLUSTER)
-    assert told["cluster_running"] == ["node1", "node2", "node3", "node10"]
+    assert told["running"] == ["node1", "node2", "node3", "node10"]
     assert VERIFY.wants(CLUSTER) == dict.fromkeys([f"node/{uuid}" for uuid in asked], contract.SHARED)
-    assert sorted(told["cluster_held"]) == sorted(asked)
-    assert "inst1" in told["cluster_records"]
+    assert sorted(told["held"]) == sorted(asked)
+    assert "inst1" in told["records"]
     assert VERIFY.hosts(with_node("n3", offline=True)) == ["n1", "n2", "n10"]
     assert VERIFY.hosts(with_node("n10", vm_capable=False)) == ["n1", "n2", "n3"]
 
 
 def test_a_candidate_out_of_reach_is_told_and_not_contacted() -> None:
     told = VERIFY.variables(with_node("n2", offline=True))
-    assert (told["cluster_candidates"], told["cluster_unseen"]) == (["node1"], {"node2": "is not contacted"})
+    assert (told["candidates"], told["unseen"]) == (["node1"], {"node2": "is not contacted"})
 
 
 def test_built_in_drivers_need_no_look_at_anybody() -> None:
     told = VERIFY.variables(with_node("n3", ndparams={"oob_program": "ipmi"}))
-    assert (told["cluster_candidates"], told["cluster_paths"]) == ([], [])
+    assert (told["candidates"], told["paths"]) == ([], [])
 
 
 def test_host_variables_that_no_run_uses_are_verified_without_oob_too() -> None:
     old = {"ansible_connection": "local", "ansible_user": "ops", "ansible_host": "-oProxyCommand=x"}
     found = with_node("n3", ndparams={}, hostvars=old)
     assert VERIFY.moot(found) == ""
-    assert VERIFY.variables(found)["cluster_ignored"] == {"node3": ["ansible_connection", "ansible_host"]}
+    assert VERIFY.variables(found)["ignored"] == {"node3": ["ansible_connection", "ansible_host"]}
 
 
 def test_another_diagnose_command_is_verified_without_oob_too() -> None:
     one = cluster_verify.ClusterVerify(differing={"node2": "node2 runs other"})
     without = with_node("n3", ndparams={})
     assert one.moot(without) == ""
-    assert one.variables(without)["cluster_differing"] == {"node2": "node2 runs other"}
+    assert one.variables(without)["differing"] == {"node2": "node2 runs other"}
 
 
 def test_without_oob_and_instances_there_is_nothing_to_verify() -> None:
@@ -81,21 +81,21 @@ def test_the_limit_grows_with_the_turns_of_nodes_that_are_asked_in_parallel_and_
 
     assert limit(1) == limit(0)
     assert limit(6) - limit(1) == limit(11) - limit(6) > 0
-    assert VERIFY.variables(CLUSTER)["cluster_look_seconds"] >= time_limits.look()
+    assert VERIFY.variables(CLUSTER)["look_seconds"] >= time_limits.look()
 
 
 def test_a_new_replica_that_may_be_written_is_told_of_the_primary_and_is_not_left_behind() -> None:
     making = changes.ReplicaLeft("i1", "n10", present=True, is_new=True)
     told = VERIFY.variables(changes.apply(small_cluster.make(), making, now=9.0))
-    assert told["cluster_left_behind"] == {}
-    (degraded,) = told["cluster_degraded"]
+    assert told["left_behind"] == {}
+    (degraded,) = told["degraded"]
     assert degraded["node"] == "node2"
     assert "inst1 may be written to a new replica on node10 and not to node3 any more" in degraded["text"]
 
 
 def test_a_degraded_instance_is_told_with_what_to_do() -> None:
     parted = changes.InstanceParted("i1", replicas.Parted(5.0, 4.0, "n2"))
-    (degraded,) = VERIFY.variables(changes.apply(small_cluster.make(), parted, now=9.0))["cluster_degraded"]
+    (degraded,) = VERIFY.variables(changes.apply(small_cluster.make(), parted, now=9.0))["degraded"]
     assert "inst1 is degraded since" in degraded["text"]
     assert "restore the replication link between node2 and node3" in degraded["text"]
     assert degraded["text"].endswith("then run `roundsman instance repair-disks inst1`")

@@ -29,8 +29,8 @@ def test_the_instance_is_held_alone_and_its_nodes_are_shared(cluster: clusters.C
     assert made.hosts(cluster) == ["1", "2"]
     assert made.about() == ("i",)
     found = made.variables(cluster)
-    assert (found["instance_primary"]["name"], found["instance_secondary"]["name"]) == ("node-1", "node-2")
-    assert found["repair_discard"] == ""
+    assert (found["primary"]["name"], found["secondary"]["name"]) == ("node-1", "node-2")
+    assert found["discard"] == ""
     assert found["instance"]["disks"][0]["minor"] == 3
 
 
@@ -46,7 +46,7 @@ def test_only_replicated_disks_are_repaired(cluster: clusters.Cluster) -> None:
 
 def test_what_a_person_gives_up_is_that_of_a_node_with_a_replica(cluster: clusters.Cluster) -> None:
     assert registry.make("repair_disks", {"instance": "i", "discard": "2"}).variables(cluster)[  # type: ignore[union-attr]
-        "repair_discard"
+        "discard"
     ] == ("node-2")
     other = clusters.Node("3", "node-3", "g", primary_ip="192.0.2.3")
     changed = dataclasses.replace(cluster, nodes={**cluster.nodes, "3": other})
@@ -73,7 +73,7 @@ def test_a_replica_is_outdated_under_the_locks_of_its_instance_and_its_node(clus
     assert made.moot(cluster) == ""
     assert made.wants(cluster) == {"instance/i": Mode.EXCLUSIVE, "node/2": Mode.SHARED}
     told = made.variables(cluster)
-    assert (told["instance_member"]["uuid"], told["instance_resources"]) == ("2", ["web1-disk0", "web1-disk1"])
+    assert (told["member"]["uuid"], told["resources"]) == ("2", ["web1-disk0", "web1-disk1"])
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_all_its_nodes_are_held_and_reached(one: Any) -> None:
     nodes = {"node/n2": contract.SHARED, "node/n3": contract.SHARED}
     assert one.wants(DOWN) == {"instance/i1": contract.EXCLUSIVE, **nodes}
     assert one.hosts(DOWN) == ["n2", "n3"]
-    assert [member["name"] for member in one.variables(DOWN)["instance_members"]] == ["node2", "node3"]
+    assert [member["name"] for member in one.variables(DOWN)["members"]] == ["node2", "node3"]
 
 
 @pytest.mark.parametrize("one", AT_REST)
@@ -46,8 +46,8 @@ def test_what_is_done_at_the_primary_needs_it(one: Any) -> None:
 
 def test_to_verify_is_told_of_whom_nobody_asked() -> None:
     told = instance_disks.VerifyDisks("i1").variables(without(CLUSTER, "n2"))
-    assert told["instance_unasked"] == ["node2"]
-    assert [member["name"] for member in told["instance_members"]] == ["node3"]
+    assert told["unasked"] == ["node2"]
+    assert [member["name"] for member in told["members"]] == ["node3"]
 
 
 def test_disks_are_made_anew_on_all_nodes_or_on_none() -> None:

@@ -88,13 +88,13 @@ def test_disks_are_made_on_all_nodes_of_what_is_unfinished() -> None:
     assert one.moot(CLUSTER) == "the disks of inst1 are there already"
     assert one.moot(UNFINISHED) == ""
     told = one.variables(UNFINISHED)
-    assert [member["name"] for member in told["instance_members"]] == ["node2", "node3"]
-    assert (told["instance_os"], told["instance_os_playbook"]) == (True, "/etc/os.yml")
+    assert [member["name"] for member in told["members"]] == ["node2", "node3"]
+    assert (told["os"], told["os_playbook"]) == (True, "/etc/os.yml")
     assert one.hosts(UNFINISHED) == ["n2", "n3"]
     assert one.about() == ()
     told = made("instance_create", instance="i1").variables(UNFINISHED)
-    assert not told["instance_os"]
-    assert told["instance_os_playbook"].endswith("playbooks/os/none.yml")
+    assert not told["os"]
+    assert told["os_playbook"].endswith("playbooks/os/none.yml")
 
 
 def test_what_is_unfinished_does_not_start() -> None:
@@ -106,13 +106,13 @@ def test_an_instance_is_removed_from_the_nodes_that_are_contacted_of_which_its_p
     one = made("instance_remove", instance="i1")
     assert one.wants(CLUSTER)["instance/i1"] is contract.EXCLUSIVE
     told = one.variables(with_node("n3", offline=True))
-    assert [member["name"] for member in told["instance_members"]] == ["node2"]
-    assert (told["instance_unasked"], told["instance_primary_asked"]) == (["node3"], True)
+    assert [member["name"] for member in told["members"]] == ["node2"]
+    assert (told["unasked"], told["primary_asked"]) == (["node3"], True)
     lost = with_node("n2", offline=True)
     with pytest.raises(errors.Refused, match="node2 is offline"):
         one.variables(lost)
     told = made("instance_remove", instance="i1", ignore_failures=True).variables(lost)
-    assert (told["instance_unasked"], told["instance_primary_asked"]) == (["node2"], False)
+    assert (told["unasked"], told["primary_asked"]) == (["node2"], False)
 
 
 def test_an_instance_grows_only_where_there_is_room() -> None:

@@ -64,7 +64,7 @@ def test_a_replicated_instance_moves_only_to_its_copy(kind: Any) -> None:
 def test_an_instance_on_shared_storage_moves_anywhere_and_leaves_no_copy(kind: Any) -> None:
     cluster = with_instance(disk_template="sharedfile", secondary_nodes=())
     one = kind("i1", "n2", "n10")
-    assert one.variables(cluster)["instance_secondaries"] == []
+    assert one.variables(cluster)["secondaries"] == []
     assert one.effects(cluster) == [changes.InstanceNodes("i1", "n10", ())]
 
 
@@ -79,9 +79,9 @@ def test_a_migration_knows_its_instance_and_nodes() -> None:
     told = instance_moves.Migrate("i1", "n2", "n3").variables(CLUSTER)
     assert told["instance"]["name"] == "inst1"
     assert [disk["size"] for disk in told["instance"]["disks"]] == [10, 20]
-    assert told["instance_source"] == {"uuid": "n2", "name": "node2", "address": "node2"}
-    assert told["instance_target"] == {"uuid": "n3", "name": "node3", "address": "node3"}
-    assert told["instance_secondaries"] == ["n2"]
+    assert told["source"] == {"uuid": "n2", "name": "node2", "address": "node2"}
+    assert told["target"] == {"uuid": "n3", "name": "node3", "address": "node3"}
+    assert told["secondaries"] == ["n2"]
 
 
 @pytest.mark.parametrize(("powered", "offline", "reachable"), [(True, False, True), (True, True, False)])
@@ -92,15 +92,15 @@ def test_a_failover_knows_whether_its_source_answers_and_has_a_bmc(
     moved = with_instance(primary_node="n3", secondary_nodes=("n2",))
     cluster = clusters.with_node(moved, node)
     told = instance_moves.Failover("i1", "n3", "n2").variables(cluster)
-    assert told["instance_source_reachable"] is reachable
-    assert told["instance_source_oob"] == "/bin/oob"
-    assert instance_moves.Failover("i1", "n2", "n3").variables(CLUSTER)["instance_source_oob"] == ""
+    assert told["source_reachable"] is reachable
+    assert told["source_oob"] == "/bin/oob"
+    assert instance_moves.Failover("i1", "n2", "n3").variables(CLUSTER)["source_oob"] == ""
 
 
 @pytest.mark.parametrize("is_ignored", [False, True])
 def test_only_a_failover_that_a_person_asked_so_ignores_consistency(is_ignored: bool) -> None:
     made = instance_moves.Failover("i1", "n2", "n3", ignore_consistency=is_ignored)
-    assert made.variables(CLUSTER)["instance_ignore_consistency"] is is_ignored
+    assert made.variables(CLUSTER)["ignore_consistency"] is is_ignored
     assert "instance_ignore_consistency" not in instance_moves.Migrate("i1", "n2", "n3").variables(CLUSTER)
 
 
@@ -237,7 +237,7 @@ def test_a_target_without_the_room_now_is_refused_with_the_numbers() -> None:
 def test_what_a_replacement_that_broke_off_has_made_takes_no_more_room() -> None:
     making = changes.ReplicaLeft("i1", "n10", present=True, is_new=True)
     large = changes.apply(with_instance(disks=(clusters.Disk(1001),)), making, now=9.0)
-    assert instance_moves.ReplaceDisks("i1", "n3", "n10").variables(large)["instance_new"]["name"] == "node10"
+    assert instance_moves.ReplaceDisks("i1", "n3", "n10").variables(large)["new"]["name"] == "node10"
 
 
 def test_a_replacement_is_told_what_one_that_broke_off_knew_of_the_secondary() -> None:
@@ -245,14 +245,14 @@ def test_a_replacement_is_told_what_one_that_broke_off_knew_of_the_secondary() -
     cluster = changes.apply(with_instance(disks=(clusters.Disk(64),)), making, now=9.0)
     for new in ("n10", "n3"):
         told = instance_moves.ReplaceDisks("i1", "n3", new).variables(cluster)
-        assert told["instance_old_generations"] == ["00000000000000a0"]
-    assert instance_moves.ReplaceDisks("i1", "n3", "n10").variables(CLUSTER)["instance_old_generations"] == []
+        assert told["old_generations"] == ["00000000000000a0"]
+    assert instance_moves.ReplaceDisks("i1", "n3", "n10").variables(CLUSTER)["old_generations"] == []
 
 
 def test_the_same_secondary_gets_a_new_copy_however_full_it_is() -> None:
     large = with_instance(disks=(clusters.Disk(10**9),))
     told = instance_moves.ReplaceDisks("i1", "n3", "n3").variables(large)
-    assert told["instance_old"] == told["instance_new"]
+    assert told["old"] == told["new"]
 
 
 @pytest.mark.parametrize("new", ["n3", "n10"])
@@ -266,16 +266,16 @@ def test_adopted_disks_are_not_replaced(new: str) -> None:
 def test_a_failover_knows_what_a_person_stated_of_its_source() -> None:
     stated = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.node("n2"), off_confirmed=5.0))
     told = instance_moves.Failover("i1", "n2", "n3").variables(stated)
-    assert (told["instance_source_reachable"], told["instance_source_stated_off"]) == (False, True)
-    assert not instance_moves.Failover("i1", "n2", "n3").variables(CLUSTER)["instance_source_stated_off"]
+    assert (told["source_reachable"], told["source_stated_off"]) == (False, True)
+    assert not instance_moves.Failover("i1", "n2", "n3").variables(CLUSTER)["source_stated_off"]
     lived = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.node("n2"), off_confirmed=5.0, alive_at=6.0))
-    assert not instance_moves.Failover("i1", "n2", "n3").variables(lived)["instance_source_stated_off"]
+    assert not instance_moves.Failover("i1", "n2", "n3").variables(lived)["source_stated_off"]
 
 
 def test_a_failover_knows_since_when_its_pair_is_on_record_as_out_of_sync() -> None:
     for parted, since in ((None, 0.0), (replicas.Parted(7.5, 5.0, "n2", ()), 7.5)):
         cluster = with_instance(parted=parted)
-        assert instance_moves.Failover("i1", "n2", "n3").variables(cluster)["instance_parted_since"] == since
+        assert instance_moves.Failover("i1", "n2", "n3").variables(cluster)["parted_since"] == since
 
 
 IN_SYNC = evidence.Evidence(last_in_sync=5.0, seen_off=9.0)

@@ -22,8 +22,8 @@ def test_an_instance_is_started_and_stopped_on_its_primary(kind: Any, hosts: lis
     nodes = {f"node/{uuid}": contract.SHARED for uuid in hosts}
     assert one.wants(CLUSTER) == {"instance/i1": contract.EXCLUSIVE, **nodes}
     assert one.hosts(CLUSTER) == hosts
-    assert one.variables(CLUSTER)["instance_primary"] == PRIMARY
-    assert [member["uuid"] for member in one.variables(CLUSTER)["instance_members"]] == hosts
+    assert one.variables(CLUSTER)["primary"] == PRIMARY
+    assert [member["uuid"] for member in one.variables(CLUSTER)["members"]] == hosts
     assert one.about() == ("i1",)
     assert one.moot(CLUSTER) == ""
     with pytest.raises(errors.NotFound):
@@ -33,4 +33,4 @@ def test_an_instance_is_started_and_stopped_on_its_primary(kind: Any, hosts: lis
 def test_an_instance_starts_without_a_secondary_that_may_not_be_contacted() -> None:
     offline = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.node("n3"), offline=True))
     assert instance_runs.Startup("i1").hosts(offline) == ["n2"]
-    assert instance_runs.Startup("i1").variables(offline)["instance_members"] == [PRIMARY]
+    assert instance_runs.Startup("i1").variables(offline)["members"] == [PRIMARY]

@@ -57,7 +57,7 @@ def test_it_stays_remembered_when_the_instance_is_removed_and_may_be_recorded_ag
     gone = changes.apply(moved(), membership.InstanceGone("i1"), now=10.0)
     assert left(changes.apply(gone, LEFT, now=11.0)) == [("inst1", "n3", 9.0)]
     assert OPCODE.variables(gone)["instance"]["name"] == "inst1"
-    assert OPCODE.variables(gone)["instance_now_nodes"] == []
+    assert OPCODE.variables(gone)["now_nodes"] == []
     assert OPCODE.wants(gone) == contract.instance_at("i1", ("n3",))
 
 
@@ -85,7 +85,7 @@ def test_disks_that_were_adopted_or_are_shared_are_never_left_for_removal(fields
 def test_the_primary_is_asked_first_and_both_must_be_contacted() -> None:
     cluster = moved()
     assert OPCODE.hosts(cluster) == ["n3", "n2"]
-    assert OPCODE.variables(cluster)["instance_now_nodes"] == [contract.node_variables(cluster, "n2")]
+    assert OPCODE.variables(cluster)["now_nodes"] == [contract.node_variables(cluster, "n2")]
     for uuid in ("n2", "n3"):
         off = clusters.with_node(cluster, dataclasses.replace(cluster.node(uuid), offline=True))
         with pytest.raises(errors.Refused, match="is offline"):
@@ -102,7 +102,7 @@ def test_it_is_refused_while_a_namesake_has_a_replica_on_the_node() -> None:
             with pytest.raises(errors.Refused, match="inst1 has the DRBD resource inst1-disk0 on node3"):
                 OPCODE.variables(cluster)
         else:
-            assert OPCODE.variables(cluster)["instance_left_at"]["name"] == "node3"
+            assert OPCODE.variables(cluster)["left_at"]["name"] == "node3"
 
 
 MAKING = changes.ReplicaLeft("i1", "n10", present=True, is_new=True)
@@ -141,8 +141,8 @@ def test_a_person_discards_no_replica_unseen_that_the_primary_may_write_to() -> 
         "--discard node10: inst1 may be written to its new replica on node10, because replace-disks has not ended. To "
         f"give that replica up, {OTHER}"
     )
-    assert not left_replica.RemoveReplica("i1", "n10").variables(cluster)["instance_discard"]
-    assert left_replica.RemoveReplica("i1", "n3", discard=True).variables(moved())["instance_discard"]
+    assert not left_replica.RemoveReplica("i1", "n10").variables(cluster)["discard"]
+    assert left_replica.RemoveReplica("i1", "n3", discard=True).variables(moved())["discard"]
 
 
 def test_the_node_of_a_replica_that_is_being_made_does_not_leave_the_cluster() -> None:
@@ -169,7 +169,7 @@ def test_a_replacement_onto_a_lost_node_ends_with_one_on_the_secondary_or_on_ano
     opcode = instance_moves.ReplaceDisks("i1", old="n3", new=new)
     variables = opcode.variables(lost())
     recorded: list[changes.Change] = [changes.InstanceNodes("i1", "n2", (new,))]
-    recorded += [recording.decode(one) for one in variables["instance_given_up"]]
+    recorded += [recording.decode(one) for one in variables["given_up"]]
     assert recorded == opcode.effects(lost())
     ended = changes.apply_all(lost(), recorded, now=10.0)
     assert clusters.being_made(ended, "i1") == ()
@@ -196,7 +196,7 @@ def test_what_may_connect_to_the_primary_in_the_place_of_the_new_secondary_is_di
     if offline:
         cluster = clusters.with_node(cluster, dataclasses.replace(cluster.node(offline), offline=True))
     opcode = instance_moves.ReplaceDisks("i1", old=old, new=new)
-    assert [one["uuid"] for one in opcode.variables(cluster)["instance_let_go"]] == apart
+    assert [one["uuid"] for one in opcode.variables(cluster)["let_go"]] == apart
     held = {f"node/{uuid}" for uuid in ("n2", old, new, "n10")}
     assert set(opcode.wants(cluster)) == {"instance/i1", *held}
     assert set(opcode.hosts(cluster)) == {"n2", old, new, "n10"}
@@ -207,7 +207,7 @@ def test_what_may_connect_to_the_primary_in_the_place_of_the_new_secondary_is_di
 def test_a_replacement_that_is_finished_leaves_nothing_behind_on_its_new_node() -> None:
     cluster = changes.apply(small_cluster.make(), MAKING, now=9.0)
     for new in ("n10", "n1"):
-        assert instance_moves.ReplaceDisks("i1", old="n3", new=new).variables(cluster)["instance_given_up"] == []
+        assert instance_moves.ReplaceDisks("i1", old="n3", new=new).variables(cluster)["given_up"] == []
     finished = instance_moves.ReplaceDisks("i1", old="n3", new="n10").effects(cluster)
     assert left(changes.apply_all(cluster, finished, now=10.0)) == []
 

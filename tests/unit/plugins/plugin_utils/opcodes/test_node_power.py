@@ -56,12 +56,12 @@ def test_a_node_without_a_bmc_has_no_power_commands_and_no_health() -> None:
 def test_one_nodes_trouble_stops_no_other() -> None:
     for one in (node_power.Power(nodes=("n2", "n3"), command="status"), node_power.Health(nodes=("n2", "n3"))):
         told = one.variables(CLUSTER)
-        assert [target["name"] for target in told["node_targets"]] == ["node3"]
-        assert told["node_refused"] == {"node2": "Node node2 does not support OOB commands"}
+        assert [target["name"] for target in told["targets"]] == ["node3"]
+        assert told["refused"] == {"node2": "Node node2 does not support OOB commands"}
 
 
 def test_a_node_that_has_left_is_passed_over_and_the_last_one_is_refused() -> None:
-    assert len(node_power.Power(nodes=("gone", "n3"), command="on").variables(CLUSTER)["node_targets"]) == 1
+    assert len(node_power.Power(nodes=("gone", "n3"), command="on").variables(CLUSTER)["targets"]) == 1
     for one in (node_power.Power("gone", command="on"), node_power.Health("gone")):
         with pytest.raises(errors.NotFound, match="there is no node 'gone'"):
             one.variables(CLUSTER)
@@ -70,7 +70,7 @@ def test_a_node_that_has_left_is_passed_over_and_the_last_one_is_refused() -> No
 def test_each_node_is_asked_by_its_own_driver_and_its_record_is_known() -> None:
     cluster = with_node("n2", all_with_oob(), powered=False)
     told = node_power.Power(nodes=("n3", "n2"), command="on").variables(cluster)
-    assert told["node_targets"] == [
+    assert told["targets"] == [
         {"uuid": "n2", "name": "node2", "powered": False, "driver": "ipmi"},
         {"uuid": "n3", "name": "node3", "powered": True, "driver": "/bin/oob"},
     ]
@@ -81,18 +81,18 @@ def test_a_node_that_runs_instances_keeps_its_power_unless_forced(command: Any) 
     cluster = running_on_n3()
     with pytest.raises(errors.Refused, match="node3 still runs inst1"):
         node_power.Power("n3", command=command).variables(cluster)
-    assert node_power.Power("n3", command=command, force=True).variables(cluster)["node_look_first"] == []
-    assert node_power.Power("n3", command="on").variables(cluster)["node_power"] == "on"
+    assert node_power.Power("n3", command=command, force=True).variables(cluster)["look_first"] == []
+    assert node_power.Power("n3", command="on").variables(cluster)["command"] == "on"
     down = clusters.with_instance(cluster, dataclasses.replace(cluster.instance("i1"), admin_state="down"))
-    assert node_power.Power("n3", command=command).variables(down)["node_look_first"] == ["node3"]
+    assert node_power.Power("n3", command=command).variables(down)["look_first"] == ["node3"]
 
 
 def test_a_node_is_looked_at_before_off_and_none_that_is_out_of_reach() -> None:
     one = node_power.Power("n3", command="off")
-    assert (one.hosts(CLUSTER), one.variables(CLUSTER)["node_look_first"]) == (["n3"], ["node3"])
+    assert (one.hosts(CLUSTER), one.variables(CLUSTER)["look_first"]) == (["n3"], ["node3"])
     for cluster in (with_node("n3", offline=True), with_node("n3", powered=False)):
-        assert (one.hosts(cluster), one.variables(cluster)["node_look_first"]) == ([], [])
-    assert node_power.Power("n3", command="on").variables(CLUSTER)["node_look_first"] == []
+        assert (one.hosts(cluster), one.variables(cluster)["look_first"]) == ([], [])
+    assert node_power.Power("n3", command="on").variables(CLUSTER)["look_first"] == []
 
 
 @pytest.mark.parametrize("command", ["off", "cycle"])
@@ -177,4 +177,4 @@ def test_a_node_that_has_lived_since_it_was_known_to_be_off_is_not_confirmed_off
         node_power.Power("n3", command="off", force=True).variables(lived),
     )
     for told in others:
-        assert [target["name"] for target in told["node_targets"]] == ["node3"]
+        assert [target["name"] for target in told["targets"]] == ["node3"]

@@ -82,7 +82,7 @@ def test_a_repair_has_the_node_for_itself_and_the_diagnosis_as_a_file_alone() ->
     assert one.wants(CLUSTER) == {"node/n2": contract.EXCLUSIVE}
     assert one.files() == {"input.json": said}
     assert said not in str(one.variables(CLUSTER))
-    assert one.variables(CLUSTER)["node_command"] == "mend_fan-2"
+    assert one.variables(CLUSTER)["command"] == "mend_fan-2"
 
 
 def test_the_abbreviation_of_a_large_report_is_never_the_input_of_a_repair() -> None:
@@ -108,7 +108,7 @@ def test_offline_is_refused_while_an_instance_runs_there_unless_forced() -> None
 def test_a_diagnosis_shares_the_node_and_runs_the_configured_command() -> None:
     one = node_work.Diagnose("n2")
     assert one.wants(CLUSTER) == {"node/n2": contract.SHARED}
-    assert one.variables(CLUSTER) == {"diagnose_command": ""}
+    assert one.variables(CLUSTER) == {"command": ""}
     assert one.hosts(CLUSTER) == ["n2"]
 
 

@@ -7,7 +7,8 @@ import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, instance_moves, registry
 
-PLAYBOOKS = Path(__file__).parents[5] / "playbooks/opcodes"
+CHECKOUT = Path(__file__).parents[5]
+PLAYBOOKS, ROLES = CHECKOUT / "playbooks/opcodes", CHECKOUT / "roles"
 
 
 def test_an_opcode_is_made_of_its_parameters() -> None:
@@ -35,9 +36,12 @@ def test_unknown_kinds_and_parameters_are_refused(kind: str, params: dict[str, A
 
 def test_every_opcode_that_touches_nodes_has_its_play() -> None:
     kinds = registry._KINDS.items()
-    plays = [kind for kind, opcode in kinds if opcode.execution is contract.Execution.PLAY]
+    plays: dict[str, Any] = {kind: made for kind, made in kinds if made.execution is contract.Execution.PLAY}
     assert plays
-    assert [kind for kind in plays if not (PLAYBOOKS / f"{kind}.yml").exists()] == []
+    files = {kind: f"{made.role}/tasks/{kind}.yml" for kind, made in plays.items() if made.role}
+    assert [file for file in files.values() if not (ROLES / file).exists()] == []
+    own = {f"{kind}.yml" for kind in plays.keys() - files.keys()}
+    assert own | {"step.yml"} == {file.name for file in PLAYBOOKS.glob("*.yml")}
     assert [kind for kind, opcode in kinds if kind not in plays and hasattr(opcode, "hosts")] == []
     assert registry.make("node_role", {"node": "n"}).execution is contract.Execution.CHANGE
 
