@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pydantic
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
-from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import errors
+from ...plugins.module_utils.domain import errors, left_replicas
 from ...plugins.plugin_utils.opcodes import left_replica
 from ..jobs import values
 from . import asking, bodies, os_playbooks, submissions
@@ -60,7 +59,7 @@ def add(routes: APIRouter, service: Service) -> None:
         kind = "repair_disks"
         if body and body.discard:
             node = _replica_at(service, name, body.discard)
-            left = clusters.left_behind(service.configuration.current, params["instance"], node)
+            left = left_replicas.left_behind(service.configuration.current, params["instance"], node)
             left_replica.refuse_discard(service.configuration.current, left)
             reason += submissions.discard(asked, body.discard)
             if left is None:
@@ -106,7 +105,7 @@ def _replica_at(service: Service, name: str, node: str) -> str:
     """The UUID of a node that has a replica of the instance, or one that was left behind there."""
     cluster = service.configuration.current
     instance, found = cluster.instance(name), cluster.node(node).uuid
-    if found not in instance.nodes and clusters.left_behind(cluster, instance.uuid, found) is None:
+    if found not in instance.nodes and left_replicas.left_behind(cluster, instance.uuid, found) is None:
         names = " or ".join(cluster.node_name(uuid) for uuid in instance.nodes)
         raise errors.InvalidInput(f"discard: {node} has no replica of {name}; use {names}")
     return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import dead_nodes, secret_values, signing, tagging
+from ...plugins.module_utils.domain import dead_nodes, known_off, left_replicas, secret_values, signing, tagging
 from ...plugins.plugin_utils import whereabouts
 from ...plugins.plugin_utils.rounds import wording
 from ...plugins.plugin_utils.rounds.holdings import Holdings
@@ -112,7 +112,7 @@ def _node(
         "offline": node.offline,
         "powered": node.powered if has_oob else None,
         "off_confirmed": node.off_confirmed or None,
-        "lived_at": node.alive_at if dead_nodes.has_lived(node) else None,
+        "lived_at": node.alive_at if known_off.has_lived(node) else None,
         "health": _health(cluster, node, intake),
         "last_report": _report_age(node, intake),
         "problem": dataclasses.asdict(problem) if problem is not None else None,
@@ -128,7 +128,7 @@ def _node(
         "left_behind": sorted(
             left.instance.name for left in cluster.maintenance.left_behind if left.node == node.uuid and not left.is_new
         ),
-        "being_made": sorted(instance.name for instance in clusters.made_on(cluster, node.uuid)),
+        "being_made": sorted(instance.name for instance in left_replicas.made_on(cluster, node.uuid)),
         "tags": list(node.tags),
     }
 
@@ -140,7 +140,7 @@ def _health(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) -> s
     off, or whose last report is too old to count.
     """
     if not clusters.reachable(cluster, node):
-        return "off" if dead_nodes.is_known_off(node) else "unknown"
+        return "off" if known_off.is_known_off(node) else "unknown"
     said = _last_said(node, intake)
     return said if said is None or intake.is_current(node.uuid) else "unknown"
 

@@ -19,7 +19,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from ...plugins.module_utils.domain import changes, dead_nodes, errors
+from ...plugins.module_utils.domain import changes, errors, known_off
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain.locks import Mode
 from ...plugins.plugin_utils import connection_tries, run_records
@@ -152,7 +152,7 @@ class FindInstance:
                 contract.node_variables(cluster, uuid) for uuid in self.hosts(cluster) if uuid in instance.nodes
             ],
             "known": list(instance.nodes),
-            "known_off": [uuid for uuid in self.nodes if dead_nodes.is_known_off(cluster.nodes[uuid])],
+            "known_off": [uuid for uuid in self.nodes if known_off.is_known_off(cluster.nodes[uuid])],
             "unasked": [cluster.node_name(uuid) for uuid in self.nodes if uuid not in self.hosts(cluster)],
         }
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import incidents, tree
+from ...plugins.module_utils.domain import incidents, left_replicas, tree
 from ...plugins.module_utils.hypervisor import fake
 from ...plugins.module_utils.storage import simulated, simulated_world
 from ...plugins.plugin_utils import livelocks, sealed_json
@@ -260,7 +260,7 @@ def _was_left(case: _Case, opcode: values.Opcode) -> bool:
         for later in case.orders.opcodes.values()
         if later.started >= opcode.ended
     )
-    return is_over or clusters.left_behind(case.cluster, instance, node) is not None
+    return is_over or left_replicas.left_behind(case.cluster, instance, node) is not None
 
 
 def _was_moot(opcode: values.Opcode, orders: ordering.Orders, runs: journals.Stays, replicas: journals.Stays) -> bool:

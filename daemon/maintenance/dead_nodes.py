@@ -9,7 +9,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import changes, dead_nodes, incidents, power, power_record
+from ...plugins.module_utils.domain import changes, dead_nodes, incidents, known_off, power, power_record
 from ...plugins.module_utils.domain import cluster as clusters
 from ..failures import Failures
 from ..jobs import planned, settling, values
@@ -115,7 +115,7 @@ class DeadNodes(parts.Part):
         nodes = self._configuration.current.nodes
         if not answering:
             return set()
-        return {uuid for uuid, node in nodes.items() if uuid not in silences and not dead_nodes.is_off(node)}
+        return {uuid for uuid, node in nodes.items() if uuid not in silences and not known_off.is_off(node)}
 
     def _silent(self, cluster: clusters.Cluster) -> tuple[dict[str, dead_nodes.Silence], int]:
         """The silent nodes; one that lost its power meanwhile is not polled any more, and is silent all the same."""
@@ -147,7 +147,7 @@ class DeadNodes(parts.Part):
         if node.alive_at != read.alive_at:
             return True
         says_off = read.told.is_fenced or (read.told.state is power.State.OFF and not read.told.is_commanded)
-        stands = says_off and not dead_nodes.has_lived(node)
+        stands = says_off and not known_off.has_lived(node)
         return not stands and self._monotonic() - read.at > ASKED_AGAIN
 
     async def _ask(self, node: clusters.Node) -> None:
@@ -270,4 +270,4 @@ def _told(job: values.Job | None, outcome: power.Outcome | None) -> dead_nodes.R
 
 
 def _is_off(cluster: clusters.Cluster, node: str) -> bool:
-    return dead_nodes.is_off(cluster.nodes[node])
+    return known_off.is_off(cluster.nodes[node])

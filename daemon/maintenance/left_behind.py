@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import changes
+from ...plugins.module_utils.domain import changes, left_replicas
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils import replica_evidence
 from ...plugins.plugin_utils.opcodes import left_replica
@@ -170,7 +170,7 @@ def _in_use(cluster: clusters.Cluster) -> list[changes.Change]:
     for left in cluster.maintenance.left_behind:
         instance = cluster.instances.get(left.instance.uuid)
         if instance is not None and left.node in instance.nodes:
-            found.append(changes.ReplicaLeft(left.instance.uuid, left.node, present=False))
+            found.append(left_replicas.ReplicaLeft(left.instance.uuid, left.node, present=False))
     return found
 
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import changes, dead_nodes, errors, evidence
+from ..module_utils.domain import changes, errors, evidence, known_off
 from ..module_utils.domain import cluster as clusters
 from ..module_utils.domain.locks import Mode
 from ..plugin_utils import holding, libraries, log_output, module_answers, replica_evidence
@@ -221,7 +221,7 @@ def _look(cluster: clusters.Cluster, name: str, steps: list[dict[str, Any]]) -> 
         "known": {instance: list(cluster.instance(instance).nodes) for instance in expected},
         "nodes": [contract.node_variables(cluster, uuid) for uuid in asked],
         "unasked": [member.name for member in around if member.uuid not in asked],
-        "off": [uuid for uuid, member in cluster.nodes.items() if dead_nodes.is_known_off(member)],
+        "off": [uuid for uuid, member in cluster.nodes.items() if known_off.is_known_off(member)],
     }
 
 

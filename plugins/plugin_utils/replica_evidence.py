@@ -5,7 +5,17 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Protocol
 
-from ..module_utils.domain import changes, dead_nodes, errors, evidence, replicas, report_ages, reports
+from ..module_utils.domain import (
+    changes,
+    dead_nodes,
+    errors,
+    evidence,
+    known_off,
+    left_replicas,
+    replicas,
+    report_ages,
+    reports,
+)
 from ..module_utils.domain import cluster as clusters
 from ..module_utils.storage import drbd_resource
 
@@ -65,7 +75,7 @@ def judge(
     cluster: clusters.Cluster, instance: clusters.Instance, known: Known, *, source: str, target: str
 ) -> evidence.Evidence:
     """Whether the replica on the target (UUID) counts as in sync though the source cannot be asked."""
-    made = clusters.being_made(cluster, instance.uuid)
+    made = left_replicas.being_made(cluster, instance.uuid)
     asked = evidence.Question(
         instance=instance.name,
         resources=resources(instance),
@@ -85,7 +95,7 @@ def judge(
 
 def made_text(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
     """Since when an instance may write to a new replica and not to its secondary, with what ends that; or ''."""
-    made = clusters.being_made(cluster, instance.uuid)
+    made = left_replicas.being_made(cluster, instance.uuid)
     if not made:
         return ""
     nodes = [cluster.node_name(replica.node) for replica in made]
@@ -111,7 +121,7 @@ def life(
     if known is None:
         return evidence.Life(now, alive, asked, is_asked=False)
     shown = replicas.Moment(known.alive_at) if known.alive_at else None
-    seen_off = dead_nodes.seen_off(known)
+    seen_off = known_off.seen_off(known)
     return evidence.Life(
         now,
         replicas.latest(alive, shown),
@@ -207,7 +217,7 @@ def returned(
     ahead came before a report that comes `now` (unix seconds).
     """
     heard = frozenset(nodes)
-    off = {uuid: dead_nodes.recorded_off(node) for uuid, node in cluster.nodes.items() if dead_nodes.is_known_off(node)}
+    off = {uuid: known_off.recorded_off(node) for uuid, node in cluster.nodes.items() if known_off.is_known_off(node)}
     own = [uuid for uuid, since in off.items() if uuid in heard and (tracks[uuid].at.wall > since or since > now)]
     peers = [
         changes.NodeLived(uuid, at=seen.wall, witness=peer)
@@ -285,7 +295,7 @@ def parted_step(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
     """What a person does about an instance that writes without its secondary, or ''."""
     if instance.parted is None:
         return ""
-    made = clusters.being_made(cluster, instance.uuid)
+    made = left_replicas.being_made(cluster, instance.uuid)
     names = _secondaries(cluster, instance)
     if made:
         step = evidence.finish_step(instance.name, cluster.node_name(made[-1].node), names)

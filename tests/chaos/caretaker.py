@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import left_replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
 
 from tests.chaos import stage
@@ -71,7 +72,7 @@ class Caretaker:
         primary, *others = (self._lab.lab.node(cluster.node_name(uuid)) for uuid in one.nodes)
         if one.name not in fake.Driver(primary.root, opcode="").running():
             self._start(one)
-        elif made := clusters.being_made(cluster, one.uuid):
+        elif made := left_replicas.being_made(cluster, one.uuid):
             body = {"mode": "replace_new_secondary", "remote_node": cluster.node_name(made[0].node)}
             self._ask("replace disks", "POST", f"/2/instances/{one.name}/replace-disks", body)
         elif others and not stage.is_in_sync(one.name, primary):

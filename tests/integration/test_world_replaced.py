@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, left_replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Disk
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
@@ -131,7 +131,7 @@ def test_a_replacement_that_broke_off_can_be_finished_though_drbd_has_forgotten_
     assert again.returncode == 0, again.stdout + again.stderr
     assert secondary(one) == target
     cluster = one.cluster()
-    assert not clusters.being_made(cluster, cluster.instance(NAME).uuid)
+    assert not left_replicas.being_made(cluster, cluster.instance(NAME).uuid)
     left = ["node4"] if target == "node3" else []
     assert [cluster.node_name(entry.node) for entry in cluster.maintenance.left_behind] == left
     one.until(states.at_rest, "its jobs end")
@@ -220,7 +220,9 @@ def test_a_replacement_whose_new_node_lives_is_given_up_at_the_first_attempt(
 
 def being_made(cluster: clusters.Cluster) -> clusters.Cluster:
     """A replacement onto node4 has broken off before the primary was told of the new replica."""
-    making = changes.ReplicaLeft(cluster.instance(NAME).uuid, cluster.node("node4").uuid, present=True, is_new=True)
+    making = left_replicas.ReplicaLeft(
+        cluster.instance(NAME).uuid, cluster.node("node4").uuid, present=True, is_new=True
+    )
     return changes.apply(cluster, making, now=time.time())
 
 
@@ -238,7 +240,7 @@ def assert_it_ends(one: labs.Running, target: str) -> None:
     assert replaced.returncode == 0, replaced.stdout + replaced.stderr
     cluster = one.cluster()
     assert [cluster.node_name(uuid) for uuid in cluster.instance(NAME).nodes] == ["node2", target]
-    assert not clusters.being_made(cluster, cluster.instance(NAME).uuid)
+    assert not left_replicas.being_made(cluster, cluster.instance(NAME).uuid)
     assert [(cluster.node_name(left.node), left.is_new) for left in cluster.maintenance.left_behind] == [
         ("node4", False)
     ]

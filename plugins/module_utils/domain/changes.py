@@ -7,12 +7,11 @@ a run's `changes.jsonl` all go through `apply`.
 from __future__ import annotations
 
 import dataclasses
-import re
 from dataclasses import dataclass
 from typing import Callable, Mapping, Optional, Sequence, Union
 
 from . import cluster as clusters
-from . import dead_nodes, epo, errors, incidents, job_filters, membership, replicas, tagging
+from . import epo, errors, incidents, job_filters, known_off, left_replicas, membership, replicas, tagging
 
 
 @dataclass(frozen=True)
@@ -22,21 +21,6 @@ class InstanceNodes:
     instance: str
     primary: str
     secondaries: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class ReplicaLeft:
-    """Whether a node that is none of an instance's holds something of its disks.
-
-    It was left there, or `is_new`: it is about to be made, to become the new secondary's. `generations` are then those
-    of the secondary's replicas, by disk, known not to be newer than those of the primary; empty leaves what is known.
-    """
-
-    instance: str
-    node: str
-    present: bool
-    is_new: bool = False
-    generations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -157,13 +141,11 @@ class FilterGone:
     uuid: str
 
 
-_GENERATION = re.compile(r"[0-9a-f]{16}")
-_LOCAL_DISKS = frozenset({"drbd", "file", "plain"})
 Change = Union[
     InstanceNodes,
     InstanceState,
     InstanceParted,
-    ReplicaLeft,
+    left_replicas.ReplicaLeft,
     NodeRole,
     NodePowered,
     NodeOffConfirmed,
@@ -202,13 +184,15 @@ def apply(cluster: clusters.Cluster, change: Change, *, now: float) -> clusters.
 
 def _instance_nodes(cluster: clusters.Cluster, change: InstanceNodes, now: float) -> clusters.Cluster:
     for node in (change.primary, *change.secondaries):
-        _node(cluster, node)
-    instance = _instance(cluster, change.instance)
+        clusters.node_of_uuid(cluster, node)
+    instance = clusters.instance_of_uuid(cluster, change.instance)
     for node in (change.primary, *change.secondaries):
         # What it left there is its replica again.
-        cluster = _replica_left(cluster, ReplicaLeft(change.instance, node, present=False), now)
+        cluster = left_replicas.replica_left(
+            cluster, left_replicas.ReplicaLeft(change.instance, node, present=False), now
+        )
     if (change.primary, *change.secondaries) != instance.nodes:
-        cluster = _none_is_new(cluster, change.instance, now)
+        cluster = left_replicas.none_is_new(cluster, change.instance, now)
     # What was known of a pair says nothing about another one.
     is_same_pair = {change.primary, *change.secondaries} == set(instance.nodes)
     return _put_instance(
@@ -222,46 +206,7 @@ def _instance_nodes(cluster: clusters.Cluster, change: InstanceNodes, now: float
 
 
 def _instance_parted(cluster: clusters.Cluster, change: InstanceParted, now: float) -> clusters.Cluster:
-    return _put_instance(cluster, _instance(cluster, change.instance), now, parted=change.parted)
-
-
-def _replica_left(cluster: clusters.Cluster, change: ReplicaLeft, now: float) -> clusters.Cluster:
-    """Disks that were adopted, and those of all nodes together, are never Roundsman's to remove: nothing is left."""
-    known = clusters.left_behind(cluster, change.instance, change.node)
-    others = tuple(entry for entry in cluster.maintenance.left_behind if entry is not known)
-    if not change.present:
-        return _put_maintenance(cluster, now, left_behind=others)
-    is_known = known is not None and known.is_new is change.is_new
-    if is_known and not change.generations:
-        return cluster
-    _node(cluster, change.node)
-    instance = _instance(cluster, change.instance)
-    if instance.disk_template not in _LOCAL_DISKS or instance.adopted_disks:
-        return cluster
-    generations = change.generations if change.is_new and _are_generations(change.generations, instance) else ()
-    if known is None or not is_known:
-        left = clusters.LeftBehind(change.node, instance, since=now, is_new=change.is_new, generations=generations)
-    elif generations in {(), known.generations}:
-        return cluster
-    else:
-        left = dataclasses.replace(known, instance=instance, generations=generations)
-    return _put_maintenance(cluster, now, left_behind=(*others, left))
-
-
-def _are_generations(stated: Sequence[str], instance: clusters.Instance) -> bool:
-    """Whether each disk has one. They come from a node: what is none is left out, as the replica must be on record."""
-    return len(stated) == len(instance.disks) and all(_GENERATION.fullmatch(generation) for generation in stated)
-
-
-def _none_is_new(cluster: clusters.Cluster, instance: str, now: float) -> clusters.Cluster:
-    """The nodes of an instance have changed: what another replacement was making is left behind."""
-    if not clusters.being_made(cluster, instance):
-        return cluster
-    found = tuple(
-        dataclasses.replace(entry, is_new=False, generations=()) if entry.instance.uuid == instance else entry
-        for entry in cluster.maintenance.left_behind
-    )
-    return _put_maintenance(cluster, now, left_behind=found)
+    return _put_instance(cluster, clusters.instance_of_uuid(cluster, change.instance), now, parted=change.parted)
 
 
 def _instance_state(cluster: clusters.Cluster, change: InstanceState, now: float) -> clusters.Cluster:
@@ -269,7 +214,9 @@ def _instance_state(cluster: clusters.Cluster, change: InstanceState, now: float
         raise errors.InvalidInput(
             f"instance {change.instance}: admin_state {change.admin_state!r} is neither up nor down"
         )
-    return _put_instance(cluster, _instance(cluster, change.instance), now, admin_state=change.admin_state)
+    return _put_instance(
+        cluster, clusters.instance_of_uuid(cluster, change.instance), now, admin_state=change.admin_state
+    )
 
 
 def _node_role(cluster: clusters.Cluster, change: NodeRole, now: float) -> clusters.Cluster:
@@ -278,30 +225,30 @@ def _node_role(cluster: clusters.Cluster, change: NodeRole, now: float) -> clust
         "offline": change.offline,
         "master_candidate": change.master_candidate,
     }
-    return _put_node(cluster, _node(cluster, change.node), now, **wanted)
+    return _put_node(cluster, clusters.node_of_uuid(cluster, change.node), now, **wanted)
 
 
 def _node_powered(cluster: clusters.Cluster, change: NodePowered, now: float) -> clusters.Cluster:
-    node = _node(cluster, change.node)
-    if not (change.powered or change.confirms) and dead_nodes.has_lived(node):
-        return _put_node(cluster, node, now, powered=False, off_since=dead_nodes.seen_off(node))
+    node = clusters.node_of_uuid(cluster, change.node)
+    if not (change.powered or change.confirms) and known_off.has_lived(node):
+        return _put_node(cluster, node, now, powered=False, off_since=known_off.seen_off(node))
     # A statement that a sign of life has ended does not count again with what its BMC says.
-    stated = 0.0 if change.powered or dead_nodes.has_lived(node) else node.off_confirmed
-    since = 0.0 if change.powered else dead_nodes.off_since(node, at=now, now=now)
+    stated = 0.0 if change.powered or known_off.has_lived(node) else node.off_confirmed
+    since = 0.0 if change.powered else known_off.off_since(node, at=now, now=now)
     return _put_node(cluster, node, now, powered=change.powered, off_confirmed=stated, off_since=since)
 
 
 def _node_off_confirmed(cluster: clusters.Cluster, change: NodeOffConfirmed, now: float) -> clusters.Cluster:
-    node = _node(cluster, change.node)
+    node = clusters.node_of_uuid(cluster, change.node)
     if not change.at:
-        return _put_node(cluster, node, now, off_confirmed=0.0, off_since=dead_nodes.off_since_unstated(node))
-    since = dead_nodes.off_since(node, at=change.at, now=now)
+        return _put_node(cluster, node, now, off_confirmed=0.0, off_since=known_off.off_since_unstated(node))
+    since = known_off.off_since(node, at=change.at, now=now)
     return _put_node(cluster, node, now, off_confirmed=change.at, off_since=since)
 
 
 def _node_lived(cluster: clusters.Cluster, change: NodeLived, now: float) -> clusters.Cluster:
-    node = _node(cluster, change.node)
-    at = dead_nodes.alive_at(node, at=change.at, now=now)
+    node = clusters.node_of_uuid(cluster, change.node)
+    at = known_off.alive_at(node, at=change.at, now=now)
     return clusters.with_node(cluster, dataclasses.replace(node, alive_at=at)) if at != node.alive_at else cluster
 
 
@@ -313,43 +260,30 @@ def _incident_stands(cluster: clusters.Cluster, change: IncidentStands, now: flo
         stands = tuple(change.incident if incident.uuid == change.incident.uuid else incident for incident in known)
     else:
         stands = (*known, change.incident)
-    return _put_maintenance(cluster, now, incidents=stands)
+    return clusters.with_maintenance(cluster, now, incidents=stands)
 
 
 def _incident_forgotten(cluster: clusters.Cluster, change: IncidentForgotten, now: float) -> clusters.Cluster:
     left = tuple(incident for incident in cluster.maintenance.incidents if incident.uuid != change.uuid)
-    return _put_maintenance(cluster, now, incidents=left)
+    return clusters.with_maintenance(cluster, now, incidents=left)
 
 
 def _round_stands(cluster: clusters.Cluster, change: RoundStands, now: float) -> clusters.Cluster:
-    return _put_maintenance(cluster, now, round=change.round, jobs=tuple(change.jobs))
+    return clusters.with_maintenance(cluster, now, round=change.round, jobs=tuple(change.jobs))
 
 
 def _settings_stand(cluster: clusters.Cluster, change: SettingsStand, now: float) -> clusters.Cluster:
-    return _put_maintenance(cluster, now, settings=change.settings)
+    return clusters.with_maintenance(cluster, now, settings=change.settings)
 
 
 def _epo_stands(cluster: clusters.Cluster, change: EpoStands, now: float) -> clusters.Cluster:
     for uuid in change.nodes:
-        _node(cluster, uuid)
+        clusters.node_of_uuid(cluster, uuid)
     for uuid in change.instances:
-        _instance(cluster, uuid)
+        clusters.instance_of_uuid(cluster, uuid)
     known = cluster.maintenance.epo
     stands = epo.Epo(**dataclasses.asdict(change), since=known.since if known else now)
-    return _put_maintenance(cluster, now, epo=stands)
-
-
-def _node(cluster: clusters.Cluster, uuid: str) -> clusters.Node:
-    # By UUID alone: a name in the configuration is a reference to nothing, and its lock is another lock.
-    if uuid not in cluster.nodes:
-        raise errors.NotFound(f"there is no node with the UUID {uuid!r}")
-    return cluster.nodes[uuid]
-
-
-def _instance(cluster: clusters.Cluster, uuid: str) -> clusters.Instance:
-    if uuid not in cluster.instances:
-        raise errors.NotFound(f"there is no instance with the UUID {uuid!r}")
-    return cluster.instances[uuid]
+    return clusters.with_maintenance(cluster, now, epo=stands)
 
 
 def _put_node(cluster: clusters.Cluster, node: clusters.Node, now: float, **fields: object) -> clusters.Cluster:
@@ -366,14 +300,6 @@ def _put_instance(
         return cluster
     touched = clusters.touched(instance, now=now)
     return clusters.with_instance(cluster, dataclasses.replace(instance, **fields, **touched))  # type: ignore[arg-type]
-
-
-def _put_maintenance(cluster: clusters.Cluster, now: float, **fields: object) -> clusters.Cluster:
-    maintenance = cluster.maintenance
-    if dataclasses.replace(maintenance, **fields) == maintenance:  # type: ignore[arg-type]
-        return cluster
-    stands = dataclasses.replace(maintenance, **fields, serial_no=maintenance.serial_no + 1, mtime=now)  # type: ignore[arg-type]
-    return dataclasses.replace(cluster, maintenance=stands)
 
 
 def _filter_stands(cluster: clusters.Cluster, change: FilterStands, _now: float) -> clusters.Cluster:
@@ -393,7 +319,6 @@ _RULES: Mapping[type, Callable[[clusters.Cluster, object, float], clusters.Clust
     InstanceNodes: _instance_nodes,  # type: ignore[dict-item]
     InstanceState: _instance_state,  # type: ignore[dict-item]
     InstanceParted: _instance_parted,  # type: ignore[dict-item]
-    ReplicaLeft: _replica_left,  # type: ignore[dict-item]
     NodeRole: _node_role,  # type: ignore[dict-item]
     NodePowered: _node_powered,  # type: ignore[dict-item]
     NodeOffConfirmed: _node_off_confirmed,  # type: ignore[dict-item]
@@ -403,9 +328,10 @@ _RULES: Mapping[type, Callable[[clusters.Cluster, object, float], clusters.Clust
     RoundStands: _round_stands,  # type: ignore[dict-item]
     SettingsStand: _settings_stand,  # type: ignore[dict-item]
     EpoStands: _epo_stands,  # type: ignore[dict-item]
-    EpoGone: lambda cluster, _, now: _put_maintenance(cluster, now, epo=None),
+    EpoGone: lambda cluster, _, now: clusters.with_maintenance(cluster, now, epo=None),
     FilterStands: _filter_stands,  # type: ignore[dict-item]
     FilterGone: _filter_gone,  # type: ignore[dict-item]
+    **left_replicas.RULES,
     **membership.RULES,
     **tagging.RULES,
 }

@@ -356,41 +356,6 @@ def is_silent(cluster: Cluster, node: Node) -> bool:
     return isinstance(cluster, Observed) and node.uuid in cluster.silent
 
 
-def left_behind(cluster: Cluster, instance: str, node: str) -> Optional[LeftBehind]:
-    """What an instance left behind on a node (UUIDs); None if nothing."""
-    known = cluster.maintenance.left_behind
-    return next((entry for entry in known if (entry.instance.uuid, entry.node) == (instance, node)), None)
-
-
-def being_made(cluster: Cluster, instance: str) -> tuple[LeftBehind, ...]:
-    """The new replicas of an instance (UUID) whose replacement of disks has not ended."""
-    return tuple(entry for entry in cluster.maintenance.left_behind if entry.is_new and entry.instance.uuid == instance)
-
-
-def judged_generations(cluster: Cluster, instance: str) -> tuple[str, ...]:
-    """The generations, by disk, of which an instance's primary had all data when its replacement of disks began.
-
-    Empty where none are on record, or not those of this primary and this secondary.
-    """
-    made = [entry for entry in being_made(cluster, instance) if entry.generations]
-    known = cluster.instances.get(instance)
-    if known is None or not made or made[-1].instance.nodes != known.nodes:
-        return ()
-    return made[-1].generations
-
-
-def made_on(cluster: Cluster, node: str) -> tuple[Instance, ...]:
-    """The instances whose replacement of disks has not ended, and was to make a replica on this node (UUID)."""
-    left = (entry for entry in cluster.maintenance.left_behind if entry.is_new and entry.node == node)
-    return tuple(cluster.instances[entry.instance.uuid] for entry in left if entry.instance.uuid in cluster.instances)
-
-
-def holding(cluster: Cluster, instance: Instance) -> tuple[str, ...]:
-    """The nodes (UUIDs) that hold a replica of an instance: its own, and those where it left one behind."""
-    left = (entry for entry in cluster.maintenance.left_behind if not entry.is_new)
-    return (*instance.nodes, *(entry.node for entry in left if entry.instance.uuid == instance.uuid))
-
-
 def touched(known: Object, *, now: float) -> dict[str, Union[int, float]]:
     """The fields that change whenever an object changes."""
     return {"serial_no": known.serial_no + 1, "mtime": now}
@@ -402,3 +367,31 @@ def with_node(cluster: Cluster, node: Node) -> Cluster:
 
 def with_instance(cluster: Cluster, instance: Instance) -> Cluster:
     return dataclasses.replace(cluster, instances={**cluster.instances, instance.uuid: instance})
+
+
+def with_maintenance(cluster: Cluster, now: float, **fields: object) -> Cluster:
+    """The cluster with these fields of its maintenance; the same value where they are so already."""
+    maintenance = cluster.maintenance
+    if dataclasses.replace(maintenance, **fields) == maintenance:  # type: ignore[arg-type]
+        return cluster
+    stands = dataclasses.replace(maintenance, **fields, serial_no=maintenance.serial_no + 1, mtime=now)  # type: ignore[arg-type]
+    return dataclasses.replace(cluster, maintenance=stands)
+
+
+def node_of_uuid(cluster: Cluster, uuid: str) -> Node:
+    """A node of the cluster, by its UUID alone.
+
+    Raises:
+        NotFound: there is none.
+    """
+    # By UUID alone: a name in the configuration is a reference to nothing, and its lock is another lock.
+    if uuid not in cluster.nodes:
+        raise errors.NotFound(f"there is no node with the UUID {uuid!r}")
+    return cluster.nodes[uuid]
+
+
+def instance_of_uuid(cluster: Cluster, uuid: str) -> Instance:
+    """An instance of the cluster, by its UUID alone; raises as `node_of_uuid`."""
+    if uuid not in cluster.instances:
+        raise errors.NotFound(f"there is no instance with the UUID {uuid!r}")
+    return cluster.instances[uuid]

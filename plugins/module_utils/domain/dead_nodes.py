@@ -6,14 +6,12 @@ before failover (DESIGN, "Maintenance"; seed 001, "Emergency Power Off" for what
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import math
 from dataclasses import dataclass
 from enum import Enum
 from typing import List, Mapping, Optional
 
-from . import capitals, diagnosis, errors, evidence, incidents, json_values, power
+from . import capitals, diagnosis, errors, evidence, incidents, json_values, known_off, power
 from . import cluster as clusters
 
 KIND = "dead-node"
@@ -99,12 +97,12 @@ def judge(
         return Verdict(Step.WAIT, f"{told}, and no agent answers: the fault may be here", "an agent that answers")
     if node.uuid == cluster.cluster.master_node:
         return Verdict(Step.WAIT, f"{told}, and it is the master", "the master role on another node")
-    if is_stated_off(node):
+    if known_off.is_stated_off(node):
         return _off(cluster, node, f"{told}, and a person has stated that it is off")
-    if has_lived(node):
+    if known_off.has_lived(node):
         told = f"{told}, and {lived_text(node)}"
     if not _has_bmc(cluster, node):
-        cure = to_confirm_again(cluster, node) if has_lived(node) else to_confirm(node)
+        cure = to_confirm_again(cluster, node) if known_off.has_lived(node) else to_confirm(node)
         return Verdict(Step.WAIT, f"{told}, and it has no BMC that could say whether it is off", cure)
     return _by_its_bmc(cluster, node, told, reads=reads, silences=silences)
 
@@ -119,7 +117,7 @@ def _by_its_bmc(
 ) -> Verdict:
     if reads is not None and (reads.is_commanded or reads.alive):
         return _commanded(cluster, node, told, reads=reads, silences=silences)
-    if not node.powered and not has_lived(node):
+    if not node.powered and not known_off.has_lived(node):
         return _reads_off(cluster, node, f"{told}, and it is recorded as powered off")
     if reads is None:
         return Verdict(Step.ASK, told)
@@ -158,7 +156,7 @@ def _commanded(
 
 
 def _off(cluster: clusters.Cluster, node: clusters.Node, told: str) -> Verdict:
-    if has_lived(node):
+    if known_off.has_lived(node):
         return _doubted(cluster, node, told)
     if cluster.maintenance.settings.dead_node_policy == "none":
         return Verdict(Step.WAIT, told, _to_fail_over(node))
@@ -167,7 +165,7 @@ def _off(cluster: clusters.Cluster, node: clusters.Node, told: str) -> Verdict:
 
 def _reads_off(cluster: clusters.Cluster, node: clusters.Node, told: str) -> Verdict:
     """Off as it was before anybody commanded it is no fence: its BMC may be wrong."""
-    if has_lived(node):
+    if known_off.has_lived(node):
         return _doubted(cluster, node, told)
     if cluster.maintenance.settings.dead_node_policy == "none":
         return Verdict(Step.WAIT, told, _to_fail_over(node))
@@ -288,14 +286,14 @@ def step_by_hand(cluster: clusters.Cluster, node: clusters.Node) -> str:
     """
     names = _running(cluster, node)
     over = f"fail over with `roundsman evacuate {node.name} --failover`"
-    if has_lived(node):
+    if known_off.has_lived(node):
         cure = to_confirm_again(cluster, node)
         if not names or node.offline:
             return f"{node.name} may be on, because {lived_text(node)}. {capitals.capitalized(cure)}"
         return f"{node.name} is the primary of {names}, and {lived_text(node)}: {cure}, then {over}"
     if not names or node.offline:
         return ""
-    if is_off(node):
+    if known_off.is_off(node):
         return f"{node.name} is off and is the primary of {names}: power it on, or {over}"
     off = f"power it off with `roundsman node power off {node.name} --force`"
     if not _has_bmc(cluster, node):
@@ -327,91 +325,9 @@ def observed(cluster: clusters.Cluster, silences: Mapping[str, Silence]) -> Mapp
     found = {}
     for incident in cluster.maintenance.incidents:
         node = cluster.nodes.get(incident.node)
-        if node is not None and is_of_a_dead_node(incident) and (is_off(node) or node.uuid in silences):
+        if node is not None and is_of_a_dead_node(incident) and (known_off.is_off(node) or node.uuid in silences):
             found[node.uuid] = report(node)
     return found
-
-
-def is_off(node: clusters.Node) -> bool:
-    """Whether a node is recorded as off: its BMC said so then, or a person did."""
-    return not node.powered or node.off_confirmed > 0
-
-
-def has_lived(node: clusters.Node) -> bool:
-    """Whether a node that is recorded as off has shown a sign of life since: it is not known to be off any more."""
-    return is_off(node) and node.alive_at > seen_off(node)
-
-
-def is_known_off(node: clusters.Node) -> bool:
-    """Whether a node is recorded as off, and has shown no sign of life since."""
-    return is_off(node) and not has_lived(node)
-
-
-def is_stated_off(node: clusters.Node) -> bool:
-    """Whether a person has stated that a node is off, and it has shown no sign of life since."""
-    return node.off_confirmed > 0 and not has_lived(node)
-
-
-def seen_off(node: clusters.Node) -> float:
-    """When a node was first known to be off (unix seconds), 0 for one that is not; later signs of life are not asked.
-
-    It is dated like the last sign of life before it where that is dated in the future (`off_since`).
-    """
-    return (node.off_since or node.off_confirmed) if is_off(node) else 0.0
-
-
-def with_off_since(cluster: clusters.Cluster) -> clusters.Cluster:
-    """A configuration as it was read, with the time since when each node is off.
-
-    One that was written before this was kept has only when a person stated it, or when the node was last changed: that
-    is taken once, because every later change of the node moves it on.
-    """
-    undated = {uuid: node for uuid, node in cluster.nodes.items() if is_off(node) and not node.off_since}
-    dated = {
-        uuid: dataclasses.replace(node, off_since=node.off_confirmed or node.mtime) for uuid, node in undated.items()
-    }
-    return dataclasses.replace(cluster, nodes={**cluster.nodes, **dated}) if dated else cluster
-
-
-def recorded_off(node: clusters.Node) -> float:
-    """When it was recorded that a node is off, by the clock of that time, or soon after that (unix seconds).
-
-    That is earlier than `seen_off` where the sign of life before it was dated in the future; then it is the node's last
-    change.
-    """
-    known = seen_off(node)
-    return min(known, node.mtime or known)
-
-
-def off_since(node: clusters.Node, *, at: float, now: float) -> float:
-    """Since when a node is off that a new confirmation of this time says is off: a sign of life restarts it.
-
-    A sign of life that is dated later than now came before the clock was set back, and so before the confirmation,
-    which gets its date: the order of these dates says what came later.
-    """
-    if is_known_off(node):
-        return seen_off(node)
-    return node.alive_at if node.alive_at > now else at
-
-
-def off_since_unstated(node: clusters.Node) -> float:
-    """Since when a node is off once a person's statement is taken back: the sign of life that it ended stands again."""
-    if node.powered:
-        return 0.0
-    is_of_it = node.off_since >= node.off_confirmed > 0
-    return math.nextafter(node.alive_at, 0.0) if is_of_it and node.alive_at > 0 else node.off_since
-
-
-def alive_at(node: clusters.Node, *, at: float, now: float) -> float:
-    """The date of a node's last sign of life after one that came now, and was `at` (unix seconds, 0 for now).
-
-    Never earlier than before. Where the one before, or what is known of its power, is dated in the future, the clock
-    was ahead then: the new one came later, and is dated by the smallest step after it.
-    """
-    latest = max(node.alive_at, seen_off(node))
-    if latest > now:
-        return math.nextafter(latest, math.inf)
-    return max(node.alive_at, min(at or now, now))
 
 
 def returned(cluster: clusters.Cluster, heard: Mapping[str, float]) -> List[str]:

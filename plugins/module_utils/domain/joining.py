@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Mapping
 
-from . import addresses, changes, errors, evidence, membership, parameter_rules, parameters, roles
+from . import addresses, changes, errors, evidence, left_replicas, membership, parameter_rules, parameters, roles
 from . import cluster as clusters
 
 Fields = Mapping[str, Any]
@@ -71,7 +71,7 @@ def remove(cluster: clusters.Cluster, name: str) -> list[changes.Change]:
     holds = [instance.name for instance in (*cluster.primaries(node.uuid), *cluster.secondaries(node.uuid))]
     if holds:
         raise errors.Refused(f"{node.name} holds {', '.join(holds)}: evacuate it first")
-    made = clusters.made_on(cluster, node.uuid)
+    made = left_replicas.made_on(cluster, node.uuid)
     if made:
         names, secondary = ", ".join(instance.name for instance in made), cluster.node_name(made[0].secondary_nodes[0])
         raise errors.Refused(

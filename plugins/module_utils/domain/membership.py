@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Mapping
 
 from . import cluster as clusters
-from . import dead_nodes, errors
+from . import errors, known_off
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ def _node_stands(cluster: clusters.Cluster, change: NodeStands, now: float) -> c
     known = cluster.nodes.get(change.node.uuid)
     wanted = change.node
     if known is not None and known.powered is not wanted.powered:
-        since = 0.0 if wanted.powered else dead_nodes.off_since(known, at=now, now=now)
-        stated = 0.0 if wanted.powered or dead_nodes.has_lived(known) else wanted.off_confirmed
+        since = 0.0 if wanted.powered else known_off.off_since(known, at=now, now=now)
+        stated = 0.0 if wanted.powered or known_off.has_lived(known) else wanted.off_confirmed
         wanted = dataclasses.replace(wanted, off_since=since, off_confirmed=stated)
     stands = _stands(known, wanted, now)
     return cluster if stands is known else clusters.with_node(cluster, stands)

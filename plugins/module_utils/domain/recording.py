@@ -6,14 +6,14 @@ import dataclasses
 import math
 from typing import Mapping
 
-from . import changes, errors, locks, membership
+from . import changes, errors, left_replicas, locks, membership
 
 WHOLE = "cluster/BGL"
 """The lock of who changes the cluster as a whole."""
 OF_INSTANCES = (
     changes.InstanceNodes,
     changes.InstanceState,
-    changes.ReplicaLeft,
+    left_replicas.ReplicaLeft,
     membership.InstanceGone,
     membership.InstanceMade,
 )
@@ -27,7 +27,7 @@ RECORDABLE: Mapping[str, type] = {
     "node_lived": changes.NodeLived,
     "node_powered": changes.NodePowered,
     "node_role": changes.NodeRole,
-    "replica_left": changes.ReplicaLeft,
+    "replica_left": left_replicas.ReplicaLeft,
 }
 
 

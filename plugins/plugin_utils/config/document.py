@@ -8,7 +8,7 @@ import orjson
 import pydantic
 
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import dead_nodes, diagnosis, errors, instance_policy, parameter_rules
+from ...module_utils.domain import diagnosis, errors, instance_policy, known_off, parameter_rules
 from .. import report_originals, sealed_json
 from . import migrations
 
@@ -91,7 +91,7 @@ def load(data: bytes) -> clusters.Cluster:
     _refuse_dangling(cluster)
     _refuse_unreadable(cluster)
     _refuse_unplannable(cluster)
-    return dead_nodes.with_off_since(cluster)
+    return known_off.with_off_since(cluster)
 
 
 def _first(error: pydantic.ValidationError) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain import left_replicas
 from . import time_limits
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def instance_variables(cluster: clusters.Cluster, instance: clusters.Instance) -
         "admin_state": instance.admin_state,
         "nodes": [cluster.node_name(uuid) for uuid in instance.nodes],
         "sync_looks": time_limits.sync_looks(instance),
-        "keeps_peer": bool(clusters.being_made(cluster, instance.uuid)),
+        "keeps_peer": bool(left_replicas.being_made(cluster, instance.uuid)),
     }
 
 

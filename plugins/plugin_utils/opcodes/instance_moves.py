@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...module_utils.domain import changes, dead_nodes, errors, recording, report_ages
+from ...module_utils.domain import changes, errors, known_off, left_replicas, recording, report_ages
 from ...module_utils.domain import cluster as clusters
 from ..rounds import single_moves
 from . import contract, room_now, time_limits
@@ -155,7 +155,7 @@ class Failover(_RunElsewhere):
             "source_reachable": clusters.reachable(cluster, source),
             "source_oob": clusters.parameter(cluster, source, "oob_program") or "",
             "source_agent": contract.agent(cluster, source),
-            "source_stated_off": dead_nodes.is_stated_off(source),
+            "source_stated_off": known_off.is_stated_off(source),
             "report_interval": report_ages.cycle(cluster.maintenance.settings, nodes=len(cluster.nodes)),
             "ignore_consistency": self.ignore_consistency,
             # True where the evidence for the target's replica was judged (`check_facts`), as its source is silent.
@@ -222,7 +222,7 @@ class ReplaceDisks:
         single_moves.refuse_adopted(instance)
         contract.refuse_unreachable(cluster, instance.primary_node, self.new)
         if self.new != self.old:
-            left = clusters.left_behind(cluster, instance.uuid, self.new)
+            left = left_replicas.left_behind(cluster, instance.uuid, self.new)
             _refuse_left_behind(cluster, left)
             if self.planned:
                 single_moves.refuse_closed(cluster, target=self.new)
@@ -239,7 +239,7 @@ class ReplaceDisks:
             "new": contract.node_variables(cluster, self.new),
             "old_reachable": clusters.reachable(cluster, cluster.node(self.old)),
             "let_go": [contract.node_variables(cluster, uuid) for uuid in self._let_go(cluster)],
-            "old_generations": list(clusters.judged_generations(cluster, self.instance)),
+            "old_generations": list(left_replicas.judged_generations(cluster, self.instance)),
             "given_up": [recording.encode(change) for change in self._given_up(cluster)],
         }
 
@@ -254,17 +254,17 @@ class ReplaceDisks:
 
     def _made_elsewhere(self, cluster: clusters.Cluster) -> list[str]:
         """The nodes (UUIDs) on which replacements that did not end were to make a replica."""
-        made = clusters.being_made(cluster, self.instance)
+        made = left_replicas.being_made(cluster, self.instance)
         return [replica.node for replica in made if replica.node != self.new and replica.node in cluster.nodes]
 
-    def _given_up(self, cluster: clusters.Cluster) -> list[changes.ReplicaLeft]:
+    def _given_up(self, cluster: clusters.Cluster) -> list[left_replicas.ReplicaLeft]:
         """That what an earlier replacement was to make on another node is left behind with this one.
 
         The record of another node ends the earlier one by itself. That of the same node does not, because who looks for
         an instance records the same, and knows nothing of the replica to which its primary writes.
         """
-        made = clusters.being_made(cluster, self.instance) if self.new == self.old else ()
-        return [changes.ReplicaLeft(self.instance, replica.node, present=True) for replica in made]
+        made = left_replicas.being_made(cluster, self.instance) if self.new == self.old else ()
+        return [left_replicas.ReplicaLeft(self.instance, replica.node, present=True) for replica in made]
 
     def files(self) -> dict[str, str]:
         return {}

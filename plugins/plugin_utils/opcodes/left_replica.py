@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import errors, evidence
+from ...module_utils.domain import errors, evidence, left_replicas
 from .. import replica_evidence
 from . import contract, time_limits
 from .instance_facts import instance_variables
@@ -55,7 +55,7 @@ class RemoveReplica:
         return contract.instance_at(self.instance, (self.node, *(known.nodes if known else ())))
 
     def moot(self, cluster: clusters.Cluster) -> str:
-        if clusters.left_behind(cluster, self.instance, self.node) is None:
+        if left_replicas.left_behind(cluster, self.instance, self.node) is None:
             return "nothing is left behind there any more"
         known = cluster.instances.get(self.instance)
         if known is not None and self.node in known.nodes:
@@ -104,7 +104,7 @@ class RemoveReplica:
                 )
 
     def _left(self, cluster: clusters.Cluster) -> clusters.LeftBehind:
-        found = clusters.left_behind(cluster, self.instance, self.node)
+        found = left_replicas.left_behind(cluster, self.instance, self.node)
         if found is None:
             raise errors.NotFound(f"instance {self.instance} left nothing behind on {cluster.node_name(self.node)}")
         return found

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from ...module_utils.domain import capitals, dead_nodes, errors, health, power, power_record
+from ...module_utils.domain import capitals, dead_nodes, errors, health, known_off, power, power_record
 from ...module_utils.domain import cluster as clusters
 from ..rounds import holdings
 from . import contract, time_limits
@@ -191,7 +191,7 @@ class Power(_AtBmcs):
 
 def _lived_objection(cluster: clusters.Cluster, node: clusters.Node) -> str:
     """Why the daemon does not command off by itself what has lived since it was known to be off, or ''."""
-    if not dead_nodes.has_lived(node):
+    if not known_off.has_lived(node):
         return ""
     cure = dead_nodes.to_confirm_again(cluster, node)
     return f"{node.name} is not commanded off: {dead_nodes.lived_text(node)}. {capitals.capitalized(cure)}"

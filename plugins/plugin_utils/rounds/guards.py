@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Collection, Mapping
 
-from ...module_utils.domain import dead_nodes, instance_policy
+from ...module_utils.domain import dead_nodes, instance_policy, known_off
 from ...module_utils.domain import incidents as incident_rules
 from ..placement.plan import Refusal
 from . import configured, evacuation
@@ -55,10 +55,10 @@ def storm(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | 
 
 def unconfirmed(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | None:
     """Nothing of a node that only fell silent is moved before its power is known to be off: fencing before failover."""
-    if not dead_nodes.is_of_a_dead_node(incident) or dead_nodes.is_known_off(cluster.nodes[incident.node]):
+    if not dead_nodes.is_of_a_dead_node(incident) or known_off.is_known_off(cluster.nodes[incident.node]):
         return None
     node = cluster.nodes[incident.node]
-    if dead_nodes.has_lived(node):
+    if known_off.has_lived(node):
         reason = f"{dead_nodes.lived_text(node)}: it may run its instances"
         return _refusal(cluster, incident, reason=reason, unblock=dead_nodes.to_confirm_again(cluster, node))
     reason = "its agent does not answer, and nobody has confirmed that it is off: it may run its instances"

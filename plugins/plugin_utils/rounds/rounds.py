@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Collection, Mapping
 
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import dead_nodes, diagnosis, incidents
+from ...module_utils.domain import diagnosis, incidents, known_off
 from ..placement.plan import Plan, Refusal
 from . import evacuation, guards, moving, rebalancing, work
 from .room import Room
@@ -267,7 +267,7 @@ class _Draft:
     def _farewell(self, node: clusters.Node) -> tuple[work.Opcode, ...]:
         """Power off, where the policy says so, the node has OOB and is not known to be off already."""
         has_oob = clusters.parameter(self._cluster, node, "oob_program") is not None
-        if not self._cluster.maintenance.settings.power_off_evacuated or not has_oob or dead_nodes.is_off(node):
+        if not self._cluster.maintenance.settings.power_off_evacuated or not has_oob or known_off.is_off(node):
             return ()
         return (work.Opcode("power", {"node": node.uuid, "command": "off", "empty": True}),)
 

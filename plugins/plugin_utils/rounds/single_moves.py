@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import errors
+from ...module_utils.domain import errors, left_replicas
 from ..placement.balancing.actions import Action
 from . import rounds, targets, ways
 from .holdings import disk_per_copy, memory_in_use
@@ -97,7 +97,7 @@ def _best(
     lookout = targets.Targets(cluster, room=room, avoid=rounds.no_targets(cluster))
     group = cluster.nodes[instance.primary_node].group
     scores = functools.partial(lookout.scores, instance, action)
-    without = clusters.holding(cluster, instance)
+    without = left_replicas.holding(cluster, instance)
     choice = lookout.best(demand, group=group, without=without, scores=scores)
     if choice is None:
         lack = lookout.nowhere(demand, group=group, without=without)

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Collection, Mapping
 
 from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain import left_replicas
 from ...module_utils.domain.evidence import loss_text
 from ..placement.balancing.actions import Action
 from ..placement.plan import Refusal
@@ -236,7 +237,7 @@ class Ways:
         return memory_in_use(instance) == 0 or left >= max(peers, default=0)
 
     def _holding(self, instance: clusters.Instance) -> tuple[str, ...]:
-        return clusters.holding(self._cluster, instance)
+        return left_replicas.holding(self._cluster, instance)
 
     def _running(self, instance: clusters.Instance) -> targets.Demand:
         """What it asks of the node where it goes; from a node that is gone virtual CPUs and tags keep nothing back."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import left_replicas
 
 from tests.unit.daemon.api import reached
 
@@ -74,7 +74,7 @@ def test_nobody_discards_a_replica_that_is_being_made_before_its_replacement_end
     async def act(one: reached.Reached) -> None:
         current = one.running.configuration.current
         uuid, node = current.instance("instance1").uuid, current.node("node4").uuid
-        making = changes.ReplicaLeft(uuid, node, present=True, is_new=True)
+        making = left_replicas.ReplicaLeft(uuid, node, present=True, is_new=True)
         await one.running.configuration.commit(lambda _: [making])
         nodes = {entry["name"]: entry for entry in (await one.ask("GET", "/1/nodes")).json()}
         assert (nodes["node4"]["being_made"], nodes["node4"]["left_behind"]) == (["instance1"], [])

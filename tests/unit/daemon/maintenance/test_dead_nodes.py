@@ -15,6 +15,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
     dead_nodes,
     incidents,
+    known_off,
     membership,
     power,
 )
@@ -95,7 +96,7 @@ class Nodes:
 
     def has_lived(self, name: str) -> bool:
         """Whether it has shown a sign of life since it was known to be off."""
-        return self.node(name).alive_at > dead_nodes.seen_off(self.node(name)) > 0
+        return self.node(name).alive_at > known_off.seen_off(self.node(name)) > 0
 
     def verdict(self, name: str) -> dead_nodes.Verdict:
         return self.service.dead.verdicts[self.node(name).uuid]
@@ -613,12 +614,12 @@ def test_a_statement_after_the_clock_was_ahead_ends_with_the_reports_of_the_node
         await nodes.change("node3", powered=True, off_since=0.0, alive_at=time.time() + 7200)
         nodes.bmc("node3", power.State.UNKNOWN)
         await nodes.state_off()
-        assert dead_nodes.is_stated_off(nodes.node("node3"))
+        assert known_off.is_stated_off(nodes.node("node3"))
         nodes.silent.clear()
         await nodes.hear("node3")
         await nodes.settle()
-        assert not dead_nodes.is_stated_off(nodes.node("node3"))
-        assert not dead_nodes.is_known_off(nodes.node("node3"))
+        assert not known_off.is_stated_off(nodes.node("node3"))
+        assert not known_off.is_known_off(nodes.node("node3"))
         nodes.since, nodes.silent["node3"] = 900.0, 3
         await nodes.undrain()
         assert nodes.primaries("node3") == ["instance1"], "it reported, and its instances run on"

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, membership, replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    changes,
+    left_replicas,
+    membership,
+    replicas,
+)
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import replica_evidence
 
@@ -41,7 +46,7 @@ class Left:
 
     async def leave(self, node: str = "node4", name: str = "instance1") -> None:
         cluster = self.service.configuration.current
-        left = changes.ReplicaLeft(cluster.instance(name).uuid, cluster.node(node).uuid, present=True)
+        left = left_replicas.ReplicaLeft(cluster.instance(name).uuid, cluster.node(node).uuid, present=True)
         await self.service.configuration.commit(lambda _: [left])
 
     async def hear(self, node: str = "node4", *, current: int = 16) -> None:
@@ -267,7 +272,7 @@ def test_a_new_replica_is_removed_only_once_no_job_makes_it(lab: world.Lab, monk
     async def scenario() -> None:
         left = Left(lab, monkeypatch, None)
         node = {name: left.service.configuration.current.node(name).uuid for name in ("node3", "node4")}
-        making = changes.ReplicaLeft(left.instance.uuid, node["node4"], present=True, is_new=True)
+        making = left_replicas.ReplicaLeft(left.instance.uuid, node["node4"], present=True, is_new=True)
         await left.service.configuration.commit(lambda _: [making])
         await left.hear()
         params = {"instance": left.instance.uuid, "old": node["node3"], "new": node["node4"]}

@@ -11,7 +11,13 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.api import replica_views
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents
 from ansible_collections.roundsman.cluster.daemon.maintenance import replicas as outdating
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, dead_nodes, membership, replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    changes,
+    known_off,
+    left_replicas,
+    membership,
+    replicas,
+)
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, replica_evidence
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
@@ -386,7 +392,7 @@ def test_the_facts_are_there_again_after_a_restart_and_a_time_unheard_counts_as_
         off = changes.NodePowered(source, powered=False)
         await restarted.configuration.commit(lambda _: [off])
         third, _ = twins.assemble(lab, monkeypatch)
-        seen_off = dead_nodes.seen_off(third.configuration.current.node("node2"))
+        seen_off = known_off.seen_off(third.configuration.current.node("node2"))
         assert third.intake.life(source).off == replicas.Moment(seen_off)
         assert not (await _evidence(pair, third)).reason
         # It may have lived until it was known to be off: that was long after the last fact.
@@ -545,7 +551,7 @@ def test_a_replacement_that_has_not_ended_leaves_no_evidence_for_the_old_seconda
         intake, nodes = pair.service.intake, {"source": pair.uuid("node2"), "target": pair.uuid("node3")}
         await pair.hear("node2")
         await pair.hear("node3")
-        making = changes.ReplicaLeft(pair.instance.uuid, pair.uuid("node4"), present=True, is_new=True)
+        making = left_replicas.ReplicaLeft(pair.instance.uuid, pair.uuid("node4"), present=True, is_new=True)
         await pair.service.configuration.commit(lambda _: [making])
         # Its peer is node4 by now, and its facts do not say so.
         await pair.hear("node3", lost=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible.errors import AnsibleError
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, recording
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import left_replicas, recording
 
 from tests.unit.roles import role_tasks
 
@@ -642,7 +642,7 @@ def test_a_replacement_judges_with_what_is_on_record_and_records_what_was_judged
     between = role_tasks.tasks("instance", "replace_disks")[names.index(judges["name"]) + 1 : names.index(MAKING)]
     assert not [one for one in between if one.get("register") == "instance_check"]
     change = recording.decode(role_tasks.value("instance", records["roundsman.cluster.record"], known))
-    assert change == changes.ReplicaLeft("u-web1", "u-node3", True, True, ("00000000000000a0",))
+    assert change == left_replicas.ReplicaLeft("u-web1", "u-node3", True, True, ("00000000000000a0",))
 
 
 def test_a_step_of_an_evacuation_has_what_was_planned_for_it() -> None:

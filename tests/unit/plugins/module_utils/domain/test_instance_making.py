@@ -9,6 +9,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
     errors,
     instance_making,
+    left_replicas,
     membership,
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
@@ -41,10 +42,10 @@ def test_each_drbd_device_of_the_cluster_has_a_minor_of_its_own_the_lowest_free(
     assert [disk.minor for uuid in ("i2", "i3") for disk in found.instance(uuid).disks] == [0, 1, 2]
     found = reserved(after([membership.InstanceGone("i2")], found), "i4", "n1", "n2", disks=[1, 1, 1])
     assert [disk.minor for disk in found.instance("i4").disks] == [0, 1, 3]
-    left = after([changes.ReplicaLeft("i3", "n10", present=True), membership.InstanceGone("i3")], found)
+    left = after([left_replicas.ReplicaLeft("i3", "n10", present=True), membership.InstanceGone("i3")], found)
     later = reserved(left, "i5", "n1", "n2", disks=[1, 1])
     assert [disk.minor for disk in later.instance("i5").disks] == [4, 5], "what i3 left on n10 may be up there"
-    removed = after([changes.ReplicaLeft("i3", "n10", present=False)], left)
+    removed = after([left_replicas.ReplicaLeft("i3", "n10", present=False)], left)
     assert [disk.minor for disk in reserved(removed, "i5", "n1", "n2", disks=[1]).instance("i5").disks] == [2]
     plain = reserved(CLUSTER, "i5", "n1", disk_template="plain")
     assert [disk.minor for disk in plain.instance("i5").disks] == [None, None]

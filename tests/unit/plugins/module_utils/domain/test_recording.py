@@ -6,6 +6,7 @@ import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
     errors,
+    left_replicas,
     membership,
     recording,
     tagging,
@@ -21,7 +22,7 @@ RECORDED: list[changes.Change] = [
     changes.NodeLived("n3", at=5.5),
     membership.InstanceMade("i1"),
     membership.InstanceGone("i1"),
-    changes.ReplicaLeft("i1", "n3", present=True, is_new=True, generations=("00000000000000a0",)),
+    left_replicas.ReplicaLeft("i1", "n3", present=True, is_new=True, generations=("00000000000000a0",)),
 ]
 OTHERS: list[changes.Change] = [
     tagging.Tagged("cluster", "", "new", present=True),
@@ -38,7 +39,7 @@ def test_a_recorded_change_survives_its_line(change: changes.Change) -> None:
 
 def test_a_replica_that_an_older_version_recorded_has_no_generations() -> None:
     told = {"change": "replica_left", "instance": "i1", "node": "n3", "present": True, "is_new": True}
-    assert recording.decode(told) == changes.ReplicaLeft("i1", "n3", present=True, is_new=True)
+    assert recording.decode(told) == left_replicas.ReplicaLeft("i1", "n3", present=True, is_new=True)
     with pytest.raises(errors.InvalidInput, match="generations"):
         recording.decode({**told, "generations": [160]})
 

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, left_replicas, tree
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, history, store
@@ -190,7 +190,7 @@ def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None
 def being_made() -> clusters.Cluster:
     """A replacement of disks onto n10 has broken off, which knew a generation of the secondary."""
     instance = dataclasses.replace(CLUSTER.instance("i1"), disks=(clusters.Disk(64),))
-    making = changes.ReplicaLeft("i1", "n10", present=True, is_new=True, generations=("00000000000000a0",))
+    making = left_replicas.ReplicaLeft("i1", "n10", present=True, is_new=True, generations=("00000000000000a0",))
     return changes.apply(clusters.with_instance(CLUSTER, instance), making, now=9.0)
 
 
@@ -203,7 +203,7 @@ def test_what_a_backup_knew_of_the_generations_of_replicas_is_dropped_and_the_ne
     ):
         after = store.taken_over(wanted, before=present, serial_no=100, now=10.0)
         assert [left.is_new for left in after.maintenance.left_behind] == [True]
-        assert clusters.judged_generations(after, "i1") == known
+        assert left_replicas.judged_generations(after, "i1") == known
 
 
 def test_a_replica_that_an_older_version_recorded_is_read_and_has_no_generations() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, left_replicas, replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import cluster_verify, contract, time_limits
 
@@ -85,7 +85,7 @@ def test_the_limit_grows_with_the_turns_of_nodes_that_are_asked_in_parallel_and_
 
 
 def test_a_new_replica_that_may_be_written_is_told_of_the_primary_and_is_not_left_behind() -> None:
-    making = changes.ReplicaLeft("i1", "n10", present=True, is_new=True)
+    making = left_replicas.ReplicaLeft("i1", "n10", present=True, is_new=True)
     told = VERIFY.variables(changes.apply(small_cluster.make(), making, now=9.0))
     assert told["left_behind"] == {}
     (degraded,) = told["degraded"]

@@ -4,7 +4,13 @@ import dataclasses
 from typing import Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, evidence, replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    changes,
+    errors,
+    evidence,
+    left_replicas,
+    replicas,
+)
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, instance_moves
 
@@ -235,13 +241,13 @@ def test_a_target_without_the_room_now_is_refused_with_the_numbers() -> None:
 
 
 def test_what_a_replacement_that_broke_off_has_made_takes_no_more_room() -> None:
-    making = changes.ReplicaLeft("i1", "n10", present=True, is_new=True)
+    making = left_replicas.ReplicaLeft("i1", "n10", present=True, is_new=True)
     large = changes.apply(with_instance(disks=(clusters.Disk(1001),)), making, now=9.0)
     assert instance_moves.ReplaceDisks("i1", "n3", "n10").variables(large)["new"]["name"] == "node10"
 
 
 def test_a_replacement_is_told_what_one_that_broke_off_knew_of_the_secondary() -> None:
-    making = changes.ReplicaLeft("i1", "n10", present=True, is_new=True, generations=("00000000000000a0",))
+    making = left_replicas.ReplicaLeft("i1", "n10", present=True, is_new=True, generations=("00000000000000a0",))
     cluster = changes.apply(with_instance(disks=(clusters.Disk(64),)), making, now=9.0)
     for new in ("n10", "n3"):
         told = instance_moves.ReplaceDisks("i1", "n3", new).variables(cluster)
@@ -307,7 +313,7 @@ def test_an_instance_without_replicas_needs_no_evidence() -> None:
 
 
 def test_only_a_replacement_gives_a_primary_another_peer_while_a_new_replica_is_made() -> None:
-    making = changes.ReplicaLeft("i1", "n10", present=True, is_new=True)
+    making = left_replicas.ReplicaLeft("i1", "n10", present=True, is_new=True)
     cluster = changes.apply(CLUSTER, making, now=9.0)
     assert instance_moves.Failover("i1", "n2", "n3").variables(cluster)["instance"]["keeps_peer"]
     assert not instance_moves.Failover("i1", "n2", "n3").variables(CLUSTER)["instance"]["keeps_peer"]

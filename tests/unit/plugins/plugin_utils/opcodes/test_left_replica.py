@@ -7,6 +7,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
     errors,
     joining,
+    left_replicas,
     membership,
     recording,
 )
@@ -22,7 +23,7 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import si
 
 from tests.unit import small_cluster
 
-LEFT = changes.ReplicaLeft("i1", "n3", present=True)
+LEFT = left_replicas.ReplicaLeft("i1", "n3", present=True)
 OPCODE = left_replica.RemoveReplica("i1", "n3")
 
 
@@ -64,7 +65,7 @@ def test_it_stays_remembered_when_the_instance_is_removed_and_may_be_recorded_ag
 @pytest.mark.parametrize(
     "change",
     [
-        changes.ReplicaLeft("i1", "n3", present=False),
+        left_replicas.ReplicaLeft("i1", "n3", present=False),
         changes.InstanceNodes("i1", "n2", ("n3",)),
         changes.InstanceNodes("i1", "n3", ("n2",)),
         membership.NodeGone("n3"),
@@ -105,7 +106,7 @@ def test_it_is_refused_while_a_namesake_has_a_replica_on_the_node() -> None:
             assert OPCODE.variables(cluster)["left_at"]["name"] == "node3"
 
 
-MAKING = changes.ReplicaLeft("i1", "n10", present=True, is_new=True)
+MAKING = left_replicas.ReplicaLeft("i1", "n10", present=True, is_new=True)
 
 
 def test_a_replica_that_is_being_made_is_on_record_until_its_instance_has_new_nodes() -> None:
@@ -115,11 +116,11 @@ def test_a_replica_that_is_being_made_is_on_record_until_its_instance_has_new_no
     assert recording.decode(recording.encode(MAKING)) == MAKING
     assert changes.apply(cluster, MAKING, now=10.0) is cluster
     seen_again = changes.InstanceNodes("i1", "n2", ("n3",))
-    assert clusters.being_made(changes.apply(cluster, seen_again, now=10.0), "i1"), "its search says nothing new"
+    assert left_replicas.being_made(changes.apply(cluster, seen_again, now=10.0), "i1"), "its search says nothing new"
     assert left(changes.apply(cluster, changes.InstanceNodes("i1", "n2", ("n10",)), now=10.0)) == []
     for other in (changes.InstanceNodes("i1", "n3", ("n2",)), changes.InstanceNodes("i1", "n2", ("n1",))):
         after = changes.apply(cluster, other, now=10.0)
-        assert (left(after), clusters.being_made(after, "i1")) == ([("inst1", "n10", 9.0)], ())
+        assert (left(after), left_replicas.being_made(after, "i1")) == ([("inst1", "n10", 9.0)], ())
 
 
 def test_what_was_left_behind_may_become_a_replica_that_is_being_made() -> None:
@@ -172,7 +173,7 @@ def test_a_replacement_onto_a_lost_node_ends_with_one_on_the_secondary_or_on_ano
     recorded += [recording.decode(one) for one in variables["given_up"]]
     assert recorded == opcode.effects(lost())
     ended = changes.apply_all(lost(), recorded, now=10.0)
-    assert clusters.being_made(ended, "i1") == ()
+    assert left_replicas.being_made(ended, "i1") == ()
     assert [(one.node, one.is_new) for one in ended.maintenance.left_behind] == [("n10", False)]
     assert joining.remove(ended, "n10")
     assert left_replica.RemoveReplica("i1", "n10", discard=True).moot(ended) == ""
@@ -217,7 +218,7 @@ def test_no_new_secondary_is_made_where_one_was_left_behind() -> None:
     instance = cluster.instance("i1")
     with pytest.raises(errors.Refused, match="inst1 left a replica on node3, which is removed once node3 answers"):
         instance_moves.ReplaceDisks("i1", old="n10", new="n3").variables(cluster)
-    assert set(clusters.holding(cluster, instance)) == {"n2", "n10", "n3"}
-    there = changes.ReplicaLeft("i1", single_moves.new_secondary(cluster, instance), present=True)
+    assert set(left_replicas.holding(cluster, instance)) == {"n2", "n10", "n3"}
+    there = left_replicas.ReplicaLeft("i1", single_moves.new_secondary(cluster, instance), present=True)
     with pytest.raises(errors.Refused, match="nowhere to go"):
         single_moves.new_secondary(changes.apply(cluster, there, now=10.0), instance)

@@ -10,6 +10,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     dead_nodes,
     errors,
     evidence,
+    known_off,
     parameters,
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
@@ -230,7 +231,7 @@ def test_a_node_that_is_on_is_stated_so_by_the_command_that_is_advised_where_its
         "node modify node2 --powered yes": lambda: parameters.node_modify(lived, "node2", {"powered": True}),
     }
     node = changes.apply_all(lived, stated[command](), now=201.0).node("n2")
-    assert (dead_nodes.is_off(node), dead_nodes.has_lived(node)) == (False, False)
+    assert (known_off.is_off(node), known_off.has_lived(node)) == (False, False)
     assert clusters.reachable(lived, node)
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from ansible_collections.roundsman.cluster.daemon.jobs import settling
 from ansible_collections.roundsman.cluster.plugins.module_utils import instance_lock
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, hvparams
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, hvparams, left_replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import kvm_migration, virsh
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import program
@@ -187,7 +187,7 @@ def cluster(given: dict[str, str], disks: int, size: int) -> clusters.Cluster:
     known = small_cluster.make()
     found = tuple(clusters.Disk(size) for _ in range(disks))
     made = clusters.with_instance(known, dataclasses.replace(known.instance("i1"), hvparams=given, disks=found))
-    return changes.apply(made, changes.ReplicaLeft("i1", "n10", present=True), now=1.0)
+    return changes.apply(made, left_replicas.ReplicaLeft("i1", "n10", present=True), now=1.0)
 
 
 @pytest.mark.parametrize("made", OPCODES, ids=lambda made: made.kind)
