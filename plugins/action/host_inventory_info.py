@@ -6,7 +6,7 @@ import json
 import pathlib
 from typing import Any, Dict, Optional
 
-from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
 
 from ..plugin_utils import module_answers
 
@@ -28,13 +28,17 @@ CONNECTION = (
 
 
 class ActionModule(module_answers.Action):
-    """Put what a host has, or why it cannot be asked, into `folder`; with an empty one it is only returned."""
+    """Put what a host has, or why it cannot be asked, into `folder`.
+
+    In check mode, and with an empty `folder`, it is only returned.
+    """
 
     _VALID_ARGS = frozenset(_SPEC)
 
     def run(self, tmp: Optional[str] = None, task_vars: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
         variables = task_vars or {}
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
+        folder = "" if self._task.check_mode else options["folder"]
         told: Dict[str, Any] = {
             "name": str(variables["inventory_hostname"]),
             "place": list(variables["ansible_play_hosts_all"]).index(variables["inventory_hostname"]),
@@ -48,14 +52,17 @@ class ActionModule(module_answers.Action):
                 task_vars=variables,
             )
         except AnsibleConnectionFailure as e:
-            _put({**told, "problem": f"cannot be reached: {e}"}, options["folder"])
+            _put({**told, "problem": f"cannot be reached: {e}"}, folder)
+            raise
+        except AnsibleError as e:
+            _put({**told, "problem": module_answers.shown(str(e))}, folder)
             raise
         if result.get("failed"):
-            _put({**told, "problem": str(result.get("msg", "the module failed"))}, options["folder"])
+            _put({**told, "problem": str(result.get("msg", "the module failed"))}, folder)
         else:
-            _put(
-                {**told, "seen": {name: result[name] for name in ("hostname", "libvirt", "storage")}}, options["folder"]
-            )
+            # What is missing of an answer is found where it is read, and the host is left out for it.
+            seen = {name: result.get(name) for name in ("hostname", "libvirt", "storage")}
+            _put({**told, "seen": seen}, folder)
         return result
 
     def _text(self, value: Any) -> str:

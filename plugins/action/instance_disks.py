@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional, Tuple
 
 from ansible.errors import AnsibleActionFail
 
-from ..module_utils.domain import signing, tree
+from ..module_utils.domain import errors, signing, tree
 from ..plugin_utils import module_answers
 
 
@@ -45,3 +45,5 @@ def _secret(root: Path, instance: str, nodes: Tuple[str, str]) -> str:
         return ""
     except OSError as error:
         raise AnsibleActionFail(f"{path} cannot be read: {error.strerror}") from error
+    except errors.InvalidInput as error:
+        raise AnsibleActionFail(f"{path}: {error}") from error

@@ -22,6 +22,8 @@ class ActionModule(module_answers.Action):
         result: dict[str, Any] = super().run(tmp, task_vars)
         try:
             given = self._task.args.get("changes")
+            if given is not None and not isinstance(given, list):
+                raise errors.InvalidInput(f"changes must be a list of changes (got {given!r})")
             stated = [recording.decode(encoded) for encoded in ([self._task.args] if given is None else given)]
             if stated and not self._task.check_mode:
                 holding.record(holding.current(task_vars), *stated, now=time.time())

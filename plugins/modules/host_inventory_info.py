@@ -18,7 +18,7 @@ options:
     description:
       - Folder on the controller into which the result is put, as C(HOST.json), with the variables by which the host is
         reached, or with the reason why it could not be read.
-      - Where it is empty, the result is only returned.
+      - Where it is empty, and in check mode, the result is only returned.
     type: path
     default: ''
   file_dir:

@@ -115,12 +115,12 @@ def _worded(step: Step) -> str:
 
 def _errors(*answers: Mapping[str, Any]) -> list[str]:
     """What the nodes said that could not be asked."""
-    said = [str(answer.get("msg", "")) for answer in answers if _SIDES not in answer]
+    said = [str(answer.get("msg", "")) for answer in answers if answer.get(_SIDES) is None]
     return [" ".join(message.split()) for message in said if message]
 
 
 def _told(name: str, answer: Mapping[str, Any]) -> drbd_repairs.Told:
-    if _SIDES not in answer:
+    if answer.get(_SIDES) is None:
         return Unread.UNHEARD
     sides = [drbd_sides.decode(side) for side in answer[_SIDES]]
     return next((side for side in sides if side.resource == name and side.volumes), Unread.DOWN)

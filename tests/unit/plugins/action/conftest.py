@@ -9,8 +9,15 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import ch
 from tests.unit.daemon import twins
 from tests.unit.daemon.maintenance.test_replicas import Pair
 
+from .running import Controller
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+@pytest.fixture
+def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Controller:
+    return Controller(tmp_path, monkeypatch)
 
 
 @pytest.fixture(name="pair")

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import sealed_json
+
+from .running import Bmcs
+
+if TYPE_CHECKING:
+    from .running import Controller
+
+RUNS = {name: [{"states": {}}] for name in ("node1", "node2", "node3")}
+RIGHT = {**RUNS, "node2": [{"states": {"inst1": "running"}}]}
+TARGET = {"name": "node3", "powered": True, "driver": "/bin/oob"}
+
+
+def verify(controller: Controller, **options: Any) -> dict[str, Any]:
+    given = {"targets": [], "paths": ["/bin/oob"], "looks": {}, "runs": RIGHT, "credentials_file": "/none"}
+    result = controller.run("cluster_verify", **{**given, **options})
+    assert not result.get("failed"), result
+    assert result["changed"] is False
+    assert (controller.held, controller.recorded) == ({}, [])
+    return result
+
+
+def found(result: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(finding["check"], finding["node"]) for finding in result["findings"]]
+
+
+def work(controller: Controller, locks: dict[str, str]) -> None:
+    """A job holds these locks now."""
+    rows = json.dumps({"held": [{"owner": "job 7", "locks": locks}]})
+    controller.where.locks.write_bytes(sealed_json.seal(rows.encode()))
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, []),
+        ({"looks": {"node1": {"problems": {"/bin/oob": "is missing"}}}}, [("oob_program", "node1")]),
+        ({"looks": {"node1": {"problems": {"/bin/other": "is missing"}}}}, []),
+        ({"looks": {"node1": {"unreachable": True}}}, [("oob_program", "node1")]),
+        ({"unseen": {"node2": "is offline"}}, [("oob_program", "node2")]),
+        ({"targets": [TARGET]}, []),
+        ({"targets": [{**TARGET, "powered": False}]}, [("powered", "node3")]),
+        ({"targets": [{**TARGET, "name": "node10"}]}, [("powered", "node10")]),
+        ({"runs": RUNS}, [("instances", "node2")]),
+        ({"runs": {**RUNS, "node2": [{"failed": True, "msg": "no libvirt"}]}}, [("instances", "node2")]),
+        ({"runs": {**RIGHT, "node3": [{"states": {"inst1": "running"}}]}}, [("instances", "node3")]),
+        ({"runs": {**RIGHT, "node3": [{"states": {"stray": "running"}}]}}, [("instances", "node3")]),
+        ({"left_behind": {"node3": ["inst1"], "node2": []}}, [("left_behind", "node3")]),
+        ({"ignored": {"node3": ["ansible_become_exe"]}}, [("hostvars", "node3")]),
+        ({"differing": {"node3": "another command"}}, [("diagnose_command", "node3")]),
+        ({"degraded": [{"node": "node2", "text": "inst1 is degraded"}]}, [("replica", "node2")]),
+    ],
+)
+def test_each_check_tells_its_finding_and_mends_nothing(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], expected: list[tuple[str, str]]
+) -> None:
+    bmcs = Bmcs(monkeypatch, {"node3": power.State.ON, "node10": power.State.UNKNOWN})
+    for is_check in (False, True):
+        assert found(verify(controller, is_check=is_check, **options)) == expected
+    assert {command for command, _ in bmcs.sent} <= {"status"}
+
+
+def test_texts_of_nodes_are_printable_and_cut_and_many_are_counted(controller: Controller) -> None:
+    states = {f"\x1b[2J\nnode1: {number:0600}": "running\r" for number in range(150)}
+    result = verify(controller, runs={**RIGHT, "node3": [{"states": states}]})
+    texts = [finding["text"] for finding in result["findings"]]
+    assert len(texts) == 101
+    assert texts[-1] == "and 50 more on node3"
+    assert all(text.isprintable() and len(text) < 600 for text in texts)
+
+
+def test_what_differs_is_looked_at_twice_unless_a_job_works_on_it(controller: Controller) -> None:
+    first = verify(controller, runs=RUNS)
+    assert (first["again"], first["differing"], first["busy"]) == (["node2"], ["inst1"], [])
+    assert first["records"]["inst1"]["primary"] == "node2"
+    second = verify(controller, runs={"node2": RUNS["node2"]}, before=first)
+    assert (found(second), second["unjudged"]) == ([("instances", "node2")], [])
+    assert found(verify(controller, runs=RIGHT, before=first)) == []
+    assert found(verify(controller, runs=RUNS, before={**first, "differing": []})) == []
+    assert found(verify(controller, runs=RUNS, before={**first, "records": {"inst1": {"primary": "node3"}}})) == []
+
+    work(controller, {"instance/i1": "shared"})
+    assert verify(controller, runs=RUNS)["busy"] == []
+    for lock in ("instance/i1", "instance/[lockset]"):
+        work(controller, {lock: "exclusive"})
+        third = verify(controller, runs=RUNS, before=first)
+        assert (found(third), third["busy"], third["unjudged"]) == ([], ["inst1"], ["inst1"])
+
+
+@pytest.mark.parametrize(("broken", "said"), [("config", "config.data is damaged"), ("locks", "checksum")])
+def test_without_a_readable_configuration_nothing_is_said_to_be_right(
+    controller: Controller, broken: str, said: str
+) -> None:
+    getattr(controller.where, broken).write_bytes(b"{}")
+    options = {"targets": [], "paths": [], "looks": {}, "runs": RIGHT, "credentials_file": "/none"}
+    assert said in controller.refusal("cluster_verify", **options)

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, power
+
+from .running import Bmcs, Modules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .running import Controller
+
+ON, OFF, UNKNOWN = power.State.ON, power.State.OFF, power.State.UNKNOWN
+STATES = {"node2": ON, "node3": ON, "node10": OFF}
+UUIDS = {"node2": "n2", "node3": "n3", "node10": "n10"}
+TARGETS = [{"name": name, "uuid": uuid, "driver": "/bin/oob"} for name, uuid in UUIDS.items()]
+
+
+def command(controller: Controller, command: str, *, is_check: bool = False, **options: Any) -> dict[str, Any]:
+    """The result of one command to all three nodes, which the play holds."""
+    if not is_check:
+        controller.run("hold", nodes=dict.fromkeys(UUIDS.values(), "exclusive"))
+    given = {"targets": TARGETS, "credentials_file": "/none", **options}
+    return controller.run("node_power", is_check=is_check, command=command, **given)
+
+
+def powered(controller: Controller) -> dict[str, bool]:
+    return {change.node: change.powered for change in controller.recorded if isinstance(change, changes.NodePowered)}
+
+
+def lines(*parts: str, names: Iterable[str] = UUIDS) -> list[str]:
+    return [f"{name}: {part}" for name, part in zip(names, parts, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("given", "told", "recorded"),
+    [
+        ("off", ["off, confirmed", "off, confirmed", "off, already off"], {"n2": False, "n3": False, "n10": False}),
+        ("on", ["on, already on", "on, already on", "on, confirmed"], {"n2": True, "n3": True, "n10": True}),
+        ("status", ["on", "on", "off"], {}),
+    ],
+)
+def test_what_was_commanded_and_read_back_is_recorded(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch, given: str, told: list[str], recorded: dict[str, bool]
+) -> None:
+    bmcs = Bmcs(monkeypatch, STATES)
+    result = command(controller, given)
+    assert (result.get("failed"), result["changed"]) == (None, given != "status")
+    assert (result["told"], result["unconfirmed"]) == (lines(*told), [])
+    assert [found["name"] for found in result["results"]] == list(UUIDS)
+    assert powered(controller) == recorded
+    assert bmcs.sent == [(given, list(UUIDS))]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("off", ["on, would be off", "on, would be off", "off, nothing to do"]),
+        ("on", ["on, nothing to do", "on, nothing to do", "off, would be on"]),
+        ("cycle", ["on, would be off and on again", "on, would be off and on again", "off, would not be done"]),
+        ("status", ["on", "on", "off"]),
+    ],
+)
+def test_in_check_mode_nothing_is_recorded_and_all_say_what_would_be(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch, given: str, told: list[str]
+) -> None:
+    bmcs = Bmcs(monkeypatch, STATES)
+    result = command(controller, given, is_check=True, looks={"node10": {"unreachable": True}})
+    assert result["summary"].startswith("nothing is sent; it would be: ")
+    assert (result["changed"], result["told"]) == (given != "status", lines(*told))
+    assert bmcs.states == STATES
+    assert controller.recorded == []
+
+
+def test_a_bmc_that_does_not_do_it_is_told_and_its_record_stays(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Bmcs(monkeypatch, {**STATES, "node10": UNKNOWN}, "node3")
+    result = command(controller, "off")
+    assert [line.partition(":")[0] for line in result["unconfirmed"]] == ["node3", "node10"]
+    assert "it reads on" in result["unconfirmed"][0]
+    assert powered(controller) == {"n2": False}
+    assert {change.node for change in controller.recorded if isinstance(change, changes.NodeLived)} == {"n2", "n3"}
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"refused": {"node3": "node3 is the master"}}, "node3 is the master"),
+        ({"looks": {"node3": {"running": ["web1"]}}}, "node3 still runs web1"),
+        ({"looks": {"node3": {"failed": True, "msg": "no libvirt"}}}, "node3 could not be looked at: no libvirt"),
+        ({"looks": {"node3": {"unreachable": True}}}, "node3 does not answer, and does not read off at its BMC"),
+        ({"alive": {"node3": {"alive": "its agent's port accepts"}}}, "because it is alive: its agent's port accepts"),
+        ({"alive": {"node3": {"failed": True, "msg": "no key"}}}, "because it is alive: not known: no key"),
+    ],
+)
+def test_a_node_that_is_to_keep_its_power_is_commanded_nothing(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], why: str
+) -> None:
+    bmcs = Bmcs(monkeypatch, STATES)
+    result = command(controller, "off", **options)
+    (line,) = result["unconfirmed"]
+    assert line.startswith("node3: ")
+    assert why in line
+    assert bmcs.states["node3"] is ON
+    assert ("off", ["node2", "node10"]) in bmcs.sent
+    assert powered(controller) == {"n2": False, "n10": False}
+
+
+@pytest.mark.parametrize("look", [{"unreachable": True}, {"running": []}, {"running": None}])
+def test_a_node_that_runs_nothing_or_is_unreachable_and_reads_off_is_commanded(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch, look: dict[str, Any]
+) -> None:
+    bmcs = Bmcs(monkeypatch, {**STATES, "node3": OFF if "unreachable" in look else ON})
+    assert command(controller, "off", looks={"node3": look})["unconfirmed"] == []
+    assert ("off", list(UUIDS)) in bmcs.sent
+
+
+def test_with_a_delay_nodes_are_powered_on_a_batch_at_a_time_and_without_together(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for delay, sent in ((0.001, [["node2", "node3"], ["node10"]]), (0.0, [list(UUIDS)])):
+        bmcs = Bmcs(monkeypatch, dict.fromkeys(UUIDS, OFF))
+        command(controller, "on", delay=delay, batch=2)
+        assert bmcs.sent == [("on", names) for names in sent]
+
+
+def test_after_a_lost_command_whatever_is_read_is_recorded_and_doubts_are_told(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Bmcs(monkeypatch, {**STATES, "node3": UNKNOWN})
+    result = command(controller, "status", record_read=True, expected="on")
+    assert "node3 reads unknown at its BMC, and what is recorded of its power may be wrong" in result["summary"]
+    assert powered(controller) == {"n2": True, "n10": False}
+    assert result["unconfirmed"][-1] == "node10 reads off at its BMC, and should be on"
+
+
+def test_a_record_that_is_refused_fails_the_task_with_the_nodes_that_it_is_about(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Bmcs(monkeypatch, STATES)
+    controller.run("hold", nodes={"n10": "exclusive"})
+    options = {"command": "off", "targets": TARGETS[1:], "credentials_file": "/none"}
+    said = controller.refusal("node_power", **options)
+    assert said == "the power of node3, node10 could not be recorded: node/n3 is not held: call hold first"
+    assert controller.recorded == []
+
+
+def test_a_module_that_gives_no_results_confirms_nothing(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[dict[str, Any]] = [{"failed": True, "msg": "no pyghmi\x1b[2J"}, {"results": ["off"]}, {}]
+    texts = ["no pyghmi\\x1b[2J", "oob_power: the answer of the module is not as documented", "gave no results"]
+    for answer, text in zip(answers, texts, strict=True):
+        Modules(monkeypatch, lambda _, answer=answer: answer)
+        result = command(controller, "off")
+        assert [text in line for line in result["unconfirmed"]] == [True] * 3
+        assert not any(found["confirmed"] for found in result["results"])
+    assert controller.recorded == []
+
+
+def test_who_answers_instead_of_being_fenced_is_recorded_as_alive(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bmcs = Bmcs(monkeypatch, STATES)
+    result = command(controller, "fence", alive={"node3": {"alive": "it runs programs"}, "node2": {"alive": ""}})
+    assert bmcs.sent == [("fence", ["node2", "node10"])]
+    assert [found["name"] for found in result["results"] if found["confirmed"]] == ["node2", "node10"]
+    alive = [dataclasses.replace(change, at=0.0) for change in controller.recorded if hasattr(change, "at")]
+    assert alive == [changes.NodeLived("n3", at=0.0), changes.NodeLived("n2", at=0.0)]
