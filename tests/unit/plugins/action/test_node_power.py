@@ -21,8 +21,7 @@ TARGETS = [{"name": name, "uuid": uuid, "driver": "/bin/oob"} for name, uuid in 
 
 def command(controller: Controller, command: str, *, is_check: bool = False, **options: Any) -> dict[str, Any]:
     """The result of one command to all three nodes, which the play holds."""
-    if not is_check:
-        controller.run("hold", nodes=dict.fromkeys(UUIDS.values(), "exclusive"))
+    controller.run("hold", nodes=dict.fromkeys(UUIDS.values(), "exclusive"))
     given = {"targets": TARGETS, "credentials_file": "/none", **options}
     return controller.run("node_power", is_check=is_check, command=command, **given)
 
