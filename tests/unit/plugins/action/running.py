@@ -12,7 +12,7 @@ from ansible.playbook.task import Task
 from ansible.plugins.action import ActionBase
 from ansible.plugins.connection.local import Connection
 from ansible.template import Templar
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power, power_record, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_group, run_records
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
@@ -123,7 +123,7 @@ class Bmcs(Modules):
         before = self.states[name]
         if self.is_check:
             status = power.judge(power.Command.STATUS, name=name, before=before, seconds=1.0)
-            return power.foresee(status, command=command)
+            return power_record.foresee(status, command=command)
         seen: list[power.State] = []
         if power.needs_sending(command, before=before):
             if name not in self._stuck:

@@ -12,7 +12,7 @@ from .running import Bmcs
 if TYPE_CHECKING:
     from .running import Controller
 
-RUNS = {name: [{"states": {}}] for name in ("node1", "node2", "node3")}
+RUNS: dict[str, Any] = {name: [{"states": {}}] for name in ("node1", "node2", "node3")}
 RIGHT = {**RUNS, "node2": [{"states": {"inst1": "running"}}]}
 TARGET = {"name": "node3", "powered": True, "driver": "/bin/oob"}
 
@@ -98,5 +98,5 @@ def test_without_a_readable_configuration_nothing_is_said_to_be_right(
     controller: Controller, broken: str, said: str
 ) -> None:
     getattr(controller.where, broken).write_bytes(b"{}")
-    options = {"targets": [], "paths": [], "looks": {}, "runs": RIGHT, "credentials_file": "/none"}
+    options: dict[str, Any] = {"targets": [], "paths": [], "looks": {}, "runs": RIGHT, "credentials_file": "/none"}
     assert said in controller.refusal("cluster_verify", **options)

@@ -42,7 +42,13 @@ ATTACH = {"resource": "r0", "action": "attach", "where": "secondary", "node": "n
 def test_what_both_nodes_said_becomes_steps_or_is_left_to_people(
     controller: Controller, secondary: dict[str, Any], tried: list[dict[str, str]], counts: dict[str, int]
 ) -> None:
-    options = {"instance": INSTANCE, "primary": PRIMARY, "secondary": secondary, "nodes": NODES, "tried": tried}
+    options: dict[str, Any] = {
+        "instance": INSTANCE,
+        "primary": PRIMARY,
+        "secondary": secondary,
+        "nodes": NODES,
+        "tried": tried,
+    }
     for is_check in (False, True):
         result = controller.run("drbd_verdicts", is_check=is_check, **options)
         assert (result.get("failed"), result["changed"], result["resources"]) == (None, False, ["r0"])
@@ -64,5 +70,11 @@ def test_what_both_nodes_said_becomes_steps_or_is_left_to_people(
 def test_an_answer_that_is_none_and_a_wrong_name_are_refused(
     controller: Controller, changed: dict[str, Any], said: str
 ) -> None:
-    options = {"instance": INSTANCE, "primary": PRIMARY, "secondary": DISKLESS, "nodes": NODES, **changed}
+    options: dict[str, Any] = {
+        "instance": INSTANCE,
+        "primary": PRIMARY,
+        "secondary": DISKLESS,
+        "nodes": NODES,
+        **changed,
+    }
     assert said in controller.refusal("drbd_verdicts", **options)

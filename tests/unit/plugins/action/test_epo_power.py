@@ -81,7 +81,7 @@ def test_a_node_whose_instances_did_not_stop_keeps_its_power_until_failures_are_
 ) -> None:
     bmcs = Bmcs(monkeypatch, dict.fromkeys(UUIDS, ON))
     told = {"node2": STOPPED, **steps}
-    stopping = {"stopping": ["node3", "node2"], "timeouts": {"node3": 9}}
+    stopping: dict[str, Any] = {"stopping": ["node3", "node2"], "timeouts": {"node3": 9}}
     first = emergency(controller, "emergency_off", steps=told, **stopping)
     line = f"node3 keeps its power: {why}; --ignore-failures powers it off all the same"
     assert first["kept"] == {"node3": line}

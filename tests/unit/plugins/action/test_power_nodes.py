@@ -65,7 +65,7 @@ def test_what_must_not_be_commanded_is_refused(
 
 def test_locks_that_were_not_granted_and_a_missing_configuration_are_told(controller: Controller) -> None:
     controller.grant({"node/n3": "shared"})
-    options = {"command": "off", "names": ["node3"]}
+    options: dict[str, Any] = {"command": "off", "names": ["node3"]}
     assert "node/n3 (exclusive) was not granted" in controller.refusal("power_nodes", **options)
     controller.where.config.unlink()
     assert "config.data does not exist" in controller.refusal("power_nodes", **options)
