@@ -96,7 +96,7 @@ def test_a_node_that_keeps_n1_is_preferred_then_the_best_score_then_the_first_na
     assert best(loaded, memory=4000) == Choice(u("node3"), keeps=True, among=2)
     assert best(loaded, memory=4000, without=("node1", "node3")) == Choice(u("node2"), keeps=False, among=1)
     assert best(loaded, reserve=3000, peer="u-node1") == Choice(u("node3"), keeps=True, among=2)
-    equal = {"memory": 1000, "without": (), "scores": {"node1": 3.0, "node2": 2.0, "node3": 1.0}}
+    equal: dict[str, Any] = {"memory": 1000, "without": (), "scores": {"node1": 3.0, "node2": 2.0, "node3": 1.0}}
     assert best(TABLE, **equal) == Choice(u("node3"), keeps=True, among=3)
     assert best(TABLE, **{**equal, "scores": {"node2": 9.0}}) == Choice(u("node2"), keeps=True, among=3)
     assert best(TABLE, **{**equal, "scores": {}}) == Choice(u("node1"), keeps=True, among=3)
