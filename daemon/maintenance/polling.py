@@ -80,7 +80,7 @@ class Poll:
         spec = process.Spec(
             kind="diagnose",
             playbook=ansible_runs.PLAYBOOKS / "diagnose.yml",
-            variables={"step": {"command": cluster.maintenance.settings.diagnose_command}},
+            variables={"diagnose_command": cluster.maintenance.settings.diagnose_command},
             environment=self._environment,
             inventory=hosts.run_inventory(cluster, nodes, root=self._environment["ROUNDSMAN_ROOT"]),
             granted={},

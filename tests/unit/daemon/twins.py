@@ -123,7 +123,7 @@ def _lived(spec: process.Spec, value: Any) -> list[changes.Change]:
 
 
 def _recorded(spec: process.Spec) -> list[changes.Change]:
-    kind, told = spec.kind, spec.variables["step"]
+    kind, told = spec.kind, spec.variables.get("step", {})
     if kind in {"migrate", "failover"}:
         target, others = told["target"]["uuid"], tuple(told["secondaries"])
         return [changes.InstanceNodes(told["instance"]["uuid"], target, others)]

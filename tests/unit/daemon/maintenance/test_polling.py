@@ -34,7 +34,7 @@ def test_a_poll_asks_every_reachable_node_with_the_configured_command(
         (spec,) = twin.specs.values()
         hosts = set(json.loads(spec.inventory)["all"]["hosts"])
         assert hosts == {"localhost", "node1", "node4"}
-        assert spec.variables == {"step": {"command": "lab-diagnose"}}
+        assert spec.variables == {"diagnose_command": "lab-diagnose"}
         assert spec.playbook.name == "diagnose.yml"
         assert spec.playbook.exists()
 
