@@ -12,7 +12,7 @@ from ..plugins.plugin_utils import ansible_runs, findings, report_originals, run
 from .abnormal_ends import AbnormalEnds, ReadOnly
 from .configuration import Configuration
 from .failures import Failures
-from .jobs import planned
+from .jobs import submission
 from .jobs.process import Processes, inherited
 from .jobs.queue import Ports, Queue
 from .jobs.store import Store
@@ -108,7 +108,7 @@ def assemble(
         on_end=ended,
     )
     queue.load()
-    queue.keep_numbers(planned.named_numbers(configuration.current))
+    queue.keep_numbers(submission.named_numbers(configuration.current))
     history = History(where.rounds, failures=failures)
     agents = Agents(
         configuration,

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 
 from ...plugins.plugin_utils import sealed_json
 from ...plugins.plugin_utils.config import document, history
-from ..jobs import planned
+from ..jobs import submission
 from . import auditing
 from .answers import Json
 
@@ -39,7 +39,7 @@ def add(routes: APIRouter, service: Service) -> None:
         rest = contextlib.nullcontext() if force else service.queue.at_rest()
         async with service.rounds.between_steps(), rest:
             after = await service.configuration.replace(cluster, by=f"import {auditing.requester()}")
-            service.queue.keep_numbers(planned.named_numbers(after))
+            service.queue.keep_numbers(submission.named_numbers(after))
         service.rounds.wake()
         return Json({"serial_no": after.serial_no, "paused": after.maintenance.settings.paused})
 

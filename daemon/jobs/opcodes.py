@@ -16,7 +16,7 @@ import pydantic_core
 from ...plugins.module_utils.domain import errors, locks
 from ...plugins.plugin_utils.opcodes import contract, registry
 from ...plugins.plugin_utils.opcodes.contract import Execution
-from . import planned, plays, process, recovery, rules, settling, values
+from . import plays, process, recovery, rules, settling, submission, values
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
@@ -297,7 +297,7 @@ class Inside:
         trail = (*job.reason, values.Reason(f"gnt:opcode:{opcode.kind}", f"job={job.id};index={index}", int(now * 1e9)))
         priority = opcode.priority + opcode.aged
         source = f"gnt:opcode:{opcode.kind}"
-        return planned.numbered(cluster, drafts, numbers, trail=trail, source=source, now=now, priority=priority)
+        return submission.numbered(cluster, drafts, numbers, trail=trail, source=source, now=now, priority=priority)
 
 
 def _shown(job: values.Job) -> list[dict[str, Any]]:

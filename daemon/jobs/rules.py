@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ...plugins.module_utils.domain import errors, job_filters, secret_values
 from ...plugins.plugin_utils.opcodes import contract, registry
 from ...plugins.plugin_utils.opcodes.contract import Execution
-from . import planned, values
+from . import submission, values
 
 if TYPE_CHECKING:
     import asyncio
@@ -31,7 +31,7 @@ EMERGENCY = job_filters.Filter(
     watermark=0,
     priority=-1,
     predicates=(
-        ("reason", ("=", "source", planned.ROUNDS)),
+        ("reason", ("=", "source", submission.ROUNDS)),
         ("opcode", ("!", ("=", "OP_ID", values.op_id("outdate_replica")))),
     ),
     action=job_filters.Action.PAUSE,

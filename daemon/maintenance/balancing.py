@@ -14,7 +14,7 @@ from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils.opcodes import registry
 from ...plugins.plugin_utils.placement.plan import Refusal
 from ...plugins.plugin_utils.rounds import measured, rebalancing, rounds
-from ..jobs import planned, values
+from ..jobs import submission, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -139,4 +139,4 @@ def _locked(cluster: clusters.Cluster, opcode: values.Opcode) -> set[str]:
 
 def has_failed(job: values.Job) -> bool:
     """Whether a job is one of a balancing, and has ended without success."""
-    return job.is_final and job.status is not values.Status.SUCCESS and not planned.has_incident(job)
+    return job.is_final and job.status is not values.Status.SUCCESS and not submission.has_incident(job)

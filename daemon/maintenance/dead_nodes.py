@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...plugins.module_utils.domain import changes, dead_nodes, incidents, known_off, power, power_record
 from ...plugins.module_utils.domain import cluster as clusters
 from ..failures import Failures
-from ..jobs import planned, settling, values
+from ..jobs import settling, submission, values
 from . import parts
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class DeadNodes(parts.Part):
         job = values.Job(
             id=0,
             opcodes=(opcode,),
-            reason=tuple(values.Reason(planned.ROUNDS, told, int(now * 1e9)) for told in (text, incident)),
+            reason=tuple(values.Reason(submission.ROUNDS, told, int(now * 1e9)) for told in (text, incident)),
             received=now,
             names={node.uuid: node.name},
         )

@@ -17,7 +17,7 @@ from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils import replica_evidence
 from ...plugins.plugin_utils.opcodes import left_replica
 from ..failures import Failures
-from ..jobs import planned, values
+from ..jobs import submission, values
 from . import parts
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class LeftBehind(parts.Part):
         job = values.Job(
             id=0,
             opcodes=(opcode,),
-            reason=(values.Reason(planned.ROUNDS, text, int(now * 1e9)),),
+            reason=(values.Reason(submission.ROUNDS, text, int(now * 1e9)),),
             received=now,
             names={left.instance.uuid: name, left.node: node},
         )

@@ -17,7 +17,7 @@ from ...plugins.module_utils.domain import changes, evidence, replicas
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils import replica_evidence
 from ..failures import Failures
-from ..jobs import planned, values
+from ..jobs import submission, values
 from . import parts
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Replicas(parts.Part):
         job = values.Job(
             id=0,
             opcodes=(values.Opcode("outdate_replica", {"instance": instance.uuid, "node": node}, PRIORITY),),
-            reason=(values.Reason(planned.ROUNDS, text, int(now * 1e9)),),
+            reason=(values.Reason(submission.ROUNDS, text, int(now * 1e9)),),
             received=now,
             names={instance.uuid: instance.name, node: peer},
         )

@@ -14,7 +14,7 @@ from ...plugins.plugin_utils import replica_evidence
 from ...plugins.plugin_utils.opcodes import contract
 from ...plugins.plugin_utils.rounds import rounds
 from ..failures import Failures
-from ..jobs import planned, values
+from ..jobs import submission, values
 from . import balancing
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class Rounds:
 
     def _is_of_a_round(self, number: int) -> bool:
         job = self._queue.jobs.get(number)
-        return job is not None and (job.is_unreadable or any(entry.source == planned.ROUNDS for entry in job.reason))
+        return job is not None and (job.is_unreadable or any(entry.source == submission.ROUNDS for entry in job.reason))
 
     def preview(self) -> rounds.RoundPlan:
         """What a round would do now, or after `resume`; nothing is changed by asking.
@@ -303,7 +303,7 @@ class Rounds:
         )
         if cluster.maintenance.settings.balance and not waiting:
             known = [job for job in cluster.maintenance.jobs if job in self._queue.jobs]
-            wanted |= {job for job in known if not planned.has_incident(self._queue.jobs[job])}
+            wanted |= {job for job in known if not submission.has_incident(self._queue.jobs[job])}
         for job in self._queue.unfinished(cluster.maintenance.jobs):
             # While one was canceled, others may have ended.
             if job not in wanted and self._queue.unfinished([job]) and not self._queue.jobs[job].canceling:
@@ -333,7 +333,7 @@ class Rounds:
 
     def _numbered(self, cluster: clusters.Cluster, plan: rounds.RoundPlan, *, now: float) -> tuple[values.Job, ...]:
         numbers = self._queue.reserve(len(plan.jobs))
-        return planned.numbered(cluster, plan.jobs, numbers, source=planned.ROUNDS, now=now)
+        return submission.numbered(cluster, plan.jobs, numbers, source=submission.ROUNDS, now=now)
 
 
 def _outcome(job: values.Job) -> lifecycle.JobOutcome:

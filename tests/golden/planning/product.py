@@ -20,7 +20,7 @@ import typer.main
 from ansible_collections.roundsman.cluster.daemon import allocator_program
 from ansible_collections.roundsman.cluster.daemon.api import views
 from ansible_collections.roundsman.cluster.daemon.cli import main
-from ansible_collections.roundsman.cluster.daemon.jobs import planned
+from ansible_collections.roundsman.cluster.daemon.jobs import submission
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_repairs import Where
@@ -58,7 +58,7 @@ def plan(case: troubled_clusters.Case, *, as_if_resumed: bool = False) -> tuple[
         answer = rebalancing.answer(asked) if held is None else rebalancing.Answer(refusals=(held,))
         found = rounds.balanced(found, asked, answer)
     numbers = range(1, len(found.jobs) + 1)
-    jobs = planned.numbered(cluster, found.jobs, numbers, source=planned.ROUNDS, now=0.0)
+    jobs = submission.numbered(cluster, found.jobs, numbers, source=submission.ROUNDS, now=0.0)
     return views.plan(cluster, found, is_at_work=False), jobs
 
 

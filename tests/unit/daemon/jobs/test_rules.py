@@ -4,7 +4,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.jobs import planned, rules, values
+from ansible_collections.roundsman.cluster.daemon.jobs import rules, submission, values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
 
 from tests.unit.daemon import twins
@@ -39,7 +39,7 @@ def test_an_emergency_power_off_holds_what_maintenance_submits_but_for_outdating
 ) -> None:
     cluster = tables.read("node1 8 8")
     cluster = changes.apply_all(cluster, [changes.EpoStands((), (), by="me", returning=False)], now=0.0)
-    reason = (values.Reason(planned.ROUNDS, "why", 1),)
+    reason = (values.Reason(submission.ROUNDS, "why", 1),)
     held = dataclasses.replace(twins.job(1, values.Opcode(kind, params)), reason=reason)
     decision = rules.decide(held, rules.filters(cluster), lambda _number: None)
     assert (decision.held_by is rules.EMERGENCY) == is_held

@@ -5,7 +5,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.jobs import planned, rules, scheduler, values
+from ansible_collections.roundsman.cluster.daemon.jobs import rules, scheduler, submission, values
 from ansible_collections.roundsman.cluster.daemon.locks import holders
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents, replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
@@ -237,7 +237,7 @@ def test_a_filter_that_rejects_cancels_what_is_queued_and_nothing_that_has_begun
 
 def test_an_emergency_power_off_holds_the_jobs_of_rounds_even_between_two_opcodes(daemon: daemons.Daemon) -> None:
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        reason = (values.Reason(planned.ROUNDS, "why", 1),)
+        reason = (values.Reason(submission.ROUNDS, "why", 1),)
         works = dataclasses.replace(twins.job(1, daemons.power(running), daemons.delay()), reason=reason)
         await running.queue.submit([works])
         (run,) = await twins.until_held(twin)

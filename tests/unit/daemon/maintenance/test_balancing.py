@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.api import views
-from ansible_collections.roundsman.cluster.daemon.jobs import planned, values
+from ansible_collections.roundsman.cluster.daemon.jobs import submission, values
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents, balancing
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.placement.score import oracle
@@ -202,7 +202,7 @@ def test_balancing_of_a_round_with_an_evacuation_is_not_given_up_for_that(
         twins.report(one, running, "node4", EVACUATE)
         while not running.queue.jobs:
             assert await running.rounds.step()
-        balancing = [job for job in running.queue.jobs.values() if not planned.has_incident(job)]
+        balancing = [job for job in running.queue.jobs.values() if not submission.has_incident(job)]
         await running.rounds.step()
         assert balancing
         assert all(running.queue.jobs[job.id].status is not values.Status.CANCELED for job in balancing)
