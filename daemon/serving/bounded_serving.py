@@ -1,7 +1,7 @@
 """A server of HTTP that nobody can fill: every connection, every request and every wait has its bound.
 
 uvicorn has no deadline for a header or a body, counts connections only after the TLS handshake, and answers instead of
-closing when there are too many.
+closing when there are too many (docs/decisions/http-server.md).
 """
 
 from __future__ import annotations
