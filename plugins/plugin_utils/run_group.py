@@ -3,7 +3,8 @@
 A process belongs to a run when it is in the run's control group, when it joined, when its environment names the run,
 or when it descends from one that does. Where no control group can be made, whoever joins adopts its orphans, so that
 descent still finds a process that left its session, its parent and its environment.
-It uses the standard library only, and nothing of the collection: the keeper of a play by hand starts without either.
+It uses the standard library only, and nothing of the collection: the keeper of a play by hand starts without either
+(docs/decisions/processes.md).
 """
 
 from __future__ import annotations
