@@ -28,10 +28,17 @@ class ActionModule(module_answers.Action):
         result: dict[str, Any] = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
         try:
-            wants = {f"instance/{uuid}": Mode(mode) for uuid, mode in options["instances"].items()}
-            wants |= {f"node/{uuid}": Mode(mode) for uuid, mode in options["nodes"].items()}
+            wants = _wants("instance", options["instances"]) | _wants("node", options["nodes"])
             if not self._task.check_mode:
                 holding.hold(holding.current(task_vars), wants, time_limit=options["time_limit"])
-        except (errors.RoundsmanError, ValueError) as error:
+        except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}
         return {**result, "changed": False}
+
+
+def _wants(level: str, modes: dict[str, Any]) -> dict[str, Mode]:
+    known = [mode.value for mode in Mode]
+    for uuid, mode in modes.items():
+        if mode not in known:
+            raise errors.InvalidInput(f"hold: the mode of {level} {uuid} is {' or '.join(known)}, not {mode!r}")
+    return {f"{level}/{uuid}": Mode(mode) for uuid, mode in modes.items()}

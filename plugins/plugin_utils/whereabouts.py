@@ -65,11 +65,13 @@ def replicated(cluster: clusters.Cluster) -> list[str]:
 def seen(answers: Mapping[str, Sequence[Mapping[str, Any]]]) -> Look:
     """What a node answered: `runs` of the module `instance_info`, `disks` of `drbd_info`, for each hypervisor."""
     runs, disks = answers.get("runs", ()), answers.get("disks", ())
-    states = {name: str(state) for answer in runs for name, state in (answer.get("states") or {}).items()}
-    sides = [side for answer in disks for side in answer.get("sides") or ()]
+    troubles = [_trouble(answer, "states", dict, "instances") for answer in runs]
+    troubles += [_trouble(answer, "sides", list, "disks") for answer in disks]
+    told = [answer["states"] for answer in runs if isinstance(answer.get("states"), dict)]
+    states = {name: str(state) for states in told for name, state in states.items()}
+    sides = [side for answer in disks if isinstance(answer.get("sides"), list) for side in answer["sides"]]
     writable = tuple(str(side.get("resource")) for side in sides if side.get("role") == PRIMARY)
-    troubles = dict.fromkeys(filter(None, map(_trouble, (*runs, *disks))))
-    return Look(states, writable, "; ".join(troubles))
+    return Look(states, writable, "; ".join(dict.fromkeys(filter(None, troubles))))
 
 
 def at_work(cluster: clusters.Cluster, held: Iterable[Mapping[str, str]]) -> list[str]:
@@ -209,10 +211,13 @@ def _missing(name: str, record: Mapping[str, Any], looks: Mapping[str, Look]) ->
     return ""
 
 
-def _trouble(answer: Mapping[str, Any]) -> str:
+def _trouble(answer: Mapping[str, Any], key: str, shape: type, what: str) -> str:
+    """Why an answer does not tell; one whose list is missing, or is none, never means that there is nothing."""
     if answer.get("unreachable"):
         return "it does not answer"
-    return str(answer.get("msg", "no message")) if "states" not in answer and "sides" not in answer else ""
+    if isinstance(answer.get(key), shape):
+        return ""
+    return f"its answer does not say which {what} are there" if key in answer else str(answer.get("msg", "no message"))
 
 
 def _end(name: str, hypervisor: str) -> str:

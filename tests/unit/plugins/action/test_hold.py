@@ -28,8 +28,11 @@ def test_in_check_mode_nothing_is_held(controller: Controller) -> None:
     [
         ({"nodes": {"n2": "exclusive"}}, "hold: node/n2 (exclusive) was not granted to this job"),
         ({"instances": {"i2": "shared"}}, "hold: instance/i2 (shared) was not granted to this job"),
-        ({"nodes": {"n2": "shared", "n3": "both\x1b[2J\n"}}, "'both\\x1b[2J\\n' is not a valid Mode"),
-        ({"nodes": {"n2": ["shared"]}}, "['shared'] is not a valid Mode"),
+        (
+            {"nodes": {"n2": "shared", "n3": "both\x1b[2J\n"}},
+            "hold: the mode of node n3 is shared or exclusive, not 'both\\x1b[2J\\n'",
+        ),
+        ({"nodes": {"n2": ["shared"]}}, "hold: the mode of node n2 is shared or exclusive, not ['shared']"),
     ],
 )
 def test_what_was_not_granted_and_what_is_no_mode_is_refused_and_nothing_is_held(

@@ -31,7 +31,11 @@ WRITES = {"sides": [{"resource": "r0", "role": "Primary"}]}
             {"node3": ["inst1 is running on node3, "]},
             {"node3": "no drbd\\x1b[2J"},
         ),
-        ({"node3": {"runs": [{"states": None}], "disks": [{"sides": None}]}}, {}, {}),
+        (
+            {"node3": {"runs": [{"states": None}]}},
+            {},
+            {"node3": "its answer does not say which instances are there"},
+        ),
     ],
 )
 def test_what_a_node_runs_or_writes_of_others_is_told_and_why_not_all_was_seen(

@@ -72,6 +72,17 @@ def test_a_node_that_nobody_could_look_at_is_the_only_finding_about_it() -> None
         assert whereabouts.wrong(KNOWN, looks) == [("node2", "", f"what runs on node2 is not known: {why}")]
 
 
+@pytest.mark.parametrize("broken", [None, [], "none", 0])
+def test_an_answer_that_lists_nothing_is_not_the_answer_that_there_is_nothing(broken: object) -> None:
+    nothing: dict[str, Any] = {"states": {}}
+    for what, runs, disks in (
+        ("instances", {"states": broken}, {"sides": []}),
+        ("disks", nothing, {"sides": broken or None}),
+    ):
+        look = whereabouts.seen({"runs": [runs], "disks": [disks]})
+        assert look == whereabouts.Look(trouble=f"its answer does not say which {what} are there")
+
+
 def test_the_records_name_each_resource_and_an_unfinished_instance_need_not_run() -> None:
     cluster = small_cluster.make()
     told = whereabouts.records(cluster)["inst1"]
