@@ -9,7 +9,7 @@ TOOLS := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_HOME="$(CURDIR)/.lab/ansible" \
 # Hundreds of processes start from the collection: each would compile it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup constraints demo test slowtest traces realtest guesttest testbed molecule sanity galaxy changelog check bench chaos
+.PHONY: help setup constraints demo test slowtest labtest thorough traces realtest guesttest testbed molecule sanity galaxy changelog check bench chaos
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -39,9 +39,13 @@ demo: setup ## six nodes, fifteen instances, two broken nodes: watch the whole w
 test: setup ## the default suite, in two processes
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-slowtest: setup ## minutes: labs that are killed, real peers; a Ganeti on a machine made for it and gone with it (root)
+slowtest: labtest thorough ## an hour and more: all slow tests that need no other machine
+
+labtest: setup ## minutes: labs that are killed, real peers; a Ganeti on a machine made for it and gone with it (root)
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(if $(ROUNDSMAN_ORDER),--no-loadscope-reorder) --timeout 600 \
 	  -m "slow and not containers and not guests and not traces"
+
+thorough: setup ## minutes: the properties of plans, on thousands of clusters
 	ROUNDSMAN_EXAMPLES=8 $(BIN)/python -m pytest -n 2 --dist loadfile --timeout 600 -m thorough
 
 traces: setup ## minutes: labs and plays again, compared with the golden traces of before a rebuild
@@ -73,6 +77,7 @@ changelog: ## add the changelog fragments to the newest version, and generate CH
 	tests/galaxy/run changelog
 
 check: setup ## linters and types
+	! git grep -nE '^(<<<<<<<|>>>>>>>)( |$$)' # what a merge has left
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p ansible_collections.roundsman.cluster.plugins -p ansible_collections.roundsman.cluster.daemon -p tests

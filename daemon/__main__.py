@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import logging
 import os
 import signal
@@ -11,16 +12,18 @@ import sys
 from pathlib import Path
 
 from ..plugins.module_utils.domain import errors, tree
-from ..plugins.plugin_utils import log_output, secret_files
+from ..plugins.plugin_utils import durable_files, installed_version, log_output, secret_files, unsynced
 from ..plugins.plugin_utils.config import store
 from . import abnormal_ends, app, failures, service, settings
 
 LOG = logging.getLogger(__name__)
+NO_WRITES = durable_files.NO_ROOM | {errno.EROFS}
 
 
 def main() -> None:
     """Run the daemon in the foreground until it is told to stop."""
     options = _options()
+    installed_version.hold()
     where = tree.Tree(options.root.resolve())
     # A lease on a spooled file that somebody opens again would otherwise end the daemon.
     signal.signal(signal.SIGIO, signal.SIG_IGN)
@@ -34,14 +37,18 @@ def main() -> None:
         _write_pid(where)
         _counted(where, chosen, options)
     except (errors.RoundsmanError, OSError, failures.Defect) as error:
-        sys.exit(f"roundsmand: {error}")
+        sys.exit(f"roundsmand: {error}{remedy(error)}")
 
 
 def _counted(where: tree.Tree, chosen: settings.Settings, options: argparse.Namespace) -> None:
     """Run the daemon; an end by an unforeseen exception is recorded, a clean one begins a new count."""
     ends = abnormal_ends.AbnormalEnds(where.abnormal_ends)
+    durable_files.on_unknown(lambda error: unsynced.note(where, error))
     try:
         asyncio.run(_run(where, chosen, options))
+    except errors.StateUnknown as error:
+        ends.record(failures.one_line(str(error)))
+        raise
     except (errors.RoundsmanError, OSError):
         raise
     except Exception as error:
@@ -50,6 +57,15 @@ def _counted(where: tree.Tree, chosen: settings.Settings, options: argparse.Name
         ends.record(failures.one_line(str(error) if isinstance(error, failures.Defect) else repr(error)))
         raise
     ends.clear()
+
+
+def remedy(error: Exception) -> str:
+    """What helps where the disk does not let the daemon start, to be added to the reason."""
+    if isinstance(error, OSError) and error.errno in NO_WRITES:
+        return (
+            "; make the disks of /var/lib/roundsman and /var/log/roundsman writable, with free space, and start again"
+        )
+    return ""
 
 
 def _look_at_secrets(where: tree.Tree) -> None:

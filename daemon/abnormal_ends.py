@@ -13,19 +13,17 @@ import json
 import logging
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..plugins.module_utils.domain import errors
-from ..plugins.plugin_utils import durable_files
+from ..plugins.plugin_utils import unsynced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 LOG = logging.getLogger(__name__)
 MOST, WINDOW = 3, 300.0
 """So many ends within so many seconds, and the next start is read-only."""
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class AbnormalEnds:
     def __init__(self, path: Path, *, clock: Callable[[], float] = _moment) -> None:
         self._path = path
         self._clock = clock
-        self._boot = BOOT_ID.read_text().strip()
+        self._boot = unsynced.boot()
         self._at_start = self.recent()
 
     def record(self, text: str) -> None:
@@ -56,9 +54,12 @@ class AbnormalEnds:
         if len(self._at_start) >= MOST and self._path.exists():
             known = [dataclasses.replace(end, moment=now) for end in self._at_start[-MOST:]]
         ends = [*known, End(self._boot, now, text)]
+        # Within this boot a file need not be durable, and the disk may be what has failed.
+        made = self._path.with_name(f".{self._path.name}.new")
         try:
-            durable_files.replace(self._path, json.dumps([vars(end) for end in ends]).encode())
-        except errors.StoreFailed:
+            made.write_text(json.dumps([vars(end) for end in ends]))
+            made.replace(self._path)
+        except OSError:
             LOG.exception("this end is not counted")
 
     def recent(self) -> list[End]:
@@ -85,21 +86,36 @@ class AbnormalEnds:
 class ReadOnly:
     """Whether the daemon only answers questions, and why; `reason` is '' when it works."""
 
-    REMEDY = "read the log, then run `roundsman resume`; restarting roundsmand has the same effect"
+    REMEDY = (
+        "read the log and remove the cause (`roundsman config import FILE` is accepted), then run `roundsman resume` "
+        "or restart roundsmand"
+    )
+    DISK_REMEDY = "check the disk (see `dmesg`) and its free space, then run `roundsman resume` or restart roundsmand"
 
-    def __init__(self, ends: AbnormalEnds) -> None:
+    def __init__(self, ends: AbnormalEnds, *, failed_disk: str = "") -> None:
+        """`failed_disk` says what failed in this boot, if state must be written again."""
         self._ends = ends
         self.reason = ""
+        self.remedy = self.DISK_REMEDY if failed_disk else self.REMEDY
         self.is_over = asyncio.Event()
         known = ends.recent()
         if len(known) >= MOST:
-            self.reason = (
-                f"roundsmand ended {len(known)} times within {WINDOW / 60:.0f} minutes, last because of "
-                f"{known[-1].text}: it is read-only, and starts no jobs and no rounds"
-            )
+            count = f"{len(known)} times within {WINDOW / 60:.0f} minutes"
+            self._set(f"roundsmand ended {count}, last because of {known[-1].text}")
+
+    def wait_for_disk(self, failed_disk: str, why: str) -> None:
+        """Only answer questions until the state can be written again."""
+        self.remedy = self.DISK_REMEDY
+        self._set(f"{failed_disk}; roundsmand cannot write its state again: {why}")
+
+    def _set(self, cause: str) -> None:
+        self.reason = f"{cause}: it is read-only, and starts no jobs and no rounds"
 
     def release(self) -> None:
-        """Let the daemon work, with a new count."""
-        self._ends.clear()
+        """Let the daemon work; if it ends before `clear`, the next start is read-only again."""
         self.reason = ""
         self.is_over.set()
+
+    def clear(self) -> None:
+        """Begin a new count of ends."""
+        self._ends.clear()

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 
-from ..plugins.module_utils.domain import addresses
+from ..plugins.module_utils.domain import errors, ip_addresses
+from ..plugins.plugin_utils import durable_files
 from . import disk_proofs
 from .api import answers, auditing, documentation, local, public, read_only
 from .api.asking import Door
 from .failures import Defect
-from .maintenance import spool
-from .serving import bounded_serving, peer_sockets, readiness, tcp_sockets
+from .maintenance import rewriting, spool
+from .serving import bounded_serving, head_requests, peer_sockets, readiness, tcp_sockets
 
 if TYPE_CHECKING:
     import socket
@@ -30,7 +31,8 @@ LIMITS = {
     Door.SOCKET: bounded_serving.Limits(body=256 << 20, connections=500, connections_of_one=400),
     # All of them are `roundsman-rapi`'s, which opens at most 200.
     Door.REMOTE: bounded_serving.Limits(connections=250, connections_of_one=250),
-    Door.PUBLIC: bounded_serving.Limits(),
+    # Checks of the daemon from its own machine always get an answer.
+    Door.PUBLIC: bounded_serving.Limits(connections_kept=20),
 }
 """What the daemon reads and keeps open at once behind each door; the unit's LimitNOFILE has room for all of it."""
 
@@ -48,6 +50,9 @@ def make_app(service: Service, *, door: Door) -> FastAPI:
         app.include_router(local.router(service, door=door))
         documentation.install(app)
         app.add_middleware(auditing.Audit)
+    if door is Door.PUBLIC:
+        # Uptime checks ask so.
+        app.add_middleware(head_requests.HeadAsGet)
     if door is not Door.REMOTE:
         app.include_router(public.router(service, is_local=door is Door.SOCKET))
     return app
@@ -60,6 +65,13 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
     """
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
+    durable_files.on_unknown(lambda error: end_later(loop, service, error))
+    async with readiness.still_starting():
+        await rewriting.at_start(
+            service.where, configuration=service.configuration, desk=service.desk, read_only=service.read_only
+        )
+    if service.read_only.reason:
+        service.failures.failed("roundsmand", service.read_only.reason, remedy=service.read_only.remedy)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     public_server = bounded_serving.Server(
@@ -78,7 +90,7 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
     stop: asyncio.Task[Any] = loop.create_task(stopping.wait())
     readiness.tell(ready)
     port = pages.getsockname()[1]
-    LOG.info("roundsmand serves http://%s:%s and %s", addresses.bracketed(bind), port, service.where.socket)
+    LOG.info("roundsmand serves http://%s:%s and %s", ip_addresses.bracketed(bind), port, service.where.socket)
     done, _ = await asyncio.wait([*work, stop], return_when=asyncio.FIRST_COMPLETED)
     for server, _listener in servers:
         server.should_exit = True
@@ -98,25 +110,35 @@ async def serve(service: Service, *, bind: str, port: int, ready: int | None) ->
 async def _work(service: Service) -> None:
     """All that changes something, once the daemon is not read-only; it ends with the first part that ends."""
     if service.read_only.reason:
-        LOG.critical("%s; %s", service.read_only.reason, service.read_only.REMEDY)
+        LOG.critical("%s; %s", service.read_only.reason, service.read_only.remedy)
         await service.read_only.is_over.wait()
         service.failures.recovered("roundsmand")
     service.queue.resume()
-    parts = [service.rounds.run(), service.poll.run(), service.dead.run()]
+    parts = [service.rounds.run(), service.poll.run(), service.suspects.run(), service.early_answers.run()]
+    parts += [service.readings.run(), service.dead.run()]
     parts += [service.replicas.run(), service.left_behind.run()]
     parts.append(spool.keep_watching(service.where.spool, service.rounds.wake, failures=service.failures))
     if service.warm is not None:
         parts.append(service.warm.run())
-    await asyncio.gather(*parts)
+    try:
+        await asyncio.gather(*parts)
+    except Exception as error:
+        raise service.failures.end("a part of the daemon", error) from error
+
+
+def end_later(loop: asyncio.AbstractEventLoop, service: Service, error: errors.StateUnknown) -> None:
+    """The disk failed, perhaps in another thread: nothing more is written, and the daemon ends."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(service.failures.end_unknown, error)
 
 
 def _raise_defect(task: asyncio.Task[Any]) -> None:
     error = task.exception()
-    if error is None or isinstance(error, Defect):
+    if error is None or isinstance(error, (Defect, errors.StateUnknown)):
         task.result()
         return
-    LOG.critical("a part of the daemon ended with an unforeseen exception", exc_info=error)
-    raise Defect(f"a part of the daemon ended with an unforeseen exception: {error!r}") from error
+    LOG.critical("a server of the daemon ended with an unforeseen exception", exc_info=error)
+    raise Defect(f"a server of the daemon ended with an unforeseen exception: {error!r}") from error
 
 
 def socket_server(app: FastAPI, *, door: Door) -> bounded_serving.Server:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..plugins.module_utils.domain import changes, errors
 from ..plugins.plugin_utils.config import store
 from . import audit, faults
-from .failures import Defect, Failures
+from .failures import Failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ class Configuration:
         self._waiting: list[asyncio.Future[None]] = []
         self._writing: list[asyncio.Future[None]] = []
         self._writer: asyncio.Task[None] | None = None
-        self._defect: Defect | None = None
+        self._defect: Exception | None = None
 
     @property
     def current(self) -> clusters.Cluster:
@@ -53,7 +53,7 @@ class Configuration:
         Raises:
             Refused, InvalidInput: from `decide` or a change; nothing is changed.
             StoreFailed: it could not be written; nothing is changed.
-            Defect: the writer ended; what is on disk is unknown until the daemon has started again.
+            StateUnknown, Defect: the writer ended; what is on disk is unknown until the daemon has started again.
         """
         before, stated = self._head, list(decide(self._head))
         after = changes.apply_all(before, stated, now=self._clock())
@@ -70,7 +70,7 @@ class Configuration:
         `by` is for the audit log.
 
         Raises:
-            StoreFailed, Defect: as for `commit`.
+            StoreFailed, StateUnknown, Defect: as for `commit`.
         """
         now = self._clock()
         before = self._head
@@ -79,6 +79,14 @@ class Configuration:
         await self._follow(after)
         audit.power_changes(before, after, by=by)
         return after
+
+    async def write_again(self) -> None:
+        """Rewrite the newest version to a new file, and return when it is durable.
+
+        Raises:
+            StoreFailed, StateUnknown, Defect: as for `commit`.
+        """
+        await self._follow(self._head)
 
     async def _follow(self, after: clusters.Cluster) -> None:
         if self._defect is not None:
@@ -106,7 +114,8 @@ class Configuration:
             version, waiting, self._waiting = self._head, self._waiting, []
             self._writing = waiting
             try:
-                await asyncio.to_thread(store.write, self._path, version)
+                write = store.write_again if version is self._current else store.write
+                await asyncio.to_thread(write, self._path, version)
             except (errors.StoreFailed, errors.InvalidInput) as error:
                 self._failures.failed(PART, error, remedy="free space on the disk of /var/lib/roundsman")
                 self._head = self._current

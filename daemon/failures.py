@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..plugins.module_utils.domain import control_characters
+from ..plugins.module_utils.domain import control_characters, errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,17 +75,27 @@ class Failures:
             dataclasses.asdict(failure) for failure in sorted(self._failing.values(), key=lambda failure: failure.since)
         ]
 
-    def end(self, part: str, error: BaseException) -> Defect:
+    def end(self, part: str, error: BaseException) -> Exception:
         """Report an unforeseen exception after which the part cannot work: the daemon ends, and systemd restarts it.
 
         Returns what those who wait for the part are to be given.
         """
+        if isinstance(error, errors.StateUnknown):
+            return self.end_unknown(error)
         LOG.critical("%s ended with an unforeseen exception; the daemon ends", part, exc_info=error)
         defect = Defect(f"{part} ended with an unforeseen exception: {one_line(repr(error))}")
         defect.__cause__ = error
         self._defect = self._defect or defect
         self._has_defect.set()
         return defect
+
+    def end_unknown(self, error: errors.StateUnknown) -> errors.StateUnknown:
+        """Report that the disk failed: the daemon ends, and the next one writes the state again; returns the error."""
+        if self._defect is None:
+            LOG.critical("%s; the daemon ends, and writes its state again when it starts", error)
+            self._defect = error
+            self._has_defect.set()
+        return error
 
     def watch(self, part: str) -> Callable[[asyncio.Task[Any]], None]:
         """A callback for the end of a task of a part: one that ends with an exception ends the daemon."""

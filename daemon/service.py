@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..plugins.module_utils.domain import host_variables
-from ..plugins.plugin_utils import ansible_runs, findings, report_originals, run_group
+from ..plugins.plugin_utils import ansible_runs, findings, report_originals, run_group, unsynced
 from .abnormal_ends import AbnormalEnds, ReadOnly
 from .configuration import Configuration
 from .failures import Failures
@@ -17,14 +18,18 @@ from .jobs.process import Processes, inherited
 from .jobs.queue import Ports, Queue
 from .jobs.store import Store
 from .locks.desk import Desk
+from .maintenance import ssh_greetings
 from .maintenance.agents import Agents
 from .maintenance.dead_nodes import DeadNodes
+from .maintenance.early_answers import EarlyAnswers
 from .maintenance.history import History
 from .maintenance.left_behind import LeftBehind
 from .maintenance.polling import Poll
+from .maintenance.power_readings import PowerReadings, Reader
 from .maintenance.replicas import Replicas
 from .maintenance.reports import Intake
 from .maintenance.rounds import Rounds
+from .maintenance.suspects import Suspects
 from .news import News
 from .warm.keeping import Keeper, shim_folder
 
@@ -49,6 +54,9 @@ class Service:
     rounds: Rounds
     poll: Poll
     agents: Agents
+    suspects: Suspects
+    readings: PowerReadings
+    early_answers: EarlyAnswers
     dead: DeadNodes
     replicas: Replicas
     left_behind: LeftBehind
@@ -77,8 +85,16 @@ def assemble(
 
     def heard() -> None:
         news.tell()
+        suspects.wake()
         replicas.wake()
+        dead.wake()
         left_behind.wake()
+
+    def missed() -> None:
+        suspects.wake()
+
+    def is_left_alone(node: str) -> bool:
+        return dead.is_left_alone(node)
 
     def polled() -> None:
         dead.wake()
@@ -98,7 +114,7 @@ def assemble(
     processes = Processes(oom_kills=run_group.oom_kills())
     environment = ansible_runs.environment(where, first=(shim_folder(where),) if is_warm else ())
     store = Store(where.queue)
-    ports = Ports(store, desk, processes, configuration, intake, environment, clock, failures, intake.lives.live)
+    ports = Ports(store, desk, processes, configuration, intake, environment, clock, failures)
     queue = Queue(
         ports,
         limit=lambda: configuration.current.cluster.max_running_jobs or limit,
@@ -116,11 +132,29 @@ def assemble(
         key=where.hmac_key,
         clock=clock,
         seen=intake.seen,
-        lives=intake.lives,
         on_poll=polled,
+        on_miss=missed,
+        greets=partial(ssh_greetings.greets, root=where.root),
     )
+    suspects = Suspects(configuration, agents, tracks=lambda: intake.tracks, on_change=polled, failures=failures)
     replicas = Replicas(configuration, queue, intake, clock=clock, failures=failures)
-    dead = DeadNodes(configuration, queue, agents.silences, clock=clock, on_change=ended, failures=failures)
+    readings = PowerReadings(
+        Reader(where.bmc_credentials, environment),
+        is_left_alone=is_left_alone,
+        on_change=polled,
+        failures=failures,
+    )
+    dead = DeadNodes(
+        configuration,
+        queue,
+        intake,
+        suspects.silences,
+        suspects=lambda: agents.suspects,
+        readings=readings,
+        clock=clock,
+        on_change=ended,
+        failures=failures,
+    )
     left_behind = LeftBehind(configuration, queue, intake, alive=dead.alive, clock=clock, failures=failures)
     rounds = Rounds(
         configuration,
@@ -134,13 +168,9 @@ def assemble(
         failures=failures,
         originals=report_originals.Originals(where.report_originals),
     )
-    poll = Poll(
-        configuration, processes, agents, intake.lives, folder=where.lib, environment=environment, failures=failures
-    )
+    poll = Poll(configuration, processes, agents, folder=where.lib, environment=environment, failures=failures)
     warm = Keeper(where, environment={**inherited(), **environment}, failures=failures) if is_warm else None
-    read_only = ReadOnly(AbnormalEnds(where.abnormal_ends))
-    if read_only.reason:
-        failures.failed("roundsmand", read_only.reason, remedy=ReadOnly.REMEDY)
+    read_only = ReadOnly(AbnormalEnds(where.abnormal_ends), failed_disk=unsynced.pending(where))
     return Service(
         where=where,
         configuration=configuration,
@@ -151,6 +181,9 @@ def assemble(
         rounds=rounds,
         poll=poll,
         agents=agents,
+        suspects=suspects,
+        readings=readings,
+        early_answers=EarlyAnswers(configuration, agents, key=where.hmac_key, failures=failures),
         dead=dead,
         replicas=replicas,
         left_behind=left_behind,

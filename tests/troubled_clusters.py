@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import dead_nodes, epo, evidence, replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import dead_nodes, epo, replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import replica_evidence
 
@@ -85,22 +85,19 @@ class Luck:
 
 @dataclass(frozen=True)
 class Heard:
-    """What nodes (UUIDs) have reported, and when each was last alive and asked."""
+    """What nodes (UUIDs) have reported, and the present."""
 
-    cluster: clusters.Cluster
     tracks: Mapping[str, replicas.NodeTrack]
-    alive: Mapping[str, float]
 
-    def life(self, node: str) -> evidence.Life:
-        """Until when a node has lived; each was asked until a moment ago."""
-        alive = self.alive.get(node)
-        return replica_evidence.life(
-            self.cluster,
-            node,
-            now=replicas.Moment(NOW),
-            alive=None if alive is None else replicas.Moment(alive),
-            asked=evidence.Asked(replicas.Moment(NOW - 9000), replicas.Moment(NOW - 30)),
-        )
+    @property
+    def now(self) -> replicas.Moment:
+        """The moment of each case."""
+        return replicas.Moment(NOW)
+
+    @property
+    def offs(self) -> Mapping[str, replicas.Moment]:
+        """Nobody has followed a clock."""
+        return {}
 
 
 @dataclass(frozen=True)
@@ -331,10 +328,10 @@ def _maintained(cluster: clusters.Cluster, theme: str, luck: Luck) -> clusters.C
 
 def _heard(cluster: clusters.Cluster, luck: Luck) -> Heard:
     """What the nodes have reported of replicas: mostly that all was in sync until the end."""
-    tracks, alive = {}, {}
+    tracks = {}
     for node in cluster.nodes.values():
         if luck.chance(0.97):
-            alive[node.uuid] = NOW - luck.pick((30, 60, 60, 400))
+            luck.pick((30, 60, 60, 400))
         if luck.chance(0.05):
             continue
         volumes: dict[replicas.Volume, replicas.Track] = {}
@@ -344,7 +341,7 @@ def _heard(cluster: clusters.Cluster, luck: Luck) -> Heard:
                 volumes |= {(name, 0): _track(name, role, luck) for name in replica_evidence.resources(entry)}
         at = replicas.Moment(NOW - luck.pick((30, 60)))
         tracks[node.uuid] = replicas.NodeTrack(at, is_known=luck.chance(0.95), volumes=volumes)
-    return Heard(cluster, tracks, alive)
+    return Heard(tracks)
 
 
 def _track(resource: str, role: Role, luck: Luck) -> replicas.Track:

@@ -125,14 +125,18 @@ def _asked(
 Parameters = Annotated[Asked, Depends(_asked)]
 
 
+def is_dry_run(request: Request) -> bool:
+    """Whether the query of a request asks for a dry run."""
+    return request.query_params.get(DRY_RUN, "").lower() not in NO
+
+
 async def refuse_ignored_trial(request: Request) -> None:
     """A trial is refused where it would be ignored, and so the thing itself done.
 
     Raises:
         InvalidInput: it is asked for, and this resource has none.
     """
-    asked = request.query_params.get(DRY_RUN)
-    if asked is None or asked.lower() in NO or request.method in {"GET", "HEAD"}:
+    if not is_dry_run(request) or request.method in {"GET", "HEAD"}:
         return
     operation = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()]
     if all(parameter["name"] != DRY_RUN for parameter in operation.get("parameters", [])):

@@ -53,7 +53,7 @@ def add_job(job: values.Job) -> None:
     """Name a job that the request at work has submitted."""
     write = _write.get()
     if write is not None:
-        steps = [wording.summary({"kind": opcode.kind, "params": opcode.params}, job.names) for opcode in job.opcodes]
+        steps = [wording.summary(vars(opcode), job.names) for opcode in job.opcodes]
         write.jobs.append(job.id)
         write.texts.append(", then ".join(steps))
 
@@ -79,7 +79,7 @@ class Audit:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Pass a request on, and log it when its answer begins or when there is none."""
-        if scope["type"] != "http" or permissions.is_reading(scope["method"], scope["path"]):
+        if scope["type"] != "http" or not permissions.is_write(scope["method"], scope["path"]):
             await self._app(scope, receive, send)
             return
         who = await asking.requester(Request(scope))
@@ -110,6 +110,8 @@ class Audit:
 def _log(scope: Message, who: asking.Requester, status: int, write: _Write) -> None:
     path = (scope.get("raw_path") or b"").decode("latin-1")[:LONGEST]
     jobs = ",".join(map(str, write.jobs)) or "none"
+    if asking.is_dry_run(Request(scope)) and not any(text.startswith(wording.DRY_RUN) for text in write.texts):
+        write.texts.insert(0, wording.DRY_RUN)
     text = f" text={json.dumps('; '.join(write.texts)[:LONGEST], ensure_ascii=False)}" if write.texts else ""
     LOG.info(
         "request %s door=%s %s %s status=%d jobs=%s%s",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,10 @@ from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annota
 
 from ...plugins.module_utils.domain import changes, errors, instance_policy, parameter_rules
 from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.plugin_utils import unsynced
 from ..jobs import values
-from . import asking, bodies, submissions, views
+from ..maintenance import rewriting
+from . import asking, auditing, bodies, replica_views, submissions, views
 from .answers import Json
 
 if TYPE_CHECKING:
@@ -27,6 +30,8 @@ STORED = ("vg_name", "file_storage_dir", "shared_file_storage_dir", "primary_ip_
 """Where disks are kept, and other fields that are told as they stand."""
 
 
+PROBATION = 10.0
+"""Seconds that the first poll and the first step of the rounds have, after a read-only daemon was resumed."""
 REASON = parameter_rules.text("(?s:.*)", "a text that can be stored (valid UTF-8)")
 
 
@@ -71,10 +76,18 @@ def add(routes: APIRouter, service: Service) -> None:
 
     @routes.put("/verify", status_code=202, response_model=dict[str, Any])
     async def verify(asked: asking.Parameters) -> Response:
-        """A job that looks for what is wrong and mends nothing; its result is the findings."""
-        reason = asked.because("cluster verify")
-        differing = views.diagnose_differences(service.configuration.current, service.intake)
-        opcodes = [values.Opcode("cluster_verify", {"differing": differing} if differing else {})]
+        """A job that looks for what is wrong and changes nothing; its result has the `findings`.
+
+        It also has `looked_at`, the nodes on which everything that runs there was seen, and `not_looked_at`, by name
+        why the others were not.
+        """
+        reason, cluster = asked.because("cluster verify"), service.configuration.current
+        known = {
+            "differing": views.diagnose_differences(cluster, service.intake),
+            "failed_disks": replica_views.failed_disks(cluster, service.intake),
+            "unmeasured": replica_views.unmeasured(cluster, service.intake),
+        }
+        opcodes = [values.Opcode("cluster_verify", {name: value for name, value in known.items() if value})]
         return Json(views.job(await submissions.submit(service, opcodes, reason=reason)), status_code=202)
 
     @routes.get("/plan", response_model=dict[str, Any])
@@ -85,8 +98,9 @@ def add(routes: APIRouter, service: Service) -> None:
     @routes.put("/pause", response_model=dict[str, str])
     async def pause(body: Pause) -> Response:
         REASON("reason", body.reason)
+        auditing.add_text(f"pause: {body.reason}" if body.reason else "resume")
         if service.read_only.reason:
-            return _released(service, body)
+            return await _resume_work(service, body)
 
         def paused(cluster: clusters.Cluster) -> list[changes.Change]:
             return [changes.SettingsStand(dataclasses.replace(cluster.maintenance.settings, paused=body.reason))]
@@ -96,11 +110,29 @@ def add(routes: APIRouter, service: Service) -> None:
         return Json({"paused": body.reason})
 
 
-def _released(service: Service, body: Pause) -> Response:
-    """Let a read-only daemon work; a pause that a person set before stays."""
+async def _resume_work(service: Service, body: Pause) -> Response:
+    """Let a read-only daemon work, after a failed disk once that has taken all state again; a person's pause stays.
+
+    It answers after the first poll and the first step of the rounds, so that it reports no success where the daemon
+    ends again at once.
+
+    Raises:
+        Refused: it is to be paused. Failed: the daemon ends again. StoreFailed, StateUnknown: the disk refuses it.
+    """
     if body.reason:
-        raise errors.Refused(f"{service.read_only.reason}; {service.read_only.REMEDY}")
+        raise errors.Refused(f"{service.read_only.reason}; {service.read_only.remedy}")
+    if unsynced.pending(service.where):
+        await rewriting.write_again(service.where, configuration=service.configuration, desk=service.desk)
     service.read_only.release()
+    begun = asyncio.gather(service.poll.has_polled.wait(), service.rounds.has_looked.wait())
+    ending = asyncio.ensure_future(service.failures.until_defect())
+    awaited: set[asyncio.Future[Any]] = {begun, ending}
+    await asyncio.wait(awaited, timeout=PROBATION, return_when=asyncio.FIRST_COMPLETED)
+    begun.cancel()
+    ending.cancel()
+    if ending.done() and not ending.cancelled() and (defect := ending.exception()) is not None:
+        raise errors.Failed(f"roundsmand was resumed and ends again: {defect}; {service.read_only.remedy}")
+    service.read_only.clear()
     return Json({"paused": service.configuration.current.maintenance.settings.paused})
 
 

@@ -9,9 +9,9 @@ from fastapi import Request  # noqa: TC002 - FastAPI reads the annotations
 from fastapi.responses import Response
 
 from ...plugins.plugin_utils import sealed_json
-from ...plugins.plugin_utils.config import document, history
+from ...plugins.plugin_utils.config import history, import_rules, used_values
 from ..jobs import submission
-from . import auditing
+from . import asking, auditing, permissions
 from .answers import Json
 
 if TYPE_CHECKING:
@@ -34,8 +34,10 @@ def add(routes: APIRouter, service: Service) -> None:
         return Json([_version(version) for version in history.versions(path)])
 
     @routes.put("/config")
-    async def take_over(request: Request, *, force: bool = False) -> Response:
-        cluster = readable(await request.body())
+    async def take_over(request: Request, who: asking.Requesting, *, force: bool = False) -> Response:
+        cluster = readable(await request.body(), is_lab=service.where.lab_file.is_file())
+        programs = used_values.programs(cluster) - used_values.programs(service.configuration.current)
+        permissions.refuse_programs(service.where, sorted(programs), who)
         rest = contextlib.nullcontext() if force else service.queue.at_rest()
         async with service.rounds.between_steps(), rest:
             after = await service.configuration.replace(cluster, by=f"import {auditing.requester()}")
@@ -44,13 +46,13 @@ def add(routes: APIRouter, service: Service) -> None:
         return Json({"serial_no": after.serial_no, "paused": after.maintenance.settings.paused})
 
 
-def readable(data: bytes) -> Any:
+def readable(data: bytes, *, is_lab: bool) -> Any:
     """The cluster of a document that was exported, and perhaps edited since: its checksum need not fit.
 
     Raises:
-        InvalidInput: it cannot be represented; the text names object and field.
+        InvalidInput: it cannot be represented, or has values that cannot be set; the text names object and field.
     """
-    return document.load(sealed_json.opened(data))
+    return import_rules.load(sealed_json.opened(data), is_lab=is_lab)
 
 
 def _version(version: history.Version) -> dict[str, Any]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 READING = (400, 404, 405)
-WRITING = (*READING, 409, 423, 507)
+WRITING = (*READING, 403, 409, 423, 507)
 MINE = "422"
 """How FastAPI documents a request that it cannot read; `answers` makes it 400."""
 

@@ -16,6 +16,7 @@ from .answers import Json
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
+    from ...plugins.module_utils.domain import cluster as clusters
     from ..service import Service
 
 
@@ -58,7 +59,7 @@ def add(routes: APIRouter, service: Service) -> None:
         reason = asked.because("instance repair-disks")
         kind = "repair_disks"
         if body and body.discard:
-            node = _replica_at(service, name, body.discard)
+            node = replica_at(service.configuration.current, name, body.discard)
             left = left_replicas.left_behind(service.configuration.current, params["instance"], node)
             left_replica.refuse_discard(service.configuration.current, left)
             reason += submissions.discard(asked, body.discard)
@@ -101,9 +102,12 @@ def _uuid(service: Service, name: str) -> str:
     return service.configuration.current.instance(name).uuid
 
 
-def _replica_at(service: Service, name: str, node: str) -> str:
-    """The UUID of a node that has a replica of the instance, or one that was left behind there."""
-    cluster = service.configuration.current
+def replica_at(cluster: clusters.Cluster, name: str, node: str) -> str:
+    """The UUID of a node that has a replica of the instance, or one that was left behind there.
+
+    Raises:
+        InvalidInput: it has none. NotFound: there is no such instance or node.
+    """
     instance, found = cluster.instance(name), cluster.node(node).uuid
     if found not in instance.nodes and left_replicas.left_behind(cluster, instance.uuid, found) is None:
         names = " or ".join(cluster.node_name(uuid) for uuid in instance.nodes)

@@ -91,6 +91,7 @@ def _make(routes: APIRouter, service: Service) -> None:
     @routes.post("/instances", response_model=int)
     async def create(body: Create, asked: asking.Parameters) -> Response:
         cluster = service.configuration.current
+        _refuse_simulated(service, body.hypervisor)
         fields = _fields(cluster, body)
         os, path = ("", "") if body.no_install else (body.os or body.os_type or "", body.os_playbook or "")
         playbook = os_playbooks.chosen(service, name=os, path=path)
@@ -114,6 +115,12 @@ def _make(routes: APIRouter, service: Service) -> None:
             names={named: fields["name"]},
         )
         return Json(job.id)
+
+
+def _refuse_simulated(service: Service, hypervisor: str | None) -> None:
+    """Refuse the simulated hypervisor where the controller is not that of a lab: on real nodes it would write files."""
+    if hypervisor == instance_making.SIMULATED and not service.where.lab_file.is_file():
+        raise errors.Refused(f"hypervisor: {instance_making.SIMULATED} is for labs, and this cluster is none: use kvm")
 
 
 def _change(routes: APIRouter, service: Service) -> None:
@@ -225,6 +232,6 @@ def _console(service: Service, name: str) -> dict[str, Any]:
         "user": user,
         "command": virsh if user in {None, "root"} else ["sudo", *virsh],
     }
-    if instance.hypervisor == "fake":
+    if instance.hypervisor == instance_making.SIMULATED:
         told |= {"kind": "msg", "message": f"{instance.name} is simulated: it has no console"}
     return told

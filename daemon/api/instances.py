@@ -13,7 +13,7 @@ from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils.opcodes import contract
 from ...plugins.plugin_utils.rounds import single_moves
 from ..jobs import values
-from . import asking, bodies, submissions
+from . import asking, bodies, instance_disks, submissions
 from .answers import Json, Listed
 from .fields import definition
 from .fields import instances as fields
@@ -46,6 +46,11 @@ class Failover(Move):
         default=False,
         description="Fail over although the target's replica is not known to be in sync. Writes may be lost.",
     )
+    max_loss: contract.Loss | None = pydantic.Field(
+        default=None,
+        description="Seconds of writes that may be lost where the source cannot be asked; without it "
+        "failover_max_loss of its group or of the cluster.",
+    )
 
 
 class ReplaceDisks(bodies.JobBody):
@@ -63,6 +68,16 @@ class ReplaceDisks(bodies.JobBody):
     iallocator: str | None = pydantic.Field(default=None, description="The daemon's planner chooses, whatever it says.")
     disks: list[int] = pydantic.Field(default=[], description="Must be empty: all disks of an instance go together.")
     early_release: bool = False
+
+
+class Startup(bodies.JobBody):
+    """It starts on its primary."""
+
+    discard: str | None = pydantic.Field(
+        default=None,
+        description="The node whose data are given up where they hinder the start, as after a split brain: what only "
+        "it has is lost. The secondary is repaired after the start, the primary before it.",
+    )
 
 
 NoRemember = Annotated[Literal[0, False], Query(description="Refused: the new state is always on record.")]
@@ -97,11 +112,10 @@ def _readable(routes: APIRouter, service: Service, snapshots: Snapshots) -> None
         return Json(_told(seen, seen.instance(name)))
 
     @routes.get("/instances/{name}/info", response_model=int)
-    async def told(name: str, asked: asking.Parameters) -> Response:
+    async def query(name: str, asked: asking.Parameters) -> Response:
         params = {"instance": snapshots.newest().instance(name).uuid}
-        opcodes = [values.Opcode("instance_query_data", params)]
-        reason = asked.because("instance info")
-        return Json((await submissions.submit(service, opcodes, reason=reason, dry_run=asked.dry_run)).id)
+        opcode = values.Opcode("instance_query_data", params, dry_run=asked.dry_run)
+        return Json((await submissions.submit_question(service, opcode, asked=asked, text="instance info")).id)
 
 
 def _in_order(seen: Snapshot) -> list[clusters.Instance]:
@@ -126,9 +140,14 @@ def _moves(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
             raise errors.Refused(f"{instance.name} is on {seen.cluster.node_name(target)} already")
         params: dict[str, Any] = {"instance": instance.uuid, "source": instance.primary_node, "target": target}
         reason = asked.because(f"instance {kind}")
+        if isinstance(body, Migrate) and kind == "migrate" and not body.allow_failover:
+            params["allow_failover"] = False
         if isinstance(body, Failover) and body.ignore_consistency:
             params["ignore_consistency"] = True
             reason += submissions.ignore_consistency(asked)
+        if isinstance(body, Failover) and body.max_loss is not None:
+            params["max_loss"] = body.max_loss
+            reason += submissions.max_loss(asked, body.max_loss)
         job = await submissions.submit(
             service,
             [values.Opcode(kind, params)],
@@ -200,18 +219,24 @@ def _by_query(mode: str | None, remote_node: str | None) -> ReplaceDisks:
 
 def _runs(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
     async def submitted(name: str, kind: str, body: bodies.JobBody | None, asked: asking.Asked) -> int:
+        seen = snapshots.newest()
+        opcodes = [values.Opcode(kind, {"instance": seen.instance(name).uuid})]
+        reason = asked.because(f"instance {kind}")
+        if isinstance(body, Startup) and body.discard:
+            opcodes = _discarding(seen.cluster, seen.instance(name), body.discard)
+            reason += submissions.discard(asked, body.discard)
         job = await submissions.submit(
             service,
-            [values.Opcode(kind, {"instance": snapshots.newest().instance(name).uuid})],
+            opcodes,
             priority=body.priority if body else 0,
-            reason=asked.because(f"instance {kind}"),
+            reason=reason,
             dry_run=asked.dry_run,
         )
         return job.id
 
     @routes.put("/instances/{name}/startup", response_model=int)
     async def startup(
-        name: str, asked: asking.Parameters, body: bodies.JobBody | None = None, no_remember: NoRemember = 0
+        name: str, asked: asking.Parameters, body: Startup | None = None, no_remember: NoRemember = 0
     ) -> Response:
         del no_remember
         return Json(await submitted(name, "startup", body, asked))
@@ -222,3 +247,23 @@ def _runs(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
     ) -> Response:
         del no_remember
         return Json(await submitted(name, "shutdown", body, asked))
+
+
+def _discarding(cluster: clusters.Cluster, instance: clusters.Instance, node: str) -> list[values.Opcode]:
+    """The opcodes that start an instance though the data of a node are given up.
+
+    The primary's own data are replaced before it starts. Those of its secondary are replaced once it runs, so that
+    nothing which hinders the repair keeps the instance down; a node that is not contacted keeps them until it is back.
+    """
+    discard = instance_disks.replica_at(cluster, instance.name, node)
+    if discard not in instance.nodes:
+        raise errors.InvalidInput(
+            f"discard: {node} is no node of {instance.name} any more; to remove the replica that was left there, run "
+            f"`roundsman instance repair-disks {instance.name} --discard {node}`"
+        )
+    about = {"instance": instance.uuid}
+    repair = values.Opcode("repair_disks", {**about, "discard": discard})
+    if discard == instance.primary_node:
+        return [repair, values.Opcode("startup", about)]
+    start = values.Opcode("startup", {**about, "discard": discard})
+    return [start, repair] if clusters.reachable(cluster, cluster.node(discard)) else [start]

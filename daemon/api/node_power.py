@@ -9,7 +9,7 @@ from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annota
 
 from ...plugins.module_utils.domain import cluster as clusters
 from ..jobs import values
-from . import asking, bodies, submissions, views
+from . import asking, at_work, bodies, submissions, views
 from .answers import Json
 
 if TYPE_CHECKING:
@@ -119,9 +119,5 @@ def _at_work(service: Service, node: str) -> list[int]:
     return [
         job.id
         for job in service.queue.jobs.values()
-        if not job.is_final and any(opcode.kind in KINDS and _is_about(opcode, node) for opcode in job.opcodes)
+        if not job.is_final and any(opcode.kind in KINDS and at_work.is_about(opcode, node) for opcode in job.opcodes)
     ]
-
-
-def _is_about(opcode: values.Opcode, node: str) -> bool:
-    return opcode.params.get("node") == node or node in opcode.params.get("nodes", ())

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...plugins.module_utils import trusted_paths
 from ...plugins.module_utils.domain import errors, instance_making
-from ...plugins.plugin_utils import trusted_files
 
 if TYPE_CHECKING:
     from ..service import Service
@@ -20,7 +20,7 @@ def chosen(service: Service, *, name: str, path: str) -> str:
     Only root may give a path: `permissions.py`.
 
     Raises:
-        InvalidInput: there is no such playbook. Refused: one in `etc/roundsman/os` is not root's.
+        InvalidInput: there is no such playbook. Refused: others than root could have written it.
     """
     if not (name or path):
         return ""
@@ -32,6 +32,5 @@ def chosen(service: Service, *, name: str, path: str) -> str:
         raise errors.InvalidInput(f"os_playbook: {str(found)!r} is no absolute path")
     if not (found.is_file() and os.access(found, os.R_OK)):
         raise errors.InvalidInput(f"os: there is no playbook {found} that the daemon may read")
-    if not path:
-        trusted_files.refuse_untrusted(found, root=service.where.root)
+    trusted_paths.check(found, root=service.where.root)
     return str(found)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from fastapi.responses import HTMLResponse
 
-from . import views
+from . import replica_views, views
 
 if TYPE_CHECKING:
     from ..service import Service
@@ -28,6 +28,7 @@ def state(service: Service) -> dict[str, Any]:
         "master": cluster.node_name(cluster.cluster.master_node),
         "paused": service.read_only.reason or views.paused(cluster),
         "failing": service.failures.listed(),
+        "down": replica_views.all_down(cluster, service.intake, service.queue),
         "nodes": views.nodes(cluster, service.intake),
         "instances": views.instances(cluster),
         "incidents": views.status(cluster),

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import Request  # noqa: TC002 - FastAPI reads the annotations
 
+from ...plugins.module_utils import trusted_paths
 from ...plugins.module_utils.domain import errors, permissions
-from ...plugins.plugin_utils import trusted_files
 from . import asking
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from ...plugins.module_utils.domain import tree
 
@@ -23,21 +23,33 @@ def check(where: tree.Tree) -> Callable[..., Awaitable[None]]:
     """The dependency of a router that refuses fields which the requester may not set.
 
     Raises:
-        Refused: see `permissions.refuse`. InvalidInput: the body is nested too deeply to be checked.
+        Forbidden: see `permissions.refuse`. InvalidInput: the body is nested too deeply to be checked.
     """
-
-    def is_helper(path: str) -> bool:
-        given = Path(path)
-        is_plain = str(given) == path and given.parent == where.oob_programs
-        return is_plain and trusted_files.is_trusted(given, root=where.root) and os.access(given, os.X_OK)
 
     async def refuse_forbidden(request: Request, requester: asking.Requesting) -> None:
         if request.method in {"GET", "HEAD"} or _is_whole(request):
             return
-        body = [_parsed(await request.body()), dict(request.query_params)]
-        permissions.refuse(body, rank(requester), is_helper=is_helper, folder=str(where.oob_programs))
+        _refuse(where, [_parsed(await request.body()), dict(request.query_params)], requester)
 
     return refuse_forbidden
+
+
+def refuse_programs(where: tree.Tree, programs: Iterable[str], requester: asking.Requester) -> None:
+    """Refuse helper programs that an import would bring into use and that the requester may not set.
+
+    Raises:
+        Forbidden: see `permissions.refuse`.
+    """
+    _refuse(where, [{"oob_program": program} for program in programs], requester)
+
+
+def _refuse(where: tree.Tree, body: Any, requester: asking.Requester) -> None:
+    def is_helper(path: str) -> bool:
+        given = Path(path)
+        is_plain = str(given) == path and given.parent == where.oob_programs
+        return is_plain and trusted_paths.is_trusted(given, root=where.root) and os.access(given, os.X_OK)
+
+    permissions.refuse(body, rank(requester), is_helper=is_helper, folder=str(where.oob_programs))
 
 
 def rank(requester: asking.Requester) -> permissions.Requester:

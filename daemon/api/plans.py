@@ -40,5 +40,8 @@ def add(routes: APIRouter, service: Service) -> None:
         if found.ignore_consistency:
             params["ignore_consistency"] = True
             reason += submissions.ignore_consistency(asked)
+        if found.max_loss is not None:
+            params["max_loss"] = found.max_loss
+            reason += submissions.max_loss(asked, found.max_loss)
         opcode = values.Opcode("run_plan", params)
         return Json((await submissions.submit(service, [opcode], reason=reason, dry_run=asked.dry_run)).id)

@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse, Response
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import report_originals
 from . import asking, page, replica_views, views, waiting
-from .answers import Json
+from .answers import Json, Shared
 
 if TYPE_CHECKING:
     from ..service import Service
@@ -50,9 +50,11 @@ def _health(routes: APIRouter, service: Service) -> None:
 
 
 def _maintenance(routes: APIRouter, service: Service) -> None:
+    shown_status = Shared(lambda: views.status(service.configuration.current))
+
     @routes.get("/1/status")
     async def status() -> Response:
-        return Json(views.status(service.configuration.current))
+        return await shown_status.get()
 
     @routes.get("/1/incidents/{uuid}/original")
     async def original(uuid: str) -> Response:
@@ -68,29 +70,40 @@ def _maintenance(routes: APIRouter, service: Service) -> None:
         number = service.configuration.current.maintenance.round
         return Json(service.history.last(ROUNDS_SHOWN, up_to=number))
 
+    shown_plan = Shared(
+        lambda: views.plan(
+            service.configuration.current, service.rounds.preview(), is_at_work=service.rounds.is_at_work
+        )
+    )
+    shown_reports = Shared(
+        lambda: views.reports(service.configuration.current, service.intake, poll_problem=service.poll.problem)
+    )
+
     @routes.get("/1/plan")
     async def plan() -> Response:
-        return Json(
-            views.plan(service.configuration.current, service.rounds.preview(), is_at_work=service.rounds.is_at_work)
-        )
+        return await shown_plan.get()
 
     @routes.get("/1/reports")
     async def reports() -> Response:
-        return Json(views.reports(service.configuration.current, service.intake, poll_problem=service.poll.problem))
+        return await shown_reports.get()
 
 
 def _objects(routes: APIRouter, service: Service) -> None:
+    shown_nodes = Shared(lambda: views.nodes(service.configuration.current, service.intake))
+    shown_instances = Shared(lambda: views.instances(service.configuration.current))
+    shown_jobs = Shared(lambda: [views.public_job(job) for job in service.queue.jobs.values()])
+
     @routes.get("/1/nodes")
     async def nodes() -> Response:
-        return Json(views.nodes(service.configuration.current, service.intake))
+        return await shown_nodes.get()
 
     @routes.get("/1/instances")
     async def instances() -> Response:
-        return Json(views.instances(service.configuration.current))
+        return await shown_instances.get()
 
     @routes.get("/1/jobs")
     async def jobs() -> Response:
-        return Json([views.public_job(job) for job in service.queue.jobs.values()])
+        return await shown_jobs.get()
 
     @routes.get("/1/explain/{node}")
     async def explain(node: str) -> Response:
@@ -118,9 +131,11 @@ def _objects(routes: APIRouter, service: Service) -> None:
 
 
 def _page(routes: APIRouter, service: Service) -> None:
+    shown = Shared(lambda: page.state(service))
+
     @routes.get("/1/page")
     async def page_state() -> Response:
-        return Json(page.state(service))
+        return await shown.get()
 
     waits = waiting.Waits()
 

@@ -1,4 +1,7 @@
-"""While the daemon is read-only after repeated defects, requests may read and resume it; plays by hand may record.
+"""While the daemon is read-only after repeated defects, requests may read, import a configuration, and resume it.
+
+A configuration may be the cause of the defect, so the import that removes it is accepted; the remote API has none.
+Plays by hand may record.
 
 What a play by hand records is true already: without the record a later decision would rely on what is false. The play
 holds the locks of what it records, and nothing else is at work. If the writer of the configuration is what is
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..abnormal_ends import ReadOnly
 
-ACCEPTED = frozenset({("PUT", "/2/pause"), ("POST", "/2/record")})
+ACCEPTED = frozenset({("PUT", "/2/pause"), ("PUT", "/2/config"), ("POST", "/2/record")})
 
 
 class Guard:
@@ -30,10 +33,10 @@ class Guard:
 
     async def __call__(self, scope: dict[str, Any], receive: Callable[..., Any], send: Callable[..., Any]) -> None:
         """Pass a request on, or answer it."""
-        is_write = scope["type"] == "http" and not permissions.is_reading(scope["method"], scope["path"])
+        is_write = scope["type"] == "http" and permissions.is_write(scope["method"], scope["path"])
         if self._read_only.reason and is_write and (scope["method"], scope["path"]) not in ACCEPTED:
             await problems.answer(
-                send, HTTPStatus.SERVICE_UNAVAILABLE, f"{self._read_only.reason}; {self._read_only.REMEDY}"
+                send, HTTPStatus.SERVICE_UNAVAILABLE, f"{self._read_only.reason}; {self._read_only.remedy}"
             )
             return
         await self._app(scope, receive, send)

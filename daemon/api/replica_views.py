@@ -6,12 +6,14 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import dead_nodes, drbd, evidence, replicas
+from ...plugins.module_utils.domain import dead_nodes, drbd, evidence, possible_loss, replicas
 from ...plugins.plugin_utils import replica_evidence
+from ...plugins.plugin_utils.rounds.holdings import Holdings
 from ..jobs import values
+from . import at_work
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from ..jobs.queue import Queue
     from ..maintenance.reports import Intake
@@ -76,20 +78,105 @@ def down(cluster: clusters.Cluster, node: clusters.Node, intake: Intake, queue: 
 
     A report from before the instance last changed does not count, nor does one while a job is about the instance.
     """
+    return _down(cluster, node, intake, primaries=cluster.primaries(node.uuid), busy=_busy(queue))
+
+
+def all_down(cluster: clusters.Cluster, intake: Intake, queue: Queue) -> list[dict[str, str]]:
+    """All instances that `down` has of any node, by name, with their node and the command that starts each."""
+    held, busy = Holdings(cluster.instances), _busy(queue)
+    found = {
+        name: node.name
+        for node in cluster.nodes.values()
+        for name in _down(cluster, node, intake, primaries=held.primaries(node.uuid), busy=busy)
+    }
+    return [
+        {"instance": name, "node": found[name], "command": f"roundsman instance start {name}"}
+        for name in sorted(found, key=clusters.natural)
+    ]
+
+
+def _busy(queue: Queue) -> set[str]:
+    return {uuid for job in queue.jobs.values() if not job.is_final for uuid in job.names}
+
+
+def _down(
+    cluster: clusters.Cluster,
+    node: clusters.Node,
+    intake: Intake,
+    *,
+    primaries: list[clusters.Instance],
+    busy: Collection[str],
+) -> list[str]:
     track = intake.tracks.get(node.uuid)
     is_heard = _is_asked(cluster, node, intake) and intake.is_current(node.uuid) and cluster.maintenance.epo is None
     if track is None or not track.is_known or not is_heard:
         return []
-    busy = {uuid for job in queue.jobs.values() if not job.is_final for uuid in job.names}
     return [
         instance.name
-        for instance in cluster.primaries(node.uuid)
+        for instance in primaries
         if instance.is_up
         and not instance.is_unfinished
         and instance.uuid not in busy
         and instance.mtime < track.at.wall
         if not all(_is_primary(track, resource) for resource in replica_evidence.resources(instance))
     ]
+
+
+def failed_disks(cluster: clusters.Cluster, intake: Intake) -> list[dict[str, str]]:
+    """The replicas whose disk has failed by the newest report of their node, each with its node and a sentence."""
+    found = []
+    for instance in sorted(cluster.instances.values(), key=lambda known: clusters.natural(known.name)):
+        for uuid in instance.nodes:
+            track = intake.tracks.get(uuid)
+            if track is None or not intake.is_current(uuid):
+                continue
+            states = sorted({disk for name in replica_evidence.resources(instance) for disk in _failed(track, name)})
+            if states:
+                text = _failed_text(cluster, instance, uuid, "/".join(states))
+                found.append({"node": cluster.node_name(uuid), "text": text})
+    return found
+
+
+def unmeasured(cluster: clusters.Cluster, intake: Intake) -> list[dict[str, str]]:
+    """The secondaries that are in sync and of which no agent saw that, each with a sentence; where agents are asked."""
+    if not cluster.maintenance.settings.agent_port:
+        return []
+    return [
+        {"node": cluster.node_name(uuid), "text": _unmeasured_text(cluster.node_name(uuid), instance.name)}
+        for instance in sorted(cluster.instances.values(), key=lambda known: clusters.natural(known.name))
+        for uuid in instance.secondary_nodes
+        if (track := intake.tracks.get(uuid)) is not None
+        and intake.is_current(uuid)
+        and _is_unmeasured(track, instance)
+    ]
+
+
+def _is_unmeasured(track: replicas.NodeTrack, instance: clusters.Instance) -> bool:
+    names = replica_evidence.resources(instance)
+    facts = [volume.fact for name in names for volume in track.of_resource(name).values()]
+    return any(fact is not None and fact.is_in_sync and not fact.seen for fact in facts)
+
+
+def _unmeasured_text(node: str, instance: str) -> str:
+    return (
+        f"the replica of {instance} on {node} is in sync, and no agent there has seen that by protocol C, so what a "
+        f"failover to it may lose is unknown, and none goes on unattended: see that the agent runs on {node}, and that "
+        "`drbdsetup show` has protocol C and a ping-int of at most 10 there"
+    )
+
+
+def _failed(track: replicas.NodeTrack, resource: str) -> list[str]:
+    facts = [volume.fact for volume in track.of_resource(resource).values()]
+    return [fact.disk.value for fact in facts if fact is not None and fact.disk.is_gone]
+
+
+def _failed_text(cluster: clusters.Cluster, instance: clusters.Instance, uuid: str, state: str) -> str:
+    node = cluster.node_name(uuid)
+    effect = "its writes reach only its other replica" if uuid == instance.primary_node else "no write reaches it"
+    return (
+        f"the disk of {instance.name} on {node} has failed ({state}), and {effect}: replace it, then run "
+        f"`roundsman instance repair-disks {instance.name}`"
+    )
 
 
 def _is_primary(track: replicas.NodeTrack, resource: str) -> bool:
@@ -107,6 +194,7 @@ def explain(
 ) -> dict[str, Any]:
     """What is known of the replicas of an instance, and whether it could fail over if its primary's node died now.
 
+    `at_work` are the jobs that change it now.
     `is_down` says that it should run, and that its primary's newest report does not show its disks as primary.
     `being_made` says that it may be written to a new replica and not to its secondary; null while that is not so.
     `failover` is null where its primary's node can be asked itself; `broken_off` is the last opcode about it, null
@@ -116,6 +204,7 @@ def explain(
     return {
         "failing": list(failing),
         "instance": placed(cluster, instance),
+        "at_work": at_work.on_instances([instance], queue),
         "is_down": instance.name in down(cluster, cluster.nodes[instance.primary_node], intake, queue),
         "parted": parted(cluster, instance),
         "being_made": replica_evidence.made_text(cluster, instance) or None,
@@ -221,6 +310,7 @@ def _failover(cluster: clusters.Cluster, instance: clusters.Instance, intake: In
     source = cluster.nodes[instance.primary_node]
     if _is_asked(cluster, source, intake) or not replica_evidence.resources(instance) or not instance.secondary_nodes:
         return None
-    found = replica_evidence.judge(cluster, instance, intake, source=source.uuid, target=instance.secondary_nodes[0])
-    loss = evidence.loss_text(found, now=found.seen_off) if found.seen_off else ""
-    return {"in_sync": found.counts_as_in_sync, "reason": found.reason, "unblock": found.unblock, "loss": loss}
+    found = replica_evidence.estimate(cluster, instance, intake, source=source.uuid, target=instance.secondary_nodes[0])
+    loss = "" if found.seconds is None else possible_loss.text(found.seconds)
+    is_allowed = found.verdict in {possible_loss.Verdict.GO, possible_loss.Verdict.WAIT}
+    return {"in_sync": is_allowed, "reason": found.reason, "unblock": found.unblock, "loss": loss}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from starlette.exceptions import HTTPException
+
 from ...plugins.module_utils.domain import changes, errors, roles
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import power as power_rules
@@ -143,9 +145,33 @@ async def submit(
     return submitted
 
 
+async def submit_question(service: Service, opcode: values.Opcode, *, asked: asking.Asked, text: str) -> values.Job:
+    """The job that answers a question: the unfinished one that answers it already, or a new one.
+
+    Raises:
+        HTTPException: too many of these jobs have not ended. Otherwise as `submit`.
+    """
+    questions = service.queue.questions
+    async with questions.submitting:
+        known = questions.unfinished(opcode)
+        if known is not None:
+            auditing.add_job(known)
+            return known
+        if objection := questions.objection(asked.user):
+            raise HTTPException(429, objection)
+        job = await submit(service, [opcode], reason=asked.because(text), dry_run=opcode.dry_run)
+        await questions.add(job)
+        return job
+
+
 def ignore_consistency(asked: asking.Asked) -> tuple[tuple[str, str], ...]:
     """The entry of the reason trail that names who accepts the loss of writes; the audit log names them too."""
     return _accepted(asked, "ignore_consistency")
+
+
+def max_loss(asked: asking.Asked, seconds: int) -> tuple[tuple[str, str], ...]:
+    """The entry of the reason trail that names who gives up the writes of so many seconds; so does the audit log."""
+    return _accepted(asked, f"loss of writes up to {seconds} s accepted")
 
 
 def discard(asked: asking.Asked, node: str) -> tuple[tuple[str, str], ...]:

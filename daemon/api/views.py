@@ -10,10 +10,9 @@ import orjson
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import dead_nodes, known_off, left_replicas, secret_values, signing, tagging
 from ...plugins.plugin_utils import whereabouts
-from ...plugins.plugin_utils.rounds import wording
-from ...plugins.plugin_utils.rounds.holdings import Holdings
+from ...plugins.plugin_utils.rounds import holdings, wording
 from ..jobs import values
-from . import replica_views
+from . import at_work, replica_views
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -86,7 +85,7 @@ def paused(cluster: clusters.Cluster) -> str:
 
 def nodes(cluster: clusters.Cluster, intake: Intake) -> list[dict[str, Any]]:
     """All nodes by name; the instances are gone through once, so the cost is O(nodes + instances)."""
-    held = Holdings(cluster.instances)
+    held = holdings.Holdings(cluster.instances)
     return [
         _node(cluster, node, intake, primaries=held.primaries(node.uuid), secondaries=held.secondaries(node.uuid))
         for node in _by_name(cluster.nodes)
@@ -120,11 +119,12 @@ def _node(
         "diagnose_difference": _diagnose_difference(cluster, node, intake),
         "unreachable": intake.unreachable.get(node.name),
         "silent": intake.is_silent(node.uuid),
+        "deaf": intake.deaf.get(node.uuid) if intake.is_silent(node.uuid) else None,
         "agent": _agent(node, intake),
         "primaries": [instance.name for instance in primaries],
         "secondaries": [instance.name for instance in secondaries],
         "mtotal": node.mtotal,
-        "mfree": node.mtotal - node.mnode - sum(instance.memory for instance in primaries if instance.is_up),
+        "mfree": node.mtotal - node.mnode - sum(map(holdings.memory_in_use, primaries)),
         "left_behind": sorted(
             left.instance.name for left in cluster.maintenance.left_behind if left.node == node.uuid and not left.is_new
         ),
@@ -189,7 +189,7 @@ def job(job: values.Job) -> dict[str, Any]:
 
 def public_job(job: values.Job) -> dict[str, Any]:
     """A job for anybody: each opcode in words instead of its parameters, and without the names of users."""
-    told = _job(job, lambda entry: {"what": wording.summary({"kind": entry.kind, "params": entry.params}, job.names)})
+    told = _job(job, lambda entry: {"what": wording.summary(vars(entry), job.names)})
     return {**told, "reason": [entry for entry in told["reason"] if not entry[0].startswith(values.CLIENT)]}
 
 
@@ -208,6 +208,7 @@ def _job(job: values.Job, tell: Callable[[values.Opcode], dict[str, Any]]) -> di
             {
                 "kind": entry.kind,
                 **tell(entry),
+                **({"dry_run": True} if entry.dry_run else {}),
                 "status": entry.status.value,
                 "text": entry.text,
                 "started": entry.started or None,
@@ -332,10 +333,12 @@ def explain(
     verdict = (silent or {}).get(subject.uuid)
     mine = [entry for entry in cluster.maintenance.incidents if entry.node == subject.uuid]
     ids = {entry.uuid for entry in mine}
+    held = [*cluster.primaries(subject.uuid), *cluster.secondaries(subject.uuid)]
     told = {job_id for entry in mine for job_id in entry.all_jobs}
     return {
         "failing": list(failing),
         "node": node(cluster, subject, intake),
+        "at_work": [*at_work.on_node(subject, queue), *at_work.on_instances(held, queue)],
         "degraded": replica_views.degraded(cluster, subject),
         "down": replica_views.down(cluster, subject, intake, queue),
         "kept": _kept(cluster, subject, queue),

@@ -1,4 +1,8 @@
-"""Requests that wait for a change: each ends when its client goes away, and a user has a bounded number of them."""
+"""Requests that wait for a change: each ends when its client goes away, and a user has a bounded number of them.
+
+Behind the public door there are no users: an address has a bounded number, and all together have fewer than there are
+connections, so that waiting alone keeps nobody out.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from ...plugins.module_utils.domain import origins
 from .answers import Json
 from .asking import Door, Requester
 
@@ -19,8 +24,10 @@ if TYPE_CHECKING:
 
 GONE = 499
 """The status of a request whose client went away; nobody reads it."""
-MOST = {Door.SOCKET: 200, Door.REMOTE: 50, Door.PUBLIC: 500}
-"""Requests of one user that wait at once."""
+MOST = {Door.SOCKET: 200, Door.REMOTE: 50, Door.PUBLIC: 50}
+"""Requests of one user, or one address behind the public door, that wait at once."""
+MOST_PUBLIC = 300
+"""Requests that wait at once behind the public door, which has 500 connections."""
 
 
 class Waits:
@@ -29,22 +36,34 @@ class Waits:
     def __init__(self) -> None:
         self._waiting: Counter[tuple[Door, str]] = Counter()
 
+    @property
+    def _public(self) -> int:
+        return sum(count for (door, _), count in self._waiting.items() if door is Door.PUBLIC)
+
     async def answer(self, request: Request, who: Requester, wait: Coroutine[Any, Any, Any]) -> Response:
         """What `wait` returns, as JSON, unless the client goes away before; its body must have been read.
 
         Raises:
-            HTTPException: too many requests of this user wait.
+            HTTPException: too many requests of this user or address, or of all addresses, wait.
         """
-        key, most = (who.door, who.user), MOST[who.door]
+        whose = _address(request) if who.door is Door.PUBLIC else who.user
+        key, most = (who.door, whose), MOST[who.door]
         if self._waiting[key] >= most:
             wait.close()
-            raise HTTPException(429, f"{most} requests of {who.user} wait already: end some of them, then retry")
+            raise HTTPException(429, f"{most} requests of {whose} wait already: end some of them, then retry")
+        if who.door is Door.PUBLIC and self._public >= MOST_PUBLIC:
+            wait.close()
+            raise HTTPException(429, f"{MOST_PUBLIC} requests wait already: retry later, or without waiting")
         self._waiting[key] += 1
         try:
             return await _until_gone(request, wait)
         finally:
             self._waiting[key] -= 1
             self._waiting += Counter()  # forgets users without requests
+
+
+def _address(request: Request) -> str:
+    return origins.origin(request.client.host if request.client else "")
 
 
 async def _until_gone(request: Request, wait: Coroutine[Any, Any, Any]) -> Response:

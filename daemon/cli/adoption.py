@@ -73,7 +73,7 @@ def adopt(
     What cannot be represented is told and left out. What is on record already stays as it is, so that this can be
     repeated. Definitions stay on the hosts until Roundsman starts or moves the instance.
     """
-    where = _where(ctx.find_root().params.get("root"))
+    where = _where(ctx)
     before = configuration.cluster(client.Daemon(where.root)) if where.config.exists() else None
     if before is None and not name:
         raise errors.Refused(f"there is no cluster at {where.config}: give the new one a name, with --name")
@@ -90,6 +90,7 @@ def adopt(
         turned_off = {name: uuids for name, uuids in found.autostart.items() if disable_autostart}
         if dry_run or (found.is_empty and not turned_off):
             return
+        client.notice(ctx).tell(where.root, lambda: cluster.cluster.cluster_name)
         questions.confirm("Write this to the configuration?" if not found.is_empty else "Turn it off?", yes=yes)
         if not found.is_empty:
             for line in host_variables.write(where, found.host_variables):
@@ -99,10 +100,11 @@ def adopt(
             run.play("adopt_autostart.yml", {"adopt_autostart": turned_off})
 
 
-def _where(chosen: Path | None) -> tree.Tree:
+def _where(ctx: typer.Context) -> tree.Tree:
     """The tree of the controller, which need not be there yet."""
+    chosen: Path | None = ctx.find_root().params.get("root")
     if chosen is None:
-        return tree.Tree(client.located(None).root)
+        return tree.Tree(client.find_daemon(ctx).root)
     return tree.Tree(chosen / "controller" if (chosen / "controller").is_dir() else chosen.resolve())
 
 
@@ -113,6 +115,9 @@ class _Run:
         self._folder, self._where, self._become = folder, where, become
         self._options = ["-i", str(inventory.resolve()), *(["--limit", limit] if limit else [])]
         self._options += ["--become"] if become else []
+        # The hosts are reached as the person reaches them, who may have a configuration beside the inventory.
+        self._config = ansible_runs.configuration_file(folder, warn=output.warning, in_working_folder=True)
+        self._stand = ansible_runs.working_folder(folder, warn=output.warning)
 
     def play(self, playbook: str, variables: dict[str, Any]) -> None:
         """Run a playbook; what it says goes to standard error. Hosts that fail are told of by what they left."""
@@ -121,12 +126,15 @@ class _Run:
         program = str(Path(sys.executable).with_name("ansible-playbook"))
         command = [program, *self._options, "-e", f"@{path}", str(ansible_runs.PLAYBOOKS / playbook)]
         own = {
+            "ANSIBLE_CONFIG": self._config,
             "ANSIBLE_HOME": str(self._folder / "ansible"),
             "ANSIBLE_INVENTORY_ENABLED": "host_list,script,auto,yaml,ini,toml",
             "ANSIBLE_STDOUT_CALLBACK": "roundsman.cluster.steps",
         }
         environment = {**os.environ, **ansible_runs.environment(self._where), **own}
-        ended = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
+        ended = subprocess.run(
+            command, cwd=self._stand, env=environment, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False
+        )
         # 2 and 4 are failed and unreachable hosts.
         if ended.returncode not in {0, 2, 4}:
             raise errors.Failed(f"ansible-playbook {playbook} ended with {ended.returncode}")

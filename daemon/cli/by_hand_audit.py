@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 
 def append(where: tree.Tree, text: str) -> None:
-    """Log what the caller has just done, with the form of the daemon's lines; a log that is missing is not made."""
+    """Log what the caller has just done, with the form of the daemon's lines."""
     line = f"command {log_output.account()} door=command-line text={json.dumps(text, ensure_ascii=False)}"
-    log_output.append_audit(where.audit_log, [line])
+    log_output.append_audit(where, [line])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -14,17 +15,35 @@ import httpx
 
 from ...plugins.module_utils.domain import errors, tree
 from ...plugins.plugin_utils import daemon_client, unix_sockets
-from . import places
+from . import output, places
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import typer
 
 PATIENCE = 75.0
 """Seconds to wait for an answer; the daemon itself keeps a waiting client at most 60."""
+OWN = Path("/")
+"""The root folder of this machine's controller."""
 
 
 class NoDaemon(errors.Failed):
     """Nobody answers at the socket."""
+
+
+@dataclass
+class Notice:
+    """How a cluster was found that was not named: printed once, before it is changed."""
+
+    how: str = ""
+    is_printed: bool = False
+
+    def tell(self, root: Path, name: Callable[[], str]) -> None:
+        """Print on standard error which cluster is about to be changed, if it was not named."""
+        if self.how and not self.is_printed:
+            self.is_printed = True
+            output.warning(f"roundsman: this acts on cluster {name()} in {root.absolute()}, because {self.how}")
 
 
 class Daemon:
@@ -35,8 +54,9 @@ class Daemon:
         Failed: it broke off.
     """
 
-    def __init__(self, root: Path, *, hint: str = "") -> None:
+    def __init__(self, root: Path, *, hint: str = "", notice: Notice | None = None) -> None:
         self.root = root
+        self.notice = notice or Notice()
         self._socket = tree.Tree(root).socket
         self._hint = hint
         self._open = contextlib.ExitStack()
@@ -72,6 +92,12 @@ class Daemon:
         """Remove a resource; returns what is left of it, or the number of the job that removes it."""
         return json.loads(self._request("DELETE", parts, query=query))
 
+    def _name(self) -> str:
+        try:
+            return str(self.get("2", "info")["name"])
+        except (errors.RoundsmanError, ValueError, KeyError, TypeError):
+            return "(name unknown)"
+
     def _request(
         self,
         method: str,
@@ -81,6 +107,8 @@ class Daemon:
         body: Any = None,
     ) -> str:
         assert self._http is not None
+        if method != "GET":
+            self.notice.tell(self.root, self._name)
         path = "/" + "/".join(_quoted(str(part)) for part in parts)
         try:
             answer = self._http.request(method, path, params=query or None, json=body)
@@ -98,31 +126,53 @@ class Daemon:
         if isinstance(error, PermissionError) or "Permission denied" in str(error):
             return NoDaemon(f"you may not talk to the daemon at {self._socket}: be root, or in the group of that file")
         start = f"start it with `roundsmand --root {self.root}`"
-        if places.is_lab(self.root.parent):
+        if tree.Tree(self.root).lab_file.exists():
             start = f"start it with `roundsman lab up --dir {self.root.parent}`"
         return NoDaemon(f"no daemon answers at {self._socket}: {self._hint or start}")
 
 
 def find_daemon(ctx: typer.Context) -> Daemon:
     """Find the daemon that the options of this command name."""
-    return located(ctx.find_root().params.get("root"))
+    daemon = located(ctx.find_root().params.get("root"))
+    daemon.notice = notice(ctx, daemon.notice.how)
+    return daemon
+
+
+def notice(ctx: typer.Context, how: str = "") -> Notice:
+    """The one notice of this command; `how` says how its cluster was found."""
+    found: Notice = ctx.find_root().meta.setdefault(__name__, Notice(how))
+    return found
 
 
 def located(chosen: Path | None) -> Daemon:
-    """Find the daemon of a root or lab folder; without one this machine's, else that of the only live lab."""
+    """Find the daemon of a root or lab folder; without one this machine's, else that of the only live lab.
+
+    A machine that has a cluster is never left for a lab, whether its daemon runs or not.
+    """
     if chosen is not None:
         return Daemon(places.root(chosen))
-    own = Path("/")
-    if tree.Tree(own).socket.exists():
-        return Daemon(own)
-    labs = sorted(path for path in places.LABS.glob("*/controller") if _is_live(tree.Tree(path).socket))
-    if len(labs) == 1:
-        return Daemon(labs[0])
-    if labs:
-        names = ", ".join(str(path.parent) for path in labs)
-        return Daemon(own, hint=f"start it with `roundsmand --root /`, or choose one of the labs with --dir: {names}")
+    where = tree.Tree(OWN)
+    if _is_there(where.socket) or _is_there(where.config):
+        return Daemon(OWN)
+    live = [lab for lab in places.labs("controller") if _is_live(tree.Tree(lab / "controller").socket)]
+    if len(live) == 1:
+        return Daemon(live[0] / "controller", notice=Notice(f"it is the only live lab below {places.LABS}"))
+    if live:
+        names = ", ".join(map(str, live))
+        return Daemon(OWN, hint=f"start it with `roundsmand --root /`, or choose one of the labs with --dir: {names}")
     starts = ", or ".join(f"`roundsman lab up --dir {folder}`" for folder in places.labs())
-    return Daemon(own, hint=f"start a lab with {starts}" if starts else "")
+    hints = [f"start a lab with {starts}" if starts else "", places.left_out()]
+    return Daemon(OWN, hint="; ".join(filter(None, hints)))
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.lstat()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def _is_live(path: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import typer
 
@@ -69,19 +70,28 @@ def verify(
         found = watching.until_ended(daemon, job["id"], quiet=form is output.Format.JSON)
     if found["status"] != "success":
         raise errors.Failed(f"job {found['id']} ended as {found['status']}: {found['text']}")
-    findings = found["results"][0] or []
-    text = found["opcodes"][0]["text"]
+    seen = {"findings": [], "looked_at": [], "not_looked_at": {}, **(found["results"][0] or {})}
+    findings, text = seen["findings"], found["opcodes"][0]["text"]
     if form is output.Format.JSON:
-        output.as_json(json.dumps(findings))
+        output.as_json(json.dumps(seen))
     elif findings:
         output.table(
             ("NODE", "CHECK", "FINDING"), [(finding["node"], finding["check"], finding["text"]) for finding in findings]
         )
     else:
-        output.line(f"Nothing is wrong ({text}).")
+        output.line(f"Nothing is wrong{_looked(seen)} ({text}).")
+    if form is output.Format.TABLE:
+        for node, why in seen["not_looked_at"].items():
+            output.line(f"Not looked at: {node}, because {why}.")
     if findings:
         output.alarm(f"{len(findings)} of the checks say that something is wrong; nothing was changed")
         raise typer.Exit(1)
+
+
+def _looked(seen: dict[str, Any]) -> str:
+    """On how many of the nodes nothing is wrong, where not all were looked at."""
+    looked, left = len(seen["looked_at"]), len(seen["not_looked_at"])
+    return f" on {looked} of {looked + left} nodes" if left else ""
 
 
 app.command("epo", epilog="Example: roundsman cluster epo --groups rack2")(emergency.epo)

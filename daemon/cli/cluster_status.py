@@ -17,6 +17,8 @@ Explained = Annotated[
     typer.Argument(metavar="NAME", help="The name of a node or of an instance.", autocompletion=completion.nodes),
 ]
 Reason = Annotated[str, typer.Argument(metavar="REASON", help="Why; everybody sees it.")]
+DOWN_SHOWN = 8
+"""Of so many instances that are down each has a line of its own."""
 OPEN = frozenset({"noted", "pending"})
 
 
@@ -40,6 +42,7 @@ def status(ctx: typer.Context, *, form: output.Option = output.Format.TABLE) -> 
         output.line(f"Maintenance is paused: {state['paused']}", style="bold yellow")
     for line in explanation.failing(state["failing"], now=time.time()):
         output.line(line, style="bold red")
+    _down(state["down"])
     _nodes(state["nodes"])
     output.title("Incidents")
     incident.show(state["incidents"], empty="None.")
@@ -113,6 +116,15 @@ def resume(ctx: typer.Context) -> None:
     output.line(f"Maintenance stays paused: {still}" if still else "Maintenance goes on.")
 
 
+def _down(found: list[dict[str, Any]]) -> None:
+    for entry in found[:DOWN_SHOWN]:
+        text = f"{entry['instance']} should run on {entry['node']}, and is down. Start it: `{entry['command']}`"
+        output.line(text, style="bold red")
+    if len(found) > DOWN_SHOWN:
+        more = wording.enumerated([entry["instance"] for entry in found[DOWN_SHOWN:]])
+        output.line(f"{more} should run, too, and are down.", style="bold red")
+
+
 def _nodes(found: list[dict[str, Any]]) -> None:
     for group in dict.fromkeys(node["group"] for node in found):
         output.title(f"Group {group}")
@@ -146,7 +158,11 @@ def _silent(state: dict[str, Any]) -> None:
     if silent:
         output.title("Unreachable nodes")
         rows = [
-            (node["name"], wording.age(node["unreachable"]["time"], now=now), node["unreachable"]["text"])
+            (
+                node["name"],
+                wording.age(node["unreachable"]["time"], now=now),
+                "; ".join(filter(None, (node["unreachable"]["text"], node["deaf"]))),
+            )
             for node in silent
         ]
         output.table(("NODE", "LAST TRIED", "WHY"), rows)
@@ -156,6 +172,8 @@ def _silent(state: dict[str, Any]) -> None:
     if state["rejected"]:
         output.title("Rejected reports")
         output.table(("REASON", "COUNT"), sorted(state["rejected"].items()))
+    if "unreadable" in state["rejected"]:
+        output.line("unreadable: roundsmand's user may not read a file in its spool; make reports readable (0644).")
 
 
 def _tags(state: dict[str, Any]) -> None:

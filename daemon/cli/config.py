@@ -14,7 +14,7 @@ import typer
 
 from ...plugins.module_utils.domain import errors, tree
 from ...plugins.plugin_utils import daemon_client, durable_files, sealed_json, secret_files
-from ...plugins.plugin_utils.config import differences, document, history, store
+from ...plugins.plugin_utils.config import differences, document, history, import_rules, store, used_values
 from . import by_hand_audit, client, configuration, output, questions, wording
 
 if TYPE_CHECKING:
@@ -63,18 +63,21 @@ def import_(ctx: typer.Context, file: Given, *, yes: Yes = False, force: Force =
     run, then run `roundsman resume`.
     """
     text = sealed_json.opened(file.read_bytes())
-    wanted = document.load(text)
     where = _where(ctx)
-    known = _known(client.find_daemon(ctx))
+    wanted = import_rules.load(text, is_lab=where.lab_file.is_file())
+    known = _known(client.find_daemon(ctx), warns=True)
     preview = _preview(known, wanted)
     for line in preview:
         output.line(line)
     if preview == [SAME]:
         return
+    for line in used_values.preview(known, wanted):
+        output.line(f"New: {line}")
     if not store.is_present_state(wanted, known):
         present = "there is no present configuration" if known is None else f"the present one is {known.serial_no}"
         told = f"The document is version {wanted.serial_no}, {present}"
         output.line(f"{told}: maintenance will be paused until `roundsman resume`.", style="bold yellow")
+    client.notice(ctx).tell(where.root, lambda: (known or wanted).cluster.cluster_name)
     questions.confirm(f"Take over the configuration in {file}?", yes=yes)
     if daemon_client.answers(where.socket):
         with client.find_daemon(ctx) as daemon:
@@ -84,7 +87,7 @@ def import_(ctx: typer.Context, file: Given, *, yes: Yes = False, force: Force =
         return
     with store.locked(where, "roundsman config import"):
         serials = [version.serial_no for version in history.versions(where.config)]
-        if (known := _known(client.find_daemon(ctx))) is not None:
+        if (known := _known(client.find_daemon(ctx), warns=False)) is not None:
             serials.append(known.serial_no)
         serial_no = max([wanted.serial_no, *serials]) + 1
         after = store.taken_over(wanted, before=known, serial_no=serial_no, now=time.time())
@@ -177,11 +180,14 @@ def _told(difference: differences.Difference) -> str:
     return f"{difference.kind}: {', '.join(told)}"
 
 
-def _known(daemon: client.Daemon) -> clusters.Cluster | None:
+def _known(daemon: client.Daemon, *, warns: bool) -> clusters.Cluster | None:
+    """The present configuration; None on a new machine, and where it cannot be read, of which this may warn."""
     try:
         return configuration.cluster(daemon)
     except errors.StoreFailed as error:
-        sys.stderr.write(f"roundsman: {error}\n")
+        # The advice of a machine without a cluster is what is being done.
+        if warns and not str(error).endswith(store.NO_CLUSTER):
+            sys.stderr.write(f"roundsman: {error}\n")
         return None
 
 

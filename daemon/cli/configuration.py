@@ -88,11 +88,13 @@ def _read(daemon: client.Daemon, ask: Callable[[], Read], read: Callable[[Path],
         with daemon:
             return ask()
     except client.NoDaemon as absent:
+        path = tree.Tree(daemon.root).config
         try:
-            return read(tree.Tree(daemon.root).config)
+            return read(path)
         except (OSError, errors.StoreFailed) as error:
             if isinstance(error, PermissionError) or isinstance(error.__cause__, PermissionError):
-                raise absent from error
+                text = f"{absent}; only root and the user of roundsmand can read {path}"
+                raise client.NoDaemon(text) from error
             raise
 
 

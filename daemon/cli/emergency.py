@@ -100,12 +100,12 @@ def epo(
     """
     daemon = client.find_daemon(ctx)
     where = tree.Tree(daemon.root.absolute())
-    preview = planning.preview(
-        configuration.cluster(daemon), names or [], on=on, by_group=groups, everything=everything
-    )
+    cluster = configuration.cluster(daemon)
+    preview = planning.preview(cluster, names or [], on=on, by_group=groups, everything=everything)
     _show(preview, form)
     if dry_run:
         return
+    daemon.notice.tell(daemon.root, lambda: cluster.cluster.cluster_name)
     _refuse_unless_readable(where)
     if not (force or confirm):
         questions.typed(preview.code, question=f"Type {preview.code} to {'return' if on else 'power off'}:")
@@ -175,13 +175,15 @@ def _play(where: tree.Tree, wanted: dict[str, Any], *, forks: int, form: output.
         command = [program, "-f", str(forks), "-i", str(folder / "roundsman.yml")]
         command += ["-e", f"@{folder / 'variables.json'}", str(ansible_runs.PLAYBOOKS / "epo.yml")]
         own = {
+            "ANSIBLE_CONFIG": ansible_runs.configuration_file(folder, warn=output.warning),
             "ANSIBLE_HOME": str(folder / "ansible"),
             "ANSIBLE_INVENTORY_ENABLED": "roundsman.cluster.cluster",
             "ANSIBLE_STDOUT_CALLBACK": "roundsman.cluster.steps",
         }
         environment = {**os.environ, **ansible_runs.environment(where), **own}
         to = sys.stderr if form is output.Format.JSON else None
-        with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=to) as play:
+        # Ansible loads plugins from the folder that it runs in: never from where root happens to stand.
+        with subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=to) as play:
             try:
                 status = play.wait()
             except KeyboardInterrupt:

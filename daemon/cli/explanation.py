@@ -15,14 +15,15 @@ PAUSED = "maintenance is paused"
 
 def sentences(told: dict[str, Any], *, now: float) -> list[str]:
     """The daemon's explanation of a node in sentences, the operator's next step last; `now` in unix seconds."""
-    degraded = [entry["text"] for entry in told["degraded"]]
+    degraded, busy = [entry["text"] for entry in told["degraded"]], _busy(told)
     return [
         *failing(told["failing"], now=now),
         *_state(told["node"], epo=told["epo"], now=now),
+        *_at_work(told["at_work"], now=now),
         *(f"{text}." for text in (*told["second_copies"], *degraded, *told["kept"], *told["clock"])),
         *(_down(name, told["node"]["name"]) for name in told["down"]),
         *_silent(told["silent"]),
-        *(_failover(failover) for failover in told["failovers"]),
+        *(_failover(failover) for failover in told["failovers"] if failover["instance"] not in busy),
         *(line for incident in told["incidents"] for line in _incident(incident, told, now=now)),
         *(_refusal(refusal) for refusal in told["refusals"]),
         *_planned(told["planned"]),
@@ -36,6 +37,7 @@ def instance_sentences(told: dict[str, Any], *, now: float) -> list[str]:
     secondaries = wording.enumerated(instance["secondaries"])
     kept = f"; its secondary is {secondaries}" if secondaries else "; it has no secondary"
     lines = [*failing(told["failing"], now=now), f"{instance['name']} has its primary on {instance['primary']}{kept}."]
+    lines += _at_work(told["at_work"], now=now)
     lines += [_replica(entry, now=now) for entry in told["replicas"]]
     if secondaries and not told["replicas"]:
         lines.append("No node has reported its replicas.")
@@ -49,6 +51,8 @@ def instance_sentences(told: dict[str, Any], *, now: float) -> list[str]:
         lines.append(f"Job {told['broken_off']['job']} did not succeed: {told['broken_off']['text'].rstrip('.')}.")
     if told["is_down"]:
         lines.append(_down(instance["name"], instance["primary"]))
+    if told["at_work"]:
+        return [*lines, *_wait(told["at_work"])]
     if failover is not None and failover["in_sync"]:
         loss = f"; {failover['loss']}" if failover["loss"] else ""
         lines.append(f"{instance['primary']} cannot be asked; the replica on {secondaries} counts as in sync{loss}.")
@@ -57,6 +61,24 @@ def instance_sentences(told: dict[str, Any], *, now: float) -> list[str]:
     steps = [_start(instance["name"])] if told["is_down"] else []
     steps += [capitals.capitalized(parted["step"])] if parted is not None else []
     return [*lines, *_steps(steps)]
+
+
+def _at_work(jobs: list[dict[str, Any]], *, now: float) -> Iterator[str]:
+    for job in jobs:
+        age = wording.age(job["since"], now=now)
+        yield f"Job {job['job']} has been at work on {job['subject']} for {age}: {job['what']}."
+
+
+def _wait(jobs: list[dict[str, Any]]) -> list[str]:
+    """What a person does about an object that jobs are changing: nothing yet."""
+    numbers = list(dict.fromkeys(str(job["job"]) for job in jobs))
+    watch = f"`roundsman jobs watch {numbers[0]}`"
+    return _steps([f"Wait until job {wording.enumerated(numbers)} has ended: {watch}"])
+
+
+def _busy(told: dict[str, Any]) -> set[str]:
+    """The names of the node and of its instances that jobs are changing; no step of a person is for one of them."""
+    return {job["subject"] for job in told["at_work"]}
 
 
 def _down(instance: str, node: str) -> str:
@@ -179,6 +201,8 @@ def _agent(node: dict[str, Any], *, now: float) -> Iterator[str]:
         times = "once" if agent["misses"] == 1 else f"{agent['misses']} times"
         since = wording.age(agent["since"], now=now)
         yield f"Its agent has missed {times} in {since}, and {last}. Silence is no sign of health."
+        if node["deaf"]:
+            yield f"{capitals.capitalized(node['deaf'])}."
     elif agent["text"]:
         yield f"Its agent gives no report: {agent['text']}."
     if agent["misses"] or agent["text"]:
@@ -238,15 +262,23 @@ def _planned(planned: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _next(told: dict[str, Any]) -> list[str]:
-    epo = ["Return from the emergency power off: `roundsman cluster epo --on`"] if told["epo"] else []
+    epo, busy = (
+        ["Return from the emergency power off: `roundsman cluster epo --on`"] if told["epo"] else [],
+        _busy(told),
+    )
     silent = [f"For its silence: {told['silent']['unblock']}"] if told["silent"] and told["silent"]["unblock"] else []
-    instances = [*map(_start, told["down"]), *(capitals.capitalized(entry["step"]) for entry in told["degraded"])]
-    steps = list(dict.fromkeys([*epo, *silent, *_for_incidents(told), *_for_node(told), *instances]))
+    degraded = [entry for entry in told["degraded"] if entry["instance"] not in busy]
+    instances = [*map(_start, told["down"]), *(capitals.capitalized(entry["step"]) for entry in degraded)]
+    own = [] if told["node"]["name"] in busy else [*silent, *_for_incidents(told), *_for_node(told)]
+    steps = list(dict.fromkeys([*epo, *own, *instances]))
     if not steps and told["failing"]:
         return [
             "What you do next:",
             "  Fix what fails in roundsmand (above); until then its view of the node may be old.",
         ]
+    held = busy & {told["node"]["name"], *(entry["instance"] for entry in (*told["degraded"], *told["failovers"]))}
+    if not steps and held:
+        return _wait([job for job in told["at_work"] if job["subject"] in held])
     if not steps and told["node"]["primaries"]:
         return ["By its reports there is nothing for you to do. What runs on it: `roundsman cluster verify`"]
     return _steps(steps) or ["There is nothing for you to do."]

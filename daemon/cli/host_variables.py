@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from ...plugins.plugin_utils import trusted_files
+from ...plugins.module_utils import trusted_paths
 from . import output
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def show(where: tree.Tree, variables: Mapping[str, Mapping[str, str]]) -> None:
 def may_write(where: tree.Tree) -> bool:
     """Whether this process is one whose files count: root, or the owner of a lab."""
     root = next((place for place in (where.root, *where.root.parents) if place.exists()), where.root)
-    return os.geteuid() in trusted_files.owners(root)
+    return os.geteuid() in trusted_paths.owners(root)
 
 
 def write(where: tree.Tree, variables: Mapping[str, Mapping[str, str]]) -> list[str]:

@@ -63,12 +63,12 @@ def repair(
     Where both replicas were written since they were last connected, nothing is discarded without --discard.
     """
     if discard:
-        questions.confirm(_discard_question(ctx, name, discard), yes=yes)
+        questions.confirm(discard_question(ctx, name, discard), yes=yes)
     _put(ctx, name, "repair-disks", submit=submit, body={"discard": discard} if discard else None)
 
 
-def _discard_question(ctx: typer.Context, name: str, node: str) -> str:
-    """What is lost if a node's replica is discarded, as a question.
+def discard_question(ctx: typer.Context, name: str, node: str, *, starts: bool = False) -> str:
+    """What is lost if a node's replica is discarded, as a question; with `starts` for the start of the instance.
 
     Raises:
         InvalidInput: the node has no replica of the instance, and none was left behind there. Refused: a replacement of
@@ -81,7 +81,7 @@ def _discard_question(ctx: typer.Context, name: str, node: str) -> str:
     at = output.selected(nodes, name=node, kind="node").value
     if name in at["being_made"]:
         raise errors.Refused(evidence.discard_refusal(name, node, instance["secondaries"][0]))
-    if name in at["left_behind"] and node not in holders:
+    if name in at["left_behind"] and node not in holders and not starts:
         return f"Remove the replica that {name} left behind on {node}?"
     if node not in holders:
         raise errors.InvalidInput(f"--discard {node}: {node} has no replica of {name}; use {' or '.join(holders)}")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import client, completion, jobs, output, parameters, questions
+from . import client, completion, durations, jobs, output, parameters, questions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Name = Annotated[
     str, typer.Argument(metavar="INSTANCE", help="The instance's name.", autocompletion=completion.instances)
@@ -50,18 +54,21 @@ def failover(
     name: Name,
     *,
     to: To = "",
+    max_loss: durations.MaxLoss = None,
     ignore_consistency: parameters.IgnoreConsistency = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before --ignore-consistency.")] = False,
     submit: parameters.Submit = False,
 ) -> None:
     """Stop an instance and start it on its secondary, or on shared storage on another node.
 
-    It is refused, and the instance is not stopped, unless the secondary's replica is known to be in sync.
+    It is refused, and the instance is not stopped, unless the secondary's replica is known to be in sync. If the
+    primary's node cannot be asked, the possible loss of writes is printed, and must be within --max-loss.
     """
+    _warn_of_loss(ctx, name)
     if ignore_consistency:
-        _warn_of_loss(ctx, name)
         questions.confirm(questions.STALE_RISK.format(name), yes=yes)
-    _move(ctx, name, "failover", to=to, submit=submit, ignore_consistency=ignore_consistency)
+    given = {"ignore_consistency": ignore_consistency or None, "max_loss": max_loss}
+    _move(ctx, name, "failover", to=to, submit=submit, given=given)
 
 
 def replace_disks(ctx: typer.Context, name: Name, *, to: NewSecondary = "", submit: parameters.Submit = False) -> None:
@@ -76,20 +83,27 @@ def replace_disks(ctx: typer.Context, name: Name, *, to: NewSecondary = "", subm
 
 
 def _warn_of_loss(ctx: typer.Context, name: str) -> None:
-    """Print what is known against the secondary's replica, and the possible loss, before a person accepts it."""
+    """Print what is known against the secondary's replica, and the possible loss, before it is accepted."""
     with client.find_daemon(ctx) as daemon:
         told = daemon.get("1", "explain", name)
     failover, parted = told["failover"], told["parted"]
-    against = [failover["reason"], failover["loss"]] if failover is not None and not failover["in_sync"] else []
+    against = [failover["reason"], failover["loss"]] if failover is not None else []
     known = [text for text in (*against, parted and parted["text"], told["being_made"]) if text]
     if known:
         output.warning(f"roundsman: {'; '.join(known)}")
 
 
-def _move(ctx: typer.Context, name: str, kind: str, *, to: str, submit: bool, ignore_consistency: bool = False) -> None:
-    body: dict[str, object] = {"target_node": to} if to else {}
-    if ignore_consistency:
-        body["ignore_consistency"] = True
+def _move(
+    ctx: typer.Context,
+    name: str,
+    kind: str,
+    *,
+    to: str,
+    submit: bool,
+    given: Mapping[str, object] = MappingProxyType({}),
+) -> None:
+    body = {"target_node": to or None, **given}
+    body = {field: value for field, value in body.items() if value is not None}
     with client.find_daemon(ctx) as daemon:
         job = daemon.put("2", "instances", name, kind, body=body)
         jobs.submitted(daemon, job, submit=submit)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ...plugins.module_utils.domain import errors
-from . import client, completion, jobs, output, parameters, questions
+from . import client, completion, instance_disks, jobs, output, parameters, questions
 
 Name = Annotated[
     str, typer.Argument(metavar="INSTANCE", help="The instance's name.", autocompletion=completion.instances)
@@ -20,15 +20,39 @@ Name = Annotated[
 
 def install(app: typer.Typer) -> None:
     """Give the instances the commands that start and stop them, and show their consoles."""
-    app.command(epilog="Example: roundsman instance start web1")(start)
+    app.command(
+        epilog="Example: roundsman instance start web1; after a split brain: roundsman instance start web1 --discard "
+        "node2"
+    )(start)
     app.command(epilog="Example: roundsman instance stop web1")(stop)
     app.command(epilog="Example: roundsman instance console web1 --show-command")(console)
 
 
-def start(ctx: typer.Context, name: Name, *, submit: parameters.Submit = False) -> None:
-    """Start an instance on its primary; one that runs already goes on."""
+def start(
+    ctx: typer.Context,
+    name: Name,
+    *,
+    discard: Annotated[
+        str,
+        typer.Option(
+            metavar="NODE",
+            help="Give up the data of this node where they hinder the start, as after a split brain: what only it has "
+            "is LOST. The instance starts with the data of its other node. Asks for confirmation.",
+            autocompletion=completion.nodes,
+        ),
+    ] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before --discard.")] = False,
+    submit: parameters.Submit = False,
+) -> None:
+    """Start an instance on its primary; one that runs already goes on.
+
+    Where both replicas were written since they were last connected, it is not started without --discard.
+    """
+    if discard:
+        questions.confirm(instance_disks.discard_question(ctx, name, discard, starts=True), yes=yes)
+    body = {"discard": discard} if discard else {}
     with client.find_daemon(ctx) as daemon:
-        jobs.submitted(daemon, daemon.put("2", "instances", name, "startup", body={}), submit=submit)
+        jobs.submitted(daemon, daemon.put("2", "instances", name, "startup", body=body), submit=submit)
 
 
 def stop(

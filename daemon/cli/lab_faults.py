@@ -62,7 +62,7 @@ def install(app: typer.Typer) -> None:
     """Add the commands that break and fix nodes to `roundsman lab`."""
     app.command("break", epilog=BREAK_EXAMPLES)(break_)
     app.command(epilog=FIX_EXAMPLES)(fix)
-    app.command(epilog="Example: roundsman lab mend node3")(mend)
+    app.command(hidden=True)(mend)
     app.command(epilog="Example: roundsman lab cut node3")(cut)
 
 
@@ -92,6 +92,28 @@ def break_(
     silent: Annotated[
         bool, typer.Option("--silent", help="Cut the management link; replication continues (`lab cut` cuts both).")
     ] = False,
+    agent: Annotated[
+        bool, typer.Option("--agent", help="Cut only the node's agent off: its port is closed, and SSH works.")
+    ] = False,
+    ssh: Annotated[
+        bool, typer.Option("--ssh", help="Cut only SSH off: nobody logs in, and the agent answers.")
+    ] = False,
+    replication: Annotated[
+        bool, typer.Option("--replication", help="Cut all replication links of the node; it is reached.")
+    ] = False,
+    loss: Annotated[
+        float | None, typer.Option(metavar="PERCENT", help="Percent of the packets to the node's agent that are lost.")
+    ] = None,
+    lies: Annotated[
+        bool, typer.Option("--lies", help="The agent claims for ever that all replicas of the node are in sync now.")
+    ] = False,
+    clock: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Seconds that the node's clock is ahead; negative: behind.")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Fill the volume groups of the node.")] = False,
+    slow_resync: Annotated[
+        int | None, typer.Option(metavar="KIB", help="KiB per second that resyncs of the node copy.")
+    ] = None,
     garbage: Annotated[
         str | None,
         typer.Option(
@@ -131,16 +153,27 @@ def break_(
         list[str] | None,
         typer.Option(
             metavar="FAULT",
-            help=f"Fault of the node's BMC: {', '.join(chassis.FAULTS)}, late=SECONDS, "
-            "or of a sensor, such as Fan1=critical. Repeatable.",
+            help=f"Fault of the node's BMC: {', '.join(chassis.FAULTS)}, late=SECONDS, of=NODE "
+            "(it is that node's BMC), or of a sensor, such as Fan1=critical. Repeatable.",
         ),
     ] = None,
+    panic: Annotated[
+        bool, typer.Option("--panic", help="Panic the kernel: guests and links are gone, the power stays on.")
+    ] = False,
     reboot: Annotated[bool, typer.Option("--reboot", help="Reboot the node: everything on it ends.")] = False,
     boot_seconds: Annotated[
         float | None,
         typer.Option(metavar="SECONDS", help=f"Seconds that the --reboot takes (default: {breaking.BOOT_SECONDS:g})."),
     ] = None,
     power: Annotated[bool, typer.Option("--power", help="Cut the node's power: everything on it ends.")] = False,
+    rack: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NODE2", help="Cut the power of the node and of this one, BMCs included; repeatable."),
+    ] = None,
+    returns: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Seconds after each loss of its power when it powers on by itself."),
+    ] = None,
     folder: lab.LiveFolder = None,
 ) -> None:
     """Break a node: what it reports, its links, disks, instances, answers, BMC or power. `lab fix` ends the faults.
@@ -158,6 +191,17 @@ def break_(
         disk=_names(disk),
         hang=hang,
         silent=silent,
+        agent=agent,
+        ssh=ssh,
+        replication=replication,
+        loss=loss,
+        lies=lies,
+        clock=clock,
+        full=full,
+        slow_resync=slow_resync,
+        returns=returns,
+        rack=_names(rack),
+        panic=panic,
         garbage=garbage,
         late=late,
         slow_stop=slow_stop or (),
@@ -190,6 +234,16 @@ def fix(
     cut_: Annotated[bool, typer.Option("--cut", help="Only the cut by `lab cut`.")] = False,
     hang: Annotated[bool, typer.Option("--hang", help="Only the hanging commands.")] = False,
     silent: Annotated[bool, typer.Option("--silent", help="Only the cut management link.")] = False,
+    agent: Annotated[bool, typer.Option("--agent", help="Only the agent that is cut off.")] = False,
+    ssh: Annotated[bool, typer.Option("--ssh", help="Only SSH that is cut off.")] = False,
+    replication: Annotated[bool, typer.Option("--replication", help="Only the cut of all replication links.")] = False,
+    loss: Annotated[bool, typer.Option("--loss", help="Only the loss of packets to its agent.")] = False,
+    lies: Annotated[bool, typer.Option("--lies", help="Only the claims of its agent.")] = False,
+    clock: Annotated[bool, typer.Option("--clock", help="Only its clock.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Only the full volume groups.")] = False,
+    slow_resync: Annotated[bool, typer.Option("--slow-resync", help="Only the slow resync.")] = False,
+    returns: Annotated[bool, typer.Option("--returns", help="Only that it powers on by itself.")] = False,
+    panic: Annotated[bool, typer.Option("--panic", help="Only the panic: reset the node.")] = False,
     garbage: Annotated[bool, typer.Option("--garbage", help="Only the garbage in its answers.")] = False,
     late: Annotated[bool, typer.Option("--late", help="Only the delay of its answers.")] = False,
     slow_stop: Annotated[
@@ -213,8 +267,17 @@ def fix(
     where = lab.find(ctx, folder)
     nodes = [where.find_node(node)] if node else where.nodes()
     named = {"link": link, "disk": disk, "slow-stop": slow_stop, "ignore-stop": ignore_stop, "autostart": autostart}
-    flags = {"cut": cut_, "hang": hang, "silent": silent, "garbage": garbage, "late": late, "migration": migration}
-    flags |= {"reboot": reboot, "power": power}
+    flags = {
+        "cut": cut_,
+        "hang": hang,
+        "silent": silent,
+        "agent": agent,
+        "garbage": garbage,
+        "late": late,
+        "migration": migration,
+    }
+    flags |= {"ssh": ssh, "replication": replication, "loss": loss, "lies": lies, "clock": clock, "full": full}
+    flags |= {"slow-resync": slow_resync, "returns": returns, "panic": panic, "reboot": reboot, "power": power}
     wanted = [(option, _about(option, text)) for option, names in {**named, "bmc": bmc}.items() for text in names or []]
     _check(where, nodes, wanted)
     wanted += [(option, "") for option, is_wanted in flags.items() if is_wanted]
@@ -229,7 +292,7 @@ def fix(
 
 
 def mend(ctx: typer.Context, node: lab.Node, folder: lab.LiveFolder = None) -> None:
-    """End all faults of a node: alias of `lab fix NODE`."""
+    """End all faults of a node: the old name of `lab fix NODE`."""
     fix(ctx, node, folder=folder)
 
 

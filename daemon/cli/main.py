@@ -14,6 +14,7 @@ import typer.main
 from typer.core import TyperGroup
 
 from ...plugins.module_utils.domain import errors
+from ...plugins.plugin_utils import installed_version
 from . import output
 
 if TYPE_CHECKING:
@@ -240,6 +241,7 @@ def options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; whatever Roundsman foresees ends as one line on standard error and exit status 1."""
+    installed_version.hold()
     try:
         app(arguments, prog_name="roundsman")
     except errors.RoundsmanError as error:

@@ -17,7 +17,7 @@ app.add_typer(node_power.power, name="power")
 app.command(epilog="Example: roundsman node health node3")(node_power.health)
 app.command(
     epilog="Example: roundsman node add node4 -g rack2 primary_ip=192.0.2.4 mtotal=65536 hostvars.ansible_user=root; "
-    "mended: roundsman node add node4 --readd"
+    "repaired: roundsman node add node4 --readd"
 )(node_joining.add)
 
 Name = Annotated[str, typer.Argument(metavar="NODE", help="The node's name.", autocompletion=completion.nodes)]

@@ -23,7 +23,7 @@ Readd = Annotated[
     bool,
     typer.Option(
         "--readd",
-        help="A node that was mended or installed anew: it keeps its instances, and is in service again.",
+        help="A node that was repaired or reinstalled: it keeps its instances, and is in service again.",
     ),
 ]
 Given = Annotated[list[str], typer.Argument(metavar="[NAME=VALUE]…", help="Parameters of the node.")]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ...plugins.module_utils.domain import errors
-from . import client, jobs, output, policy_texts
+from . import client, durations, jobs, output, policy_texts
 
 Given = Annotated[
     list[str], typer.Argument(metavar="NAME=VALUE…", help="Parameters; `roundsman … info` shows their names.")
@@ -25,6 +25,7 @@ IgnoreConsistency = Annotated[
     ),
 ]
 LISTS = {"networks": policy_texts.names, "max_inst_spec": policy_texts.numbers}
+DURATIONS = frozenset({"failover_max_loss"})
 WORDS = {"true": True, "yes": True, "false": False, "no": False}
 
 
@@ -49,8 +50,13 @@ def read(given: list[str]) -> dict[str, Any]:
             part = policy_texts.policy(name, text)
             found.setdefault("ipolicy", {})[name.removeprefix("ipolicy.")] = value(text) if part is None else part
         else:
-            found[name] = LISTS[name](name, text) if name in LISTS else value(text)
+            found[name] = LISTS[name](name, text) if name in LISTS else _value(name, text)
     return found
+
+
+def _value(name: str, text: str) -> Any:
+    """A duration in seconds where the parameter is one, and is given a number."""
+    return durations.seconds(text, what=name) if name in DURATIONS and text[:1].isdigit() else value(text)
 
 
 def value(text: str) -> Any:

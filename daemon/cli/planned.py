@@ -125,11 +125,14 @@ def document(
     command: str,
     failover: bool = False,
     ignore_consistency: bool = False,
+    max_loss: int | None = None,
 ) -> plan_documents.Document:
     """The document of a plan that changes the scores of the cluster so."""
     from ...plugins.plugin_utils.rounds import schedules  # noqa: PLC0415 - NumPy, for those who need it
 
-    jobs = moving.jobs_of(source.cluster, plan.moves, failover=failover, ignore_consistency=ignore_consistency)
+    jobs = moving.jobs_of(
+        source.cluster, plan.moves, failover=failover, ignore_consistency=ignore_consistency, max_loss=max_loss
+    )
     return plan_documents.made(
         source.cluster,
         plan,
@@ -139,6 +142,7 @@ def document(
         command=command,
         failover=failover,
         ignore_consistency=ignore_consistency,
+        max_loss=max_loss,
     )
 
 

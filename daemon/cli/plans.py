@@ -64,6 +64,7 @@ def depart(
     failover: bool,
     asked: planned.Asked,
     ignore_consistency: bool = False,
+    max_loss: int | None = None,
 ) -> None:
     """Carry out what leaves nodes or a group.
 
@@ -72,7 +73,13 @@ def depart(
     """
     scores = planned.scores(source, plan)
     made = planned.document(
-        source, plan, scores, command=command, failover=failover, ignore_consistency=ignore_consistency
+        source,
+        plan,
+        scores,
+        command=command,
+        failover=failover,
+        ignore_consistency=ignore_consistency,
+        max_loss=max_loss,
     )
     carry_out(ctx, made, asked=asked, empty="Nothing has to move.")
     if made.kept:
@@ -128,7 +135,9 @@ def _follow(daemon: client.Daemon, number: int, *, quiet: bool) -> None:
             output.alarm(f"{told}: {ended['text']}" if ended["text"] else told)
             failed += 1
         elif not quiet:
-            output.line(told)
+            # What was lost is what a person must read, of all that a move says.
+            lost = [step["text"] for step in ended["opcodes"] if step["kind"] == "failover" and step["text"]]
+            output.line(f"{told} ({'; '.join(lost)})" if lost else told)
     if failed:
         raise errors.Failed(f"{failed} of {len(made)} moves did not succeed")
 
@@ -170,7 +179,12 @@ def _table(found: plan_documents.Document, *, empty: str) -> None:
 
 
 def _ignored(opcode: Mapping[str, str], *, found: plan_documents.Document) -> list[str]:
-    return ["--ignore-consistency"] if found.ignore_consistency and opcode["kind"] == "failover" else []
+    if opcode["kind"] != "failover":
+        return []
+    # Ganeti's command has no such option.
+    is_ours = found.max_loss is not None and found.cluster != as_cluster.NAME
+    loss = ["--max-loss", f"{found.max_loss}s"] if is_ours else []
+    return [*(["--ignore-consistency"] if found.ignore_consistency else []), *loss]
 
 
 def _commands(found: plan_documents.Document) -> Iterator[str]:

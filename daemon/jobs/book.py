@@ -15,7 +15,7 @@ from ...plugins.module_utils.domain import errors, secret_values
 from . import values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from .queue import Ports
     from .store import Store
@@ -191,15 +191,30 @@ class Archivist:
             await asyncio.sleep(0)
         return moved
 
-    async def run(self, *, after: float) -> None:
-        """Archive for ever what ended longer ago than so many seconds."""
+    async def remove(self, wanted: Iterable[int]) -> None:
+        """Remove ended jobs for good, with their files, without a stay in the archive.
+
+        The newest job of the queue stays, for no later job may get its number again.
+
+        Raises:
+            StoreFailed: one could not be removed; it is in the archive then, and is removed from there later.
+        """
+        newest = max(self._book.jobs, default=0)
+        numbers = [number for number in wanted if number != newest and number not in self._kept()]
+        if not numbers:
+            return
+        self._ports.store.archive.take_in(numbers, on_moved=self._forget)
+        await asyncio.to_thread(self._ports.store.archive.remove, numbers)
+
+    async def run(self, tidy: Callable[[], Awaitable[None]], *, interval: float) -> None:
+        """Tidy the queue for ever."""
         while True:
             try:
-                await self.archive_older_than(after)
+                await tidy()
                 self._ports.failures.recovered(PART)
             except errors.StoreFailed as error:
                 self._ports.failures.failed(PART, error, remedy=REMEDY)
-            await asyncio.sleep(min(INTERVAL, after))
+            await asyncio.sleep(min(INTERVAL, interval))
 
     async def remove_older_than(self, seconds: float) -> list[int]:
         """Remove for good what was archived and ended longer ago, but for what jobs in the queue depend on.

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import secret_values, tree
+from ...plugins.module_utils.domain import errors, secret_values, tree
 from ...plugins.plugin_utils import connection_tries, durable_files, run_group, run_records, unsafe_json
 from .. import faults
 from . import task_log
@@ -94,8 +94,11 @@ class _Limit:
             run_group.end(self._run)
             if self._over.wait(1):
                 return
-        run_records.conclude(self._run, {**self._told(), "seconds": time.time() - self._started})
-        os._exit(1)
+        try:
+            run_records.conclude(self._run, {**self._told(), "seconds": time.time() - self._started})
+        finally:
+            # Without a result, as on a failed disk, the run is lost, and looked after.
+            os._exit(1)
 
 
 def _begin(run: Path) -> None:
@@ -157,7 +160,7 @@ def _variables(run: Path, spec: dict[str, Any]) -> str:
 def _forget_environment(run: Path) -> None:
     """ansible-runner writes the whole environment of a play down; nobody needs it, and it may hold a secret."""
     path = run / "runner/artifacts/run/command"
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, errors.StoreFailed):
         told = json.loads(path.read_bytes())
         durable_files.replace(path, json.dumps({key: told[key] for key in told if key != "env"}).encode(), mode=0o600)
 

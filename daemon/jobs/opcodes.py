@@ -65,6 +65,9 @@ class Driver:
             while True:
                 try:
                     await self._work(job)
+                except errors.StateUnknown:
+                    # The daemon ends, and the next one goes on with what is on the disk.
+                    raise
                 except Exception as defect:  # noqa: BLE001 - a job that stands still is never silent about it
                     self._report_stuck(job, defect)
                     if interrupted.is_set():

@@ -16,8 +16,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...plugins.module_utils import trusted_paths
 from ...plugins.module_utils.domain import errors, tree
-from ...plugins.plugin_utils import ansible_runs, durable_files, livelocks, report_originals, run_group, run_records
+from ...plugins.plugin_utils import (
+    ansible_runs,
+    durable_files,
+    installed_version,
+    livelocks,
+    report_originals,
+    run_group,
+    run_records,
+)
 from ...plugins.plugin_utils.config import hosts
 from ...plugins.plugin_utils.opcodes import contract
 from .. import faults
@@ -43,7 +52,7 @@ _OVERDUE = "overdue"
 INHERITED = frozenset(
     {
         *("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SSH_AUTH_SOCK", "TMPDIR", "TZ", "USER"),
-        *("ROUNDSMAN_FAULTS", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "VIRTUAL_ENV"),
+        *("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "VIRTUAL_ENV"),
     }
 )
 """What a run has of the daemon's environment, beside the locale's and Ansible's settings: no other secret enters."""
@@ -78,9 +87,12 @@ def run_spec(
     """The run of an opcode's play with the locks that were granted.
 
     Raises:
-        Refused: the opcode does not fit the cluster as it is now, or a large report that it needs is lost.
+        Refused: the opcode does not fit the cluster as it is now, a large report that it needs is lost, or others than
+            root could have changed its playbook since it was submitted.
     """
     root = environment["ROUNDSMAN_ROOT"]
+    if isinstance(made, contract.PlaybookKind) and made.os_playbook:
+        trusted_paths.check(Path(made.os_playbook), root=Path(root))
     return Spec(
         kind=made.kind,
         playbook=ansible_runs.PLAYBOOKS / "opcodes" / f"{STEP if made.role else made.kind}.yml",
@@ -115,6 +127,8 @@ class Processes:
         run.mkdir(mode=0o750, parents=True, exist_ok=True)
         self._write(run, spec)
         faults.point("before-opcode-start")
+        version = installed_version.hold()
+        kept = () if version is None else (version,)
         livelock = os.open(run / "livelock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
             fcntl.flock(livelock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -124,7 +138,7 @@ class Processes:
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
-                    pass_fds=(livelock,),
+                    pass_fds=(livelock, *kept),
                     start_new_session=True,
                     cwd=run,
                     env={**inherited(), **spec.environment, RUN_VARIABLE: str(run)},

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import errors
 from ..failures import Failures
-from . import book, log_following, scheduler, submission, values
+from . import book, log_following, questions, scheduler, submission, values
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -31,10 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ports:
-    """What the job queue works with: the parts of the daemon that jobs touch; `environment` is that of every run.
-
-    `on_life` is told which nodes (UUIDs) a run has shown to be alive.
-    """
+    """What the job queue works with: the parts of the daemon that jobs touch; `environment` is that of every run."""
 
     store: Store
     desk: Desk
@@ -44,7 +41,6 @@ class Ports:
     environment: Mapping[str, str]
     clock: Callable[[], float]
     failures: Failures = field(default_factory=Failures)
-    on_life: Callable[[Iterable[str]], None] = lambda _nodes: None
 
 
 class Queue:
@@ -70,6 +66,7 @@ class Queue:
         self._on_end = on_end
         self._scheduler = scheduler.Scheduler(ports, self._book, limit=limit, submit=self, on_end=self._tell_end)
         self._archivist = book.Archivist(ports, self._book)
+        self.questions = questions.Questions(self._book, self._archivist)
         self._arrivals = submission.Arrivals(ports.store, self._admit, failures=ports.failures)
         self.logs = log_following.Logs()
         self._is_at_rest = False
@@ -164,7 +161,8 @@ class Queue:
             elif not job.is_final:
                 self._scheduler.line_up(job.id)
         if self._archive_after:
-            self._tidying.append(asyncio.create_task(self._archivist.run(after=self._archive_after)))
+            tidying = self._archivist.run(lambda: self.tidy(after=self._archive_after), interval=self._archive_after)
+            self._tidying.append(asyncio.create_task(tidying))
         if self._archive_keep:
             self._tidying.append(asyncio.create_task(self._archivist.clear(keep=self._archive_keep)))
         for task in self._tidying:
@@ -216,6 +214,15 @@ class Queue:
     def unfinished(self, ids: Iterable[int]) -> list[int]:
         """Those of these jobs that have not ended."""
         return [number for number in ids if number in self.jobs and not self.jobs[number].is_final]
+
+    def instances_at_work(self) -> set[str]:
+        """The instances (UUIDs) on which jobs are at work."""
+        opcodes = (opcode for job in self.jobs.values() if not job.is_final for opcode in job.opcodes)
+        return {
+            str(opcode.params["instance"])
+            for opcode in opcodes
+            if opcode.status is values.Status.RUNNING and "instance" in opcode.params
+        }
 
     @property
     def drained(self) -> bool:
@@ -271,6 +278,15 @@ class Queue:
     async def archive_older_than(self, seconds: float) -> list[int]:
         """Move all jobs to the archive that ended longer ago, and that maintenance does not go by; returns them."""
         return await self._archivist.archive_older_than(seconds)
+
+    async def tidy(self, *, after: float) -> None:
+        """Remove answered questions after ten minutes, and archive all other jobs that ended so many seconds ago.
+
+        Raises:
+            StoreFailed: the archive cannot be written.
+        """
+        await self.questions.remove_ended_before(self.now() - min(after, questions.SECONDS))
+        await self._archivist.archive_older_than(after)
 
     async def archived(self, count: int, *, before: int | None = None) -> list[values.Job]:
         """The newest jobs of the archive, at most so many and only those before a number, by number.

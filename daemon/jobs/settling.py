@@ -43,7 +43,7 @@ TRIES = connection_tries.TRIES
 class Settlement:
     """How a run ended: whether it succeeded, what it says, what it recorded, and what of that cannot be read.
 
-    `value` is the JSON value that its play left, or None.
+    `value` is the JSON value that its play left, or None. `is_unknown` says that the disk failed while it recorded.
     """
 
     succeeded: bool
@@ -51,6 +51,12 @@ class Settlement:
     recorded: list[changes.Change]
     unreadable: list[str]
     value: Any = None
+    is_unknown: bool = False
+
+    @property
+    def needs_look(self) -> bool:
+        """Whether what is true must be read: a play that failed with a value has told what it found itself."""
+        return self.is_unknown or (not self.succeeded and self.value is None)
 
 
 async def settle(run: Path) -> Settlement:
@@ -60,8 +66,11 @@ async def settle(run: Path) -> Settlement:
     await process.end_run(run)
     told = _result(run, step)
     recorded = run_records.recorded(run, expected=told["changes"])
-    succeeded = told["status"] == "success"
-    return Settlement(succeeded, told["text"], recorded.changes, recorded.unreadable, told["value"])
+    # A play that went on after its record failed has not succeeded.
+    succeeded = told["status"] == "success" and not recorded.is_unknown
+    return Settlement(
+        succeeded, told["text"], recorded.changes, recorded.unreadable, told["value"], recorded.is_unknown
+    )
 
 
 def value(run: Path) -> Any:

@@ -94,7 +94,7 @@ class Archive:
                 if target.parent not in touched:
                     target.parent.mkdir(parents=True, exist_ok=True)
                     touched.add(target.parent)
-                (self._queue / str(number)).rename(target)
+                durable_files.rename(self._queue / str(number), target)
                 on_moved(number)
             for folder in [*touched, self._folder, self._queue] if touched else []:
                 durable_files.sync_folder(folder)
@@ -134,6 +134,18 @@ class Archive:
             raise errors.StoreFailed(f"the archive {self._folder} cannot be cleared: {error.strerror}") from error
         return removed
 
+    def remove(self, jobs: Iterable[int]) -> None:
+        """Remove jobs that are here, with all their files.
+
+        Raises:
+            StoreFailed: one could not be removed.
+        """
+        try:
+            for number in jobs:
+                shutil.rmtree(self.folder(number))
+        except OSError as error:
+            raise errors.StoreFailed(f"the archive {self._folder} cannot be cleared: {error.strerror}") from error
+
     def _parts(self) -> list[int]:
         return list(numbers(self._folder)) if self._folder.is_dir() else []
 
@@ -157,7 +169,7 @@ class Store:
         """Make a job's state durable; a new job's folder appears with its file.
 
         Raises:
-            StoreFailed: it could not be written; what was there before is still there.
+            StoreFailed: it could not be written; what was there before is still there. StateUnknown: the disk failed.
         """
         folder = self._made(job)
         durable_files.replace(folder / "job.json", encode(job))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils.opcodes import contract, registry
-from ..failures import Defect, Failures
+from ..failures import Failures
 from . import store, values
 
 if TYPE_CHECKING:
@@ -152,14 +152,15 @@ class Arrivals:
         self._waiting: list[tuple[Sequence[values.Job], asyncio.Future[None]]] = []
         self._writing: list[tuple[Sequence[values.Job], asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
-        self._defect: Defect | None = None
+        self._defect: Exception | None = None
 
     async def take(self, jobs: Sequence[values.Job]) -> None:
         """Make jobs durable and hand them over.
 
         Raises:
             StoreFailed: one of those written together could not be; none of them is there.
-            Defect: the writer ended; whether they are there is unknown until the daemon has started again.
+            StateUnknown, Defect: the writer ended; until the daemon has started again it is unknown whether they are
+                there.
         """
         if self._defect is not None:
             raise self._defect

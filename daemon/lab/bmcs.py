@@ -17,10 +17,15 @@ class LabChassis:
         self._node = node
 
     def powered(self) -> bool:
-        return self._node.is_powered()
+        return self._wired().is_powered()
 
     def set_power(self, on: bool, /) -> None:  # noqa: FBT001 - the simulator's port
-        self._node.set_power(on, by="its BMC")
+        self._wired().set_power(on, by="its BMC")
+
+    def _wired(self) -> world.LabNode:
+        """The node whose power it has: another one, if somebody mixed them up."""
+        other = chassis.other_node(self.faults())
+        return world.LabNode(self._node.root.with_name(other)) if other else self._node
 
     def faults(self) -> frozenset[str]:
         return self._node.faults()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 SLOW_STOP, BOOT_SECONDS = 30.0, 5.0
-MOST_SECONDS = 86400
+MOST_SECONDS, MOST_PERCENT = 86400, 100
 _GARBAGE = {
     "before": "garbage precedes each of its answers",
     "instead": "it answers nothing but garbage",
@@ -35,6 +35,16 @@ class Wanted:
     disk: Sequence[str] = ()
     hang: bool = False
     silent: bool = False
+    agent: bool = False
+    ssh: bool = False
+    replication: bool = False
+    loss: float | None = None
+    lies: bool = False
+    clock: float | None = None
+    full: bool = False
+    slow_resync: int | None = None
+    returns: float | None = None
+    rack: Sequence[str] = ()
     garbage: str | None = None
     late: float | None = None
     slow_stop: Sequence[str] = ()
@@ -44,6 +54,7 @@ class Wanted:
     autostart: Sequence[str] = ()
     migration: str | None = None
     bmc: Sequence[str] = ()
+    panic: bool = False
     reboot: bool = False
     boot_seconds: float | None = None
     power: bool = False
@@ -100,8 +111,6 @@ class _Plan:
         _choice("--migration", wanted.migration, world.PHASES)
         if wanted.status == "":
             raise errors.InvalidInput("--status: expected a word, such as evacuate")
-        _seconds("--late", wanted.late)
-        _seconds("--boot-seconds", wanted.boot_seconds, may_be_0=True)
         for fault in wanted.bmc:
             chassis.check_fault(fault)
         kinds = [fault.partition("=")[0] for fault in dict.fromkeys(wanted.bmc)]
@@ -112,16 +121,30 @@ class _Plan:
             raise errors.InvalidInput(f"--link {self.node.name}: {self.node.name} has no link to itself")
         if wanted.boot_seconds is not None and not wanted.reboot:
             raise errors.InvalidInput("--boot-seconds needs --reboot")
-        if wanted.reboot and wanted.power:
-            raise errors.InvalidInput("choose one of --reboot and --power")
+        if sum((wanted.panic, wanted.reboot, wanted.power or bool(wanted.rack))) > 1:
+            raise errors.InvalidInput("choose one of --panic, --reboot, --power and --rack")
+        self._check_numbers()
         stops = [slow_stop(text)[0] for text in wanted.slow_stop]
         _once("--slow-stop", stops, "--ignore-stop", wanted.ignore_stop)
         _once("--crash", wanted.crash, "--user-shutdown", wanted.user_shutdown)
 
+    def _check_numbers(self) -> None:
+        wanted = self.wanted
+        _seconds("--late", wanted.late)
+        _seconds("--boot-seconds", wanted.boot_seconds, may_be_0=True)
+        _seconds("--returns", wanted.returns)
+        if wanted.clock is not None and not (math.isfinite(wanted.clock) and 0 < abs(wanted.clock) <= MOST_SECONDS):
+            raise errors.InvalidInput(f"--clock {wanted.clock:g}: must be a number of seconds, at most {MOST_SECONDS}")
+        if wanted.loss is not None and not 0 < wanted.loss <= MOST_PERCENT:
+            raise errors.InvalidInput(f"--loss {wanted.loss:g}: must be > 0 and <= {MOST_PERCENT} percent")
+        if wanted.slow_resync is not None and wanted.slow_resync < 1:
+            raise errors.InvalidInput(f"--slow-resync {wanted.slow_resync}: must be > 0 KiB per second")
+
     def check_lab(self) -> None:
         """Refuse what this lab does not have."""
         wanted, node = self.wanted, self.node
-        for peer in wanted.link:
+        others = [other for fault in wanted.bmc if (other := chassis.other_node([fault]))]
+        for peer in (*wanted.link, *wanted.rack, *others):
             self.lab.find_node(peer)
         ending = [*wanted.crash, *wanted.user_shutdown]
         guests = [*(slow_stop(text)[0] for text in wanted.slow_stop), *wanted.ignore_stop, *wanted.autostart]
@@ -134,7 +157,10 @@ class _Plan:
         for name in ending:
             if name not in running:
                 raise errors.NotFound(f"{name} does not run on {node.name}: only a running instance can crash or end")
-        option = "--reboot" if wanted.reboot else "--power" if wanted.power else ""
+        if (wanted.agent or wanted.lies or wanted.loss is not None) and not self.lab.agent_port:
+            raise errors.Refused("the nodes of this lab have no agents: make one with `roundsman lab up`")
+        options = {"--panic": wanted.panic, "--reboot": wanted.reboot, "--power": wanted.power}
+        option = next((option for option, is_wanted in options.items() if is_wanted), "")
         if option and not node.is_powered():
             raise errors.Refused(f"{node.name} is off: power it on before `lab break {node.name} {option}`")
 
@@ -156,6 +182,14 @@ class _Plan:
             yield Step(f"its replication link to {peer} is cut{unused}", partial(node.cut_link, peer, is_cut=True))
         if self.wanted.silent:
             yield Step("its management link is cut, replication continues", partial(node.silence, is_silent=True))
+        if self.wanted.replication:
+            text = "its replication links are cut, and it is reached"
+            yield Step(text, partial(node.cut_replication, is_cut=True))
+        if self.wanted.slow_resync is not None:
+            speed = self.wanted.slow_resync
+            yield Step(f"its resyncs copy {speed} KiB per second", partial(node.slow_resync, speed))
+        if self.wanted.full:
+            yield Step("its volume groups are full", partial(node.fill_group, is_full=True))
         for name in self.wanted.disk:
             text = f"the disk below its replica of {name} fails"
             yield Step(text, partial(node.lose_disk, name, is_lost=True))
@@ -168,10 +202,24 @@ class _Plan:
         node, garbage, late = self.node, self.wanted.garbage, self.wanted.late
         if self.wanted.hang:
             yield Step("commands on it hang", partial(node.hang, is_hung=True))
+        yield from self._agent()
         if garbage is not None:
             yield Step(_GARBAGE[garbage], partial(node.garble, garbage))
         if late is not None:
             yield Step(f"its answers come {late:g} s late", partial(node.delay, late))
+
+    def _agent(self) -> Iterator[Step]:
+        node, loss, clock = self.node, self.wanted.loss, self.wanted.clock
+        if self.wanted.agent:
+            yield Step("nobody reaches its agent, SSH works", partial(node.cut_agent, is_cut=True))
+        if self.wanted.ssh:
+            yield Step("nobody logs in to it, its agent answers", partial(node.cut_ssh, is_cut=True))
+        if loss is not None:
+            yield Step(f"{loss:g} % of the packets to its agent are lost", partial(node.lose_packets, loss))
+        if self.wanted.lies:
+            yield Step("its agent claims that all its replicas are in sync", partial(node.lie, is_lying=True))
+        if clock is not None:
+            yield Step(f"its clock is {clock:+g} s wrong", partial(node.set_clock, clock))
 
     def _guests(self) -> Iterator[Step]:
         node = self.node
@@ -224,10 +272,25 @@ class _Plan:
 
     def _power(self) -> Iterator[Step]:
         seconds = BOOT_SECONDS if self.wanted.boot_seconds is None else self.wanted.boot_seconds
+        if self.wanted.returns is not None:
+            text = f"it powers on by itself {self.wanted.returns:g} s after it loses its power"
+            yield Step(text, partial(self.node.return_after, self.wanted.returns))
+        if self.wanted.panic:
+            yield Step("its kernel panics: guests and links are gone, its power is on", self.node.panic)
+        if self.wanted.rack:
+            names = tuple(dict.fromkeys((self.node.name, *self.wanted.rack)))
+            text = f"the power and the BMCs of {', '.join(names)} are gone"
+            yield Step(text, partial(self._lose_rack, names))
         if self.wanted.reboot:
             yield Step(f"it reboots, which takes {seconds:g} s", partial(self.node.reboot, seconds=seconds))
         if self.wanted.power:
             yield Step("its power is cut", self.node.lose_power)
+
+    def _lose_rack(self, names: Sequence[str]) -> None:
+        for name in names:
+            node = self.lab.node(name)
+            node.set_faults(sorted(node.faults() | {chassis.DEAD}))
+            node.lose_power()
 
     def _wants_report(self) -> bool:
         """Whether a report is asked for: by its options, or because no fault is named."""

@@ -13,17 +13,28 @@ from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors, instance_making, signing, tree
-from ...plugins.module_utils.hypervisor import fake, simulated_node
-from ...plugins.module_utils.storage import disks, simulated, simulated_world
+from ...plugins.module_utils.storage import disks
 from ...plugins.plugin_utils.config import store
 from ...plugins.plugin_utils.opcodes import contract
 from . import population, world
+from .simulator import fake, simulated, simulated_node, simulated_world
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 BMC_USER = "roundsman"
+LEAST_LOOK, MOST_LOOK = 1.0, 60.0
+"""Seconds between two looks of an agent at its node: those between two polls, within these bounds."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AgentPlace:
+    """Where a node's agent is asked (`seen`), and where it listens behind the lab's network (`own`)."""
+
+    seen: str
+    own: str
+    port: int
 
 
 def build(
@@ -36,8 +47,9 @@ def build(
     migration_seconds: float = 0.0,
     pairs: Sequence[tuple[str, str]] | None = None,
 ) -> world.Lab:
-    """Make the folder of a new lab; `ports` are those of `http` and `bmc`.
+    """Make the folder of a new lab; `ports` are those of `http` and `bmc`, and of `agent` where its nodes have agents.
 
+    With agents, each node has addresses of its own for management and replication.
     Instances are spread over the nodes in turn, unless `pairs` gives for each its primary and its secondary.
 
     Raises:
@@ -50,7 +62,12 @@ def build(
     lab = world.Lab(folder.resolve())
     names = [f"node{number}" for number in range(1, nodes + 1)]
     password = secrets.token_hex(8)
+    port = ports.get("agent", 0)
+    if port:
+        settings = dataclasses.replace(settings, agent_port=port)
     cluster = population.make_cluster(lab, names, settings=settings)
+    if port:
+        cluster = population.with_addresses(cluster)
     wanted = population.spread(cluster, instances) if pairs is None else pairs
     cluster = population.with_instances(cluster, wanted, migration_seconds=migration_seconds)
     where = tree.Tree(lab.controller)
@@ -66,6 +83,8 @@ def build(
     for node in cluster.nodes.values():
         _write_node(lab.node(node.name), node, cluster_key=where.hmac_key.read_bytes())
         write_host_variables(where, node.name, population.host_variables(lab.node(node.name)))
+    for index, name in enumerate(names if port else ()):
+        _write_agent(lab.node(name), agent_place(index, port), settings)
     _place(lab, cluster)
     content = {
         "nodes": names,
@@ -88,6 +107,7 @@ def options(lab: world.Lab) -> dict[str, float]:
         "port": settings["ports"]["http"],
         "bmc_port": settings["ports"]["bmc"],
         "diagnose_interval": cluster.maintenance.settings.diagnose_interval,
+        "agents": bool(lab.agent_port),
         **({"migration_seconds": moves.pop()} if len(moves) == 1 else {}),
     }
 
@@ -117,7 +137,31 @@ def write_missing_host_variables(lab: world.Lab) -> None:
 
 def bmc_address(index: int) -> str:
     """The loopback address of the BMC of a lab's node."""
-    return f"127.77.{index // 250}.{index % 250 + 1}"
+    return population.address(population.BMCS, index)
+
+
+def agent_place(index: int, port: int) -> AgentPlace:
+    """The loopback addresses of the agent of a lab's node."""
+    return AgentPlace(
+        population.address(population.MANAGEMENT, index), population.address(population.BEHIND, index), port
+    )
+
+
+def _write_agent(node: world.LabNode, place: AgentPlace, settings: clusters.Settings) -> None:
+    """Write what the agent is told; load, disks and volumes of this machine are none of the node's."""
+    told = {
+        "bind": [place.own],
+        "port": place.port,
+        "hypervisor": "fake",
+        "diagnose_command": settings.diagnose_command,
+        "collectors": {
+            "diagnose": max(LEAST_LOOK, min(settings.diagnose_interval, MOST_LOOK)),
+            **dict.fromkeys(("cpu-avg-load", "diskstats", "lv"), 0),
+        },
+    }
+    path = node.root / "etc/roundsman/agent.json"
+    path.write_text(json.dumps(told))
+    path.chmod(0o644)
 
 
 def _write_credentials(where: tree.Tree, names: list[str], *, port: int, password: str) -> None:

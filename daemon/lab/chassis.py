@@ -19,7 +19,7 @@ SUITE_SHA256: Final = 17
 # carries a control out but never answers it; tells the opposite of the power state; takes its time to follow;
 # tells the power state and its opposite in turn; answers "off" when off and "on" when on with an error, as many do;
 # reads off until a control arrives, whatever is so; does that, and is too busy for that control, as one that restarts;
-# answers late, by 5 s or by as many as `late=SECONDS` says.
+# answers late, by 5 s or by as many as `late=SECONDS` says; is the BMC of another node, as `of=NODE` says.
 # A fault of a sensor is its name and what it shall read, such as `Fan1=critical`: sensors.py.
 DEAD: Final = "dead"
 STUBBORN: Final = "stubborn"
@@ -33,6 +33,7 @@ STRICT: Final = "strict"
 STALE_OFF: Final = "stale-off"
 RESTARTING: Final = "restarting"
 LATE: Final = "late"
+OF: Final = "of"
 FAULTS: Final = (DEAD, STUBBORN, BUSY, REFUSING, MUTE, LYING, SLOW, CHANGING, STRICT, STALE_OFF, RESTARTING, LATE)
 LATE_SECONDS: Final = 5.0
 
@@ -43,6 +44,11 @@ def lateness(faults: Iterable[str]) -> float:
     return max((float(seconds) if seconds else LATE_SECONDS for seconds in late), default=0.0)
 
 
+def other_node(faults: Iterable[str]) -> str:
+    """The node whose BMC one with these faults is, '' for its own."""
+    return next((fault.partition("=")[2] for fault in faults if fault.partition("=")[0] == OF), "")
+
+
 def check_fault(fault: str) -> None:
     """Refuse what is no fault of a chassis, nor one of a sensor.
 
@@ -50,14 +56,16 @@ def check_fault(fault: str) -> None:
         InvalidInput: the text says what there is.
     """
     name, _, measure = fault.partition("=")
+    if name == OF and re.fullmatch(r"[A-Za-z0-9._-]+", measure):
+        return
     if name == LATE and (not measure or re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", measure)):
         return
     healths = [health.value for health in sensors.Health]
     if fault in FAULTS or (name in {sensor.name for sensor in sensors.SENSORS} and measure in healths):
         return
     raise errors.InvalidInput(
-        f"{fault!r} is not a fault of a BMC: use one of {', '.join(FAULTS)}, {LATE}=SECONDS, or SENSOR=HEALTH with "
-        f"{', '.join(sensor.name for sensor in sensors.SENSORS)} and {', '.join(healths)}"
+        f"{fault!r} is not a fault of a BMC: use one of {', '.join(FAULTS)}, {LATE}=SECONDS, {OF}=NODE, or "
+        f"SENSOR=HEALTH with {', '.join(sensor.name for sensor in sensors.SENSORS)} and {', '.join(healths)}"
     )
 
 

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import incidents, left_replicas, tree
-from ...plugins.module_utils.hypervisor import fake
-from ...plugins.module_utils.storage import simulated, simulated_world
 from ...plugins.plugin_utils import livelocks, sealed_json
 from ...plugins.plugin_utils.config import store
 from ..jobs import store as job_store
 from ..jobs import values
-from . import journals, losses, neglects, power_offs, sightings
+from . import journals, losses, neglects, outages, power_offs, sightings
 from . import orders as ordering
+from .simulator import fake, simulated, simulated_world
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,6 +50,7 @@ class _Case:
     events: list[journals.Event]
     orders: ordering.Orders
     seen: sightings.Sightings
+    policy: outages.Policy
     now: int
     explain: Explain | None
 
@@ -79,6 +79,12 @@ def check(lab: world.Lab, *, explain: Explain | None = None) -> list[str]:
     ]
 
 
+def lost(lab: world.Lab) -> list[losses.Lost]:
+    """Every acknowledged write that is gone in a lab, allowed or not."""
+    case = _read(lab, journals.read(lab), None, now=time.monotonic_ns())
+    return losses.lost(case.events, case.orders, case.seen, case.policy.limits)
+
+
 def check_journals(lab: world.Lab) -> list[str]:
     """What is wrong by the nodes' journals up to a moment ago, in a lab that may be at work."""
     # Events first: an opcode is in the queue before it does anything.
@@ -93,7 +99,29 @@ def _read(lab: world.Lab, events: list[journals.Event], explain: Explain | None,
     names = {uuid: entry.name for kind in (cluster.nodes, cluster.instances) for uuid, entry in kind.items()}
     orders = ordering.orders(jobs.values(), names, audit_log=_audit_log(where))
     seen = sightings.read(events, cluster.maintenance.settings, nodes=len(cluster.nodes))
-    return _Case(lab, where, cluster, jobs, events, orders, seen, now, explain)
+    return _Case(lab, where, cluster, jobs, events, orders, seen, _policy(cluster), now, explain)
+
+
+def _policy(cluster: clusters.Cluster) -> outages.Policy:
+    limits = {
+        instance.name: next(
+            (float(limit) for limit in _limits(cluster, instance) if limit is not None), losses.MAX_LOSS
+        )
+        for instance in cluster.instances.values()
+    }
+    maintenance = cluster.maintenance
+    return outages.Policy(maintenance.settings, limits, is_held=maintenance.epo is not None)
+
+
+def _limits(cluster: clusters.Cluster, instance: clusters.Instance) -> tuple[int | None, int | None]:
+    """The `failover_max_loss` of an instance's group and of the cluster: the first one that is set counts."""
+    group = cluster.nodegroups[cluster.node(instance.primary_node).group]
+    return group.failover_max_loss, cluster.cluster.failover_max_loss
+
+
+def _wanted(cluster: clusters.Cluster) -> list[str]:
+    """The instances that have to run."""
+    return [instance.name for instance in cluster.instances.values() if instance.is_up]
 
 
 def _audit_log(where: tree.Tree) -> str:
@@ -115,7 +143,8 @@ def _jobs(where: tree.Tree) -> dict[int, values.Job]:
 def _history(case: _Case) -> list[str]:
     return [
         *journals.running(case.events)[1],
-        *losses.writes(case.events, case.orders, case.seen),
+        *losses.writes(case.events, case.orders, case.seen, case.policy.limits),
+        *outages.wrong(case.events, case.orders, case.seen, case.policy, now=case.now, wanted=_wanted(case.cluster)),
         *power_offs.wrong(case.events, case.orders, case.seen),
         *journals.repeated(case.events, case.orders),
         *journals.returned(case.events, case.orders),

@@ -159,7 +159,7 @@ def main() -> int:
     )
     folder = parser.parse_args().dir
     console = Console()
-    if (folder / "lab.json").exists():
+    if (folder / tree.LAB_FILE).exists():
         processes.down(world.Lab(folder.resolve()))
         shutil.rmtree(folder)
     ports = {"http": processes.free_port(), "bmc": processes.free_port(socket.SOCK_DGRAM)}

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.hypervisor import fake
+from .simulator import fake
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from .orders import FENCING, TAKING, has_succeeded
-from .sightings import MARGIN, REPORTS, SECOND, overlap
+from .sightings import MARGIN, REPORTS, SECOND, overlap, spans_without
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -50,7 +50,9 @@ def never_outdated(
                 (state.ns for state in (*states, *others) if state.is_connected and state.ns < span[0]), default=0.0
             )
             waits = _seldom_repeated(orders, instance, joined)
-            seconds = max((_heard(seen, (node, peer), free) for free in _without(span, [*held, *waits])), default=0.0)
+            seconds = max(
+                (_heard(seen, (node, peer), free) for free in spans_without(span, [*held, *waits])), default=0.0
+            )
             if seconds >= limit:
                 text = f"{resource} on {peer} was not outdated for {seconds:.0f} s"
                 yield f"{text}, though {node} ran {instance} without it and both nodes reported"
@@ -105,17 +107,6 @@ def _out_of_service(orders: Orders, node: str) -> Iterator[Span]:
             yield since, orders.ns(opcode.ended)
             since = math.inf
     yield since, math.inf
-
-
-def _without(span: Span, held: Iterable[Span]) -> Iterator[Span]:
-    """The parts of a span in which nothing held it up."""
-    begin = span[0]
-    for since, until in sorted(held):
-        if since > begin and begin < span[1]:
-            yield begin, min(since, span[1])
-        begin = max(begin, until)
-    if begin < span[1]:
-        yield begin, span[1]
 
 
 def _heard(seen: Sightings, nodes: Iterable[str], span: Span) -> float:

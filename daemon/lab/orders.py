@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.storage import simulated_world
+from ...plugins.plugin_utils.rounds import audit_lines
 from .journals import UNSETTLED, Event
 
 if TYPE_CHECKING:
@@ -48,20 +48,19 @@ class Stated:
         """Whether a start at a unix time is what was announced."""
         return (self.instance, self.target) == (event["instance"], event["node"]) and self.is_about(at)
 
-    def allows(self, lost: int, *, at: float) -> bool:
-        """Whether it said that a start at a unix time may find so many writes fewer.
+    def loss(self, *, at: float) -> float:
+        """How many seconds of writes a start at a unix time was said to lose at most.
 
         The source may write on until it is fenced, which comes after this was said.
         """
-        if self.seconds is None:
-            return True
-        return lost <= math.ceil((self.seconds + at - self.at) * simulated_world.WRITES_PER_SECOND)
+        return math.inf if self.seconds is None else self.seconds + at - self.at
 
     def is_about(self, at: float) -> bool:
         """Whether what happened at a unix time may be this play's."""
         return self.at - UNSETTLED <= at <= self.at + LONGEST_PLAY
 
 
+TIME = len("2026-11-22 10:00:00,000")
 _TIME = r"^(?P<at>\d\S+ \S+) .*"
 _BY_HAND = re.compile(
     _TIME + r" record user=\S+ uid=\d+ play=\S+: failover (?P<instance>\S+): (?P<source>\S+) -> "
@@ -71,10 +70,6 @@ _BY_HAND = re.compile(
 _ANNOUNCED = re.compile(
     _TIME + r"\b(?P<instance>\S+) fails over to (?P<target>\S+), whose replica was last known to be in sync at [^;]*; "
     r"possible loss: writes of the last (?P<seconds>\d+) s$"
-)
-_EMERGENCY = re.compile(
-    _TIME + r"\b(?:(?P<begins>emergency power off by .* (?:stands|goes on, now .*))|"
-    r"(?P<ends>(?:emergency power off by .* is lifted;.*|return .* from the emergency power off by .* begins)))$"
 )
 
 
@@ -109,8 +104,9 @@ def stated_by_daemon(audit_log: str) -> list[Stated]:
     ]
 
 
-def _is_announced(stated: Iterable[Stated], event: Event, lost: int, *, at: float) -> bool:
-    return any(failover.allows(lost, at=at) for failover in stated if failover.is_of(event, at=at))
+def _announced(stated: Iterable[Stated], event: Event, *, at: float) -> float | None:
+    """The largest loss that was announced for a start at a unix time; None where none was."""
+    return max((failover.loss(at=at) for failover in stated if failover.is_of(event, at=at)), default=None)
 
 
 def _seconds(found: re.Match[str]) -> float | None:
@@ -123,12 +119,12 @@ def emergencies(audit_log: str) -> list[tuple[float, float]]:
     """From when to when (unix seconds) emergency power offs stood that nobody was returning from."""
     spans: list[tuple[float, float]] = []
     for line in audit_log.splitlines():
-        found = _EMERGENCY.match(line)
+        found = audit_lines.fields(line).get("emergency")
         is_open = bool(spans) and spans[-1][1] == math.inf
-        if found and found["begins"] and not is_open:
-            spans.append((_unix(found["at"]), math.inf))
-        elif found and found["ends"] and is_open:
-            spans[-1] = (spans[-1][0], _unix(found["at"]))
+        if found == audit_lines.STANDS and not is_open:
+            spans.append((_unix(line[:TIME]), math.inf))
+        elif found in {audit_lines.RETURNS, audit_lines.LIFTED} and is_open:
+            spans[-1] = (spans[-1][0], _unix(line[:TIME]))
     return spans
 
 
@@ -194,17 +190,24 @@ class Orders:
         is_here = last is not None and self.names.get(str(last.params.get("target"))) == event["node"]
         return last if is_here else None
 
-    def states_loss(self, event: Event, lost: int) -> bool:
-        """Whether it was said that a start may find so many writes fewer."""
+    def stated_loss(self, event: Event) -> float | None:
+        """How many seconds of writes a start was said to lose at most; infinite where a play could not tell."""
         at, found = self.at(event), self.opcodes.get(event.get("opcode", ""))
         if event.get("opcode") == BY_HAND:
-            return _is_announced(self.by_hand, event, lost, at=at)
+            return _announced((*self.by_hand, *self.announced), event, at=at)
         if found is None:
-            return False
+            return None
         # One that was killed after the start had no result; what it would lose was announced before.
-        if not has_succeeded(found) and _is_announced(self.announced, event, lost, at=at):
-            return True
-        return lost <= math.ceil(possible_loss(found) * simulated_world.WRITES_PER_SECOND)
+        said = None if has_succeeded(found) else _announced(self.announced, event, at=at)
+        return possible_loss(found) if said is None else max(said, possible_loss(found))
+
+    def accepted_loss(self, event: Event) -> float | None:
+        """How many seconds of writes a person gave up for a failover; who runs a play by hand accepts what it says."""
+        if event.get("opcode") == BY_HAND:
+            return self.stated_loss(event)
+        found = self.opcodes.get(event.get("opcode", ""))
+        accepted = found.params.get("max_loss") if found is not None else None
+        return None if accepted is None else float(accepted)
 
     def allows_discard(self, event: Event) -> bool:
         """Whether a person gave up what was on this replica: by naming its node, or with all disks of the instance."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 import time
 import uuid
@@ -20,6 +21,9 @@ NODE_DISK = 4_194_304
 CANDIDATES = 10
 BLOCK = 3
 MOST_GROUPS = 4
+BMCS, MANAGEMENT, REPLICATION, BEHIND = "127.77", "127.78", "127.79", "127.80"
+"""The networks of a lab, on loopback: the last one has the agents, which are reached through the management network."""
+_NOT_OF_NAMES = re.compile("[^A-Za-z0-9._ -]")
 
 
 def group_count(nodes: int) -> int:
@@ -36,7 +40,7 @@ def make_cluster(lab: world.Lab, names: Sequence[str], *, settings: clusters.Set
         for index, name in enumerate(names)
     ]
     parameters = clusters.Parameters(
-        cluster_name=lab.folder.name,
+        cluster_name=_NOT_OF_NAMES.sub("-", lab.folder.name).lstrip("-._ ") or "lab",
         uuid=_uuid(),
         master_node=nodes[0].uuid,
         ndparams={"oob_program": "ipmi"},
@@ -51,6 +55,22 @@ def make_cluster(lab: world.Lab, names: Sequence[str], *, settings: clusters.Set
         ctime=now,
         mtime=now,
     )
+
+
+def address(network: str, index: int) -> str:
+    """The address of a lab's node in one of its networks."""
+    return f"{network}.{index // 250}.{index % 250 + 1}"
+
+
+def with_addresses(cluster: clusters.Cluster) -> clusters.Cluster:
+    """The cluster with an address for management and one for replication for each of its nodes."""
+    nodes = {
+        uuid_: dataclasses.replace(
+            node, primary_ip=address(MANAGEMENT, index), secondary_ip=address(REPLICATION, index)
+        )
+        for index, (uuid_, node) in enumerate(cluster.nodes.items())
+    }
+    return dataclasses.replace(cluster, nodes=nodes)
 
 
 def with_instances(

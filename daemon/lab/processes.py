@@ -1,4 +1,4 @@
-"""The processes of a lab: its daemon and its BMC simulators, started detached and ended by their own ids."""
+"""The processes of a lab (daemon, agents of its nodes, BMCs), started detached and ended by their own ids."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...plugins.module_utils.domain import errors, tree
 from ..jobs import process
+from .simulator import simulated_node
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +45,12 @@ def start_bmcs(lab: world.Lab) -> None:
     """Start the BMC simulators, unless they run."""
     if not is_running(lab, "bmcs"):
         start(lab, "bmcs", f"{PACKAGE}.lab.bmcs", [str(lab.folder)], environment={})
+
+
+def start_agents(lab: world.Lab) -> None:
+    """Start the agents of a lab's nodes, unless they run or it has none; returns when all of them answer."""
+    if lab.agent_port and not is_running(lab, "agents"):
+        start(lab, "agents", f"{PACKAGE}.lab.agents", [str(lab.folder)], environment={})
 
 
 def start_daemon(lab: world.Lab, *, environment: Mapping[str, str] | None = None) -> None:
@@ -112,12 +119,15 @@ def stop(lab: world.Lab, name: str, *, number: int = signal.SIGTERM) -> None:
 
 
 def down(lab: world.Lab) -> None:
-    """End the daemon, what runs of its opcodes, and the BMC simulators."""
+    """End the daemon, what runs of its opcodes, the agents and the BMC simulators."""
     stop(lab, "daemon")
     where = tree.Tree(lab.controller)
     for run in [*where.queue.glob("*/*"), where.lib / "poll"]:
         if run.is_dir():
             process.end_all_of(run)
+    stop(lab, "agents")
+    for node in lab.nodes() if lab.agent_port else ():
+        simulated_node.end_agent(node.root)
     stop(lab, "bmcs")
 
 

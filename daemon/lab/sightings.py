@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import report_ages
-from ...plugins.module_utils.hypervisor import simulated_node
 from . import world
+from .simulator import simulated_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,14 +62,14 @@ class State:
 class Sightings:
     """By node when it did not answer (`gone`) or not well (`unwell`), and its reports; when nobody listened.
 
-    `states` are those of replicas by instance, resource and node. `poll` and `cycle` are the seconds between two polls
-    of a node, and between two reports as the rule for evidence counts them; `poll` is 0 where nobody is polled.
+    `states` are those of replicas by instance, resource and node, `bmc` when a node's BMC had a fault. `poll` is the
+    seconds between two polls of a node, 0 where nobody is polled.
     """
 
     poll: float = 0.0
-    cycle: float = report_ages.AGENT_INTERVAL
     gone: dict[str, list[Span]] = field(default_factory=lambda: defaultdict(list))
     unwell: dict[str, list[Span]] = field(default_factory=lambda: defaultdict(list))
+    bmc: dict[str, list[Span]] = field(default_factory=lambda: defaultdict(list))
     deaf: list[Span] = field(default_factory=list)
     reports: dict[str, list[Report]] = field(default_factory=lambda: defaultdict(list))
     states: dict[tuple[str, str, str], list[State]] = field(default_factory=lambda: defaultdict(list))
@@ -95,24 +95,6 @@ class Sightings:
                 best = max(best, (last - first) / SECOND)
         return best
 
-    def last_heard(self, node: str, until: float) -> float:
-        """When a node made its last report before a moment that must have been heard: some may be lost on their way.
-
-        Without any it is when it fell silent.
-        """
-        lost = [*self.unwell[node], *self.deaf]
-        heard = [report.ns for report in self.reports[node] if report.ns <= until and not covers(lost, report.ns)]
-        silent = next((begin for begin, end in self.unwell[node] if begin <= until < end), until)
-        return heard[-REPORTS] if len(heard) >= REPORTS else min(heard, default=silent)
-
-    def unknowable(self, node: str, until: float) -> float:
-        """Seconds of writes before a node's death that an honest rule may not know of.
-
-        Those of two cycles before the last report that must have been heard, and of the time since.
-        """
-        # The judge has its own 2, and not that of `evidence`: a window that grows there by mistake is seen here.
-        return (until - self.last_heard(node, until)) / SECOND + 2 * self.cycle + MARGIN
-
     def seems_alive(self, node: str, since: float, until: float) -> bool:
         """Whether a node answered well between two moments, all the time, and made its reports."""
         if until - since < 6 * MARGIN * SECOND or self.is_disturbed(node, since, until):
@@ -131,11 +113,22 @@ def overlap(spans: Iterable[Span], since: float, until: float) -> float:
     return sum(max(0.0, min(end, until) - max(begin, since)) for begin, end in spans)
 
 
+def spans_without(span: Span, held: Iterable[Span]) -> list[Span]:
+    """The parts of a span in which nothing held it up."""
+    begin, free = span[0], []
+    for since, until in sorted(held):
+        if since > begin and begin < span[1]:
+            free.append((begin, min(since, span[1])))
+        begin = max(begin, until)
+    if begin < span[1]:
+        free.append((begin, span[1]))
+    return free
+
+
 def read(events: Iterable[Event], settings: Settings, *, nodes: int) -> Sightings:
     """What the events of all nodes and of the lab say, in a cluster with these settings and so many nodes."""
-    cycle = report_ages.cycle(settings, nodes=nodes)
-    poll = settings.diagnose_interval if settings.agent_port or not settings.diagnose_interval else cycle
-    seen = Sightings(poll=poll, cycle=cycle)
+    is_of_agents = settings.agent_port or not settings.diagnose_interval
+    seen = Sightings(poll=settings.diagnose_interval if is_of_agents else report_ages.cycle(settings, nodes=nodes))
     keeping: set[str] = set()
     for event in events:
         ns, node = float(event["ns"]), event["node"]
@@ -144,6 +137,8 @@ def read(events: Iterable[Event], settings: Settings, *, nodes: int) -> Sighting
         elif event["event"] == simulated_node.ANSWERS:
             _toggle(seen.gone[node], ns, is_on=event["how"] == "not")
             _toggle(seen.unwell[node], ns, is_on=event["how"] != "well")
+        elif event["event"] == world.BMC_FAULTS:
+            _toggle(seen.bmc[node], ns, is_on=bool(event["faults"]))
         elif event["event"] == world.CONTROLLER:
             _follow(keeping, event)
             _toggle(seen.deaf, ns, is_on=bool(keeping))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.hypervisor import simulated_node
+from .simulator import simulated_node, simulated_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,6 +81,11 @@ def _named(kind: str) -> Callable[[LabNode], dict[str, str]]:
     return lambda node: dict.fromkeys(simulated_node.faults(node.root, kind), "")
 
 
+def _resync(node: LabNode) -> dict[str, str]:
+    path = node.root / simulated_store.SPEED_FILE
+    return {"": path.read_text()} if path.exists() else {}
+
+
 def _links(node: LabNode) -> dict[str, str]:
     """The peers to which the link is cut, at whichever end."""
     fault = f"{simulated_node.LINKS}/{node.name}"
@@ -109,6 +114,25 @@ FAULTS = (
         _file(f"{simulated_node.FAULTS}/{simulated_node.SILENT}"),
         lambda node, _: node.silence(is_silent=False),
     ),
+    Fault(
+        "agent",
+        _file(f"{simulated_node.FAULTS}/{simulated_node.AGENT}"),
+        lambda node, _: node.cut_agent(is_cut=False),
+    ),
+    Fault("ssh", _file(f"{simulated_node.FAULTS}/{simulated_node.SSH}"), lambda node, _: node.cut_ssh(is_cut=False)),
+    Fault("loss", _measure(simulated_node.LOSS), lambda node, _: node.lose_packets(0)),
+    Fault("lies", _file(f"{simulated_node.FAULTS}/{simulated_node.LIES}"), lambda node, _: node.lie(is_lying=False)),
+    Fault("clock", _measure(simulated_node.CLOCK), lambda node, _: node.set_clock(0)),
+    Fault(
+        "replication",
+        _file(f"{simulated_node.FAULTS}/{simulated_node.REPLICATION}"),
+        lambda node, _: node.cut_replication(is_cut=False),
+    ),
+    Fault(
+        "full", _file(f"{simulated_node.FAULTS}/{simulated_node.FULL}"), lambda node, _: node.fill_group(is_full=False)
+    ),
+    Fault("slow-resync", _resync, lambda node, _: node.slow_resync(0)),
+    Fault("returns", _measure(simulated_node.RETURNS), lambda node, _: node.return_after(0)),
     Fault("link", _links, lambda node, peer: node.cut_link(peer, is_cut=False)),
     Fault("disk", _named(simulated_node.DISKS), lambda node, instance: node.lose_disk(instance, is_lost=False)),
     Fault("hang", _file(simulated_node.HANGS), lambda node, _: node.hang(is_hung=False)),
@@ -119,6 +143,7 @@ FAULTS = (
     Fault("autostart", _named(simulated_node.AUTOSTART), lambda node, instance: node.autostart(instance, is_on=False)),
     Fault("migration", _measure(simulated_node.MIGRATION), lambda node, _: node.fail_migrations("")),
     Fault("bmc", _bmc, lambda node, fault: node.set_faults(sorted(node.faults() - {fault}))),
+    Fault("panic", _file(simulated_node.PANIC), lambda node, _: node.reboot()),
     Fault("reboot", _reboot, lambda node, _: node.end_reboot()),
     Fault("power", _power, lambda node, _: node.set_power(True)),
 )

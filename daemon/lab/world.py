@@ -10,10 +10,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import errors
-from ...plugins.module_utils.hypervisor import fake, node_journal, simulated_node
-from ...plugins.module_utils.storage import simulated_world
+from ...plugins.module_utils.domain import errors, tree
 from . import standing_faults
+from .simulator import fake, node_journal, simulated_node, simulated_world
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 OK = '{"status": "Ok"}'
 REPAIR_COMMAND = "lab-repair"
 PHASES = fake.PHASES
+BMC_FAULTS = "bmc faults"
+"""The event of a node whose BMC has these faults from now on."""
 CONTROLLER = "controller"
 """The event of the lab's own journal: what was done to the daemon, which hears nothing while it does not run."""
 GARBAGE = ("before", "instead", "cut")
@@ -55,6 +56,7 @@ class LabNode:
         return self.root / "lab/diagnosis.json"
 
     def is_powered(self) -> bool:
+        fake.come_up(self.root)
         return not (self.root / simulated_node.OFF).exists()
 
     def set_power(self, on: bool, *, by: str = "a person") -> None:  # noqa: FBT001 - the simulator's port
@@ -74,6 +76,11 @@ class LabNode:
         """Reboot the node: all that runs there dies; it does not answer for so many seconds."""
         if self.is_powered():
             fake.reboot(self.root, by="lab break", seconds=seconds)
+
+    def panic(self) -> None:
+        """Let the node's kernel panic: what runs there dies, no link works, and its power stays on until a reset."""
+        if self.is_powered():
+            fake.panic(self.root)
 
     def end_reboot(self) -> None:
         """Let a reboot that is at work be over."""
@@ -96,6 +103,50 @@ class LabNode:
     def silence(self, *, is_silent: bool) -> None:
         """Cut the node's management link or restore it; replication goes on."""
         self._set(simulated_node.SILENT, "cut" if is_silent else "")
+        simulated_node.rewire(self.root)
+
+    def cut_replication(self, *, is_cut: bool) -> None:
+        """Cut all replication links of the node or restore them; it is reached all the time."""
+        self._set(simulated_node.REPLICATION, "cut" if is_cut else "")
+        simulated_world.settle(self.root)
+
+    def cut_ssh(self, *, is_cut: bool) -> None:
+        """Let nobody log in to the node, or let it be possible again; its agent is reached all the time."""
+        self._set(simulated_node.SSH, "cut" if is_cut else "")
+        simulated_node.rewire(self.root)
+
+    def lose_packets(self, percent: float) -> None:
+        """Let so many percent of the packets to the node's agent be lost; 0 ends that."""
+        self._set(simulated_node.LOSS, f"{percent:g}" if percent else "")
+        simulated_node.rewire(self.root)
+
+    def lie(self, *, is_lying: bool) -> None:
+        """Let the node's agent claim from now on that each of its replicas is in sync, or be honest again."""
+        self._set(simulated_node.LIES, "in sync" if is_lying else "")
+        simulated_node.rewire(self.root)
+
+    def set_clock(self, seconds: float) -> None:
+        """Let the node's clock be so many seconds ahead, or behind if they are negative; 0 ends that."""
+        self._set(simulated_node.CLOCK, f"{seconds:g}" if seconds else "")
+        simulated_node.rewire(self.root)
+
+    def fill_group(self, *, is_full: bool) -> None:
+        """Let the volume groups of the node be full, or have room again."""
+        self._set(simulated_node.FULL, "full" if is_full else "")
+
+    def slow_resync(self, speed: int) -> None:
+        """Let resyncs of the node copy so many KiB per second; 0 is as fast as the lab's disks are again."""
+        simulated_world.set_resync_speed(self.root, speed or None)
+
+    def return_after(self, seconds: float) -> None:
+        """Let the node power on by itself so many seconds after each loss of its power; 0 ends that."""
+        self._set(simulated_node.RETURNS, f"{seconds:g}" if seconds else "")
+        if not seconds:
+            (self.root / simulated_node.RETURN_AT).unlink(missing_ok=True)
+
+    def cut_agent(self, *, is_cut: bool) -> None:
+        """Let nobody reach the node's agent, or let it be reached again; the node itself is reached all the time."""
+        self._set(simulated_node.AGENT, "cut" if is_cut else "")
         simulated_node.rewire(self.root)
 
     def cut_link(self, peer: str, *, is_cut: bool) -> None:
@@ -186,7 +237,10 @@ class LabNode:
 
     def set_faults(self, faults: list[str]) -> None:
         """Give the node's BMC these faults and no others."""
+        is_other = set(faults) != self.faults()
         (self.root / "lab/bmc-faults").write_text(" ".join(faults))
+        if is_other:
+            node_journal.append(self.root, {"event": BMC_FAULTS, "opcode": "", "faults": sorted(faults)})
 
     def journal(self) -> list[dict[str, Any]]:
         """Everything that happened to instances on this node, in order."""
@@ -226,7 +280,7 @@ class Lab:
 
     @property
     def settings_file(self) -> Path:
-        return self.folder / "lab.json"
+        return self.folder / tree.LAB_FILE
 
     def note_controller(self, why: str, *, is_deaf: bool, after: float = 0.0) -> None:
         """Write into the lab's journal that in so many seconds something keeps the controller from listening to nodes.
@@ -243,6 +297,11 @@ class Lab:
     def settings(self) -> dict[str, Any]:
         settings: dict[str, Any] = json.loads(self.settings_file.read_text())
         return settings
+
+    @property
+    def agent_port(self) -> int:
+        """The port of the nodes' agents; 0 for a lab whose nodes have none, and for the folder of a test bed."""
+        return int(self.settings()["ports"].get("agent", 0)) if self.settings_file.exists() else 0
 
     def node(self, name: str) -> LabNode:
         return LabNode(self.folder / "nodes" / name)

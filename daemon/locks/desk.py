@@ -60,6 +60,15 @@ def _opened(livelock: Path) -> int:
             time.sleep(RETRY_SECONDS)
 
 
+def _may_live(livelock: Path) -> bool:
+    """Whether the owner of a livelock runs, or may run: one that cannot be read is not known to be free."""
+    try:
+        return livelocks.is_alive(livelock)
+    except errors.Refused as error:
+        LOG.error("the locks of a play stay held: %s", error)  # noqa: TRY400 - the trace says nothing more
+        return True
+
+
 class Desk:
     """Hands out locks; every change is in `locks.data` before anybody acts on it."""
 
@@ -156,9 +165,17 @@ class Desk:
                 f"{self._path} is damaged: {error}; move it aside when no process of an opcode and no play is at work"
             ) from error
 
+    def write_again(self) -> None:
+        """Rewrite the table to a new file.
+
+        Raises:
+            StoreFailed, StateUnknown: it could not be made durable.
+        """
+        self._save()
+
     def _take_over(self, row: Mapping[str, Any]) -> None:
         owner = holders.Owner(row["owner"], row["livelock"])
-        if owner.livelock and not livelocks.is_alive(Path(owner.livelock)):
+        if owner.livelock and not _may_live(Path(owner.livelock)):
             return
         held = {lock: Mode(mode) for lock, mode in row["locks"].items()}
         self.table.restore(owner, held, holders.Holding(row["purpose"], row["since"]))

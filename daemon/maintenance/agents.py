@@ -11,15 +11,14 @@ import logging
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import collected, dead_nodes, errors, reports, signing
-from ...plugins.plugin_utils import replica_evidence
 from . import http_reads
-from .lives import Lives
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
@@ -31,9 +30,15 @@ AT_ONCE = 100
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
 """How long one request may take in all, from its turn on."""
+NOTED = 12
+"""The spool gets a note of one in so many questions that a node that is asked quickly misses."""
+STALL_SECONDS = 5.0
+"""A question that took so much longer than it may is none: this process was suspended meanwhile, and not its node."""
 OK = 200
 MEASURED = 1.05
 """How much more than all CPUs an honest measurement may come to."""
+LONGEST_NAME = 200
+"""Characters of a node's name in the name of a file."""
 OLD = 3.0
 """A load that is this many intervals old is none."""
 
@@ -51,7 +56,8 @@ class Load:
 class Seen:
     """How a node's agent answers: misses in a row, when the first of them was, and the last answer (unix seconds).
 
-    `text` says why it did not answer, or what is wrong with its answer.
+    `text` says why it did not answer, or what is wrong with its answer. `ssh_misses` counts the last of these misses in
+    which its SSH server did not greet either, where that was asked.
     """
 
     misses: int = 0
@@ -59,6 +65,7 @@ class Seen:
     answered: float = 0.0
     text: str = ""
     load: Load | None = None
+    ssh_misses: int = 0
 
     @property
     def is_asked(self) -> bool:
@@ -77,8 +84,9 @@ class Agents:
         key: Path,
         clock: Callable[[], float],
         seen: dict[str, Seen] | None = None,
-        lives: Lives | None = None,
         on_poll: Callable[[], None] = lambda: None,
+        on_miss: Callable[[], None] = lambda: None,
+        greets: Callable[[clusters.Node], Awaitable[bool]] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._configuration = configuration
@@ -86,18 +94,30 @@ class Agents:
         self._key = key
         self._clock = clock
         self._on_poll = on_poll
+        self._on_miss = on_miss
+        self._greets = greets
         self._monotonic = monotonic
         self._last: dict[str, bytes] = {}
-        self._answering = 0
+        self._in_flight: dict[str, asyncio.Future[bool]] = {}
         self._writing = asyncio.Lock()
         self._waiting: list[tuple[str, str, bytes]] = []
         self.seen: dict[str, Seen] = {} if seen is None else seen
-        self._lives = lives or Lives(clock=clock, monotonic=monotonic)
+        self.suspects: set[str] = set()
+        """The nodes (UUIDs) that are asked quickly, and not with the others (`suspects.py`)."""
 
     def silences(self) -> tuple[Mapping[str, dead_nodes.Silence], int]:
-        """The nodes (UUIDs) that do not answer, and how many answered the last time all were asked."""
-        silent = {uuid: dead_nodes.Silence(seen.misses, seen.since) for uuid, seen in self.seen.items() if seen.misses}
-        return silent, self._answering
+        """The nodes (UUIDs) that do not answer, and how many answered the last time they were asked."""
+        silent = {
+            uuid: dead_nodes.Silence(seen.misses, seen.since, seen.ssh_misses)
+            for uuid, seen in self.seen.items()
+            if seen.misses
+        }
+        return silent, len(self.seen) - len(silent)
+
+    def count_anew(self) -> None:
+        """Count the misses of all silent nodes from the start: while nobody answered, the fault may have been here."""
+        silent = {uuid: seen for uuid, seen in self.seen.items() if seen.misses > 1}
+        self.seen.update({uuid: replace(seen, misses=1, ssh_misses=0) for uuid, seen in silent.items()})
 
     def busy_cpus(self) -> dict[str, float]:
         """The busy CPUs by node (UUID), where that was told lately."""
@@ -109,11 +129,10 @@ class Agents:
         """Know nothing any more: agents are not asked."""
         if self.seen:
             self._only(frozenset())
-            self._answering = 0
             self._on_poll()
 
     async def ask(self) -> None:
-        """Ask the agents of all reachable nodes once."""
+        """Ask the agents of all reachable nodes once, save those that are asked quickly anyway."""
         cluster = self._configuration.current
         settings = cluster.maintenance.settings
         nodes = [node for node in cluster.nodes.values() if clusters.reachable(cluster, node)]
@@ -121,51 +140,82 @@ class Agents:
         key = self._key.read_bytes() if wants_load else b""
         turns = asyncio.Semaphore(AT_ONCE)
 
-        async def has_answered(node: clusters.Node) -> bool:
+        async def ask_node(node: clusters.Node) -> None:
             async with turns:
-                answers = await self._diagnosed(node, settings.agent_port)
-                if answers and wants_load:
+                if node.uuid not in self.suspects and await self.answers(node) and wants_load:
                     await self._loaded(node, settings.agent_port, key=key)
-                return answers
 
-        answers = await asyncio.gather(*(has_answered(node) for node in nodes))
-        self._answering = sum(answers)
+        await asyncio.gather(*(ask_node(node) for node in nodes))
         self._only({node.uuid for node in nodes})
         self._on_poll()
+
+    async def answers(self, node: clusters.Node) -> bool:
+        """Ask the agent of one node; whether it answers. Where it is being asked already, that question is awaited."""
+        if node.uuid in self._in_flight:
+            return await asyncio.shield(self._in_flight[node.uuid])
+        question = self._in_flight[node.uuid] = asyncio.get_running_loop().create_future()
+        answers = False
+        settings = self._configuration.current.maintenance.settings
+        try:
+            if settings.dead_node_policy == "fence" and node.uuid in self.suspects and self._greets is not None:
+                answers = await self._reached(node, settings.agent_port, self._greets)
+            else:
+                answers = await self._diagnosed(node, settings.agent_port)
+        finally:
+            del self._in_flight[node.uuid]
+            question.set_result(answers)
+        if not answers and node.uuid not in self.suspects:
+            self._on_miss()
+        return answers
+
+    async def _reached(
+        self, node: clusters.Node, port: int, greets: Callable[[clusters.Node], Awaitable[bool]]
+    ) -> bool:
+        """Ask the agent and the SSH server of a node at the same time; whether the agent answers."""
+        before = self._seen_of(node)
+        answers, has_greeted = await asyncio.gather(self._diagnosed(node, port), greets(node))
+        seen = self._seen_of(node)
+        if seen.misses > before.misses or has_greeted:
+            count = 0 if has_greeted else before.ssh_misses + 1
+            self.seen[node.uuid] = replace(seen, ssh_misses=count)
+        return answers
 
     def _only(self, nodes: AbstractSet[str]) -> None:
         """Forget how all other nodes answer."""
         for known in (self._last, self.seen):
             for uuid in set(known) - nodes:
                 del known[uuid]
-        self._lives.keep(self._configuration.current.nodes)
 
     async def _diagnosed(self, node: clusters.Node, port: int) -> bool:
-        before = self.seen.get(node.uuid, Seen())
-        asked = self._lives.now()
-        self._lives.ask(node.uuid, asked, gap=replica_evidence.window(self._configuration.current))
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             status, body = await _get(node, port, collected.DIAGNOSE)
-        except http_reads.Unanswered as error:
-            # It may hang, and write on: it counts as a miss, and as a sign of life.
-            self._lives.live([node.uuid], asked)
-            await self._missed(node, before, str(error))
-            return False
-        except (OSError, UnicodeError) as error:
-            # The last one is of a name that can be no host's.
-            await self._missed(node, before, _worded(error))
+        except (OSError, ValueError, OverflowError) as error:
+            # The last two are of a name or a port that no host can have.
+            if loop.time() - began <= ANSWER_SECONDS + STALL_SECONDS:
+                await self._missed(node, _worded(error))
             return False
         except errors.Failed as error:
-            self._lives.live([node.uuid], asked)
-            self.seen[node.uuid] = Seen(answered=self._clock(), text=str(error), load=before.load)
+            self.seen[node.uuid] = Seen(answered=self._clock(), text=str(error), load=self._seen_of(node).load)
             return True
-        self._lives.live([node.uuid], asked)
-        text = "" if status == OK else f"it answers with status {status}"
-        self.seen[node.uuid] = Seen(answered=self._clock(), text=text, load=before.load)
-        # The same bytes again are no news, and would count as a replay; too old ones are for the spool to reject.
-        if not text and (body != self._last.get(node.uuid) or self._is_stale(body)):
-            await self._put(f"{node.name}-{time.time_ns()}.json", body, said_by=node.uuid)
+        if status == OK:
+            await self.take(node, body)
+        else:
+            text = f"it answers with status {status}"
+            self.seen[node.uuid] = Seen(answered=self._clock(), text=text, load=self._seen_of(node).load)
         return True
+
+    def last_body(self, uuid: str) -> bytes | None:
+        """The last answer of a node's agent."""
+        return self._last.get(uuid)
+
+    async def take(self, node: clusters.Node, body: bytes) -> None:
+        """Take the answer of a node's agent, and put it into the spool if it is news."""
+        self.seen[node.uuid] = Seen(answered=self._clock(), load=self._seen_of(node).load)
+        # The same bytes again are no news, and would count as a replay; too old ones are for the spool to reject.
+        if body != self._last.get(node.uuid) or self._is_stale(body):
+            await self._put(f"{_file_name(node)}-{time.time_ns()}.json", body, said_by=node.uuid)
 
     async def _loaded(self, node: clusters.Node, port: int, *, key: bytes) -> None:
         try:
@@ -179,17 +229,22 @@ class Agents:
             LOG.warning("the load that %s reports does not count: %s", node.name, error)
             text = f"its load does not count: {error}"
             self.seen[node.uuid] = replace(self.seen[node.uuid], load=None, text=text)
-        except (OSError, errors.RoundsmanError) as error:
+        except (OSError, ValueError, OverflowError, errors.RoundsmanError) as error:
             LOG.debug("%s does not say how busy it is: %s", node.name, error)
 
-    async def _missed(self, node: clusters.Node, before: Seen, text: str) -> None:
-        now = self._clock()
+    def _seen_of(self, node: clusters.Node) -> Seen:
+        return self.seen.get(node.uuid, Seen())
+
+    async def _missed(self, node: clusters.Node, text: str) -> None:
+        before, now = self._seen_of(node), self._clock()
         since = before.since if before.misses else now
         self.seen[node.uuid] = replace(before, misses=before.misses + 1, since=since, text=text)
         if not before.misses:
             LOG.warning("the agent of %s does not answer: %s", node.name, text)
+        if before.misses % NOTED and node.uuid in self.suspects:
+            return
         note = {"node": node.name, "time": now, "text": text}
-        await self._put(f"{node.name}.unreachable", json.dumps(note).encode())
+        await self._put(f"{_file_name(node)}.unreachable", json.dumps(note).encode())
 
     def _is_stale(self, body: bytes) -> bool:
         try:
@@ -206,6 +261,11 @@ class Agents:
             if files:
                 await asyncio.to_thread(_write, self._spool, {name: data for _, name, data in files})
                 self._last.update({uuid: data for uuid, _, data in files if uuid})
+
+
+def _file_name(node: clusters.Node) -> str:
+    """The beginning of a file's name that stays in the folder, whatever the node is called."""
+    return quote(node.name, safe="")[:LONGEST_NAME]
 
 
 def _write(spool: Path, files: Mapping[str, bytes]) -> None:

@@ -1,7 +1,8 @@
-"""Silent nodes: their BMCs are asked, or told to power them off, by jobs; a node known to be off is an incident."""
+"""Silent nodes: their BMCs are read, or told by jobs to power them off; a node known to be off is an incident."""
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 import time
@@ -9,28 +10,36 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import changes, dead_nodes, incidents, known_off, power, power_record
+from ...plugins.module_utils.domain import changes, dead_nodes, incidents, known_off, power, power_record, witnesses
 from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.plugin_utils import peer_reports
 from ..failures import Failures
 from ..jobs import settling, submission, values
 from . import parts
+from .power_readings import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ...plugins.module_utils.domain import diagnosis
     from ..configuration import Configuration
     from ..jobs.queue import Queue
+    from .power_readings import PowerReadings
+    from .reports import Intake
 
 LOG = logging.getLogger(__name__)
-ASKED_AGAIN = 300.0
-"""Seconds after which a BMC that did not say off is asked again."""
+COMMANDED_AGAIN = 300.0
+"""Seconds after which a BMC that was commanded off, and was not read back off, is commanded again."""
+SAME = 1.0
+"""Seconds by which two dates of the same off may differ: two clocks are never read at the same instant."""
+JUDGED_TOGETHER = 20
+"""So many silent nodes are judged without a pause for the rest of the daemon."""
 PRIORITY = -10
 
 
 @dataclass(frozen=True)
 class Read:
-    """What a power command said, when by the monotonic clock, and the start of the silence in which it was asked.
+    """What a power command said, when by the monotonic clock, and the start of the silence in which it was given.
 
     `alive_at` is the node's last sign of life on record when it was submitted, or its own: after a later one this says
     nothing any more.
@@ -45,7 +54,8 @@ class Read:
 class DeadNodes(parts.Part):
     """What is known of silent nodes, and the jobs about them; `step` is called after every poll and every job's end.
 
-    `silences` gives the nodes (UUIDs) whose agents do not answer, and how many nodes answered the last poll.
+    `intake.deaf` is written here. `silences` gives the nodes (UUIDs) whose agents do not answer, and how many nodes
+    answer; `suspects` are those nodes (UUIDs) and others that may be silent soon: the BMCs of all are read.
     """
 
     name = "silent nodes"
@@ -55,8 +65,11 @@ class DeadNodes(parts.Part):
         self,
         configuration: Configuration,
         queue: Queue,
+        intake: Intake,
         silences: Callable[[], tuple[Mapping[str, dead_nodes.Silence], int]],
         *,
+        suspects: Callable[[], Collection[str]],
+        readings: PowerReadings,
         clock: Callable[[], float],
         on_change: Callable[[], None],
         monotonic: Callable[[], float] = time.monotonic,
@@ -65,7 +78,10 @@ class DeadNodes(parts.Part):
         super().__init__(failures or Failures())
         self._configuration = configuration
         self._queue = queue
+        self._intake = intake
         self._silences = silences
+        self._suspects = suspects
+        self._readings = readings
         self._clock = clock
         self._monotonic = monotonic
         self._on_change = on_change
@@ -83,26 +99,53 @@ class DeadNodes(parts.Part):
         cluster = self._configuration.current
         self._read_jobs()
         silent, answering = self._silent(cluster)
+        self._forget(cluster, silent)
+        self._readings.watch(self._to_read(cluster, silent))
+        peers, verdicts = await self._peers(cluster, silent), {}
+        for number, node in enumerate(silent):
+            if number % JUDGED_TOGETHER == 0:
+                await asyncio.sleep(0)
+            verdicts[node] = self._judged(cluster, node, silent, answering, peers.get(node, []))
+        self.verdicts = verdicts
+        for node, verdict in self.verdicts.items():
+            # Asked each time: while a job was submitted, a person may have paused, or imported a configuration.
+            maintenance = self._configuration.current.maintenance
+            if maintenance.epo is not None or maintenance.settings.paused:
+                return
+            if verdict.step is not dead_nodes.Step.FENCE:
+                await self._take_back_fence(node)
+            if verdict.step is dead_nodes.Step.CONFIRM:
+                await self._confirm(cluster.nodes[node])
+            elif verdict.step is dead_nodes.Step.FENCE:
+                await self._fence(cluster.nodes[node])
+            elif verdict.step is dead_nodes.Step.FAIL_OVER:
+                await self._fail_over(cluster.nodes[node])
+
+    def _forget(self, cluster: clusters.Cluster, silent: Mapping[str, dead_nodes.Silence]) -> None:
         for node in self._incidents.keys() - silent.keys():
             del self._incidents[node]
             self._power_jobs.pop(node, None)
         for node in (self._reads.keys() | self._fenced.keys()) - cluster.nodes.keys():
             self._reads.pop(node, None)
             self._fenced.pop(node, None)
-        self.verdicts = {node: self._judged(cluster, node, silent, answering) for node in silent}
-        for node, verdict in self.verdicts.items():
-            # Asked each time: while a job was submitted, a person may have paused, or imported a configuration.
-            maintenance = self._configuration.current.maintenance
-            if maintenance.epo is not None or maintenance.settings.paused:
-                return
-            if verdict.step is dead_nodes.Step.ASK:
-                await self._ask(cluster.nodes[node])
-            elif verdict.step is dead_nodes.Step.CONFIRM:
-                await self._confirm(cluster.nodes[node])
-            elif verdict.step is dead_nodes.Step.FENCE:
-                await self._fence(cluster.nodes[node])
-            elif verdict.step is dead_nodes.Step.FAIL_OVER:
-                await self._fail_over(cluster.nodes[node])
+
+    async def _peers(
+        self, cluster: clusters.Cluster, silent: Mapping[str, dead_nodes.Silence]
+    ) -> dict[str, list[witnesses.Peer]]:
+        """The DRBD peers of silent nodes, with their words of them; many of both take their time beside the loop."""
+        if not silent:
+            self._intake.deaf = {}
+            return {}
+        alive = {uuid for uuid in self.alive() if clusters.reachable(cluster, cluster.nodes[uuid])}
+        tracks, moving = dict(self._intake.tracks), self._queue.instances_at_work()
+        current = {uuid for uuid in alive if self._intake.is_current(uuid)}
+        peers = await asyncio.to_thread(
+            peer_reports.words, cluster, tracks, silent, answering=alive, current=current, moving=moving
+        )
+        said = {node: witnesses.judge(found) for node, found in peers.items()}
+        deaf = witnesses.Finding.DEAF
+        self._intake.deaf = {node: told.text for node, told in said.items() if told.finding is deaf}
+        return peers
 
     def observed(self, cluster: clusters.Cluster) -> Mapping[str, diagnosis.Diagnosis]:
         """The diagnoses that stand for those of dead nodes."""
@@ -128,47 +171,83 @@ class DeadNodes(parts.Part):
         }
         return dict(self._kept), answering
 
+    def is_left_alone(self, node: str) -> bool:
+        """Whether the power of a node (UUID) is not to be read: it is known to be off, or a job commands it now."""
+        known = self._configuration.current.nodes.get(node)
+        job = self._queue.jobs.get(self._commands.get(node, 0))
+        is_commanded = job is not None and job.opcodes[0].status is values.Status.RUNNING
+        return is_commanded or known is None or known_off.is_known_off(known)
+
+    def _to_read(self, cluster: clusters.Cluster, silent: Mapping[str, dead_nodes.Silence]) -> dict[str, Target]:
+        """The suspects and silent nodes whose BMCs may be read; none while nothing is to be done."""
+        maintenance = cluster.maintenance
+        if maintenance.epo is not None or maintenance.settings.paused or not maintenance.settings.dead_after:
+            return {}
+        found = {}
+        for suspect in {*silent, *self._suspects()} & cluster.nodes.keys():
+            node = cluster.nodes[suspect]
+            driver = clusters.parameter(cluster, node, "oob_program")
+            if driver is not None and suspect != cluster.cluster.master_node:
+                since = silent[suspect].since if suspect in silent else 0.0
+                found[suspect] = Target(node.name, driver, since, node.alive_at)
+        return found
+
     def _judged(
-        self, cluster: clusters.Cluster, node: str, silent: Mapping[str, dead_nodes.Silence], answering: int
+        self,
+        cluster: clusters.Cluster,
+        node: str,
+        silent: Mapping[str, dead_nodes.Silence],
+        answering: int,
+        peers: Sequence[witnesses.Peer],
     ) -> dead_nodes.Verdict:
         read, known = self._reads.get(node), cluster.nodes[node]
         if read is not None and (read.silent_since != silent[node].since or self._is_old(read, known)):
             read = None
+        told = read.told if read is not None else None
+        if told is None and (state := self._readings.state(node)) is not None:
+            told = dead_nodes.Reading(state)
         return dead_nodes.judge(
             cluster,
             known,
             silence=silent[node],
             silences=silent,
             answering=answering,
-            reads=read.told if read is not None else None,
+            reads=told,
+            peers=peers,
         )
 
     def _is_old(self, read: Read, node: clusters.Node) -> bool:
         if node.alive_at != read.alive_at:
             return True
-        says_off = read.told.is_fenced or (read.told.state is power.State.OFF and not read.told.is_commanded)
-        stands = says_off and not known_off.has_lived(node)
-        return not stands and self._monotonic() - read.at > ASKED_AGAIN
-
-    async def _ask(self, node: clusters.Node) -> None:
-        await self._command(node, power.Command.STATUS, f"{node.name} does not answer: is it off?")
+        stands = read.told.is_fenced and not known_off.has_lived(node)
+        return not stands and self._monotonic() - read.at > COMMANDED_AGAIN
 
     async def _confirm(self, node: clusters.Node) -> None:
         await self._command(node, power.Command.CONFIRM_OFF, f"{node.name} does not answer and reads off: is it?")
 
     async def _fence(self, node: clusters.Node) -> None:
         now = self._monotonic()
-        if node.uuid in self._commands or now - self._fenced.get(node.uuid, -ASKED_AGAIN) < ASKED_AGAIN:
+        if node.uuid in self._commands or now - self._fenced.get(node.uuid, -COMMANDED_AGAIN) < COMMANDED_AGAIN:
             return
         self._fenced[node.uuid] = now
         # Noted first: should this process end now, the node that is off is known to be dead.
         await self._note(node, is_off=False)
         await self._command(node, power.Command.FENCE, f"{node.name} does not answer: it is fenced")
 
+    async def _take_back_fence(self, node: str) -> None:
+        """Cancel a fence that has not begun, of a node (UUID) that is not to be fenced any more."""
+        job = self._queue.jobs.get(self._commands.get(node, 0))
+        if job is None or job.status not in {values.Status.QUEUED, values.Status.WAITING}:
+            return
+        if job.opcodes[0].params["command"] == power.Command.FENCE.value:
+            await self._queue.cancel(job.id, kill=False)
+            self._fenced.pop(node, None)
+
     async def _command(self, node: clusters.Node, command: power.Command, text: str) -> None:
-        """Have a job command the power of a silent node, one at a time for each."""
-        if node.uuid not in self._commands:
-            self._asked_in[node.uuid] = (self._kept[node.uuid].since, node.alive_at)
+        """Have a job command the power of a silent node, one at a time for each; none if it has answered meanwhile."""
+        silence = self._kept.get(node.uuid)
+        if node.uuid not in self._commands and silence is not None:
+            self._asked_in[node.uuid] = (silence.since, node.alive_at)
             opcode = values.Opcode("power", {"node": node.uuid, "command": command.value}, PRIORITY)
             self._commands[node.uuid] = await self._submit(node, opcode, text)
 
@@ -197,11 +276,21 @@ class DeadNodes(parts.Part):
                 listed = dataclasses.replace(stands, power_jobs=tuple(self._power_jobs.get(node, ())))
                 stated.append(changes.IncidentStands(listed))
                 LOG.warning("node %s is dead: %s", current.name, self.verdicts[node].reason)
-            if is_off and current.powered and clusters.parameter(cluster, current, "oob_program") is not None:
-                stated.append(changes.NodePowered(node, powered=False))
+            if is_off and clusters.parameter(cluster, current, "oob_program") is not None:
+                stated += self._dated(current)
             return stated
 
         await self._configuration.commit(noted)
+
+    def _dated(self, node: clusters.Node) -> list[changes.Change]:
+        """That a node is off, since the first of the readings that said so without a break; nothing if that is known.
+
+        It is dated once: a clock that was set back since the off was recorded makes it no longer than it was.
+        """
+        off_for, now = self._readings.off_for(node.uuid), self._clock()
+        off_at = now - off_for if off_for is not None else 0.0
+        is_earlier = off_at > 0 and off_at < node.off_since - SAME <= now
+        return [changes.NodePowered(node.uuid, powered=False, off_at=off_at)] if node.powered or is_earlier else []
 
     def _incident_of(self, cluster: clusters.Cluster, node: clusters.Node) -> str:
         """The UUID of the incident that a silent node has, or will have when it is known to be off or is fenced."""
@@ -246,6 +335,10 @@ class DeadNodes(parts.Part):
             if job is not None and not job.is_final:
                 continue
             del self._commands[node]
+            if job is not None and job.status is values.Status.CANCELED and not job.opcodes[0].started:
+                # It was taken back before it began: nothing was read, and nothing commanded.
+                self._asked_in.pop(node, None)
+                continue
             outcome = self._outcome(job) if job is not None else None
             known = self._configuration.current.nodes.get(node)
             silent_since, alive_at = self._asked_in.pop(node, (-1.0, -1.0))
@@ -253,6 +346,8 @@ class DeadNodes(parts.Part):
                 # It recorded this sign of life itself.
                 alive_at = known.alive_at
             told = _told(job, outcome)
+            if outcome is not None:
+                self._readings.commanded(node, outcome)
             self._reads[node] = Read(told, self._monotonic(), silent_since, alive_at)
 
     def _outcome(self, job: values.Job) -> power.Outcome | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 
-from ...plugins.module_utils.domain import addresses, errors
+from ...plugins.module_utils.domain import errors, ip_addresses
 
 _HEAD_LIMIT = 16 * 1024
 _PART = 64 * 1024
@@ -37,7 +37,7 @@ async def get(
                 reader, writer = await asyncio.open_connection(host, port, limit=_HEAD_LIMIT)
             is_connected = True
             try:
-                name = f"{addresses.bracketed(host)}:{port}"
+                name = f"{ip_addresses.bracketed(host)}:{port}"
                 writer.write(f"GET {path} HTTP/1.0\r\nHost: {name}\r\nAccept: application/json\r\n\r\n".encode())
                 return await _answer(reader, limit=limit)
             finally:

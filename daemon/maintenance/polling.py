@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors
-from ...plugins.plugin_utils import ansible_runs, replica_evidence
-from ...plugins.plugin_utils.config import host_vars, hosts
+from ...plugins.plugin_utils import ansible_runs
+from ...plugins.plugin_utils.config import hosts
 from ..failures import Failures
 from ..jobs import process, settling
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from ..configuration import Configuration
     from .agents import Agents
-    from .lives import Lives
 
 PART = "poll of the nodes"
 _LIMIT_BASE, _LIMIT_PER_NODE, _LONGEST_LIMIT = 60, 15, 600
@@ -27,14 +26,16 @@ _LIMIT_BASE, _LIMIT_PER_NODE, _LONGEST_LIMIT = 60, 15, 600
 
 
 class Poll:
-    """Asks all reachable nodes, again and again; `problem` says how the last run of `diagnose.yml` failed."""
+    """Asks all reachable nodes, again and again; `problem` says how the last run of `diagnose.yml` failed.
+
+    `has_polled` is set once the first poll has ended.
+    """
 
     def __init__(
         self,
         configuration: Configuration,
         processes: process.Processes,
         agents: Agents,
-        lives: Lives,
         *,
         folder: Path,
         environment: Mapping[str, str],
@@ -43,11 +44,11 @@ class Poll:
         self._configuration = configuration
         self._processes = processes
         self._agents = agents
-        self._lives = lives
         self._folder = folder
         self._environment = environment
         self._failures = Failures() if failures is None else failures
         self.problem = ""
+        self.has_polled = asyncio.Event()
 
     async def run(self) -> None:
         """Poll for ever at `diagnose_interval`; an interval of 0 turns polling off."""
@@ -58,8 +59,9 @@ class Poll:
             if interval:
                 try:
                     await self.once()
-                except (errors.RoundsmanError, OSError) as error:
+                except (errors.RoundsmanError, OSError, ValueError) as error:
                     self._failed(str(error))
+            self.has_polled.set()
             # Agents are asked as often as they look; a run of Ansible is given its time.
             spent = loop.time() - began if interval and settings.agent_port else 0.0
             await asyncio.sleep(max(0.0, (interval or 60) - spent))
@@ -86,14 +88,9 @@ class Poll:
             granted={},
             time_limit=min(_LONGEST_LIMIT, _LIMIT_BASE + _LIMIT_PER_NODE * len(nodes)),
         )
-        asked = self._lives.now()
         self._processes.start(run, spec)
         await self._processes.ended(run)
         ended = await settling.settle(run)
-        if ended.succeeded:
-            gap = replica_evidence.window(cluster)
-            for uuid in nodes:
-                self._lives.ask(uuid, asked, gap=gap)
         self._failed("; ".join([*refused, *([] if ended.succeeded else [ended.text])]))
 
     def _failed(self, text: str) -> None:
@@ -107,5 +104,5 @@ class Poll:
     def _usable(self, nodes: Sequence[clusters.Node]) -> tuple[list[str], list[str]]:
         """The nodes (UUIDs) whose host variables can be used, and why those of others cannot: these are not polled."""
         root = Path(self._environment["ROUNDSMAN_ROOT"])
-        problems = {node.uuid: host_vars.problem(root, node.name) for node in nodes}
+        problems = {node.uuid: hosts.problem(node, root=root) for node in nodes}
         return [uuid for uuid, text in problems.items() if not text], [text for text in problems.values() if text]

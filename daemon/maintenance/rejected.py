@@ -106,7 +106,7 @@ def _bytes(files: list[tuple[str, int]]) -> int:
 
 
 def _keep_head(path: Path, target: Path) -> None:
-    """Move a file, cut to its beginning; of a folder, or a large file with other names, nothing is kept."""
+    """Move a file, cut to its beginning; of a folder, or a large file that cannot be cut, nothing is kept."""
     try:
         found = path.lstat()
         is_large = found.st_size > HEAD
@@ -115,9 +115,17 @@ def _keep_head(path: Path, target: Path) -> None:
             return
         path.rename(target)
         if is_large:
-            os.truncate(target, HEAD)
+            _cut(target)
     except FileNotFoundError:
         LOG.debug("%a is gone", path.name)
+
+
+def _cut(path: Path) -> None:
+    try:
+        os.truncate(path, HEAD)
+    except PermissionError:
+        LOG.debug("%a belongs to another user", path.name)
+        path.unlink()
 
 
 def _remove(path: Path) -> None:

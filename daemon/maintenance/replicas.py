@@ -21,7 +21,7 @@ from ..jobs import submission, values
 from . import parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from ..configuration import Configuration
     from ..jobs.queue import Queue
@@ -96,33 +96,19 @@ class Replicas(parts.Part):
         tracks = dict(self._intake.tracks)
         new = [uuid for uuid, track in tracks.items() if self._judged.get(uuid) is not track]
 
-        lived: list[changes.NodeLived] = []
+        self._intake.follow_offs()
 
         def stated(cluster: clusters.Cluster) -> list[changes.Change]:
-            lived[:] = replica_evidence.returned(cluster, tracks, new, now=self._clock())
             return [
-                *lived,
+                *replica_evidence.returned(cluster, tracks, new, now=self._clock()),
                 *replica_evidence.parted(cluster, tracks, new),
                 *replica_evidence.joined(cluster, tracks),
             ]
 
         if new:
             await self._configuration.commit(stated)
-            self._tell_witnesses(lived)
             self._judged = tracks
         await self._outdate()
-
-    def _tell_witnesses(self, committed: Iterable[changes.NodeLived]) -> None:
-        """Log whose word makes a node alive that was known to be off: it ends the failovers from there."""
-        cluster = self._configuration.current
-        for lived in committed:
-            if lived.witness:
-                LOG.warning(
-                    "%s was known to be off, and %s reports at %s that it was connected to it: check both on site",
-                    cluster.node_name(lived.node),
-                    cluster.node_name(lived.witness),
-                    evidence.clock(lived.at),
-                )
 
     async def _outdate(self) -> None:
         """Have each secondary outdated that its running primary has lost, and that answers.

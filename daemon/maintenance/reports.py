@@ -8,6 +8,7 @@ set while a clock was wrong: it is lowered to the present, which lets nothing ol
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import heapq
 import logging
 import os
@@ -15,10 +16,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import diagnosis, errors, replicas, report_ages, reports
-from ...plugins.plugin_utils import durable_files, replica_evidence
+from ...plugins.module_utils.domain import diagnosis, errors, known_off, replicas, report_ages, reports
+from ...plugins.plugin_utils import durable_files
 from ..failures import Failures
-from . import lives, rejected, spool
+from . import rejected, spool
 from .heard import Heard, Received, RefusedReport, note_unreachable
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ...plugins.module_utils.domain import cluster as clusters
-    from ...plugins.module_utils.domain import evidence, tree
+    from ...plugins.module_utils.domain import tree
     from .agents import Seen
 
 LOG = logging.getLogger(__name__)
@@ -46,7 +47,8 @@ PROBLEM = ".problem.json"
 class Intake:
     """What the nodes said last, changed by `take_all` only.
 
-    `seen` says how their agents answer, and `lives` when they were asked and lived; those who ask fill them.
+    `seen` says how their agents answer; who asks them fills it. `deaf` says why a silent node (UUID) is known to live:
+    replication to it does; who judges silent nodes fills it.
 
     `is_behind` says that files are left in the spool for another step.
     """
@@ -62,10 +64,10 @@ class Intake:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._monotonic = monotonic
-        self.lives = lives.Lives(clock=clock, monotonic=monotonic)
         self._failures = failures or Failures()
         self._unusable: dict[Path, str] = {}
         self.seen: dict[str, Seen] = {}
+        self.deaf: dict[str, str] = {}
         self.is_behind = False
         self._on_change = on_change
         self._where = where
@@ -75,6 +77,7 @@ class Intake:
         self._rejected = rejected.Rejected(where.rejected)
         self._turn = asyncio.Lock()
         self._heard = self._load()
+        self._offs: dict[str, replicas.Moment] = {}
 
     @property
     def diagnosed(self) -> Mapping[str, Received]:
@@ -156,20 +159,32 @@ class Intake:
         """What each node (UUID) has reported of its replicas."""
         return self._heard.tracks
 
-    def life(self, node: str) -> evidence.Life:
-        """Until when a node (UUID) has lived, by its reports and by what else was seen of it."""
-        track, asked, alive = self.tracks.get(node), self.lives.asked(node), self.lives.alive(node)
-        if track is not None:
-            alive = replicas.latest(alive, track.at)
-            if asked is not None and track.accepted.after(asked.last) >= 0:
-                # It came after the question, whatever the node's clock says.
-                alive = replicas.latest(alive, asked.last)
-        return replica_evidence.life(self._cluster(), node, now=self.lives.now(), alive=alive, asked=asked)
+    @property
+    def now(self) -> replicas.Moment:
+        """The present."""
+        return replicas.Moment(self._clock(), self._monotonic())
 
-    def evidence(self, instance: str, *, source: str, target: str) -> evidence.Evidence:
-        """Whether the replica of an instance (UUID) on the target counts as in sync though the source is silent."""
-        cluster = self._cluster()
-        return replica_evidence.judge(cluster, cluster.instance(instance), self, source=source, target=target)
+    @property
+    def offs(self) -> Mapping[str, replicas.Moment]:
+        """When nodes (UUIDs) were first known to be off, by the monotonic clock, too: the wall clock may be set."""
+        return self._offs
+
+    def follow_offs(self) -> None:
+        """Note the nodes that are known to be off, soon after that became known."""
+        now, nodes = self.now, self._cluster().nodes
+        known = {uuid: known_off.seen_off(node) for uuid, node in nodes.items() if known_off.is_known_off(node)}
+        self._offs = {
+            uuid: self._offs[uuid]
+            if uuid in self._offs and self._offs[uuid].wall == at
+            else dataclasses.replace(now.earlier(max(0.0, now.wall - at)), wall=at)
+            for uuid, at in known.items()
+        }
+
+    def off(self, node: str) -> tuple[float, float] | None:
+        """When a node was first known to be off (unix seconds on record), and how many seconds ago; None: it is not."""
+        self.follow_offs()
+        known = self._offs.get(node)
+        return None if known is None else (known.wall, min(self.now.after(known), self.now.wall - known.wall))
 
     def _last(self, node: str) -> Received | None:
         kept = [kept[node] for kept in (self._heard.diagnosed, self._heard.problems) if node in kept]
@@ -299,7 +314,8 @@ class Intake:
             floor=heard.floor,
             accept_cluster_key=cluster.maintenance.settings.accept_cluster_key,
         )
-        path.rename(self._where.reports / (report.node + (".json" if report.diagnosis is not None else PROBLEM)))
+        name = report.node + (".json" if report.diagnosis is not None else PROBLEM)
+        durable_files.rename(path, self._where.reports / name)
         name, monotonic = cluster.node_name(report.node), self._monotonic()
         heard.keep(report, name=name, accepted=self._clock(), monotonic=monotonic)
 

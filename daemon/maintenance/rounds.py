@@ -9,7 +9,7 @@ import logging
 import uuid
 from typing import TYPE_CHECKING
 
-from ...plugins.module_utils.domain import changes, dead_nodes, errors, incidents, lifecycle
+from ...plugins.module_utils.domain import changes, dead_nodes, errors, incidents, lifecycle, possible_loss
 from ...plugins.plugin_utils import replica_evidence
 from ...plugins.plugin_utils.opcodes import contract
 from ...plugins.plugin_utils.rounds import rounds
@@ -18,7 +18,8 @@ from ..jobs import submission, values
 from . import balancing
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+    from typing import Any
 
     from ...plugins.module_utils.domain import cluster as clusters
     from ...plugins.module_utils.domain import diagnosis
@@ -35,7 +36,10 @@ PART, INTAKE, RESUMING = "rounds", "report intake", "resuming the last round"
 
 
 class Rounds:
-    """Starts a round when the last one's jobs have ended and there is something to do; events wake it."""
+    """Starts a round when the last one's jobs have ended and there is something to do; events wake it.
+
+    `has_looked` is set once it has looked for the first time.
+    """
 
     def __init__(
         self,
@@ -66,6 +70,7 @@ class Rounds:
         self._has_searched = False
         self._plans: dict[bool, tuple[clusters.Cluster, tuple[object, ...], rounds.RoundPlan]] = {}
         self._awake = asyncio.Event()
+        self.has_looked = asyncio.Event()
         self._deciding = asyncio.Lock()
 
     def wake(self) -> None:
@@ -86,6 +91,7 @@ class Rounds:
             except (errors.RoundsmanError, OSError) as error:
                 self._failures.failed(PART, error, remedy=f"fix the cause; the step is retried every {RETRY:.0f} s")
                 interval = min(interval or RETRY, RETRY)
+            self.has_looked.set()
             try:
                 await asyncio.wait_for(self._awake.wait(), interval or None)
             except TimeoutError:
@@ -234,17 +240,20 @@ class Rounds:
             incident.uuid: bool(self._queue.unfinished(incident.jobs)) for incident in cluster.maintenance.incidents
         }
         silent = {uuid: True for uuid in cluster.nodes if self._intake.is_silent(uuid)}
-        evidence = replica_evidence.of_unreachable(cluster, self._intake)
+        evidence = self._waiting(cluster, replica_evidence.of_unreachable(cluster, self._intake))
+        recovered = rounds.recovered(cluster, self._intake.reported_ok_since)
+        facts = (at_work, silent, evidence, recovered)
         known = self._plans.get(as_if_resumed)
-        if known is not None and known[0] is cluster and known[1] == (at_work, silent, evidence):
+        if known is not None and known[0] is cluster and known[1] == facts:
             return known[2]
-        plan = rounds.plan(self._seen(cluster), at_work=at_work, evidence=evidence, as_if_resumed=as_if_resumed)
-        self._plans[as_if_resumed] = (cluster, (at_work, silent, evidence), plan)
+        seen = self._seen(cluster)
+        plan = rounds.plan(seen, at_work=at_work, evidence=evidence, recovered=recovered, as_if_resumed=as_if_resumed)
+        self._plans[as_if_resumed] = (cluster, facts, plan)
         return plan
 
     def _reconciled(self, cluster: clusters.Cluster) -> list[changes.Change]:
         outcomes = {
-            number: _outcome(job)
+            number: self._outcome(job)
             for incident in cluster.maintenance.incidents
             for number in incident.jobs
             if (job := self._job_of(incident, number)) is not None
@@ -335,9 +344,46 @@ class Rounds:
         numbers = self._queue.reserve(len(plan.jobs))
         return submission.numbered(cluster, plan.jobs, numbers, source=submission.ROUNDS, now=now)
 
+    def _outcome(self, job: values.Job) -> lifecycle.JobOutcome:
+        """How a job ended; one that waits for a person has not failed, and neither has what comes after it."""
+        if not job.is_final:
+            return lifecycle.JobOutcome(None)
+        canceled = next((opcode.text for opcode in job.opcodes if opcode.status is values.Status.CANCELED), "")
+        is_done = job.status is values.Status.SUCCESS or self._is_held(job)
+        return lifecycle.JobOutcome(is_done, job.text or canceled or job.status.value)
 
-def _outcome(job: values.Job) -> lifecycle.JobOutcome:
-    if not job.is_final:
-        return lifecycle.JobOutcome(None)
-    canceled = next((opcode.text for opcode in job.opcodes if opcode.status is values.Status.CANCELED), "")
-    return lifecycle.JobOutcome(job.status is values.Status.SUCCESS, job.text or canceled or job.status.value)
+    def _is_held(self, job: values.Job) -> bool:
+        """Whether a job ended with a failover that waits for a person, or did not begin because of such a job."""
+        if _refusals([job]):
+            return True
+        before = [self._queue.jobs[entry.job] for entry in job.depends if entry.job in self._queue.jobs]
+        has_begun = any(opcode.started for opcode in job.opcodes)
+        return not has_begun and any(
+            other.is_final and other.status is not values.Status.SUCCESS and self._is_held(other) for other in before
+        )
+
+    def _waiting(
+        self, cluster: clusters.Cluster, known: Mapping[str, possible_loss.Answer]
+    ) -> dict[str, possible_loss.Answer]:
+        """What is known of replicas, with what their nodes answered the failovers of the incidents.
+
+        That answer counts until the limit, or what is known of the power of the source, changes.
+        """
+        numbers = sorted({number for incident in cluster.maintenance.incidents for number in incident.jobs})
+        jobs = [self._queue.jobs[number] for number in numbers if number in self._queue.jobs]
+        found = dict(known)
+        for instance, waits in _refusals(jobs).items():
+            if instance in known and waits["basis"] == replica_evidence.basis(cluster, cluster.instances[instance]):
+                verdict = possible_loss.Verdict.ASK
+                found[instance] = possible_loss.Answer(verdict, reason=waits["reason"], unblock=waits["unblock"])
+        return found
+
+
+def _refusals(jobs: Iterable[values.Job]) -> dict[str, dict[str, Any]]:
+    """By instance (UUID) why its last failover of some jobs waits for a person."""
+    return {
+        str(opcode.params["instance"]): opcode.result["waits"]
+        for job in jobs
+        for opcode in job.opcodes
+        if opcode.kind == "failover" and isinstance(opcode.result, dict) and "waits" in opcode.result
+    }

@@ -24,6 +24,7 @@ from watchdog.events import (
 from watchdog.observers.inotify import InotifyObserver
 
 from ...plugins.module_utils.domain import errors, reports
+from ...plugins.plugin_utils import durable_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +39,8 @@ PART = "spool watcher"
 REMEDY = (
     "none needed for reports, which are polled meanwhile; if it lasts, see `sysctl fs.inotify` and restart roundsmand"
 )
+UNREADABLE = "unreadable"
+"""Why a file is rejected that the daemon's user may not read."""
 PROBE = ".watch"
 INTERVAL, POLLING, LIMIT = 30.0, 5.0, 10.0
 """Seconds between two proofs, between two looks while there are no events, and for the event of a proof."""
@@ -114,12 +117,14 @@ def content(path: Path, *, is_kept: bool) -> bytes:
 
     Raises:
         FileNotFoundError, BlockingIOError: it is gone, or somebody still writes it; another event will follow.
-        ReportRejected: it is nothing that could be a report.
+        ReportRejected: it is nothing that could be a report. StateUnknown: the disk failed.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise
+    except PermissionError as error:
+        raise errors.ReportRejected(UNREADABLE, _why_unreadable(path)) from error
     except OSError as error:
         raise errors.ReportRejected("malformed", f"not a file that can be read: {error.strerror}") from error
     found = os.fstat(descriptor)
@@ -132,8 +137,16 @@ def content(path: Path, *, is_kept: bool) -> bytes:
             raise errors.ReportRejected("oversized", f"{found.st_size} bytes, and {reports.LIMIT} is the limit")
         data = stream.read(reports.LIMIT + 1)
         if is_kept:
-            os.fsync(stream.fileno())
+            durable_files.sync(stream.fileno(), path)
     return data
+
+
+def _why_unreadable(path: Path) -> str:
+    found = path.lstat()
+    return (
+        f"the user with uid {os.geteuid()}, which is roundsmand's, may not read this file of uid {found.st_uid} with "
+        f"the mode {stat.S_IMODE(found.st_mode):04o}: put reports into the spool as that user, or readable by it (0644)"
+    )
 
 
 def _refuse_while_written(descriptor: int) -> None:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from ...plugins.module_utils.domain import errors, tree
-from ...plugins.plugin_utils import log_output, secret_files
+from ...plugins.plugin_utils import installed_version, log_output, secret_files
 from ..serving import bounded_serving, readiness, tcp_sockets
 from . import authentication, certificate, forwarding, front
 
@@ -23,6 +23,7 @@ PORT = 5080
 def main() -> None:
     """Serve in the foreground until told to stop, or make the certificate."""
     options = _options()
+    installed_version.hold()
     where = tree.Tree(options.root.resolve())
     try:
         log_output.install(level=options.log_level, file=options.log_file)

@@ -13,7 +13,7 @@ import argon2
 import pydantic
 
 from ...plugins.module_utils.domain import errors
-from ...plugins.plugin_utils import durable_files, sealed_json, secret_files
+from ...plugins.plugin_utils import durable_files, folders_of_others, sealed_json, secret_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -61,8 +61,10 @@ def read(path: Path) -> Mapping[str, User]:
         StoreFailed: the file is damaged or cannot be read. Refused: others can read it.
     """
     try:
-        secret_files.refuse_readable([path], most=secret_files.SHARED)
-        return _Document.model_validate_json(sealed_json.unseal(path.read_bytes())).users
+        with folders_of_others.as_owner_of(path.parent):
+            secret_files.refuse_readable([path], most=secret_files.SHARED)
+            data = path.read_bytes()
+        return _Document.model_validate_json(sealed_json.unseal(data)).users
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -122,12 +124,12 @@ def _hashed(password: str) -> str:
 
 @contextlib.contextmanager
 def _changing(path: Path) -> Iterator[dict[str, User]]:
-    with _alone(path.parent):
+    # What root writes has to be readable for the daemon, whose folder it is.
+    with folders_of_others.as_owner_of(path.parent), _alone(path.parent):
         users = dict(read(path))
         yield users
         document = _Document(users=dict(sorted(users.items())))
         durable_files.replace(path, sealed_json.seal(document.model_dump_json(indent=1).encode()))
-        _hand_over(path)
 
 
 @contextlib.contextmanager
@@ -142,10 +144,3 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _hand_over(path: Path) -> None:
-    # What root writes has to be readable for the daemon, whose folder it is.
-    if os.geteuid() == 0:
-        owner = path.parent.stat()
-        os.chown(path, owner.st_uid, owner.st_gid)

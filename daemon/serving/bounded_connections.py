@@ -1,4 +1,7 @@
-"""How many connections a server has at once, in all and from one address; who is one too many is closed at once."""
+"""How many connections a server has at once, in all and from one address; who is one too many is closed at once.
+
+Some places are kept for the machine itself, so that its own monitoring gets an answer whatever others do.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from ...plugins.module_utils.domain import origins
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 LOG = logging.getLogger(__name__)
 AT_ONCE = 100
@@ -24,11 +27,16 @@ SILENCE = 60.0
 
 
 class Gate:
-    """Counts the connections of a server."""
+    """Counts the connections of a server; `kept` of its places are for each of the addresses of `keep_for` alone."""
 
-    def __init__(self, *, most: int, most_of_one: int) -> None:
-        self._most, self._most_of_one = most, most_of_one
+    def __init__(self, *, most: int, most_of_one: int, kept: int = 0) -> None:
+        self._most, self._most_of_one, self._kept = most, most_of_one, kept
+        self._own: frozenset[str] = frozenset()
         self._open: Counter[str] = Counter()
+
+    def keep_for(self, addresses: Iterable[str]) -> None:
+        """Keep places for these addresses; other addresses of the same machine or network have no part in them."""
+        self._own = frozenset(map(origins.address, addresses)) if self._kept else frozenset()
 
     @property
     def open(self) -> int:
@@ -37,8 +45,11 @@ class Gate:
 
     def admit(self, address: str) -> Callable[[], None] | None:
         """Take a place; gives what frees it, which may be called more than once, or nothing when there is none."""
-        whose = origins.origin(address)
-        if self.open >= self._most or self._open[whose] >= self._most_of_one:
+        whose = origins.address(address)
+        if whose not in self._own:
+            whose = origins.origin(address)
+        has_own = whose in self._own and self._open[whose] < self._kept
+        if self._open[whose] >= self._most_of_one or not (has_own or self._has_common()):
             return None
         self._open[whose] += 1
         held = [whose]
@@ -49,6 +60,11 @@ class Gate:
                 self._open += Counter()  # forgets who has none
 
         return free
+
+    def _has_common(self) -> bool:
+        """Whether a place is left that is kept for nobody."""
+        kept = sum(max(self._kept - self._open[address], 0) for address in self._own)
+        return self.open + kept < self._most
 
 
 class Acceptor:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     Send = Callable[[Message], Awaitable[None]]
     Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
+LOOPBACK = ("127.0.0.1", "::1")
 READ_AFTER_REFUSAL = 1 << 20
 """Bytes of a body that is too large which are still read, so that its sender comes to read the answer."""
 
@@ -44,6 +45,8 @@ class Limits:
     stalled_seconds: float = 30.0
     connections: int = 500
     connections_of_one: int = 100
+    connections_kept: int = 0
+    """Of all connections so many for each of 127.0.0.1, ::1 and the addresses that are listened at."""
 
 
 class _Stage(Enum):
@@ -149,7 +152,9 @@ class Server(uvicorn.Server):
             )
         )
         self.limits = limits
-        self.gate = bounded_connections.Gate(most=limits.connections, most_of_one=limits.connections_of_one)
+        self.gate = bounded_connections.Gate(
+            most=limits.connections, most_of_one=limits.connections_of_one, kept=limits.connections_kept
+        )
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -158,6 +163,8 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen at the sockets, which are given always."""
+        names = [listener.getsockname() for listener in sockets or []]
+        self.gate.keep_for([*LOOPBACK, *(name[0] for name in names if isinstance(name, tuple))])
         self.servers = [
             bounded_connections.Acceptor(  # type: ignore[misc] # it is closed and waited for, as a server is
                 listener,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import os
 import shlex
@@ -46,8 +47,9 @@ def _greets(folder: str) -> bool:
 
 
 def shim_folder(where: tree.Tree) -> Path:
-    """The folder that stands first in the PATH of every run."""
-    return where.run / "warm/bin"
+    """The folder that stands first in the PATH of every run; each installed version has its own, and its own server."""
+    version = hashlib.sha256(sys.prefix.encode()).hexdigest()[:8]
+    return where.run / "warm" / version / "bin"
 
 
 def install_shim(where: tree.Tree) -> None:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import simulated_node
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
-    disks,
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import (
+    simulated_node,
     simulated_programs,
     simulated_store,
     simulated_world,
-    templates,
 )
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import disks, templates
 
 NODES, WEB1, WEB2 = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 ENDS = (disks.End("node1", "192.0.2.1"), disks.End("node2", "192.0.2.2"))
@@ -58,6 +57,7 @@ def split(resource: str) -> None:
 
 
 def main() -> None:
+    sys.path.append(str(simulated_node.ON_NODES))
     boot()
     make("web1", WEB1, 0, 1, 2, 3)
     make("web2", WEB2, 4)

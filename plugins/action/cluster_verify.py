@@ -1,4 +1,4 @@
-"""The action `cluster_verify`: what is wrong with a cluster, told and never mended."""
+"""The action `cluster_verify`: what is wrong with a cluster, reported and never repaired."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..module_utils.domain import errors, power
 from ..plugin_utils import commanding, findings, holding, libraries, module_answers, sealed_json, whereabouts
 
 with libraries.optional():
-    from ..plugin_utils.config import store
+    from ..plugin_utils.config import import_rules, store
 
 if TYPE_CHECKING:
     from ..module_utils.domain import tree
@@ -24,6 +24,8 @@ _SPEC = {
     "left_behind": {"type": "dict", "default": {}},
     "degraded": {"type": "list", "elements": "dict", "default": []},
     "runs": {"type": "dict", "default": {}},
+    "offline": {"type": "list", "elements": "str", "default": []},
+    "not_asked": {"type": "dict", "default": {}},
     "disks": {"type": "dict", "default": {}},
     "records": {"type": "dict", "default": {}},
     "before": {"type": "dict", "default": {}},
@@ -46,13 +48,18 @@ class ActionModule(module_answers.Action):
         result: dict[str, Any] = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
         try:
-            known, busy = _now(holding.current(task_vars).where)
+            known, busy, settings = _now(holding.current(task_vars).where)
         except (errors.RoundsmanError, OSError, ValueError) as error:
             return {**result, "failed": True, "msg": str(error)}
         read = self._power(options, task_vars) if options["targets"] else []
         records = {target["name"]: target["powered"] for target in options["targets"]}
         runs, disks, before = options["runs"], options["disks"], options["before"]
-        looks = {name: whereabouts.seen({"runs": runs[name], "disks": disks.get(name, ())}) for name in runs}
+        looks = {
+            name: whereabouts.seen(
+                {"runs": runs[name], "disks": disks.get(name, ())}, is_offline=name in options["offline"]
+            )
+            for name in runs
+        }
         differences = whereabouts.wrong(known, looks)
         told = whereabouts.settled(differences, before, known, busy)
         found = [
@@ -63,12 +70,14 @@ class ActionModule(module_answers.Action):
             *findings.of_host_variables(options["ignored"]),
             *findings.of_diagnose_commands(options["differing"]),
             *findings.of_parted(options["degraded"]),
+            *settings,
         ]
         differing = sorted({difference.instance for difference in differences if difference.instance})
         return {
             **result,
             "changed": False,
             "findings": [finding.as_dict() for finding in findings.bounded(found, escape=module_answers.shown)],
+            **_looked_at(looks, options["not_asked"]),
             "again": whereabouts.to_look_again(differences, known, looks),
             "differing": differing,
             "records": {name: known[name] for name in differing if name in known},
@@ -86,11 +95,26 @@ class ActionModule(module_answers.Action):
         )
 
 
-def _now(where: tree.Tree) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """What the configuration says of each instance now, and which of them jobs or plays work on."""
+def _looked_at(looks: dict[str, whereabouts.Look], not_asked: dict[str, str]) -> dict[str, Any]:
+    """On which nodes all that runs there was seen, and why not on the others."""
+    unseen = {name: look.trouble for name, look in looks.items() if look.trouble}
+    troubles = {
+        name: module_answers.shown(f"it is offline, and {why}" if looks[name].is_offline else why)
+        for name, why in unseen.items()
+    }
+    return {
+        "looked_at": [name for name in looks if name not in unseen],
+        "not_looked_at": {**not_asked, **troubles},
+    }
+
+
+def _now(where: tree.Tree) -> tuple[dict[str, dict[str, Any]], list[str], list[findings.Finding]]:
+    """What the configuration says of each instance now, which of them jobs or plays work on, and its own findings."""
     try:
         rows = json.loads(sealed_json.unseal(where.locks.read_bytes()))["held"]
     except FileNotFoundError:
         rows = []
     cluster = store.read(where.config)
-    return whereabouts.records(cluster), whereabouts.at_work(cluster, [row["locks"] for row in rows])
+    busy = whereabouts.at_work(cluster, [row["locks"] for row in rows])
+    own = [*findings.of_settings(cluster), *findings.of_document(cluster, import_rules.findings(cluster))]
+    return whereabouts.records(cluster), busy, own

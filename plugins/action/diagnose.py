@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
-import tempfile
 import time
 from typing import Any, Dict, Optional
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
-from ..module_utils.domain import reports
-from ..plugin_utils import module_answers
+from ..module_utils.domain import errors, reports
+from ..plugin_utils import durable_files, module_answers
 
 _SPEC = {"command": {"type": "str", "default": ""}, "spool": {"type": "path", "default": ""}}
 
@@ -57,21 +55,11 @@ def _file_name(host: str) -> str:
 
 
 def _put(text: str, *, folder: pathlib.Path, name: str) -> None:
-    # Readers of the spool look for whole files, so the last step is the rename.
+    # The folder has other writers, and the daemon has to read what root puts there; a report is signed, and no secret.
     try:
-        with tempfile.NamedTemporaryFile(prefix=".", dir=folder, delete=False) as file:
-            try:
-                file.write(text.encode())
-                file.flush()
-                os.fsync(file.fileno())
-                pathlib.Path(file.name).rename(folder / name)
-            except OSError:
-                pathlib.Path(file.name).unlink()
-                raise
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
-    except OSError as e:
+        with durable_files.opened_folder(folder) as opened:
+            durable_files.replace(opened / name, text.encode(), mode=0o644, is_of_folder=True)
+    except errors.StateUnknown as e:
+        raise AnsibleActionFail("cannot write to the spool {}: {}".format(folder, e)) from e
+    except (OSError, errors.StoreFailed) as e:
         raise AnsibleActionFail("cannot write to the spool {}".format(folder)) from e

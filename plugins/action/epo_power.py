@@ -90,7 +90,9 @@ def _still_at_work(variables: Mapping[str, Any], names: Sequence[str], timeouts:
     """Nodes whose instances did not all stop, and why."""
     steps = node_results.registered(variables, names, variable="epo_step")
     unheard = {name: "nobody knows what runs there" for name in names if name not in steps}
+    unheard |= node_results.left_out(variables, names)
     told = {name: _why(step, timeouts.get(name)) for name, step in steps.items() if node_results.failed(step)}
+    told = {name: why for name, why in told.items() if name not in unheard}
     return {name: f"{why}; --ignore-failures powers it off all the same" for name, why in (unheard | told).items()}
 
 

@@ -43,6 +43,7 @@ class ActionModule(module_answers.Action):
         play = holding.current(task_vars)
         try:
             cluster = store.read(play.where.config)
+            left_out = node_results.left_out(told, [node.name for node in cluster.nodes.values()])
             found = epo.returned(
                 cluster,
                 among=set(options["nodes"].values()),
@@ -54,18 +55,29 @@ class ActionModule(module_answers.Action):
                 holding.record(play, *stated, now=time.time())
         except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}
+        waiting = [name for name in found.waiting if name not in left_out]
+        replicas, starts = _without(found.replicas, left_out), _without(found.starts, left_out)
+        concerned = {*found.waiting, *found.replicas, *found.starts}
         return {
             **result,
             "changed": bool(stated),
             "since": options["since"] or time.time(),
-            "here": ["localhost"] if found.waiting or found.replicas or found.starts else [],
-            "waiting": list(found.waiting),
-            "replicas": _facts(cluster, found.replicas),
-            "starts": _facts(cluster, found.starts),
-            "timeouts": {"replicas": _timeouts(cluster, found.replicas), "starts": _timeouts(cluster, found.starts)},
-            "missed": [*found.missed, *_replicas_missed(cluster, told)],
+            "here": ["localhost"] if waiting or replicas or starts else [],
+            "waiting": waiting,
+            "replicas": _facts(cluster, replicas),
+            "starts": _facts(cluster, starts),
+            "timeouts": {"replicas": _timeouts(cluster, replicas), "starts": _timeouts(cluster, starts)},
+            "missed": [
+                *found.missed,
+                *(why for name, why in left_out.items() if name in concerned),
+                *_replicas_missed(cluster, told),
+            ],
             "stands": _stands(changes.apply_all(cluster, stated, now=time.time())),
         }
+
+
+def _without(by_node: Mapping[str, list[str]], left_out: Mapping[str, str]) -> dict[str, list[str]]:
+    return {name: uuids for name, uuids in by_node.items() if name not in left_out}
 
 
 def _facts(cluster: clusters.Cluster, by_node: Mapping[str, list[str]]) -> dict[str, list[dict[str, Any]]]:

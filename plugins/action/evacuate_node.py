@@ -6,10 +6,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import changes, errors, evidence, known_off
+from ..module_utils.domain import changes, errors, known_off, possible_loss
 from ..module_utils.domain import cluster as clusters
 from ..module_utils.domain.locks import Mode
-from ..plugin_utils import holding, libraries, log_output, module_answers, replica_evidence
+from ..plugin_utils import holding, libraries, log_output, module_answers, node_results, replica_evidence
 
 with libraries.optional():
     from ..plugin_utils import daemon_client
@@ -27,6 +27,7 @@ _SPEC = {
     "node": {"type": "str", "required": True},
     "failover": {"type": "bool", "default": False},
     "ignore_consistency": {"type": "bool", "default": False},
+    "max_loss": {"type": "int", "default": -1},
     "time_limit": {"type": "float", "default": 300},
 }
 
@@ -63,13 +64,14 @@ class ActionModule(module_answers.Action):
         play = holding.current(task_vars)
         try:
             cluster, found, plan = _planned(play, options)
+            _refuse_left_out(cluster, _wants(cluster, plan, options["node"]), task_vars)
             if not self._task.check_mode:
                 cluster, found, plan = _held(play, options, cluster, plan)
-            made = _steps(cluster, plan, ignore_consistency=options["ignore_consistency"], judged=found)
+            made = _steps(cluster, plan, options, judged=found)
             steps = list(made.steps)
             if not self._task.check_mode:
                 _audit(play, options["node"], steps, ignore_consistency=options["ignore_consistency"])
-            look = _look(cluster, options["node"], steps)
+            look = _look(cluster, options["node"], steps, left_out=node_results.left_out(task_vars, _names(cluster)))
         except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}
         refusals = [
@@ -83,17 +85,17 @@ class ActionModule(module_answers.Action):
 
 def _planned(
     play: holding.Play, options: Mapping[str, Any]
-) -> tuple[clusters.Cluster, dict[str, evidence.Evidence], Planned]:
+) -> tuple[clusters.Cluster, dict[str, possible_loss.Answer], Planned]:
     """The cluster, what is known of its replicas, and the plan, as they are now."""
     cluster = _read(play)
-    found = _evidence(play, cluster, options["node"])
+    found = _evidence(play, cluster, options["node"], accepted=_accepted(options)["max_loss"])
     proof = {} if options["ignore_consistency"] else found
     return cluster, found, _plan(cluster, options["node"], failover=options["failover"], proof=proof)
 
 
 def _held(
     play: holding.Play, options: Mapping[str, Any], cluster: clusters.Cluster, plan: Planned
-) -> tuple[clusters.Cluster, dict[str, evidence.Evidence], Planned]:
+) -> tuple[clusters.Cluster, dict[str, possible_loss.Answer], Planned]:
     """The same once the plan's locks are held, which may take minutes: the replicas are judged anew.
 
     Raises:
@@ -111,15 +113,20 @@ def _read(play: holding.Play) -> clusters.Cluster:
     return clusters.observed(store.read(play.where.config), silent=daemon_client.silent_nodes(play.where.socket))
 
 
-def _evidence(play: holding.Play, cluster: clusters.Cluster, name: str) -> dict[str, evidence.Evidence]:
+def _evidence(
+    play: holding.Play, cluster: clusters.Cluster, name: str, *, accepted: int | None
+) -> dict[str, possible_loss.Answer]:
     """What the accepted reports say of the replicas of a node's instances, where the node itself is not asked."""
     node = cluster.node(name)
     if clusters.reachable(cluster, node):
         return {}
-    return replica_evidence.of_nodes(cluster, replica_evidence.Files(play.where, cluster, now=time.time()), [node.uuid])
+    files = replica_evidence.Files(play.where, cluster, now=time.time())
+    return replica_evidence.of_nodes(cluster, files, [node.uuid], accepted=accepted)
 
 
-def _plan(cluster: clusters.Cluster, name: str, *, failover: bool, proof: Mapping[str, evidence.Evidence]) -> Planned:
+def _plan(
+    cluster: clusters.Cluster, name: str, *, failover: bool, proof: Mapping[str, possible_loss.Answer]
+) -> Planned:
     plan = evacuation.plan(
         cluster,
         cluster.node(name).uuid,
@@ -140,31 +147,46 @@ def _wants(cluster: clusters.Cluster, plan: Planned, name: str) -> dict[str, Mod
     return wants
 
 
+def _names(cluster: clusters.Cluster) -> list[str]:
+    return [node.name for node in cluster.nodes.values()]
+
+
+def _refuse_left_out(cluster: clusters.Cluster, wants: Mapping[str, Mode], task_vars: Mapping[str, Any] | None) -> None:
+    """Refuse a plan for nodes that the play cannot reach: Ansible would make hosts of them as it likes."""
+    meant = [node.name for uuid, node in cluster.nodes.items() if f"node/{uuid}" in wants]
+    if unreachable := node_results.left_out(task_vars, meant):
+        raise errors.Refused("; ".join(unreachable.values()))
+
+
 def _audit(play: holding.Play, node: str, steps: Sequence[Mapping[str, Any]], *, ignore_consistency: bool) -> None:
     """Say in the audit log what may be lost: the run of a play by hand leaves no other record."""
     told = [f"evacuate {node} with ignore_consistency"] if ignore_consistency else []
     told += [
         f"{step['text']}{', consistency is ignored' if ignore_consistency else ''}"
         for step in steps
-        if step["variables"].get("replica_judged") or (ignore_consistency and step["kind"] == "failover")
+        if step["kind"] == "failover" and (ignore_consistency or step["text"].endswith(")"))
     ]
-    log_output.append_audit(
-        play.where.audit_log, [f"record {log_output.account()} play={play.name}: {text}" for text in told]
-    )
+    log_output.append_audit(play.where, [f"record {log_output.account()} play={play.name}: {text}" for text in told])
+
+
+def _accepted(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Which losses a person accepts, as parameters of a failover."""
+    limit = options["max_loss"]
+    return {"ignore_consistency": options["ignore_consistency"], "max_loss": limit if limit >= 0 else None}
 
 
 def _steps(
     cluster: clusters.Cluster,
     plan: Planned,
+    options: Mapping[str, Any],
     *,
-    ignore_consistency: bool,
-    judged: Mapping[str, evidence.Evidence],
+    judged: Mapping[str, possible_loss.Answer],
 ) -> Steps:
     """The steps of a plan, and what of it is refused: that keeps no other instance from leaving."""
     steps: list[dict[str, Any]] = []
     refusals: list[Refusal] = []
     for job in plan.jobs:
-        made, refusal, cluster = _steps_of(cluster, job, ignore_consistency=ignore_consistency, judged=judged)
+        made, refusal, cluster = _steps_of(cluster, job, options, judged=judged)
         steps += made
         refusals += refusal
     return Steps(tuple(steps), tuple(refusals))
@@ -173,9 +195,9 @@ def _steps(
 def _steps_of(
     cluster: clusters.Cluster,
     job: work.Job,
+    options: Mapping[str, Any],
     *,
-    ignore_consistency: bool,
-    judged: Mapping[str, evidence.Evidence],
+    judged: Mapping[str, possible_loss.Answer],
 ) -> tuple[list[dict[str, Any]], list[Refusal], clusters.Cluster]:
     """The steps of one instance, why there are no more of them, and the cluster after them.
 
@@ -184,8 +206,8 @@ def _steps_of(
     steps: list[dict[str, Any]] = []
     moved, after = 0, cluster
     for opcode in job.opcodes:
-        ignored = {"ignore_consistency": True} if ignore_consistency and opcode.kind == "failover" else {}
-        made: Any = registry.make(opcode.kind, {**opcode.params, **ignored})
+        accepted = _accepted(options) if opcode.kind == "failover" else {}
+        made: Any = registry.make(opcode.kind, {**opcode.params, **accepted})
         text = _text(cluster, opcode)
         try:
             variables = made.variables(cluster)
@@ -197,9 +219,8 @@ def _steps_of(
             # They hold while nobody changes the nodes of the instance; this plan is made before its step holds it.
             variables["old_generations"] = []
         found = judged.get(str(opcode.params["instance"])) if opcode.kind == "failover" else None
-        if found is not None:
-            text += f" ({evidence.loss_text(found, now=time.time())})"
-            variables["replica_judged"] = True
+        if found is not None and found.seconds is not None:
+            text += f" ({possible_loss.text(found.seconds)})"
         steps.append({"kind": opcode.kind, "text": text, "variables": variables})
         cluster = changes.apply_all(cluster, made.effects(cluster), now=0.0)
         if opcode.kind in MOVES:
@@ -207,14 +228,16 @@ def _steps_of(
     return steps, [], cluster
 
 
-def _look(cluster: clusters.Cluster, name: str, steps: list[dict[str, Any]]) -> dict[str, Any]:
+def _look(
+    cluster: clusters.Cluster, name: str, steps: list[dict[str, Any]], *, left_out: Mapping[str, str]
+) -> dict[str, Any]:
     """What is asked of the node first: a play that was killed may have moved an instance, and not recorded it."""
     node = cluster.node(name)
     moved = [step["variables"]["instance"] for step in steps if step["kind"] != "replace_disks"]
     is_asked = clusters.reachable(cluster, node)
     expected = {instance["name"]: instance for instance in moved if is_asked and instance["admin_state"] == "up"}
     around = [member for member in cluster.nodes.values() if member.group == node.group and member.vm_capable]
-    asked = [member.uuid for member in around if clusters.reachable(cluster, member)]
+    asked = [member.uuid for member in around if member.name not in left_out and clusters.reachable(cluster, member)]
     return {
         "expected": expected,
         "hypervisors": sorted({instance["hypervisor"] for instance in expected.values()}),

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pathlib
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import errors, failovers
-from ..plugin_utils import holding, libraries, module_answers, replica_evidence
+from ..module_utils.domain import errors, failovers, known_off, possible_loss
+from ..plugin_utils import holding, libraries, log_output, module_answers, replica_evidence
 
 with libraries.optional():
     from ..plugin_utils.config import store
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..module_utils.domain import cluster as clusters
+
+UPTIME = pathlib.Path("/proc/uptime")
 _SPEC = {
     "instance": {"type": "dict", "required": True},
     "source": {"type": "dict", "required": True},
     "target": {"type": "dict", "required": True},
     "replicated": {"type": "bool", "required": True},
-    "judged": {"type": "bool", "default": False},
-    "parted_since": {"type": "float", "default": 0},
     "ignore_consistency": {"type": "bool", "default": False},
     "stopped": {"type": "bool", "default": False},
-    "answered": {"type": "bool", "default": False},
     "was_in_sync": {"type": "bool", "default": False},
+    "fenced": {"type": "str", "default": ""},
     "times": {"type": "dict", "default": {}},
-    "interval": {"type": "float", "default": 0},
+    "known_off": {"type": "dict", "default": {}},
+    "max_loss": {"type": "int", "default": -1},
 }
 
 
@@ -31,9 +38,9 @@ class ActionModule(module_answers.Action):
     """Judge what `instance_disks` and `instance_info` answered on the `source` and the `target` of a failover.
 
     Both are dicts of `name`, `disks` and, of the target, `guests`; a source without `disks` was not contacted. Returns
-    the `objection`, '' for none, whether the target's replica may become primary without its peer (`alone`),
-    what is promoted by force (`forced`, '' for nothing), whether both nodes said that the pair is `in_sync`, whether
-    the source answered (`answers`), and what may be lost (`loss`).
+    the `objection`, '' for none, and what only the possible loss is against (`waits`), whether the target's replica may
+    become primary without its peer (`alone`), what is promoted by force (`forced`, '' for nothing), whether both nodes
+    said that the pair is `in_sync`, whether the source answered (`answers`), and what may be lost (`loss`, `text`).
     """
 
     _requires_connection = False
@@ -44,7 +51,6 @@ class ActionModule(module_answers.Action):
         result: dict[str, Any] = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
         escape = module_answers.shown
-        times = {key: float(seconds) for key, seconds in options["times"].items()}
         name, source, target = str(options["instance"]["name"]), options["source"], options["target"]
         asked = failovers.Failover(
             instance=name,
@@ -55,60 +61,94 @@ class ActionModule(module_answers.Action):
                 else None
             ),
             target=failovers.node(target["name"], name, disks=target["disks"], guests=target["guests"], escape=escape),
-            is_judged=options["judged"],
-            against=_against(options, times, task_vars) if options["judged"] else "",
             ignore_consistency=options["ignore_consistency"],
             is_stopped=options["stopped"],
-            last_answer=_last_answer(options, times, task_vars) if options["answered"] else None,
+            is_off=bool(options["fenced"]),
         )
-        at = {key: time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + seconds for key, seconds in times.items()}
-        last_in_sync = at.get("look", 0.0) if options["was_in_sync"] else 0.0
+        play = holding.current(task_vars)
+        waits: dict[str, Any] = {}
+        try:
+            if failovers.is_silent(asked) and asked.target.replicas is not None:
+                cluster = store.read(play.where.config)
+                asked = dataclasses.replace(asked, loss=_possible_loss(play, cluster, options, asked))
+                waits = dict(failovers.waits(asked))
+                if waits:
+                    waits["basis"] = replica_evidence.basis(cluster, cluster.instance(options["instance"]["uuid"]))
+        except errors.RoundsmanError as error:
+            return {**result, "failed": True, "msg": str(error)}
+        objection, loss = failovers.objection(asked), failovers.stated_loss(asked)
+        text = failovers.announced_text(asked)
+        if asked.is_off and not objection and text:
+            log_output.append_audit(play.where, [f"record {log_output.account()} play={play.name}: {text}"])
         return {
             **result,
             "changed": False,
-            "objection": failovers.objection(asked),
+            "objection": objection,
+            "waits": waits,
             "alone": failovers.may_be_alone(asked),
             "forced": failovers.forced_text(asked),
             "in_sync": failovers.is_in_sync(asked),
             "answers": asked.source_answers,
-            "loss": failovers.stated_loss(asked, last_in_sync=last_in_sync, seen_off=at.get("seen_off", 0.0)),
+            "loss": loss,
+            "text": text,
         }
 
 
-def _last_answer(
-    options: dict[str, Any], times: dict[str, float], task_vars: dict[str, Any] | None
-) -> failovers.LastAnswer:
-    return failovers.LastAnswer(
-        was_in_sync=options["was_in_sync"],
-        age=times.get("silent", float("inf")) - times.get("look", 0.0),
-        interval=options["interval"],
-        is_parted=_is_parted(str(options["instance"]["uuid"]), task_vars),
+def _possible_loss(
+    play: holding.Play, cluster: clusters.Cluster, options: Mapping[str, Any], asked: failovers.Failover
+) -> possible_loss.Answer:
+    """What becomes of the failover by the target's answer, and by what is on record and was reported by now."""
+    source, target = (cluster.node(str(options[member]["name"])).uuid for member in ("source", "target"))
+    known = replica_evidence.Files(play.where, cluster, now=time.time(), only=(source, target))
+    return replica_evidence.judge(
+        cluster,
+        cluster.instance(str(options["instance"]["uuid"])),
+        known,
+        _answered(cluster, source, options, asked),
+        source=source,
+        target=target,
+        accepted=_accepted(options),
     )
 
 
-def _against(options: dict[str, Any], times: dict[str, float], task_vars: dict[str, Any] | None) -> str:
-    """Why the verdict on the target's replica does not stand any more, or ''; so it counts where nobody can tell.
-
-    By hand the verdict may be as old as the steps before this one, so before the stop it is found again.
-    """
-    play = holding.current(task_vars)
-    try:
-        cluster = store.read(play.where.config)
-        instance = cluster.instance(str(options["instance"]["uuid"]))
-        if instance.parted is not None and instance.parted.since != options["parted_since"]:
-            return f"meanwhile {replica_evidence.parted_text(cluster, instance)}"
-        if play.run is not None or times:
-            return ""
-        files = replica_evidence.Files(play.where, cluster, now=time.time())
-        source, target = (cluster.node(str(options[member]["name"])).uuid for member in ("source", "target"))
-        return replica_evidence.judge(cluster, instance, files, source=source, target=target).reason
-    except errors.RoundsmanError as error:
-        return str(error)
+def _accepted(options: Mapping[str, Any]) -> int | None:
+    return options["max_loss"] if options["max_loss"] >= 0 else None
 
 
-def _is_parted(instance: str, task_vars: dict[str, Any] | None) -> bool:
-    """Whether the pair is on record as out of sync now, after the stop; so it counts where nobody can tell."""
-    try:
-        return store.read(holding.current(task_vars).where.config).instance(instance).parted is not None
-    except errors.RoundsmanError:
-        return True
+def _answered(
+    cluster: clusters.Cluster, source: str, options: Mapping[str, Any], asked: failovers.Failover
+) -> replica_evidence.Answered:
+    """What the target said, dated by the controller's clocks: by that of them which makes the loss larger."""
+    uptime, node, wall = time.clock_gettime(time.CLOCK_BOOTTIME), cluster.nodes[source], time.time()
+    # In a container the file that plays read may count from the container's start.
+    behind = uptime - float(UPTIME.read_text().split()[0])
+    times = {key: float(seconds) + behind for key, seconds in options["times"].items()}
+    answered = times.get("asked", uptime)
+    wall -= uptime - answered
+    address = replica_evidence.replication_address(cluster, source)
+    look = answered - times["look"] if options["was_in_sync"] else None
+    since_off, stated_by = None, replica_evidence.stated_by(node)
+    if known_off.is_known_off(node) and not (stated_by and options["fenced"] == "bmc" and _accepted(options) is None):
+        off, followed = known_off.seen_off(node), options["known_off"]
+        since_off = wall - off
+        if followed.get("at") == off:
+            since_off = min(since_off, answered - followed["uptime"])
+    elif "seen_off" in times:
+        since_off, stated_by = answered - times["seen_off"], ""
+    disks = [_disk(replica, address, look) for replica in asked.target.replicas or ()]
+    return replica_evidence.Answered(wall, asked.target.uptime, tuple(disks), since_off, stated_by)
+
+
+def _disk(replica: failovers.Replica, address: str, look: float | None) -> possible_loss.Disk:
+    """One disk; `look` is how many seconds before both nodes answered in this failover that it is in sync."""
+    current, bitmap, *ancestors = [*replica.generations, None, None][: max(2, len(replica.generations))]
+    return possible_loss.Disk(
+        text=replica.text,
+        state=replica.disk,
+        is_connected=replica.is_connected,
+        age=replica.seen.get(address),
+        answered=look,
+        current=current,
+        bitmap=bitmap,
+        ancestors=tuple(one for one in ancestors if one is not None),
+    )

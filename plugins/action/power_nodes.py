@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..module_utils.domain import cluster as clusters
 from ..module_utils.domain import errors
-from ..plugin_utils import holding, libraries, module_answers
+from ..plugin_utils import holding, libraries, module_answers, node_results
 
 with libraries.optional():
     from ..plugin_utils.config import store
     from ..plugin_utils.opcodes import node_power
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _SPEC = {
     "command": {"type": "str", "required": True, "choices": ["status", "on", "off", "cycle"]},
@@ -52,9 +52,20 @@ class ActionModule(module_answers.Action):
                 cluster = store.read(play.where.config)
             # Nobody is fenced by hand: no sign of life is asked for.
             step = {**opcode.variables(cluster), "ask_first": [], "agents": {}, "expected": ""}
+            step = _without(step, node_results.left_out(task_vars, step["look_first"]))
         except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}
         return {**result, "changed": False, "step": step}
+
+
+def _without(step: dict[str, Any], unseen: Mapping[str, str]) -> dict[str, Any]:
+    """The step without the nodes that nobody can look at: they keep their power, and are named with the reason."""
+    return {
+        **step,
+        "targets": [target for target in step["targets"] if target["name"] not in unseen],
+        "refused": {**step["refused"], **unseen},
+        "look_first": [name for name in step["look_first"] if name not in unseen],
+    }
 
 
 def _nodes(cluster: clusters.Cluster, names: Sequence[str], *, command: str) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..module_utils.domain import replacements, starts
+from ..module_utils.domain import replacements, replicas, starts
 from ..module_utils.storage import drbd_sides
 from ..plugin_utils import module_answers
 
@@ -18,6 +18,8 @@ _SPEC = {
     "left_behind": {"type": "bool", "default": False},
     "starts": {"type": "bool", "default": False},
     "made": {"type": "bool", "default": False},
+    "discards": {"type": "bool", "default": False},
+    "may_stay": {"type": "bool", "default": False},
     "recorded": {"type": "list", "elements": "str", "default": []},
 }
 
@@ -27,8 +29,9 @@ class ActionModule(module_answers.Action):
 
     An old secondary without `disks` was not contacted. One that was `left_behind` is none any more, and has to be an
     ancestor of the primary's replica. With `starts` nothing is removed: the instance is to be started on the primary,
-    and `old` is its secondary. With `made` it is the new secondary, whose replica has to be the primary's. Returns the
-    `objection`, '' for none.
+    and `old` is its secondary, whose data a person gives up with `discards`. With `made` it is the new secondary, whose
+    replica has to be the primary's. Returns the `objection`, '' for none, and what is said of an outdated one that the
+    primary has gone on without (`kept`): with `may_stay` it is left behind, and no objection.
 
     `recorded` are the generations of the old secondary's replicas that are on record as not newer than the primary's.
     If nothing is objected to, `generations` are those that may be recorded so now.
@@ -42,18 +45,20 @@ class ActionModule(module_answers.Action):
         _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
         name, primary = str(options["instance"]["name"]), _node(options["primary"])
         generations: tuple[str, ...] = ()
+        old = _node(options["old"]) if options["old"].get("disks") else None
+        kept = replacements.kept(name, primary, old) if options["starts"] or options["may_stay"] else ""
         if options["starts"]:
-            peer = _node(options["old"]) if options["old"].get("disks") else None
-            objection = starts.objection(name, primary, peer)
+            peer = old or replacements.Node(str(options["old"]["name"]), None)
+            objection = starts.objection(name, primary, peer, discards=options["discards"])
         elif options["made"]:
             objection = replacements.objection_to_new(name, primary, _node(options["old"]))
         elif options["left_behind"]:
             objection = replacements.objection_to_removal(name, primary, _node(options["old"]))
         else:
-            old = _node(options["old"]) if options["old"].get("disks") else None
-            objection = replacements.objection(name, primary, old, options["recorded"])
+            may_stay = options["may_stay"]
+            objection = replacements.objection(name, primary, old, options["recorded"], may_stay=may_stay)
             generations = () if objection else replacements.judged(primary, old, options["recorded"])
-        return {**result, "changed": False, "objection": objection, "generations": list(generations)}
+        return {**result, "changed": False, "objection": objection, "kept": kept, "generations": list(generations)}
 
 
 def _node(given: Mapping[str, Any]) -> replacements.Node:
@@ -63,7 +68,7 @@ def _node(given: Mapping[str, Any]) -> replacements.Node:
         return replacements.Node(str(given["name"]), None, module_answers.shown(str(answer.get("msg") or "no answer")))
     try:
         return replacements.Node(str(given["name"]), tuple(_replica(disk) for disk in found))
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return replacements.Node(str(given["name"]), None, "its answer cannot be understood")
 
 
@@ -77,4 +82,13 @@ def _replica(disk: Mapping[str, Any]) -> replacements.Replica:
         exists=disk["size"] is not None,
         role=str(disk["role"]),
         peer=str(disk["peer"]),
+        out_of_sync=disk["out_of_sync"] if isinstance(disk.get("out_of_sync"), int) else None,
+        alone=_alone(disk),
     )
+
+
+def _alone(disk: Mapping[str, Any]) -> float | None:
+    """For how many seconds the node has not seen the replica in sync with its peer; None where it does not know."""
+    seen = disk.get("seen")
+    age = seen.get(disk.get("peer_address")) if isinstance(seen, dict) else None
+    return float(age) if isinstance(age, (int, float)) and 0 <= float(age) <= replicas.OLDEST else None

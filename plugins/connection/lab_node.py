@@ -10,7 +10,8 @@ name: lab_node
 short_description: Connect to a simulated node of a lab
 version_added: 0.1.0
 description:
-  - Runs commands on this machine with the root of a lab node, which the modules find in their environment.
+  - Runs commands on this machine with the root of a lab node, which the modules find in their environment, and with
+    the lab's simulated drivers.
   - Refuses to connect when the node's power is off or its link is cut, after it has tried three times.
   - Loses the connection, and the answer with it, when that happens while a command is at work.
   - Lets each command hang, its answer come late or be garbage for as long as the node is made to.
@@ -32,7 +33,7 @@ from pathlib import Path
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.connection.local import Connection as LocalConnection
 
-from ..module_utils.hypervisor import fake, simulated_node
+from ...daemon.lab.simulator import fake, simulated_node
 from ..plugin_utils import connection_tries
 
 GARBAGE = b"\x00\xff\x1b[2J<<< bus error, core dumped >>>\n"
@@ -58,7 +59,8 @@ class Connection(LocalConnection):  # type: ignore[misc]  # Ansible ships no typ
         self._refuse_when_silent()
         boot = simulated_node.boot_id(self._path())
         hangs = f"while [ -e {shlex.quote(f'{self._root()}/{simulated_node.HANGS}')} ]; do sleep 0.2; done"
-        command = f"{hangs}; ROUNDSMAN_ROOT={shlex.quote(self._root())}; export ROUNDSMAN_ROOT; {cmd}"
+        given = simulated_node.environment(self._path()).items()
+        command = f"{hangs}; export {' '.join(f'{name}={shlex.quote(text)}' for name, text in given)}; {cmd}"
         code, output, complaint = super().exec_command(command, in_data=in_data, sudoable=sudoable)
         self._delay()
         if not self._answers() or simulated_node.boot_id(self._path()) != boot:

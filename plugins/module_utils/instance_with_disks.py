@@ -87,7 +87,7 @@ def stand_by(given: Mapping[str, Any], root: pathlib.Path, *, only_looks: bool, 
 
 
 def _refuse_older(storage: Storage, name: str) -> None:
-    """Let the replicas connect; one that does not may be older, unless it was written since it lost its peer.
+    """Let the replicas connect; one that does not may be older, unless it was written since, and DRBD refuses nothing.
 
     Raises:
         Refused: it may be the older one.
@@ -95,7 +95,10 @@ def _refuse_older(storage: Storage, name: str) -> None:
     templates.done(storage.steps(disks.State.UP))
     for disk in templates.until_connected(storage, time_limit=CONNECTING):
         # One that stands alone, too: DRBD may have refused a peer that has newer data, or none in common.
-        if disk.role and not start_rules.is_known_newest(is_connected=disk.is_connected, generation=disk.generation):
+        is_newest = start_rules.is_known_newest(
+            is_connected=disk.is_connected, is_refused=bool(disk.trouble), generation=disk.generation
+        )
+        if disk.role and not is_newest:
             raise errors.Refused(
                 f"{disk.path} ({disk.text}) may be older than the other one, whose node is back, and they did not "
                 f"connect: restore their link, or compare them with `roundsman instance start {name}`"

@@ -58,6 +58,17 @@ options:
       By node the answers of M(roundsman.cluster.instance_info) for each hypervisor.
     type: dict
     default: {}
+  offline:
+    description: >-
+      Those of these nodes that are offline, which need not answer.
+    type: list
+    elements: str
+    default: []
+  not_asked:
+    description: >-
+      By name the nodes that are not asked what runs there, with the reason.
+    type: dict
+    default: {}
   disks:
     description: >-
       By node the answers of M(roundsman.cluster.drbd_info) for each hypervisor.
@@ -110,6 +121,15 @@ findings:
     check: {description: The name of the check., type: str, returned: always}
     node: {description: The name of the node., type: str, returned: always}
     text: {description: The finding in a sentence., type: str, returned: always}
+looked_at:
+  description: The names of the nodes on which everything that runs there was seen.
+  returned: success
+  type: list
+  elements: str
+not_looked_at:
+  description: By name the nodes on which not everything was seen, with the reason.
+  returned: success
+  type: dict
 again:
   description: The names of the nodes to ask again, because what they run differs from the configuration.
   returned: success

@@ -81,9 +81,9 @@ def main() -> None:
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     wanted = module.params["resources"]
     root = instance_options.root()
-    runner = programs.runner_for(root, hypervisor=module.params["hypervisor"])
-    node = drbd_node.DrbdNode(runner, proc=root / drbd_node.PROC)
     try:
+        runner = programs.runner_for(root, hypervisor=module.params["hypervisor"])
+        node = drbd_node.DrbdNode(runner, proc=root / drbd_node.PROC)
         sides = drbd_repairing.settled(node, wanted, time_limit=module.params["settle"])
         told = [drbd_repairing.parted(node, side) or side for side in sides if not wanted or side.resource in wanted]
         version = node.version()

@@ -29,12 +29,14 @@ options:
       - C(up) brings the resource up, C(attach) attaches detached disks, C(resume) resumes a resync that was
         paused here, C(connect) connects a node that is StandAlone.
       - C(invalidate) resyncs everything from the peer, which must be connected and up to date.
+      - C(demote) makes a primary secondary; DRBD refuses that while a guest has its disk open.
       - C(discard) connects, and discards what was written here since the connection was lost; refused on a primary.
         What is discarded is kept as a snapshot of each logical volume whose volume group has room for it.
       - C(outdate) marks a replica that has lost its peer as outdated, so that DRBD refuses to promote it until it was
-        synchronized again; refused on a primary; does nothing while the peer is connected.
+        synchronized again; refused on a primary, and on a replica that was written without its peer; does nothing
+        while the peer is connected.
     type: str
-    choices: [up, attach, resume, connect, invalidate, discard, outdate]
+    choices: [up, attach, resume, connect, invalidate, demote, discard, outdate]
     required: true
   hypervisor:
     description: The hypervisor of the instance; with C(fake) its disks are simulated.
@@ -101,10 +103,10 @@ def main() -> None:
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     given, root = module.params, instance_options.root()
-    runner = programs.runner_for(root, hypervisor=given["hypervisor"])
-    repairs = drbd_repairing.Repairs(runner, drbd_node.DrbdNode(runner, proc=root / drbd_node.PROC))
     lock = instance_lock.held(given["instance"], root, opcode=given["opcode"])
     try:
+        runner = programs.runner_for(root, hypervisor=given["hypervisor"])
+        repairs = drbd_repairing.Repairs(runner, drbd_node.DrbdNode(runner, proc=root / drbd_node.PROC))
         with contextlib.nullcontext() if module.check_mode else lock:
             steps = repairs.steps(ACTIONS[given["action"]], given["resource"])
             if not module.check_mode:

@@ -33,6 +33,12 @@ options:
       the user.
     type: bool
     default: false
+  max_loss:
+    description: >-
+      How many seconds of writes a failover may lose where the node cannot be asked; -1 for C(failover_max_loss) of its
+      group or of the cluster.
+    type: int
+    default: -1
   time_limit:
     description: >-
       How long locks are waited for, in seconds.

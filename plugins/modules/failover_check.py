@@ -35,18 +35,6 @@ options:
       Whether both nodes have replicas of its disks.
     type: bool
     required: true
-  judged:
-    description: >-
-      Whether the target's replica counts as in sync by what its nodes reported, where the source does not answer and
-      has not answered in this failover. In a play by hand this is judged again before the instance is stopped.
-    type: bool
-    default: false
-  parted_since:
-    description: >-
-      Since when the pair was on record as out of sync when that was judged, as a unix time, 0 for not at all. Another
-      time on record now is an objection.
-    type: float
-    default: 0
   ignore_consistency:
     description: >-
       Whether a replica may be started that is not known to be in sync. Writes may be lost.
@@ -57,27 +45,34 @@ options:
       Whether the source confirmed that it stopped the instance.
     type: bool
     default: false
-  answered:
-    description: >-
-      Whether the source has answered in this failover before.
-    type: bool
-    default: false
   was_in_sync:
     description: >-
       Whether the source said that the pair is in sync before the instance was stopped.
     type: bool
     default: false
+  fenced:
+    description: >-
+      Who says that the source is off now, C(bmc) or C(stated); empty while it was not made sure of. What may be lost is
+      no objection before.
+    type: str
+    default: ""
   times:
     description: >-
-      Seconds of the controller's uptime. C(look) is when the source was first asked, C(silent) when its stop came back
-      without a confirmation, C(seen_off) when it was known to be off. Empty before the stop.
+      Seconds of the controller's uptime. C(look) is when the source was first asked, C(seen_off) when it was known to
+      be off without a confirmation of the stop, and C(asked) when the target was asked.
     type: dict
     default: {}
-  interval:
+  known_off:
     description: >-
-      Seconds between two reports of a node.
-    type: float
-    default: 0
+      When the source was first known to be off, as it is on record (C(at), unix time), and in seconds of the
+      controller's uptime (C(uptime)); empty where nobody has followed that.
+    type: dict
+    default: {}
+  max_loss:
+    description: >-
+      Seconds of writes that a person gives up where the source does not confirm the stop; -1 for C(failover_max_loss).
+    type: int
+    default: -1
 extends_documentation_fragment:
   - roundsman.cluster.attributes
   - roundsman.cluster.attributes.controller
@@ -116,18 +111,30 @@ answers:
   description: Whether the source answered.
   returned: success
   type: bool
+waits:
+  description: >-
+    The C(reason) and the C(unblock) of an objection that only a person lifts, because of what may be lost; empty for
+    any other.
+  returned: success
+  type: dict
 loss:
   description: Which writes may be lost because the source did not confirm its stop; empty for none.
   returned: success
   type: dict
   contains:
-    last_in_sync:
-      description: When the source last answered that the pair is in sync, as unix time; 0 if it did not.
+    seconds:
+      description: Of how many seconds; null where that is not known.
       type: float
       returned: when writes may be lost
-    seen_off:
-      description: When the source was known to be off, as unix time; 0 if it is not known.
+    last_in_sync:
+      description: >-
+        Until when the pair is known to have been in sync, as unix time, 20 s before the target last saw that; null if
+        it cannot say.
       type: float
       returned: when writes may be lost
     ignored: {description: Whether a person said that it may be lost., type: bool, returned: when writes may be lost}
+text:
+  description: The same in a sentence, empty for none.
+  returned: success
+  type: str
 """

@@ -8,10 +8,12 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: helper_program_info
-short_description: See whether external helper programs are there and may be executed
+short_description: See whether external helper programs are there and would be run
 version_added: 0.1.0
 description:
   - Looks at files of this node; none is executed, and nothing is changed.
+  - A helper program is run only if each step of its path belongs to root, or to the user who runs it, and nobody else
+    can write it. Commands of the system, such as those in C(/usr/bin), are no helper programs.
 options:
   paths:
     description: The absolute paths of the programs.
@@ -42,7 +44,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 problems:
-  description: What is wrong with each program that could not be executed, by its path.
+  description: What is wrong with each program that would not be run, by its path.
   returned: success
   type: dict
   sample: {"/usr/local/sbin/oob": "does not exist"}
@@ -53,7 +55,8 @@ from typing import TYPE_CHECKING, Dict
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils import instance_options
+from ..module_utils import instance_options, trusted_paths
+from ..module_utils.domain import errors
 
 if TYPE_CHECKING:
     import pathlib
@@ -76,7 +79,13 @@ def _problem(path: pathlib.Path) -> str:
         return f"cannot be looked at: {error.strerror}"
     if not stat.S_ISREG(mode):
         return "is not a regular file"
-    return "" if mode & stat.S_IXUSR else "cannot be executed by its owner"
+    if not mode & stat.S_IXUSR:
+        return "cannot be executed by its owner"
+    try:
+        with trusted_paths.helper(str(path)):
+            return ""
+    except errors.Refused as error:
+        return f"would be refused: {error}"
 
 
 if __name__ == "__main__":

@@ -155,6 +155,16 @@ options:
     description: How many seconds DRBD replicas that are up get to connect to their peers. It does not fail.
     type: int
     default: 0
+  wait_parted:
+    description: How many seconds DRBD replicas get to notice that they have lost their peers. It does not fail.
+    type: int
+    default: 0
+  own_address:
+    description:
+      - Whether this node must have the address of O(here); otherwise the module fails and does nothing.
+      - A migration sends memory to that address, in clear with some transports, so the node itself confirms it.
+    type: bool
+    default: false
 extends_documentation_fragment:
   - roundsman.cluster.instance
   - roundsman.cluster.attributes
@@ -224,7 +234,11 @@ disks:
     Each disk with its C(path), C(size) (MiB, null if it is not there), C(synced), C(progress), C(text), how it is, and
     C(trouble), why its replicas do not become equal by waiting. Of DRBD also C(role), C(disk), C(peer_disk) and
     C(connected), the first three empty where the resource is down, C(peer), the node that its
-    file names, and C(generation) with O(generations), which is read from the metadata where the resource is down.
+    file names, C(peer_address), its address for replication there, and C(generation) with O(generations), which is read
+    from the metadata where the resource is down. C(seen) is how many seconds ago this node's agent last saw the replica
+    in sync with a peer by protocol C, by the address of that peer; it is empty without an agent, after a boot, and for
+    a replica that was made since. C(out_of_sync) is what its node has noted to differ from the other replica
+    (KiB, null where it does not say).
   returned: success
   type: list
   elements: dict
@@ -234,6 +248,10 @@ synced:
   type: bool
 progress:
   description: How much of the disk that is the least equal is equal on both nodes, in percent.
+  returned: success
+  type: float
+uptime:
+  description: Seconds since this node was started (CLOCK_BOOTTIME) at the answer; the ages in C(seen) are of that time.
   returned: success
   type: float
 node_id:
@@ -251,16 +269,10 @@ import contextlib
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils import instance_lock, instance_options
+from ..module_utils import instance_lock, instance_options, own_addresses
 from ..module_utils.domain import errors
-from ..module_utils.storage import disks, templates
+from ..module_utils.storage import disks, sights, templates
 
-END = {
-    "name": {"type": "str", "required": True},
-    "address": {"type": "str", "required": True},
-    "node_id": {"type": "int"},
-    "uuid": {"type": "str"},
-}
 SPEC = {
     **instance_options.SPEC,
     "state": {"type": "str", "required": True, "choices": [state.value for state in disks.State]},
@@ -269,8 +281,8 @@ SPEC = {
     "disks": {"type": "list", "elements": "dict", "default": [], "options": disks.DISK},
     "vg": {"type": "str", "default": "roundsman"},
     "file_dir": {"type": "str", "default": "/var/lib/roundsman/disks"},
-    "here": {"type": "dict", "options": END},
-    "peer": {"type": "dict", "options": END},
+    "here": {"type": "dict", "options": disks.END},
+    "peer": {"type": "dict", "options": disks.END},
     "secret": {"type": "str", "default": "", "no_log": True},
     "new_secret": {"type": "bool", "default": False, "no_log": False},
     "alone": {"type": "bool", "default": False},
@@ -279,6 +291,8 @@ SPEC = {
     "generations": {"type": "bool", "default": False},
     "wait_synced": {"type": "int", "default": 0},
     "wait_connected": {"type": "int", "default": 0},
+    "wait_parted": {"type": "int", "default": 0},
+    "own_address": {"type": "bool", "default": False},
 }
 
 
@@ -288,6 +302,8 @@ def main() -> None:
     wanted = disks.State(given["state"])
     lock = instance_lock.held(given["instance"], root, opcode=given["opcode"])
     try:
+        if given["own_address"]:
+            own_addresses.require(given["here"]["address"], name=given["here"]["name"])
         storage = templates.get(
             given["disk_template"],
             disks.of_options(given),
@@ -299,16 +315,14 @@ def main() -> None:
             steps = storage.steps(wanted)
             if not module.check_mode:
                 templates.done(steps)
-        limits = {name: 0 if module.check_mode else given[name] for name in ("wait_synced", "wait_connected")}
-        if limits["wait_synced"]:
-            found = templates.until_synced(storage, time_limit=limits["wait_synced"])
-        else:
-            found = templates.until_connected(storage, time_limit=limits["wait_connected"])
+        limits = {name: 0 if module.check_mode else given[f"wait_{name}"] for name in templates.WAITS}
+        found = templates.waited(storage, **limits)
     except errors.RoundsmanError as error:
         module.fail_json(msg=str(error))
     texts = [step.text for step in steps]
     diff = {"prepared": "".join(f"{text}\n" for text in texts)}
-    module.exit_json(changed=bool(steps), steps=texts, diff=diff, **disks.as_result(found))
+    result = {**disks.as_result(found), "uptime": sights.uptime()}
+    module.exit_json(changed=bool(steps), steps=texts, diff=diff, **result)
 
 
 if __name__ == "__main__":

@@ -42,10 +42,21 @@ options:
       secondary then, and nothing is removed.
     type: bool
     default: false
+  discards:
+    description: >-
+      With I(starts), whether a person gives up what I(old) has, where that would hinder the start.
+    type: bool
+    default: false
   made:
     description: >-
       Whether I(old) is the new secondary: its replica counts once both nodes say that they are connected to each other
       and in sync, with the same generation.
+    type: bool
+    default: false
+  may_stay:
+    description: >-
+      Whether the old replica may be left behind where it was outdated and the primary is in sync with one on another
+      node.
     type: bool
     default: false
   recorded:
@@ -75,6 +86,11 @@ EXAMPLES = r"""
 RETURN = r"""
 objection:
   description: Why not; empty if there is no objection.
+  returned: success
+  type: str
+kept:
+  description: >-
+    What an outdated replica of O(old) might have that the primary has gone on without; empty for nothing.
   returned: success
   type: str
 generations:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..module_utils.domain import cluster as clusters
-from ..module_utils.domain import power_record
+from ..module_utils.domain import dead_nodes, power_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -18,6 +18,8 @@ PROGRAM, POWERED, HOSTVARS, DIAGNOSE = "oob_program", "powered", "hostvars", "di
 LEFT_BEHIND = "left_behind"
 REPLICA = "replica"
 INSTANCES = "instances"
+SETTINGS = "settings"
+DOCUMENT = "configuration"
 MOST_PER_NODE, TEXT_LIMIT = 100, 500
 """How many findings of one check about one node are told, and how long each may be: a node may answer anything."""
 
@@ -108,6 +110,19 @@ def of_diagnose_commands(differences: Mapping[str, str]) -> list[Finding]:
 def of_parted(degraded: Iterable[Mapping[str, str]]) -> list[Finding]:
     """Each instance that writes without its secondary (`node` is its primary, `text` the sentence)."""
     return _ordered(Finding(REPLICA, entry["node"], entry["text"]) for entry in degraded)
+
+
+def of_settings(cluster: clusters.Cluster) -> list[Finding]:
+    """Each setting about dead nodes that does nothing, or cannot do what it is set for; of the master."""
+    master = cluster.node_name(cluster.cluster.master_node)
+    return [Finding(SETTINGS, master, text) for text in dead_nodes.setting_problems(cluster)]
+
+
+def of_document(cluster: clusters.Cluster, lines: Iterable[str]) -> list[Finding]:
+    """Each value of the configuration that no command sets and no import takes (a line for each); of the master."""
+    master = cluster.node_name(cluster.cluster.master_node)
+    cure = "no import takes that: correct it with a command, or in an export that is imported then"
+    return [Finding(DOCUMENT, master, f"{line}; {cure}") for line in lines]
 
 
 def ignored_text(node: str, names: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import subprocess
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from ..module_utils.domain.locks import Mode
 
 PATIENCE = 60.0
+RANDOM = 16
+"""Hexadecimal digits in the name of each file of a play by hand, so that nobody takes the name before the play."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,27 @@ class Play:
 
     @property
     def livelock(self) -> Path:
-        return self.where.livelocks / self.name
+        return self._beside("")
 
     @property
     def state(self) -> Path:
         """Where the play keeps what it holds."""
-        return self.where.livelocks / f"{self.name}.hold" if self.run is None else self.run / "held"
+        return self._beside(".hold") if self.run is None else self.run / "held"
+
+    @property
+    def turns(self) -> Path:
+        """The lock of those actions of the play that read and write its state."""
+        return self._beside(".hold.lock") if self.run is None else self.run / "held.lock"
+
+    @property
+    def processes(self) -> Path:
+        """The folder in which the keeper of a play by hand notes the processes of the play."""
+        return self._beside(".run")
+
+    def _beside(self, suffix: str) -> Path:
+        """A file among the livelocks; each name has a part of its own that only the play's user can know before."""
+        digest = hashlib.sha256(f"{_addresses(self.pid)} {suffix}".encode()).hexdigest()
+        return self.where.livelocks / f"{self.name}-{digest[:RANDOM]}{suffix}"
 
 
 def find_play(root: str, *, pid: int) -> Play:
@@ -72,29 +90,32 @@ def hold(play: Play, wants: Mapping[str, Mode], *, time_limit: float) -> None:
     if play.run is not None:
         _check_granted(_modes(json.loads((play.run / "granted.json").read_bytes())), wants)
     play.state.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-    with _turn(play):
-        known = _state(play)
+    with _turn(play) as state:
+        known = _read(play, state)
         if play.run is None:
-            _hold_by_hand(play, known, wants, time_limit=time_limit)
+            _hold_by_hand(play, state, known, wants, time_limit=time_limit)
         else:
             held = _added((known or {"locks": {}})["locks"], wants)
-            durable_files.replace(play.state, json.dumps({"locks": held}).encode())
+            _write(play, state, {"locks": held})
 
 
-def _hold_by_hand(play: Play, known: dict[str, Any] | None, wants: Mapping[str, Mode], *, time_limit: float) -> None:
+def _hold_by_hand(
+    play: Play, state: Path, known: dict[str, Any] | None, wants: Mapping[str, Mode], *, time_limit: float
+) -> None:
     if known is None:
         known = {"alone": not _client().answers(play.where.socket), "locks": {}}
         _start_keeper(play, alone=bool(known["alone"]))
         # Before anything can be refused: the keeper stays, and the next attempt finds it.
-        durable_files.replace(play.state, json.dumps(known).encode())
+        _write(play, state, known)
     if known["alone"]:
+        _refuse_without_keeper(play, "hold")
         _refuse_unsettled(play)
         held = _added(known["locks"], wants)
     else:
         wanted = {lock: mode.value for lock, mode in wants.items()}
-        body = {"owner": play.name, "livelock": play.name, "wants": wanted, "time_limit": time_limit}
+        body = {"owner": play.name, "livelock": play.livelock.name, "wants": wanted, "time_limit": time_limit}
         held = _client().post(play.where.socket, "/2/hold", body, seconds=time_limit + 30)
-    durable_files.replace(play.state, json.dumps({**known, "locks": held}).encode())
+    _write(play, state, {**known, "locks": held})
 
 
 def record(play: Play, *stated: changes.Change, now: float) -> None:
@@ -115,13 +136,12 @@ def record(play: Play, *stated: changes.Change, now: float) -> None:
         from .config import store  # noqa: PLC0415 - reading the document's types costs a run a fifth of a second
 
         with _turn(play):
-            if not livelocks.is_alive(play.livelock):
-                raise errors.Refused("record: the keeper of this play's locks has ended, and nothing is held any more")
+            _refuse_without_keeper(play, "record")
             before = store.read(play.where.config)
             after = store.commit(play.where, list(stated), now=now)
             _tell_audit(play, before, after)
     else:
-        body = {"owner": play.name, "livelock": play.name, "changes": encoded}
+        body = {"owner": play.name, "livelock": play.livelock.name, "changes": encoded}
         # What became true stays true while the daemon restarts, and our locks outlive it.
         _client().post_until_answered(play.where.socket, "/2/record", body, patience=PATIENCE)
 
@@ -132,7 +152,7 @@ def _tell_audit(play: Play, before: clusters.Cluster, after: clusters.Cluster) -
     from .rounds import audit_lines  # noqa: PLC0415 - as above
 
     lines = [f"record {log_output.account()} play={play.name}: {line}" for line in audit_lines.lines(before, after)]
-    log_output.append_audit(play.where.audit_log, lines)
+    log_output.append_audit(play.where, lines)
 
 
 def _check_granted(granted: Mapping[str, Mode], wants: Mapping[str, Mode]) -> None:
@@ -152,38 +172,86 @@ def _modes(held: Mapping[str, str]) -> dict[str, Mode]:
 
 
 def _state(play: Play) -> dict[str, Any] | None:
+    if not play.state.parent.exists():
+        return None
+    with _opened_folder(play) as folder:
+        return _read(play, folder / play.state.name)
+
+
+def _read(play: Play, state: Path) -> dict[str, Any] | None:
+    """What a play holds by its file; only one that a play of this user wrote, and this very play, is believed."""
     try:
-        found: dict[str, Any] = json.loads(play.state.read_bytes())
+        with _named(play), os.fdopen(livelocks.open_own(state, os.O_RDONLY), "rb") as file:
+            found: dict[str, Any] = json.loads(file.read())
     except FileNotFoundError:
         return None
+    if play.run is None and found.get("play") != play.name:
+        raise errors.Refused(f"{play.state} is not of {play.name}: remove it, then retry")
     return found
+
+
+def _write(play: Play, state: Path, held: Mapping[str, Any]) -> None:
+    durable_files.replace(state, json.dumps({"play": play.name, **held}).encode())
 
 
 def _start_keeper(play: Play, *, alone: bool) -> None:
     play.where.lib.mkdir(parents=True, exist_ok=True)
-    files = [str(play.livelock), *([str(play.where.config_lock)] if alone else [])]
+    files = [play.livelock, play.processes, *([play.where.config_lock] if alone else [])]
     keeper = subprocess.Popen(
-        [sys.executable, "-S", str(Path(__file__).with_name("keeper.py")), str(play.pid), *files],
-        stdin=subprocess.DEVNULL,
+        [sys.executable, "-S", str(Path(__file__).with_name("keeper.py")), str(play.pid)],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    said = keeper.stdout.readline().decode().strip() if keeper.stdout is not None else ""
+    said = ""
+    if keeper.stdin is not None and keeper.stdout is not None:
+        with contextlib.suppress(BrokenPipeError), keeper.stdin:
+            keeper.stdin.write(b"\0".join(map(os.fsencode, files)))
+        said = keeper.stdout.readline().decode().strip()
     if said != "ready":
         raise errors.StoreFailed(said or "the keeper of this play's locks could not start")
 
 
 @contextlib.contextmanager
-def _turn(play: Play) -> Iterator[None]:
-    """Actions of one play run at the same time, one per host: one after the other they read and write."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    descriptor = os.open(play.state.with_name(play.state.name + ".lock"), flags, 0o640)
+def _turn(play: Play) -> Iterator[Path]:
+    """Actions of one play run at the same time, one per host: one after the other they read and write its state.
+
+    The path to the state leads to the same folder whatever takes its place: others write beside it.
+    """
+    with _opened_folder(play) as folder:
+        with _named(play):
+            descriptor = livelocks.open_own(folder / play.turns.name, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield folder / play.state.name
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _opened_folder(play: Play) -> Iterator[Path]:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with durable_files.opened_folder(play.state.parent) as folder:
+            yield folder
+    except NotADirectoryError as error:
+        raise errors.Refused(f"{play.state.parent} must be a folder, not a link") from error
+
+
+@contextlib.contextmanager
+def _named(play: Play) -> Iterator[None]:
+    """Have a refusal of a file beside the state name the folder too, which was opened before."""
+    try:
         yield
-    finally:
-        os.close(descriptor)
+    except errors.Refused as error:
+        raise errors.Refused(f"{play.state.parent}/{error}") from error
+
+
+def _refuse_without_keeper(play: Play, action: str) -> None:
+    if not livelocks.is_alive(play.livelock, owner=os.geteuid()):
+        raise errors.Refused(
+            f"{action}: the keeper of this play's locks has ended, and nothing is held any more: run the play again"
+        )
 
 
 def _refuse_unsettled(play: Play) -> None:
@@ -196,7 +264,9 @@ def _refuse_unsettled(play: Play) -> None:
     owners = [row["owner"] for row in rows if not row["livelock"]]
     if owners:
         raise errors.LockRefused(f"{', '.join(owners)} of the stopped daemon is not settled: start roundsmand first")
-    plays = [row["owner"] for row in rows if row["livelock"] and livelocks.is_alive(Path(row["livelock"]))]
+    # The name is the daemon's word; which folder it is in is not, for root opens the file.
+    named = [(row["owner"], play.where.livelocks / Path(row["livelock"]).name) for row in rows if row["livelock"]]
+    plays = [owner for owner, livelock in named if livelocks.is_alive(livelock)]
     if plays:
         raise errors.LockRefused(f"{', '.join(plays)} still runs with locks of the stopped daemon: let it end first")
 
@@ -210,3 +280,8 @@ def _client() -> ModuleType:
 
 def _start_time(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+
+
+def _addresses(pid: int) -> str:
+    """Where the kernel put the programs of a process: random, the same in its forks, and shown to its user only."""
+    return Path(f"/proc/{pid}/auxv").read_bytes().hex()

@@ -14,9 +14,13 @@ from pathlib import Path  # noqa: TC003 - an annotation that readers resolve
 from typing import TYPE_CHECKING
 
 from ..module_utils import log_lines
+from ..module_utils.domain import errors
+from . import durable_files, folders_of_others
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from ..module_utils.domain import tree
 
 AUDIT = "roundsman.audit"
 """The logger of what people will ask about later: writes, power, and health that is not well.
@@ -81,18 +85,55 @@ def open_audit(file: Path) -> None:
     logger.setLevel(logging.INFO)
 
 
-def append_audit(file: Path, lines: Iterable[str]) -> None:
+def append_audit(where: tree.Tree, lines: Iterable[str]) -> None:
     """Add lines to the audit log from a process that logs nothing else; a log that cannot be written costs no work.
 
-    Only the daemon makes the file: another user's would keep the daemon from starting.
+    Where it is missing, root and the daemon's user create it for the daemon. Another user's file would keep the daemon
+    from starting.
     """
-    if not file.exists():
-        return
-    with contextlib.suppress(OSError):
-        handler = _audit_handler(file)
-        for line in lines:
-            handler.emit(logging.LogRecord(AUDIT, logging.INFO, __file__, 0, line, None, None))
-        handler.close()
+    with contextlib.suppress(OSError, errors.Refused):
+        may_create = where.lib.is_dir() and os.geteuid() in {0, where.lib.stat().st_uid}
+        if may_create and not os.path.lexists(where.log):
+            _create_log_folder(where)
+        with folders_of_others.as_owner_of(where.log):
+            if may_create and not os.path.lexists(where.audit_log):
+                _create_audit_log(where.audit_log)
+            if not where.audit_log.exists():
+                return
+            handler = _audit_handler(where.audit_log)
+            for line in lines:
+                handler.emit(logging.LogRecord(AUDIT, logging.INFO, __file__, 0, line, None, None))
+            handler.close()
+
+
+def _create_log_folder(where: tree.Tree) -> None:
+    """Create the folder of the logs for the owner of the daemon's state.
+
+    Raises:
+        OSError, Refused: it cannot be created.
+    """
+    with folders_of_others.as_owner_of(where.log):
+        where.log.mkdir(mode=0o750, parents=True)
+        descriptor = os.open(where.log, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            durable_files.give_to_owner_of(where.lib, descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _create_audit_log(file: Path) -> None:
+    """Create the audit log, with the group of its folder if the user is in it.
+
+    Raises:
+        OSError: it cannot be created.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(file, flags, 0o600)
+    try:
+        with contextlib.suppress(PermissionError):
+            os.fchown(descriptor, -1, file.parent.stat().st_gid)
+    finally:
+        os.close(descriptor)
 
 
 def account() -> str:

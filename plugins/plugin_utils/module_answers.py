@@ -36,6 +36,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "disks": "list[dict]",
         "synced": "bool",
         "progress": "float",
+        "uptime": "float",
         "node_id": "int",
         "steps": "list[str]",
     },

@@ -9,10 +9,16 @@ if TYPE_CHECKING:
 
 
 def registered(task_vars: Mapping[str, Any], names: Iterable[str], *, variable: str) -> dict[str, Mapping[str, Any]]:
-    """Per node (name) the result of its task; a node whose task has not run has none."""
+    """Per node (name) the result of its task; a node whose task has not run has none, nor has one that is left out."""
     known = task_vars["hostvars"]
-    found = {name: known[name].get(variable) for name in names}
+    found = {name: known[name].get(variable) for name in names if name in known}
     return {name: result for name, result in found.items() if result is not None}
+
+
+def left_out(task_vars: Mapping[str, Any] | None, names: Iterable[str]) -> dict[str, str]:
+    """Those of these nodes (names) that the inventory plugin left out of the play, and a line that says why."""
+    known = (task_vars or {}).get("roundsman_left_out", {})
+    return {name: f"{name} is left out of plays: {known[name]}" for name in names if name in known}
 
 
 def failed(result: Mapping[str, Any]) -> bool:

@@ -14,9 +14,8 @@ import tempfile
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..module_utils import killing
+from ..module_utils import killing, trusted_paths
 from ..module_utils.domain import errors
-from . import trusted_files
 from .placement.allocation import allocator
 from .placement.protocol import allocator_requests, own_allocator
 from .rounds import configured
@@ -54,7 +53,7 @@ def chosen(cluster: clusters.Cluster, name: str, *, where: tree.Tree) -> allocat
     path = where.allocators / wanted
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,128}", wanted) or not os.access(path, os.X_OK):
         raise errors.InvalidInput(f"iallocator: there is no program {wanted!r} in {where.allocators}")
-    trusted_files.refuse_untrusted(path, root=where.root)
+    trusted_paths.check(path, root=where.root)
     return Program(path)
 
 
@@ -109,20 +108,7 @@ class Program:
         return allocator_requests.read(answer, request)
 
     def _run(self, command: Sequence[str]) -> str:
-        try:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-                cwd="/",
-                env=ENVIRONMENT,
-                encoding="utf-8",
-                errors="replace",
-            )
-        except OSError as error:
-            raise errors.CommandFailed("start", f"the allocator {self.path}: {error.strerror}") from error
+        process = self._start(command)
         is_over = False
         try:
             output, said = process.communicate(timeout=self.seconds)
@@ -138,6 +124,28 @@ class Program:
             why = " ".join(said.split())[:LONGEST_ERROR] or f"exit status {process.returncode}"
             raise errors.CommandFailed("failed", f"the allocator {self.path} failed: {why}")
         return output
+
+    def _start(self, command: Sequence[str]) -> subprocess.Popen[str]:
+        """Start the very file that was checked, under its own name."""
+        try:
+            with trusted_paths.opened(str(self.path)) as found:
+                return subprocess.Popen(
+                    command,
+                    executable=found.executable,
+                    pass_fds=[found.descriptor],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                    cwd="/",
+                    env=ENVIRONMENT,
+                    encoding="utf-8",
+                    errors="replace",
+                )
+        except errors.Refused as error:
+            raise errors.CommandFailed("start", f"the allocator {error}") from error
+        except OSError as error:
+            raise errors.CommandFailed("start", f"the allocator {self.path}: {error.strerror}") from error
 
 
 def _options(request: allocator.Request) -> list[str]:

@@ -10,11 +10,11 @@ import dataclasses
 import json
 from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotations at run time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pydantic
 
-from ..module_utils.domain import errors
+from ..module_utils.domain import errors, possible_loss
 from . import sealed_json
 from .rounds import digests, moving
 
@@ -72,7 +72,8 @@ class Document:
 
     `moves` are in the order of their jobs; `notes` are the failures of nodes that are no longer survived after it, and
     what balancing leaves where it is.
-    With `ignore_consistency` its failovers may start replicas that are not known to be in sync.
+    With `ignore_consistency` its failovers may start replicas that are not known to be in sync, with `max_loss` those
+    that may lack the writes of so many seconds.
     """
 
     format: int
@@ -91,6 +92,7 @@ class Document:
     notes: tuple[str, ...]
     jobs: tuple[JobEntry, ...]
     ignore_consistency: bool = False
+    max_loss: Annotated[int, pydantic.Field(ge=0, le=possible_loss.MOST_ACCEPTED)] | None = None
 
 
 _DOCUMENT = pydantic.TypeAdapter(Document)
@@ -106,6 +108,7 @@ def made(
     command: str,
     failover: bool = False,
     ignore_consistency: bool = False,
+    max_loss: int | None = None,
 ) -> Document:
     """The document of a plan; `jobs` and `turns` are those of its moves, in their order."""
     moves = [_move(turn) for turn in turns]
@@ -127,6 +130,7 @@ def made(
         notes=plan.notes,
         jobs=tuple(_job(cluster, job) for job in jobs),
         ignore_consistency=ignore_consistency,
+        max_loss=max_loss,
     )
 
 
@@ -211,6 +215,7 @@ def run(
     command: str,
     failover: bool,
     ignore_consistency: bool = False,
+    max_loss: int | None = None,
 ) -> tuple[work.Job, ...]:
     """The jobs of a plan with this digest.
 
@@ -221,5 +226,10 @@ def run(
         raise errors.Refused(f"the cluster has changed since this plan was made: make it again with `{command}`")
     moving.refuse_misplaced(cluster, moves)
     return moving.jobs_of(
-        cluster, moves, failover=failover, ignore_consistency=ignore_consistency, reason=f"{command}: moving {{}}"
+        cluster,
+        moves,
+        failover=failover,
+        ignore_consistency=ignore_consistency,
+        max_loss=max_loss,
+        reason=f"{command}: moving {{}}",
     )

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
+import dataclasses
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ..module_utils.domain import (
+    addresses,
     changes,
     dead_nodes,
+    drbd,
     errors,
     evidence,
+    ip_addresses,
     known_off,
     left_replicas,
+    possible_loss,
     replicas,
-    report_ages,
     reports,
 )
 from ..module_utils.domain import cluster as clusters
 from ..module_utils.storage import drbd_resource
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ..module_utils.domain import tree
 
@@ -34,8 +39,29 @@ class Known(Protocol):
     def tracks(self) -> Mapping[str, replicas.NodeTrack]:
         """What they have reported of their replicas."""
 
-    def life(self, node: str) -> evidence.Life:
-        """Until when a node has lived."""
+    @property
+    def offs(self) -> Mapping[str, replicas.Moment]:
+        """When they were first known to be off, where that was followed by a clock that nobody sets."""
+
+    @property
+    def now(self) -> replicas.Moment:
+        """The present."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What the survivor answered: when (unix seconds), how long it was up then, and each disk.
+
+    `since_off` has the seconds from when the source was first known to be off until then, None while it is not known;
+    `stated_by` who says so, '' for its BMC. `has_generations` is False where it was not asked for them.
+    """
+
+    asked: float
+    uptime: float
+    disks: tuple[possible_loss.Disk, ...]
+    since_off: float | None
+    stated_by: str = ""
+    has_generations: bool = True
 
 
 def resources(instance: clusters.Instance) -> tuple[str, ...]:
@@ -61,36 +87,170 @@ def newest(
     ]
 
 
-def interval(cluster: clusters.Cluster) -> float:
-    """Seconds between two reports of a node of this cluster."""
-    return report_ages.cycle(cluster.maintenance.settings, nodes=len(cluster.nodes))
-
-
-def window(cluster: clusters.Cluster) -> float:
-    """Seconds for which a fact counts in this cluster, and a node may go without a question (`evidence.window`)."""
-    return evidence.window(interval(cluster))
+def max_loss(cluster: clusters.Cluster, node: str) -> int:
+    """Seconds of writes that a failover from this node (UUID) may lose if no person accepts more."""
+    known = cluster.nodes.get(node)
+    group = cluster.nodegroups.get(known.group) if known is not None else None
+    limits = (group.failover_max_loss if group is not None else None, cluster.cluster.failover_max_loss)
+    return next((limit for limit in limits if limit is not None), possible_loss.MAX_LOSS)
 
 
 def judge(
-    cluster: clusters.Cluster, instance: clusters.Instance, known: Known, *, source: str, target: str
-) -> evidence.Evidence:
-    """Whether the replica on the target (UUID) counts as in sync though the source cannot be asked."""
+    cluster: clusters.Cluster,
+    instance: clusters.Instance,
+    known: Known,
+    answered: Answered,
+    *,
+    source: str,
+    target: str,
+    accepted: int | None = None,
+) -> possible_loss.Answer:
+    """Whether an instance may start on the target (UUID) by what that has answered, though the source is not asked.
+
+    `accepted` is how many seconds of writes a person gives up at most, None where nobody did.
+    """
     made = left_replicas.being_made(cluster, instance.uuid)
-    asked = evidence.Question(
+    asked = possible_loss.Question(
         instance=instance.name,
-        resources=resources(instance),
-        source=source,
-        target=target,
-        source_name=cluster.node_name(source),
-        target_name=cluster.node_name(target),
-        life=known.life(source),
-        interval=interval(cluster),
-        parted=instance.parted,
-        made_on=tuple(cluster.node_name(replica.node) for replica in made),
-        made_since=min((replica.since for replica in made), default=0.0),
-        confirm_again=dead_nodes.to_know_power(cluster, cluster.nodes[source]),
+        source=cluster.node_name(source),
+        target=cluster.node_name(target),
+        asked=answered.asked,
+        uptime=answered.uptime,
+        disks=_with_generations(instance, known, answered, nodes=(source, target)),
+        since_off=answered.since_off,
+        limit=max_loss(cluster, source),
+        accepted=accepted,
+        word=_own_word(instance, known.tracks.get(source), source),
+        unfinished=_written_elsewhere(cluster, source, target, made),
+        finish=evidence.finish_step(instance.name, cluster.node_name(made[-1].node), cluster.node_name(target))
+        if made
+        else "",
+        confirm=dead_nodes.to_confirm(cluster.nodes[source]),
+        stated_by=answered.stated_by,
     )
-    return evidence.judge(asked, known.tracks)
+    return possible_loss.judge(asked)
+
+
+def estimate(
+    cluster: clusters.Cluster,
+    instance: clusters.Instance,
+    known: Known,
+    *,
+    source: str,
+    target: str,
+    accepted: int | None = None,
+) -> possible_loss.Answer:
+    """The same by the newest report of the target, before it is asked.
+
+    What it may have seen since is not known, and it was not asked by this controller's clock: the number is no larger
+    than what it would answer.
+    """
+    track, node = known.tracks.get(target), cluster.nodes[source]
+    volumes = [
+        volume
+        for name in resources(instance)
+        for _, volume in sorted(track.of_resource(name).items() if track is not None else ())
+    ]
+    address = replication_address(cluster, source)
+    disks = [_reported(volume, address) for volume in volumes]
+    asked = track.accepted if track is not None else known.now
+    off = known.offs.get(source) or replicas.Moment(known_off.seen_off(node))
+    answered = Answered(
+        asked=asked.wall,
+        uptime=math.inf,
+        # Nothing speaks against disks of which nothing is known: the target is asked.
+        disks=tuple(disks) or (possible_loss.Disk("it", drbd.Disk.UP_TO_DATE.value),),
+        since_off=_elapsed(off, asked) if known_off.is_known_off(node) else None,
+        stated_by=stated_by(node),
+        has_generations=bool(volumes)
+        and all(volume.fact is not None and volume.fact.current is not None for volume in volumes),
+    )
+    return judge(cluster, instance, known, answered, source=source, target=target, accepted=accepted)
+
+
+def basis(cluster: clusters.Cluster, instance: clusters.Instance) -> list[float | str]:
+    """On what the refusal of a failover rests beside the target's answer: it stands while this is the same."""
+    source = instance.primary_node
+    return [max_loss(cluster, source), known_off.seen_off(cluster.nodes[source]), *instance.nodes]
+
+
+def _reported(volume: replicas.Track, address: str) -> possible_loss.Disk:
+    fact = volume.fact
+    if fact is None:
+        return possible_loss.Disk("it", drbd.Disk.UP_TO_DATE.value)
+    return possible_loss.Disk(
+        text=fact.resource,
+        state=fact.disk.value,
+        is_connected=fact.is_connected,
+        age=dict(fact.seen).get(address),
+        current=fact.current,
+        bitmap=fact.bitmap,
+    )
+
+
+def _elapsed(off: replicas.Moment, now: replicas.Moment) -> float:
+    """Seconds from one moment to another, by the clock that says less: what is lost is larger then."""
+    return min(now.after(off), now.wall - off.wall)
+
+
+def replication_address(cluster: clusters.Cluster, node: str) -> str:
+    """The address of a node (UUID) in the resource files of its peers, '' where only its name is on record."""
+    address = addresses.replicating(cluster.nodes[node])
+    return ip_addresses.normal(address) if ip_addresses.is_address(address) else ""
+
+
+def stated_by(node: clusters.Node) -> str:
+    """Who says that a node is off, where that is a person, and a BMC did not say so before; else ''."""
+    return "a person" if known_off.is_stated_off(node) and node.off_since >= node.off_confirmed else ""
+
+
+def _own_word(instance: clusters.Instance, track: replicas.NodeTrack | None, source: str) -> float:
+    """When the source said that it has lost its secondary, in its reports or on record, and did not take it back."""
+    names, stands = resources(instance), instance.parted
+    said = replicas.lost_peer(track, names)
+    if said or stands is None or stands.node != source:
+        return said
+    volumes = [list(track.of_resource(name).values()) if track is not None else [] for name in names]
+    later = [volume.in_sync is not None and volume.in_sync.wall > stands.since for disk in volumes for volume in disk]
+    # A disk that it does not report any more is not known to be in sync.
+    return 0.0 if all(volumes) and all(later) else stands.since
+
+
+def _with_generations(
+    instance: clusters.Instance, known: Known, answered: Answered, *, nodes: Sequence[str]
+) -> tuple[possible_loss.Disk, ...]:
+    """The disks with the generation that each had when one of these nodes (UUIDs) last reported it in sync."""
+    tracks = [known.tracks[uuid] for uuid in nodes if uuid in known.tracks]
+    volumes = sorted({volume for track in tracks for volume in track.volumes if volume[0] in resources(instance)})
+    order = [volume for name in resources(instance) for volume in volumes if volume[0] == name]
+    if len(order) != len(answered.disks) or not answered.has_generations:
+        return answered.disks
+    return tuple(
+        _with_generation(disk, [track.volumes[volume] for track in tracks if volume in track.volumes], answered)
+        for volume, disk in zip(order, answered.disks, strict=True)
+    )
+
+
+def _with_generation(
+    disk: possible_loss.Disk, volumes: Iterable[replicas.Track], answered: Answered
+) -> possible_loss.Disk:
+    """A disk with the generation of the last report that says in sync, and with those before if it was seen later."""
+    found = [(volume.in_sync.wall, volume.generation) for volume in volumes if volume.in_sync is not None]
+    at, generation = max(found, key=lambda report: report[0], default=(0.0, None))
+    is_older = disk.age is not None and answered.asked - disk.age > at
+    return dataclasses.replace(disk, recorded=generation, ancestors=disk.ancestors if is_older else ())
+
+
+def _written_elsewhere(cluster: clusters.Cluster, source: str, target: str, made: Sequence[clusters.LeftBehind]) -> str:
+    """That the source may write to a new replica and not to the target any more, or ''."""
+    if not made:
+        return ""
+    nodes, name = " or ".join(cluster.node_name(replica.node) for replica in made), cluster.node_name(target)
+    since = evidence.clock(min(replica.since for replica in made))
+    return (
+        f"{cluster.node_name(source)} may have written to a new replica on {nodes} and not to {name} any more since "
+        f"{since}, because replace-disks has not ended. Keep that replica: it may have what {name} lacks"
+    )
 
 
 def made_text(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
@@ -108,59 +268,45 @@ def made_text(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
     )
 
 
-def life(
-    cluster: clusters.Cluster,
-    node: str,
-    *,
-    now: replicas.Moment,
-    alive: replicas.Moment | None,
-    asked: evidence.Asked | None,
-) -> evidence.Life:
-    """What was seen of a node (UUID), and what the configuration adds: what its BMC said, and since when it is off."""
-    known = cluster.nodes.get(node)
-    if known is None:
-        return evidence.Life(now, alive, asked, is_asked=False)
-    shown = replicas.Moment(known.alive_at) if known.alive_at else None
-    seen_off = known_off.seen_off(known)
-    return evidence.Life(
-        now,
-        replicas.latest(alive, shown),
-        asked,
-        is_asked=clusters.reachable(cluster, known),
-        off=replicas.Moment(seen_off) if seen_off else None,
-    )
-
-
-def of_unreachable(cluster: clusters.Cluster, known: Known) -> dict[str, evidence.Evidence]:
-    """By instance (UUID) the evidence for its secondary, of all whose primary has an incident and is not contacted."""
+def of_unreachable(cluster: clusters.Cluster, known: Known) -> dict[str, possible_loss.Answer]:
+    """By instance (UUID) the estimate for its secondary, of all whose primary has an incident and is not contacted."""
     nodes = {incident.node for incident in cluster.maintenance.incidents if incident.is_open and incident.evacuates}
     return of_nodes(cluster, known, nodes)
 
 
-def of_nodes(cluster: clusters.Cluster, known: Known, nodes: Iterable[str]) -> dict[str, evidence.Evidence]:
-    """The same of those of these nodes (UUIDs) that are not contacted."""
+def of_nodes(
+    cluster: clusters.Cluster, known: Known, nodes: Iterable[str], *, accepted: int | None = None
+) -> dict[str, possible_loss.Answer]:
+    """The same of those of these nodes (UUIDs) that are not contacted; `accepted` as for `judge`."""
     dead = [uuid for uuid in nodes if uuid in cluster.nodes and not clusters.reachable(cluster, cluster.nodes[uuid])]
     found = {}
     for uuid in dead:
         for instance in cluster.primaries(uuid):
             if resources(instance) and instance.secondary_nodes:
-                found[instance.uuid] = judge(cluster, instance, known, source=uuid, target=instance.secondary_nodes[0])
+                secondary = instance.secondary_nodes[0]
+                found[instance.uuid] = estimate(
+                    cluster, instance, known, source=uuid, target=secondary, accepted=accepted
+                )
     return found
 
 
 class Files:
     """What the accepted reports on disk say, for a play by hand without the daemon.
 
-    Of each node only the last report is there, so that less counts as in sync, and never more.
+    Of each node only the last report is there. `only` are the nodes (UUIDs) whose reports are read, None for all.
     """
 
-    def __init__(self, where: tree.Tree, cluster: clusters.Cluster, *, now: float) -> None:
+    def __init__(
+        self, where: tree.Tree, cluster: clusters.Cluster, *, now: float, only: Collection[str] | None = None
+    ) -> None:
         self._cluster = cluster
         self._now = now
         self._tracks: dict[str, replicas.NodeTrack] = {}
         try:
             key = where.hmac_key.read_bytes()
             for path in where.reports.glob("*.json"):
+                if only is not None and not path.name.startswith(tuple(only)):
+                    continue
                 self._take(path.read_bytes(), path.stat().st_mtime, key=key)
         except OSError as error:
             raise errors.StoreFailed(f"{error.filename}: {error.strerror}") from error
@@ -181,10 +327,15 @@ class Files:
         """As `Known.tracks`."""
         return self._tracks
 
-    def life(self, node: str) -> evidence.Life:
-        """As `Known.life`: nobody asks between its reports, so that it may have lived until it was known to be off."""
-        found = self._tracks.get(node)
-        return life(self._cluster, node, now=replicas.Moment(self._now), alive=found.at if found else None, asked=None)
+    @property
+    def offs(self) -> Mapping[str, replicas.Moment]:
+        """As `Known.offs`: nobody has followed a clock."""
+        return {}
+
+    @property
+    def now(self) -> replicas.Moment:
+        """As `Known.now`."""
+        return replicas.Moment(self._now)
 
     @staticmethod
     def is_silent(_node: str) -> bool:
@@ -213,38 +364,12 @@ def returned(
 ) -> list[changes.NodeLived]:
     """Which nodes live though they were known to be off, by new reports of these (UUIDs), and it is not on record yet.
 
-    A node's own report says so, and one of a peer that was still connected to it. What was recorded by a clock that was
-    ahead came before a report that comes `now` (unix seconds).
+    What was recorded by a clock that was ahead came before a report that comes `now` (unix seconds).
     """
     heard = frozenset(nodes)
     off = {uuid: known_off.recorded_off(node) for uuid, node in cluster.nodes.items() if known_off.is_known_off(node)}
     own = [uuid for uuid, since in off.items() if uuid in heard and (tracks[uuid].at.wall > since or since > now)]
-    peers = [
-        changes.NodeLived(uuid, at=seen.wall, witness=peer)
-        for uuid, (seen, peer) in (_connected(cluster, tracks, off.keys() - own, heard=heard) if off else {}).items()
-        if evidence.is_contradicted(replicas.Moment(off[uuid]), seen, interval=interval(cluster))
-    ]
-    return [*(changes.NodeLived(uuid) for uuid in own), *peers]
-
-
-def _connected(
-    cluster: clusters.Cluster,
-    tracks: Mapping[str, replicas.NodeTrack],
-    nodes: Collection[str],
-    *,
-    heard: Collection[str],
-) -> dict[str, tuple[replicas.Moment, str]]:
-    """When each of these nodes was last connected, by the word of its peers that were heard, and which peer says so."""
-    found: dict[str, tuple[replicas.Moment, str]] = {}
-    for instance in cluster.instances.values():
-        for node, peer in itertools.permutations(instance.nodes, 2):
-            if node not in nodes or peer not in heard:
-                continue
-            volumes = [track for name in resources(instance) for track in tracks[peer].of_resource(name).values()]
-            seen = replicas.latest(*(track.in_sync for track in volumes))
-            if seen is not None and (node not in found or seen.after(found[node][0]) > 0):
-                found[node] = (seen, peer)
-    return found
+    return [changes.NodeLived(uuid) for uuid in own]
 
 
 def joined(cluster: clusters.Cluster, tracks: Mapping[str, replicas.NodeTrack]) -> list[changes.InstanceParted]:

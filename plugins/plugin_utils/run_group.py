@@ -227,7 +227,8 @@ def _made_group(run: Path) -> Path | None:
     own = _own_group()
     if own is None:
         return None
-    group = own / f"roundsman-{hashlib.sha256(os.fsencode(run)).hexdigest()[:16]}"
+    # The keeper of a play by hand knows the folder by a descriptor, whose number is nobody's name.
+    group = own / f"roundsman-{hashlib.sha256(os.fsencode(run.resolve())).hexdigest()[:16]}"
     try:
         group.mkdir(exist_ok=True)
         (run / _GROUP).write_text(str(group))

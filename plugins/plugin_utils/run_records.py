@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,14 +15,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CHANGES, RESULT = "changes.jsonl", "result.json"
+UNKNOWN = "unknown"
+"""The file that a run leaves when the disk failed while it recorded a change; it need not outlive a reboot."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """The changes that a run recorded, and what of them is missing or cannot be read."""
+    """The changes that a run recorded, and what of them is missing or cannot be read.
+
+    `is_unknown` says that the disk failed while the run recorded: it was told that this is unknown.
+    """
 
     changes: list[changes.Change]
     unreadable: list[str]
+    is_unknown: bool = False
 
 
 def append(run: Path, *encoded: Mapping[str, Any]) -> None:
@@ -29,16 +36,22 @@ def append(run: Path, *encoded: Mapping[str, Any]) -> None:
 
     Raises:
         StoreFailed: they could not be made durable; none is recorded.
+        StateUnknown: the disk failed; whoever settles the run learns that some may be recorded, and some not.
     """
     lines = [sealed_json.seal(json.dumps(change).encode()).decode() for change in encoded]
-    durable_files.append_line(run / CHANGES, "\n".join(lines))
+    try:
+        durable_files.append_line(run / CHANGES, "\n".join(lines))
+    except errors.StateUnknown:
+        with contextlib.suppress(OSError):
+            (run / UNKNOWN).touch()
+        raise
 
 
 def conclude(run: Path, result: Mapping[str, Any]) -> None:
     """Leave the result of a run, and how many changes it recorded.
 
     Raises:
-        StoreFailed: it could not be made durable.
+        StoreFailed, StateUnknown: it could not be made durable.
     """
     told = {**result, "changes": len(_lines(run)) - 1}
     durable_files.replace(run / RESULT, sealed_json.seal(json.dumps(told).encode()))
@@ -75,7 +88,10 @@ def recorded(run: Path, *, expected: int | None) -> Recorded:
     missing = 0 if expected is None else expected - len(found) - len(unreadable)
     if missing > 0:
         unreadable.append(f"{path} is damaged: {missing} of {expected} recorded changes are missing")
-    return Recorded(found, unreadable)
+    is_unknown = (run / UNKNOWN).exists()
+    if is_unknown:
+        unreadable.append(f"the disk failed while {path} was written: what the run recorded last is unknown")
+    return Recorded(found, unreadable, is_unknown)
 
 
 def _lines(run: Path) -> list[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..module_utils import lab_drivers
 from ..module_utils.domain import locks
 from ..module_utils.hypervisor import drivers
 from ..module_utils.storage import drbd_resource
@@ -23,12 +24,13 @@ class Look:
     """What was seen on a node.
 
     `states` are the instances that are there, by name, and how they are; `writable` the DRBD resources that the node
-    may write; `trouble` says why not all could be seen.
+    may write; `trouble` says why not all could be seen, which is nothing wrong where the node `is_offline`.
     """
 
     states: Mapping[str, str] = field(default_factory=dict)
     writable: tuple[str, ...] = ()
     trouble: str = ""
+    is_offline: bool = False
 
 
 class Difference(NamedTuple):
@@ -62,16 +64,20 @@ def replicated(cluster: clusters.Cluster) -> list[str]:
     return sorted({instance.hypervisor for instance in cluster.instances.values() if instance.disk_template == "drbd"})
 
 
-def seen(answers: Mapping[str, Sequence[Mapping[str, Any]]]) -> Look:
-    """What a node answered: `runs` of the module `instance_info`, `disks` of `drbd_info`, for each hypervisor."""
-    runs, disks = answers.get("runs", ()), answers.get("disks", ())
+def seen(answers: Mapping[str, Sequence[Mapping[str, Any]]], *, is_offline: bool = False) -> Look:
+    """What a node answered: `runs` of the module `instance_info`, `disks` of `drbd_info`, for each hypervisor.
+
+    One that did not answer the former is not asked the latter.
+    """
+    runs = answers.get("runs", ())
+    disks = () if any(answer.get("unreachable") for answer in runs) else answers.get("disks", ())
     troubles = [_trouble(answer, "states", dict, "instances") for answer in runs]
     troubles += [_trouble(answer, "sides", list, "disks") for answer in disks]
     told = [answer["states"] for answer in runs if isinstance(answer.get("states"), dict)]
     states = {name: str(state) for states in told for name, state in states.items()}
     sides = [side for answer in disks if isinstance(answer.get("sides"), list) for side in answer["sides"]]
     writable = tuple(str(side.get("resource")) for side in sides if side.get("role") == PRIMARY)
-    return Look(states, writable, "; ".join(dict.fromkeys(filter(None, troubles))))
+    return Look(states, writable, "; ".join(dict.fromkeys(filter(None, troubles))), is_offline=is_offline)
 
 
 def at_work(cluster: clusters.Cluster, held: Iterable[Mapping[str, str]]) -> list[str]:
@@ -122,7 +128,7 @@ def wrong(known: Mapping[str, Mapping[str, Any]], looks: Mapping[str, Look]) -> 
     found = [
         Difference(node, "", f"what runs on {node} is not known: {look.trouble}")
         for node, look in looks.items()
-        if look.trouble
+        if look.trouble and not look.is_offline
     ]
     found += _second_copies(known, looks)
     for node, look in looks.items():
@@ -202,12 +208,18 @@ def _missing(name: str, record: Mapping[str, Any], looks: Mapping[str, Look]) ->
     if look is None or look.trouble or any(name in other.states for key, other in looks.items() if key != node):
         return ""
     state = look.states.get(name)
+    if record["up"] and state is None and look.is_offline:
+        steps = f"run `roundsman node online {node}`, then `roundsman instance start {name}`"
+        return f"{name} does not run on its primary {node}, which is offline, and should: {steps}"
     if record["up"] and state is None:
         return f"{name} does not run on its primary {node}, and should: run `roundsman instance start {name}`"
     if record["up"] and state != drivers.RUNNING:
         return f"{name} should run on its primary {node}, and is {state}"
     if not record["up"] and state is not None:
-        return f"{name} is {state} on {node}, and should be down: run `roundsman instance stop {name}`"
+        end = f"`roundsman instance stop {name}`"
+        if look.is_offline:
+            end = f"`{_end(name, record['hypervisor'])}` there, because {node} is offline"
+        return f"{name} is {state} on {node}, and should be down: run {end}"
     return ""
 
 
@@ -221,7 +233,7 @@ def _trouble(answer: Mapping[str, Any], key: str, shape: type, what: str) -> str
 
 
 def _end(name: str, hypervisor: str) -> str:
-    if hypervisor == "fake":
+    if hypervisor == lab_drivers.NAME:
         return f"rm var/lib/roundsman/fake/running/{name}.json"
     return f"virsh --connect qemu:///system destroy {name}"
 

@@ -1,5 +1,7 @@
 """What asking 1,000 node agents costs: CPU and wall of one poll and of taking its reports in, and with 5 % dead nodes.
 
+And what it costs to wait for early answers of all of them at rest, and to get them all at once.
+
 Meanwhile somebody wants a turn of the event loop every 10 ms, as any request does: the longest wait is told.
 Run by `make bench`. The agents are one process at 1,000 addresses of loopback; each answer is signed when it is asked
 for, as no report may come twice. A dead node takes a connection and never answers, which is the dearest way to be dead.
@@ -10,6 +12,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import multiprocessing
+import os
+import re
+import resource
+import signal
 import sys
 import tempfile
 import time
@@ -18,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ansible_collections.roundsman.cluster.daemon.maintenance import agents
+from ansible_collections.roundsman.cluster.daemon.maintenance import agents, early_answers
 from ansible_collections.roundsman.cluster.daemon.maintenance.reports import Intake
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import reports, signing, tree
@@ -31,6 +37,11 @@ NODES = 1000
 DEAD = NODES // 20
 INTERVAL = clusters.Settings().diagnose_interval
 TURN = 0.01
+SETTLE = 10.0
+"""Seconds until all long questions are asked."""
+SHARE, MB = 0.05, 200
+"""What waiting for early answers may cost of a core, and the memory of the process."""
+CHANGED = '{"status": "Ok", "details": "something else"}'
 KEY = b"0123456789abcdef0123456789abcdef01234567\n"
 
 
@@ -48,7 +59,10 @@ def main() -> int:
     process.start()
     try:
         with tempfile.TemporaryDirectory(prefix="roundsman-bench-") as folder:
-            wrong = asyncio.run(_measure(Path(folder), port=ours.recv()))
+            port = ours.recv()
+            wrong = asyncio.run(_measure(Path(folder), port=port))
+            change = partial(os.kill, process.pid or 0, signal.SIGUSR1)
+            wrong += asyncio.run(_measure_waiting(Path(folder), port=port, change=change))
     finally:
         process.kill()
     print(*(wrong or [f"every poll is done within its interval of {INTERVAL:g} s"]), sep="\n")
@@ -77,6 +91,35 @@ async def _measure(folder: Path, *, port: int) -> list[str]:
         if asked.wall > INTERVAL:
             wrong.append(f"{title}: the poll took longer than its interval")
     return wrong
+
+
+async def _measure_waiting(folder: Path, *, port: int, change: Callable[[], None]) -> list[str]:
+    where = tree.Tree(folder)
+    known = Known(_cluster(port))
+    asking = agents.Agents(known, spool=where.spool, key=where.hmac_key, clock=time.time)  # type: ignore[arg-type]
+    early = early_answers.EarlyAnswers(known, asking, key=where.hmac_key)  # type: ignore[arg-type]
+    await asking.ask()
+    intake = Intake(where, clock=time.time, cluster=partial(getattr, known, "current"))
+    await intake.take_all()
+    work = asyncio.create_task(early.run())
+    await asyncio.sleep(SETTLE)
+    rest = await _cost(partial(asyncio.sleep, early_answers.WAIT_SECONDS))
+    share, memory = rest.cpu / rest.wall, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{NODES} early answers waited for: {100 * share:.1f} % of a core, {memory:.0f} MB at most")
+    change()
+
+    async def all_are_there() -> None:
+        async with asyncio.timeout(INTERVAL):
+            while len(list(where.spool.iterdir())) < NODES:  # noqa: ASYNC110 - a folder
+                await asyncio.sleep(0.1)
+
+    changed = await _cost(all_are_there)
+    print(f"all of them at once: {changed}")
+    work.cancel()
+    await asyncio.wait([work])
+    return (
+        [f"at rest they cost {100 * share:.1f} % of a core and {memory:.0f} MB"] if share > SHARE or memory > MB else []
+    )
 
 
 @dataclass(frozen=True)
@@ -139,17 +182,25 @@ def _answer_all(told: Connection) -> None:
 
 async def _serve(told: Connection) -> None:
     keys = {number: signing.node_key(KEY, f"uuid-{number}") for number in range(NODES)}
+    changed = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, changed.set)
 
     async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         _, kind, high, low = (int(part) for part in writer.get_extra_info("sockname")[0].split("."))
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            await reader.readuntil(b"\r\n\r\n")
+            head = await reader.readuntil(b"\r\n\r\n")
+            if waits := re.search(rb"\?after=.*&seconds=([0-9]+) ", head):
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), float(waits[1]))
             if kind == 90:
                 await reader.read()
             else:
                 number, now = 250 * high + low - 1, time.time_ns()
                 text = reports.message(
-                    node_uuid=f"uuid-{number}", timestamp_ns=now, data='{"status": "Ok"}', problem=None
+                    node_uuid=f"uuid-{number}",
+                    timestamp_ns=now,
+                    data='{"status": "Ok"}' if not changed.is_set() else CHANGED,
+                    problem=None,
                 )
                 body = signing.sign(text, key=keys[number], now=now // 10**9).encode()
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % len(body) + body)

@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
 
 from tests.integration import labs
 

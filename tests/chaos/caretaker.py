@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import left_replicas
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
 
 from tests.chaos import stage
 from tests.integration import states

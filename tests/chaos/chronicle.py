@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 QUIET = 30.0
@@ -58,6 +59,14 @@ class Chronicle:
             f"{kind} {counted.total()}: " + ", ".join(f"{what} {count}" for what, count in sorted(counted.items()))
             for kind, counted in sorted(self.counts.items())
         )
+
+    def missing(self, expected: Mapping[str, Iterable[str]]) -> str:
+        """What never came of what could have, by kind: nothing is proven about it; '' where all came."""
+        never = {
+            kind: [name for name in sorted(set(names)) if not self.counts.get(kind, Counter())[name]]
+            for kind, names in expected.items()
+        }
+        return "\n".join(f"no {kind}: {', '.join(names)}" for kind, names in sorted(never.items()) if names)
 
     def close(self) -> None:
         """Close the file."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake
 
 from tests.chaos.faults import MASTER
 from tests.chaos.scenes import Until

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.lab import chassis
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
 
 if TYPE_CHECKING:
     import random
@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 
 MASTER = "node1"
 BMC_FAULTS = (*chassis.FAULTS, chassis.LYING, chassis.STALE_OFF)
+KINDS = (
+    *("power", "reboot", "silent", "cut", "hang", "panic", "agent", "ssh", "loss", "lies", "clock", "full", "returns"),
+    *("slow resync", "link", "replication", "disk", "garbage", "late", "migration", "slow stop", "ignored stop"),
+    *("crash", "user shutdown", "full disk", "controller with a node"),
+    *(f"bmc {fault}" for fault in BMC_FAULTS),
+)
+"""Everything that can be counted among the faults of a run."""
 MOST = 8
 """Faults that stand at the same time."""
 
@@ -66,8 +73,9 @@ class Faults:
     def strike(self) -> None:
         """Let one thing go wrong."""
         kinds: tuple[Callable[[], Fault | None], ...] = (
-            *(self._power, self._reboot, self._silent, self._cut, self._hang),
-            *(self._link, self._link, self._link, self._disk, self._disk),
+            *(self._power, self._reboot, self._silent, self._cut, self._hang, self._panic),
+            *(self._agent, self._ssh, self._loss, self._lies, self._clock, self._full, self._returns, self._resync),
+            *(self._link, self._link, self._link, self._replication, self._disk, self._disk),
             *(self._garbage, self._late, self._migration, self._migration),
             *(self._slow_stop, self._ignored_stop, self._crash, self._user),
             *(self._bmc, self._bmc, self._bmc),
@@ -113,6 +121,14 @@ class Faults:
         node.lose_power()
         return self._begun("power", node.name, lambda: node.fix("power"), seconds=(10, 60), is_away=True)
 
+    def lose_a_node(self) -> str:
+        """Cut the power of a node that may be away; returns its name, '' where there is none."""
+        fault = self._power()
+        if fault is None:
+            return ""
+        self.standing.append(fault)
+        return fault.node
+
     def _reboot(self) -> Fault | None:
         node = self._leaving()
         if node is None:
@@ -140,6 +156,62 @@ class Faults:
             return None
         node.hang(is_hung=True)
         return self._begun("hang", node.name, lambda: node.fix("hang"), seconds=(5, 40), is_away=True)
+
+    def _panic(self) -> Fault | None:
+        node = self._leaving()
+        if node is None:
+            return None
+        node.panic()
+        return self._begun("panic", node.name, lambda: node.fix("panic"), seconds=(10, 60), is_away=True)
+
+    def _agent(self) -> Fault:
+        node = self._any()
+        node.cut_agent(is_cut=True)
+        return self._begun("agent", node.name, lambda: node.fix("agent"), seconds=(5, 60))
+
+    def _ssh(self) -> Fault | None:
+        node = self._leaving()
+        if node is None:
+            return None
+        node.cut_ssh(is_cut=True)
+        return self._begun("ssh", node.name, lambda: node.fix("ssh"), seconds=(5, 60), is_away=True)
+
+    def _loss(self) -> Fault:
+        node = self._any()
+        node.lose_packets(self._chance.choice((10, 30, 60)))
+        return self._begun("loss", node.name, lambda: node.fix("loss"), seconds=(10, 90))
+
+    def _lies(self) -> Fault:
+        node = self._any()
+        node.lie(is_lying=True)
+        return self._begun("lies", node.name, lambda: node.fix("lies"), seconds=(10, 60))
+
+    def _clock(self) -> Fault:
+        node = self._any()
+        node.set_clock(self._chance.choice((-3600, 3600)))
+        return self._begun("clock", node.name, lambda: node.fix("clock"), seconds=(10, 60))
+
+    def _full(self) -> Fault:
+        node = self._any()
+        node.fill_group(is_full=True)
+        return self._begun("full", node.name, lambda: node.fix("full"), seconds=(10, 60))
+
+    def _returns(self) -> Fault:
+        node = self._any()
+        node.return_after(self._chance.uniform(5, 30))
+        return self._begun("returns", node.name, lambda: node.fix("returns"), seconds=(30, 90))
+
+    def _resync(self) -> Fault:
+        node = self._any()
+        node.slow_resync(self._chance.choice((64 * 1024, 512 * 1024)))  # 10 GiB in 160 or 20 s
+        return self._begun("slow resync", node.name, lambda: node.fix("slow-resync"), seconds=(20, 90))
+
+    def _replication(self) -> Fault | None:
+        node = self._any()
+        if self.away():
+            return None
+        node.cut_replication(is_cut=True)
+        return self._begun("replication", node.name, lambda: node.fix("replication"), seconds=(5, 60))
 
     def _pair(self) -> tuple[str, world.LabNode, world.LabNode] | None:
         """An instance with its primary and its secondary, by the configuration."""

@@ -7,13 +7,13 @@ who plays, and ends what a scene leaves behind.
 from __future__ import annotations
 
 import contextlib
+import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ansible_collections.roundsman.cluster.daemon.lab import chassis
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake, simulated_programs
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated_programs
 
 from tests.integration import states
 
@@ -63,13 +63,20 @@ class Until:
 class Scenes:
     """The scenes; `all` has them by name."""
 
+    @staticmethod
+    def names() -> list[str]:
+        """The names of all scenes."""
+        found = inspect.getmembers(Scenes, inspect.isgeneratorfunction)
+        return [_name(method) for _, method in found if [*inspect.signature(method).parameters] == ["self", "cast"]]
+
     def __init__(self, doors: Doors, chance: random.Random) -> None:
         self._doors, self._chance = doors, chance
         scenes: tuple[Scene, ...] = (
             *(self._stale_failover, self._parting_failover, self._dead_stale, self._lying, self._second_copy),
             *(self._split_brain, self._diskless, self._paused_migration, self._silent_target, self._left_behind),
+            *(self._lost_migration, self._written_alone, self._panicked, self._rack),
         )
-        self.all = {scene.__name__.strip("_").replace("_", " "): scene for scene in scenes}
+        self.all = {_name(scene): scene for scene in scenes}
 
     def _stale_failover(self, cast: Cast) -> Iterator[float | Until]:
         """A failover in the moment when the link is cut; a person starts the instance again if it failed."""
@@ -132,9 +139,7 @@ class Scenes:
         self._power_on(cast.primary.name)
         yield self._ended(self._role(cast.primary.name, "online"))
         yield 2
-        cast.primary.autostart(cast.instance, is_on=False)
-        cast.primary.user_shutdown(cast.instance)
-        _demote(cast.primary, f"{cast.instance}-disk0")
+        end_copy(cast.primary, cast.instance)
         cast.primary.cut_link(cast.secondary.name, is_cut=False)
         yield 2
         yield self._ended(self._repair(cast))
@@ -168,6 +173,42 @@ class Scenes:
         yield self._ended(self._start(cast))
         yield self._ended(self._ask("shutdown", "PUT", f"/2/instances/{cast.instance}/shutdown", {}))
         yield self._ended(self._start(cast))
+
+    def _lost_migration(self, cast: Cast) -> Iterator[float | Until]:
+        """A migration loses the guest; a person starts the instance."""
+        cast.primary.fail_migrations("lost")
+        yield self._ended(self._ask("migrate", "PUT", f"/2/instances/{cast.instance}/migrate", {}))
+        cast.primary.fail_migrations("")
+        yield self._ended(self._start(cast))
+
+    def _written_alone(self, cast: Cast) -> Iterator[float | Until]:
+        """A node that nobody hears loses its peer, writes on alone, and dies; a person fails its instance over."""
+        cast.primary.silence(is_silent=True)
+        yield self._chance.uniform(2, NOTICED)
+        cast.primary.cut_replication(is_cut=True)
+        yield self._chance.uniform(15, 25)
+        cast.primary.lose_power()
+        yield NOTICED
+        yield self._ended(self._fail_over(cast))
+        if not self._runs(cast, cast.secondary):
+            yield self._ended(self._fail_over(cast, max_loss=self._chance.choice((1, 300))))
+        yield self._chance.uniform(1, 10)
+
+    def _panicked(self, cast: Cast) -> Iterator[float | Until]:
+        """The kernel of a node panics, and its power stays on; a person fails its instance over."""
+        cast.primary.panic()
+        yield NOTICED
+        yield self._ended(self._fail_over(cast))
+        yield self._chance.uniform(1, 10)
+
+    def _rack(self, cast: Cast) -> Iterator[float | Until]:
+        """Two nodes and their BMCs are gone by one cause, and nobody knows whether they have power."""
+        for node in (cast.primary, cast.other):
+            node.set_faults([chassis.DEAD])
+            node.lose_power()
+        yield NOTICED
+        yield self._ended(self._fail_over(cast))
+        yield self._chance.uniform(5, 20)
 
     def _silent_target(self, cast: Cast) -> Iterator[float | Until]:
         """A node has been silent for long, and shall get a replica."""
@@ -230,6 +271,18 @@ class Scenes:
             return "error"
         found = self._doors.get(f"/2/jobs/{job}")
         return str(found["status"]) if found is not None else ""
+
+
+def end_copy(node: world.LabNode, instance: str) -> bool:
+    """End what a node started by itself, for good; returns whether it ran."""
+    node.autostart(instance, is_on=False)
+    ran = node.user_shutdown(instance)
+    _demote(node, f"{instance}-disk0")
+    return ran
+
+
+def _name(scene: Callable[..., object]) -> str:
+    return scene.__name__.strip("_").replace("_", " ")
 
 
 def _demote(node: world.LabNode, resource: str) -> None:

@@ -11,9 +11,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake, simulated_replica, simulated_store
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated_replica, simulated_store
 
 from tests.chaos.faults import MASTER
 from tests.chaos.scenes import Cast, Scenes, Until

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.roundsman.cluster.daemon.jobs import store as job_store
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.lab import checker, journals
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated_world
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake, simulated_world
 
+from tests.chaos import scenes
 from tests.chaos.victims import Victim
 from tests.integration import states
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ansible_collections.roundsman.cluster.daemon.lab import world
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
     from tests.chaos.chronicle import Chronicle
@@ -65,12 +66,33 @@ class Settling:
 
     def _bring_back(self) -> bool:
         """Do the next thing that a person does; returns whether there was one."""
-        return self._acknowledge() or self._bring_nodes_back() or self._finish_replacements() or self._start_instances()
+        steps = (
+            self._acknowledge,
+            self._end_second_copies,
+            self._bring_nodes_back,
+            self._finish_replacements,
+            self._start_instances,
+        )
+        return any(step() for step in steps)
 
     def _acknowledge(self) -> bool:
         ended = [one for one in self._doors.get("/1/status") or [] if one["repair-status"] not in OPEN]
         acknowledged = [self._ask("PUT", f"/2/incidents/{one['id']}/ack", key=one["id"]) for one in ended]
         return any(acknowledged)
+
+    def _end_second_copies(self) -> bool:
+        """What a node started by itself is ended there, as the refusal to bring it online says.
+
+        A scene that was broken off leaves it.
+        """
+        ended = False
+        for one in self._lab.cluster().instances.values():
+            primary = self._lab.cluster().node_name(one.primary_node)
+            for node in self._lab.lab.nodes():
+                if node.name != primary and one.name in node.running() and started_by_itself(node, one.name):
+                    self._chronicle.note(f"{one.name} is ended on {node.name}, which started it by itself")
+                    ended = scenes.end_copy(node, one.name) or ended
+        return ended
 
     def _bring_nodes_back(self) -> bool:
         asked = []
@@ -173,21 +195,13 @@ class Strays:
                 continue
             primary = cluster.node_name(one.primary_node)
             running = [name for name, names in runs.items() if one.name in names]
-            own = [name for name in running if not self._started_by_itself(name, one.name)]
+            own = [name for name in running if not started_by_itself(self._lab.lab.node(name), one.name)]
             if own and own != [primary]:
                 yield f"{one.name} runs on {', '.join(own)}, its primary is {primary}"
             known = {cluster.node_name(node) for node in one.nodes}
             for name, names in copies.items():
                 if one.name in names and name not in known and (uuid, name) not in left:
                     yield f"a replica of {one.name} is on {name}, which is on no record"
-
-    def _started_by_itself(self, node: str, instance: str) -> bool:
-        last = [
-            entry
-            for entry in self._lab.lab.node(node).journal()
-            if entry.get("instance") == instance and entry["event"] in fake.ARRIVALS
-        ]
-        return bool(last) and last[-1]["opcode"] == journals.BY_ITSELF
 
     def _failed(self, cluster: clusters.Cluster) -> set[tuple[str, str]]:
         """The instances (UUIDs) and the nodes (names) where a replacement that failed may have left a replica."""
@@ -202,10 +216,26 @@ class Strays:
         }
 
 
+def started_by_itself(node: world.LabNode, instance: str) -> bool:
+    """Whether a node itself was the last to start an instance there."""
+    last = [entry for entry in node.journal() if entry.get("instance") == instance and entry["event"] in fake.ARRIVALS]
+    return bool(last) and last[-1]["opcode"] == journals.BY_ITSELF
+
+
 def wrong(lab: labs.Running, victims: Victims) -> list[str]:
     """Everything that is wrong in a lab at rest, one sentence each."""
     found = checker.check(lab.lab, explain=lambda node: lab.get(f"/1/explain/{node}"))
     return [*found, *_down(lab), *_being_made(lab), *_left_over(lab, victims), *_power(lab), *defects(lab)]
+
+
+def seconds_of_opcodes(lab: labs.Running) -> list[float]:
+    """How long each opcode took that succeeded."""
+    kept = job_store.Store(lab.where.queue)
+    jobs = [*kept.load().values(), *kept.newest_archived(kept.highest_id())]
+    opcodes = (opcode for job in jobs for opcode in job.opcodes)
+    return [
+        opcode.ended - opcode.started for opcode in opcodes if opcode.status is values.Status.SUCCESS and opcode.started
+    ]
 
 
 def _down(lab: labs.Running) -> Iterator[str]:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import (
+    simulated_node,
+    simulated_replica,
+    simulated_store,
+    simulated_world,
+)
+from ansible_collections.roundsman.cluster.daemon.lab.simulator.simulated_programs import SimulatedPrograms
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import simulated_node
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     disks,
     drbd_node,
     drbd_resource,
     drbd_status,
-    simulated_replica,
-    simulated_store,
-    simulated_world,
 )
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage.simulated_programs import SimulatedPrograms
 
 from . import playing
 

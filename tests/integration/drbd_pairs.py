@@ -21,6 +21,17 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 UUID = "5f0c5d2e-6a0e-4d86-8f0e-0f9d1e3f7a11"
 NAME = "web1"
 DISKS = (clusters.Disk(32, minor=0), clusters.Disk(16, minor=1))
+MADE: tuple[dict[str, Any], ...] = (
+    {"node": "node1", "state": "present", "peer": "node2"},
+    {"node": "node2", "state": "present", "peer": "node1"},
+    {"node": "node1", "state": "active", "peer": "node2"},
+    {"node": "node1", "state": "info", "wait_synced": 300},
+)
+GONE = (
+    {"node": "node1", "state": "standby"},
+    {"node": "node2", "state": "absent", "last": True},
+    {"node": "node1", "state": "absent", "last": True},
+)
 
 
 @dataclasses.dataclass(frozen=True)

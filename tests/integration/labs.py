@@ -14,7 +14,7 @@ import httpx
 from ansible_collections.roundsman.cluster.daemon.lab import building, checker, processes, world
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import reports, signing, tree
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import replica_facts
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import replica_facts, sights
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs, daemon_client
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
@@ -103,6 +103,11 @@ class Running:
         known = json.loads((self.where.host_vars / f"{node}.json").read_text())
         building.write_host_variables(self.where, node, {**known, "ansible_python_interpreter": str(python)})
 
+    def look(self, *nodes: str) -> None:
+        """Have nodes, or all, look once at their connections of DRBD, as their agents do every few seconds."""
+        for node in nodes or [node.name for node in self.lab.nodes() if node.is_powered()]:
+            sights.look(self.lab.node(node).root, hypervisor="fake")
+
     def play(self, name: str, *arguments: str, check: bool = False) -> subprocess.CompletedProcess[str]:
         """Run one of the collection's playbooks by hand, against the lab's inventory."""
         command = [
@@ -132,9 +137,13 @@ def up(
     settings: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
     migration_seconds: float = 0.0,
+    agents: bool = False,
     edit: Callable[[clusters.Cluster], clusters.Cluster] | None = None,
 ) -> Running:
-    """Make a lab and start it; it polls nothing by itself unless `settings` say so."""
+    """Make a lab and start it; it polls nothing by itself unless `settings` say so.
+
+    With `agents` its nodes have them, as those of `roundsman lab up`.
+    """
     chosen = {
         "diagnose_command": "lab-diagnose",
         "diagnose_interval": 0.0,
@@ -142,6 +151,7 @@ def up(
         **(settings or {}),
     }
     ports = {"http": processes.free_port(), "bmc": processes.free_port(socket.SOCK_DGRAM)}
+    ports |= {"agent": processes.free_port()} if agents else {}
     lab = building.build(
         folder,
         nodes=nodes,
@@ -155,6 +165,7 @@ def up(
     if edit is not None:
         store.write(running.where.config, edit(running.cluster()))
     processes.start_bmcs(lab)
+    processes.start_agents(lab)
     running.start()
     return running
 
@@ -177,7 +188,8 @@ def report(running: Running, node: str, diagnosis_text: str, *, now: float | Non
 
 
 def report_all(running: Running) -> None:
-    """Have every node with power report Ok with its replicas, as a poll would, and wait until that is known."""
+    """Have every node with power look at its replicas and report Ok, as agents do, and wait until that is known."""
+    running.look()
     nodes = [node.name for node in running.lab.nodes() if node.is_powered()]
     began = time.time()
     for name in nodes:

@@ -60,6 +60,27 @@ def job_ended(one: labs.Running, job: int) -> dict[str, Any]:
     return ended
 
 
+def stated_loss(text: str, instance: str) -> int:
+    """The seconds of loss with which the command of a refusal fails an instance over, 0 if it names none."""
+    seconds = text.partition(f"`roundsman instance failover {instance} --max-loss ")[2].partition("s`")[0]
+    return int(seconds or 0)
+
+
+def awaited_loss(one: labs.Running, instance: str) -> int:
+    """The loss that a person may accept of an instance that waits while nothing is at work; 0 if it does not wait."""
+    refusals = one.get("/1/plan")["refusals"] if at_rest(one) else []
+    return next((stated_loss(entry["unblock"], instance) for entry in refusals if entry["subject"] == instance), 0)
+
+
+def accept_loss(one: labs.Running, instance: str) -> None:
+    """Once an instance waits for a person, accept the loss that the refusal of its failover names; it succeeds."""
+    accepted = one.until(lambda _: awaited_loss(one, instance), f"{instance} waits for a person")
+    answer = one.put(f"/2/instances/{instance}/failover", {"max_loss": accepted})
+    assert answer.is_success, answer.text
+    ended = job_ended(one, int(answer.json()))
+    assert ended["status"] == "success", ended
+
+
 def running(one: labs.Running, kind: str) -> dict[str, Any] | None:
     """A job with an opcode of a kind that runs now."""
     return next(

@@ -130,6 +130,8 @@ def _with_its_nodes_exchanged(cluster: clusters.Cluster) -> clusters.Cluster:
     return clusters.with_instance(cluster, one)
 
 
+# Three plays, which take more than the usual limit together where the machine is busy.
+@pytest.mark.timeout(900)
 @pytest.mark.slow
 def test_by_hand_without_the_daemon_the_play_commits_and_keeps_the_daemon_from_starting(
     lab: Callable[..., labs.Running],

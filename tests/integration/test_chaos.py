@@ -16,9 +16,12 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_half_a_minute_of_chaos_settles_and_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.chaos.run", "--minutes", "0.5", "--seed", "1", "--dir", str(tmp_path)]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-2000:]
-    assert "nothing was lost, nothing was done twice (seed 1)" in ran.stdout
-    assert list(tmp_path.iterdir()) == []
+    # A machine that is too slow proves nothing, and keeps what there is.
+    assert ran.returncode in {0, 3}, ran.stdout[-4000:] + ran.stderr[-2000:]
+    outcome = "nothing was lost, nothing was done twice" if ran.returncode == 0 else "too slow to prove anything: "
+    assert outcome in ran.stdout
+    assert "no scenes: " in ran.stdout
+    assert ran.returncode or list(tmp_path.iterdir()) == []
     assert _naming(tmp_path) == []
 
 

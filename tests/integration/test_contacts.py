@@ -23,7 +23,6 @@ ASKED: list[tuple[str, str, Any]] = [
     ("PUT", "/2/instances/instance4/shutdown", None),
     ("PUT", "/2/instances/instance2/migrate", None),
     ("PUT", "/2/instances/instance3/migrate", None),
-    ("PUT", "/2/instances/instance4/failover", None),
     ("PUT", "/2/nodes/node2/migrate", None),
     ("POST", "/2/nodes/node2/evacuate", None),
     ("PUT", "/2/power", {"command": "status", "nodes": list(OUT)}),

@@ -13,6 +13,8 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon import faults
 from ansible_collections.roundsman.cluster.daemon.lab import processes
 
+from tests import crash_points
+
 from . import labs, states
 
 if TYPE_CHECKING:
@@ -97,8 +99,7 @@ def _mend(one: Mortal, node: str) -> None:
 
 def test_a_killed_daemon_loses_nothing_and_does_nothing_twice(lab: Callable[..., labs.Running], tmp_path: Path) -> None:
     folder = tmp_path / "faults"
-    folder.mkdir()
-    environment, settings = {"ROUNDSMAN_FAULTS": str(folder)}, {"power_off_evacuated": False}
+    environment, settings = crash_points.make(folder), {"power_off_evacuated": False}
     made = lab(nodes=6, instances=12, migration_seconds=0.3, settings=settings, environment=environment)
     one = Mortal(made.lab, environment, folder)
     chance = random.Random(SEED)

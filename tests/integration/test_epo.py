@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
+
+from tests.unit import other_users
 
 from . import labs
 
@@ -132,6 +134,24 @@ def test_a_node_that_does_not_confirm_stops_no_other_and_is_told_the_loudest(wor
 
     world.lab.node("node3").set_faults([])
     world.lab.node("node5").cut(is_cut=False)
+    assert epo(world, "--force").returncode == 0
+    assert powered(world) == ["node1"]
+
+
+@other_users.only_root
+@pytest.mark.slow
+def test_a_node_that_the_inventory_leaves_out_keeps_its_power_stops_no_other_and_is_named(world: labs.Running) -> None:
+    [variables] = world.where.host_vars.glob("node3.*")
+    os.chown(variables, other_users.DAEMON, other_users.DAEMON)
+
+    off = epo(world, "--all", "--force")
+
+    assert off.returncode == 2, off.stdout + off.stderr
+    last = off.stdout[off.stdout.index("NOT CONFIRMED OFF") :]
+    assert f"node3 keeps its power: node3 is left out of plays: {variables} is owned by uid" in last
+    assert powered(world) == ["node1", "node3"]
+
+    os.chown(variables, 0, 0)
     assert epo(world, "--force").returncode == 0
     assert powered(world) == ["node1"]
 

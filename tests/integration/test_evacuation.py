@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import processes
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
 from tests.unit.daemon.lab import replicas
@@ -59,6 +60,44 @@ def test_what_can_move_leaves_a_node_before_an_instance_that_never_can_fails_the
 
 
 @pytest.mark.slow
+def test_a_crashed_guest_is_failed_over_and_keeps_nothing_on_the_node_that_is_evacuated(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=3, instances=3)
+    assert states.command(one, "lab", "break", "node2", "--crash", "instance2").returncode == 0
+    labs.drop(one, "r.json", labs.report(one, "node2", EVACUATE))
+
+    incident = one.until(one.ended("node2"), "the incident ends")
+
+    cluster = one.cluster()
+    assert incident["repair-status"] == "completed", incident
+    assert cluster.node_name(cluster.instance("instance2").primary_node) == "node3"
+    assert "instance2" in fake.Driver(one.lab.node("node3").root, opcode="test").running()
+    moved = [step["text"] for job in one.get("/1/jobs") for step in job["opcodes"] if step["kind"] == "migrate"]
+    assert moved == ["instance2 did not run on node2: it was failed over to node3"]
+    assert one.wrong() == []
+
+
+@pytest.mark.slow
+def test_a_person_who_wants_a_live_migration_gets_no_failover_of_a_crashed_guest(
+    lab: Callable[..., labs.Running],
+) -> None:
+    one = lab(nodes=3, instances=3)
+    assert states.command(one, "lab", "break", "node2", "--crash", "instance2").returncode == 0
+
+    refused = states.command(one, "instance", "migrate", "instance2")
+    where = one.cluster().node_name(one.cluster().instance("instance2").primary_node)
+    moved = one.put("/2/instances/instance2/migrate", {"allow_failover": True}).json()
+
+    assert refused.returncode != 0
+    assert "fail it over with `roundsman instance failover instance2`" in refused.stdout + refused.stderr
+    assert where == "node2"
+    assert states.job_ended(one, moved)["status"] == "success"
+    assert one.cluster().node_name(one.cluster().instance("instance2").primary_node) == "node3"
+    assert one.wrong() == []
+
+
+@pytest.mark.slow
 def test_two_nodes_that_hold_each_others_copies_both_end_empty_when_there_is_room(
     lab: Callable[..., labs.Running],
 ) -> None:
@@ -92,8 +131,9 @@ def test_two_broken_nodes_without_room_wait_and_explain_says_what_would_unblock_
     _break_at_once(one, "node2", "node4")
 
     def both_wait(_: labs.Running) -> bool:
-        told = [one.incident(name) for name in ("node2", "node4")]
-        return all(entry is not None and entry["repair-status"] == "pending" for entry in told) and states.at_rest(one)
+        told = [one.get(f"/1/explain/{name}") for name in ("node2", "node4")]
+        is_next = any(entry["planned"] or entry["at_work"] or not entry["refusals"] for entry in told)
+        return not is_next and states.at_rest(one)
 
     one.until(both_wait, "both wait for room")
 
@@ -102,6 +142,7 @@ def test_two_broken_nodes_without_room_wait_and_explain_says_what_would_unblock_
     assert set(waiting) == {"instance1"}
     assert "MiB more memory on node" in waiting["instance1"]["unblock"]
     assert not waiting["instance1"]["permanent"]
+    assert {one.incident(name)["repair-status"] for name in ("node2", "node4")} == {"pending"}  # type: ignore[index]
     assert waiting["instance1"]["unblock"] in states.command(one, "explain", "node2").stdout.replace("\n", " ")
     assert one.cluster().node("node2").tags == ()
     assert one.wrong() == []

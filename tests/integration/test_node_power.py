@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake
 
 from . import labs, states
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
@@ -172,7 +174,10 @@ def test_verify_tells_what_is_wrong_and_mends_nothing(lab: Callable[..., labs.Ru
     done = states.command(one, "cluster", "verify", "-o", "json")
 
     assert done.returncode == 1
-    assert [(found["check"], found["node"], found["text"].partition(": ")[0]) for found in json.loads(done.stdout)] == [
+    assert [
+        (found["check"], found["node"], found["text"].partition(": ")[0])
+        for found in json.loads(done.stdout)["findings"]
+    ] == [
         ("oob_program", "node2", f"{program} cannot be executed by its owner on node2"),
         ("oob_program", "node3", "node3 is a master candidate and does not answer"),
         ("oob_program", "node4", "node4 is a master candidate and is not contacted"),
@@ -180,3 +185,27 @@ def test_verify_tells_what_is_wrong_and_mends_nothing(lab: Callable[..., labs.Ru
         ("powered", "node4", "node4 is recorded as powered off, and reads on at its BMC"),
     ]
     assert one.cluster() == before
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_root_runs_no_helper_program_of_somebody_else_by_hand_or_by_a_job(lab: Callable[..., labs.Running]) -> None:
+    with tempfile.TemporaryDirectory(prefix="roundsman-oob-", dir="/tmp") as name:
+        folder = Path(name)
+        path = folder / "oob"
+        path.write_text(f"#!/bin/sh\nid -u >>{folder}/ran\necho '{{\"powered\": true}}'\n")
+        path.chmod(0o755)
+        one = lab(nodes=4, instances=0, pairs=(), edit=_by_program(str(path), "node2"))
+        assert _job(one, "/2/power", command="status", nodes=["node2"])["status"] == "success"
+        assert (folder / "ran").read_text() == "0\n"
+        folder.chmod(0o755)
+        os.chown(folder, 65534, 65534)
+
+        by_job = _job(one, "/2/power", command="status", nodes=["node2"])
+        one.kill()
+        by_hand = one.play("power.yml", "-e", "power_command=status", "-e", "power_nodes=node2")
+
+        told = f"the helper program {path}: {folder} is owned by uid 65534: it must be owned by root"
+        assert told in by_job["results"][0][0]["text"]
+        assert told in " ".join(by_hand.stdout.split())
+        assert (folder / "ran").read_text() == "0\n"

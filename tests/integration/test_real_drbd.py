@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,17 +23,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.guests, pytest.mark.timeout(1500)]
 HEALTHY = ["cs:Connected ro:Primary/Secondary ds:UpToDate/UpToDate"] * 2
 FIRST, SECOND = (f"{drbd_pairs.NAME}-disk{number}" for number in range(2))
-MADE: tuple[dict[str, Any], ...] = (
-    {"node": "node1", "state": "present", "peer": "node2"},
-    {"node": "node2", "state": "present", "peer": "node1"},
-    {"node": "node1", "state": "active", "peer": "node2"},
-    {"node": "node1", "state": "info", "wait_synced": 300},
-)
-GONE = (
-    {"node": "node1", "state": "standby"},
-    {"node": "node2", "state": "absent", "last": True},
-    {"node": "node1", "state": "absent", "last": True},
-)
 LIMIT = 240.0
 
 
@@ -43,14 +32,14 @@ def pair(guests: beds.Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     made = drbd_pairs.Pair(guests, tmp_path_factory.mktemp("plays"))
     made.configure()
     try:
-        told = made.disks(*MADE)
+        told = made.disks(*drbd_pairs.MADE)
         assert [one.get("msg", "") for one in told] == [""] * 4
         assert [one["changed"] for one in told] == [True, True, True, False]
         assert told[3]["synced"]
         assert told[3]["devices"] == ["/dev/drbd0", "/dev/drbd1"]
         yield made
     finally:
-        made.disks(*GONE)
+        made.disks(*drbd_pairs.GONE)
         made.forget()
 
 
@@ -93,7 +82,7 @@ def refused(pair: drbd_pairs.Pair, verdict: str, *options: str) -> None:
 
 
 def test_a_second_run_changes_nothing(pair: drbd_pairs.Pair, sums: Callable[[], list[str]]) -> None:
-    told = pair.disks(*MADE[:3], {"node": "node2", "state": "standby"})
+    told = pair.disks(*drbd_pairs.MADE[:3], {"node": "node2", "state": "standby"})
     assert [(one["changed"], one["synced"], one["progress"]) for one in told] == [(False, True, 100.0)] * 4
     assert pair.repair().returncode == 0
 
@@ -254,11 +243,11 @@ def test_the_secondary_gets_other_disks_while_the_primary_is_written(
 
 
 def test_disks_that_are_absent_leave_nothing_and_are_made_anew(pair: drbd_pairs.Pair) -> None:
-    told = pair.disks(*GONE, GONE[-1])
+    told = pair.disks(*drbd_pairs.GONE, drbd_pairs.GONE[-1])
     assert [(one.get("msg", ""), one["present"]) for one in told[1:]] == [("", False)] * 3
     assert [one["changed"] for one in told] == [True, True, True, False]
     for node in ("node1", "node2"):
         assert pair.on(node, "ls /etc/drbd.d | grep roundsman; lvs --noheadings", check=False) == ""
-    told = pair.disks(*MADE)
+    told = pair.disks(*drbd_pairs.MADE)
     assert [one.get("msg", "") for one in told] == [""] * 4
     assert told[3]["synced"]

@@ -114,7 +114,7 @@ def test_a_run_goes_on_without_its_server_and_the_next_server_does_not_wait_for_
     command, module = own.waiting()
     own.server.kill()
     own.server.wait()
-    (own.where.run / "warm/warm.sock").unlink()
+    (keeping.shim_folder(own.where).parent / "warm.sock").unlink()
     own.start()
     own.succeed()
     os.kill(module, signal.SIGTERM)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
 
 from . import labs, states
 
@@ -112,3 +112,18 @@ def test_what_starts_and_stops_while_locks_are_awaited_returns_as_it_was_when_th
     ran = [name for node in one.lab.nodes() for name in fake.Driver(node.root, opcode="test").running()]
     assert ran == ["instance1"]
     assert one.wrong() == []
+
+
+@pytest.mark.slow
+def test_a_node_with_refused_host_variables_is_named_and_all_others_go_off(lab: Callable[..., labs.Running]) -> None:
+    one = lab(nodes=4, instances=8)
+    (one.where.host_vars / "node3.json").chmod(0o666)
+
+    off = epo(one, "--all", "--force", "--shutdown-timeout", "2")
+
+    assert off.returncode == 2, off.stdout + off.stderr
+    told = off.stdout[off.stdout.index("NOT CONFIRMED OFF") :]
+    assert "node3" in told
+    assert "host_vars/node3.json" in told
+    assert powered(one) == ["node1", "node3"]
+    assert killed_by_power(one) == []

@@ -7,8 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated_world
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake, simulated_world
 
 from . import interceptions, labs, states
 

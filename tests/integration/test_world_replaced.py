@@ -7,18 +7,15 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_programs, simulated_world
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, left_replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Disk
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
-    drbd_resource,
-    replica_facts,
-    simulated_programs,
-    simulated_world,
-    templates,
-)
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_resource, replica_facts, templates
 
 from . import labs, states
+from .test_dead_nodes import runs
+from .test_world_left_behind import is_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -214,6 +211,46 @@ def test_a_replacement_whose_new_node_lives_is_given_up_at_the_first_attempt(
     one.until(lambda _: one.cluster().maintenance.left_behind == (), "what was left is removed")
     holders = [node.name for node in one.lab.nodes() if NAME in templates.replicated(node.root)]
     assert holders == sorted(["node2", target])
+    one.until(states.at_rest, "its jobs end")
+    assert one.wrong() == []
+
+
+@pytest.mark.slow
+def test_from_a_replacement_that_broke_off_beside_an_outdated_secondary_each_command_works_or_names_one_that_does(
+    lab: Callable[..., labs.Running],
+) -> None:
+    """Each of start, replace-disks and failover refused for another one, and nothing brought the instance up."""
+    one = lab(nodes=4, pairs=[("node2", "node3"), ("node1", "node2")])
+    labs.report_all(one)
+    cancel(one, copying(one))
+    simulated_world.set_resync_speed(one.lab.node("node4").root, None)
+    one.until(is_in_sync, "the resync ends by itself")
+    for verb in ("primary", "secondary", "outdate"):
+        simulated_programs.SimulatedPrograms(one.lab.node("node3").root).run("drbdadm", verb, f"{NAME}-disk0")
+    for _ in range(4):
+        # Each cut begins a generation, and DRBD keeps few of those before.
+        one.lab.node("node2").cut_link("node4", is_cut=True)
+        one.until(lambda _: is_ahead(one, "node2", "node4"), "node2 writes alone")
+        one.lab.node("node2").cut_link("node4", is_cut=False)
+        one.until(is_in_sync, "they are in sync again")
+    assert states.command(one, "instance", "stop", NAME, "--yes").returncode == 0
+
+    failover = states.command(one, "instance", "failover", NAME)
+    assert failover.returncode != 0
+    assert f"start {NAME} with `roundsman instance start {NAME}`" in failover.stderr
+    started = states.command(one, "instance", "start", NAME)
+    assert started.returncode == 0, started.stdout + started.stderr
+    assert runs(one, "node2") == [NAME]
+    assert "may have writes that no other replica has: it is kept there" in started.stdout
+    replaced = states.command(one, "instance", "replace-disks", NAME, "--to", "node4")
+    assert replaced.returncode == 0, replaced.stdout + replaced.stderr
+    assert secondary(one) == "node4"
+
+    told = replaced.stdout
+    assert f"`roundsman instance repair-disks {NAME} --discard node3`" in told, "how the outdated one is removed"
+    discarded = states.command(one, "instance", "repair-disks", NAME, "--discard", "node3", "--yes")
+    assert discarded.returncode == 0, discarded.stdout + discarded.stderr
+    assert one.cluster().maintenance.left_behind == ()
     one.until(states.at_rest, "its jobs end")
     assert one.wrong() == []
 

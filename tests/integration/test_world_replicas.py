@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated_world
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_world
 
 from . import labs, states
 

@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from . import labs, states
@@ -29,7 +29,7 @@ def findings(one: labs.Running) -> list[tuple[str, str]]:
     """What `cluster verify` finds about instances: node and text."""
     job = states.job_ended(one, one.put("/2/verify").json()["id"])
     assert job["status"] == "success", job["text"]
-    return [(found["node"], found["text"]) for found in job["results"][0] if found["check"] == "instances"]
+    return [(found["node"], found["text"]) for found in job["results"][0]["findings"] if found["check"] == "instances"]
 
 
 @pytest.mark.slow
@@ -52,6 +52,9 @@ def test_a_node_that_comes_back_with_a_second_copy_is_refused_whatever_is_forced
     hypervisor = fake.Driver(node.root, opcode="by hand")
     assert hypervisor.start("instance1", {"memory": 128})
 
+    (found,) = findings(one)
+    assert found[0] == "node2"
+    assert "instance1 is running on node2, and its primary is node3, where it is running too" in found[1]
     for force in (0, 1):
         refused = back(one, force=force)
         assert (refused["status"], role(one)) == ("error", "offline")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import uuid
+from typing import Any
+
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import diagnosis, incidents
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document
 
 SAID = '{"status":"evacuate","details":{"big":123456789012345678901234567890,"long":0.1000000000000000000000000010}}'
 INCIDENT = incidents.note(diagnosis.parse(SAID), node="n3", uuid="aaaa-1", now=50.0)
@@ -32,3 +37,23 @@ def make(*, pool: int = 2) -> clusters.Cluster:
         maintenance=clusters.Maintenance(incidents=(INCIDENT,), round=3, jobs=(7, 8)),
         serial_no=5,
     )
+
+
+def uid(name: str) -> str:
+    """A UUID that stands for a name."""
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
+
+
+def with_uuids(cluster: clusters.Cluster) -> clusters.Cluster:
+    """The same cluster with UUIDs as real ones have them: `uid("n1")` in the place of n1."""
+    objects = (*cluster.nodegroups, *cluster.nodes, *cluster.instances)
+    short = {cluster.cluster.uuid, *objects, *(incident.uuid for incident in cluster.maintenance.incidents)}
+
+    def replaced(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {replaced(key): replaced(part) for key, part in value.items()}
+        if isinstance(value, list):
+            return [replaced(part) for part in value]
+        return uid(value) if isinstance(value, str) and value in short else value
+
+    return document.load(json.dumps(replaced(json.loads(document.dump(cluster)))).encode())

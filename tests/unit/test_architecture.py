@@ -15,6 +15,7 @@ FILES = {
     for path in sorted((ROOT / top).rglob("*.py"))
 }
 TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
+SIMULATOR = "daemon.lab.simulator"
 ROOMS = (
     "plugins.module_utils.domain",
     "plugins.module_utils.hypervisor",
@@ -42,11 +43,14 @@ ROOMS = (
     "daemon.warm",
     "daemon.remote",
     "daemon.cli",
+    SIMULATOR,
     "daemon.lab",
     "daemon",
 )
 DOMAIN, MODULE_UTILS, PLUGIN_UTILS = ROOMS[0], "plugins.module_utils", "plugins.plugin_utils"
 PLACEMENT, DECIDING = "plugins.plugin_utils.placement", ("plugins.plugin_utils.rounds", "plugins.plugin_utils.adoption")
+ON_NODES = ROOMS[:3]
+"""What the simulator may import: it is at work in the modules of a lab's nodes, where nothing else is extended."""
 EVERYWHERE = {DOMAIN, PLUGIN_UTILS, "plugins.plugin_utils.config", PLACEMENT, *DECIDING}
 # What the whole daemon shares: modules at its top that decide nothing.
 SHARED = {
@@ -60,30 +64,13 @@ SHARED = {
 }
 DAEMON_ORDER = ("daemon.locks", "daemon.jobs", "daemon.maintenance", "daemon.api")
 ALSO = {
-    # the simulated disks of the lab are told to the same journal as its simulated instances
-    ("plugins.module_utils.storage.simulated", "plugins.module_utils.hypervisor.fake"),
+    # the lab makes disks of the drivers' own description
+    ("daemon.lab.building", "plugins.module_utils.storage.disks"),
+    # the nodes of a lab are reached by the lab's own plugin, and have its drivers where others have none
+    *(("plugins.connection.lab_node", f"daemon.lab.simulator.{n}") for n in ("fake", "simulated_node")),
     *(
-        (f"plugins.module_utils.storage.{name}", "plugins.module_utils.hypervisor.node_journal")
-        for name in ("simulated_programs", "simulated_store")
-    ),
-    ("plugins.module_utils.storage.simulated_store", "plugins.module_utils.hypervisor.simulated_node"),
-    # a simulated instance opens the simulated disks, and writes on them
-    ("plugins.module_utils.hypervisor.fake", "plugins.module_utils.storage.simulated_world"),
-    ("daemon.lab.world", "plugins.module_utils.storage.simulated_world"),
-    *(("daemon.lab.building", f"plugins.module_utils.storage.{n}") for n in ("disks", "simulated_world")),
-    ("daemon.lab.checker", "plugins.module_utils.storage.simulated_world"),
-    # the lab is where the simulated drivers live: it puts instances there, and reads their journals
-    ("daemon.lab.building", "plugins.module_utils.hypervisor.fake"),
-    ("daemon.lab.building", "plugins.module_utils.storage.simulated"),
-    ("daemon.lab.checker", "plugins.module_utils.hypervisor.fake"),
-    ("daemon.lab.checker", "plugins.module_utils.storage.simulated"),
-    ("daemon.lab.journals", "plugins.module_utils.hypervisor.fake"),
-    ("daemon.lab.losses", "plugins.module_utils.hypervisor.fake"),
-    *((f"daemon.lab.{n}", "plugins.module_utils.storage.simulated_world") for n in ("losses", "orders")),
-    *(("daemon.lab.world", f"plugins.module_utils.hypervisor.{n}") for n in ("fake", "node_journal")),
-    *(
-        (f"daemon.lab.{name}", "plugins.module_utils.hypervisor.simulated_node")
-        for name in ("building", "sightings", "standing_faults", "world")
+        (f"plugins.module_utils.{n}", "plugins.module_utils.lab_drivers")
+        for n in ("hypervisor.drivers", "storage.programs", "storage.templates")
     ),
     # the agent says of its node what the modules say of it
     ("plugins.module_utils.hypervisor.virsh", "plugins.module_utils.killing"),
@@ -96,6 +83,8 @@ ALSO = {
     ("plugins.module_utils.monitoring.observing", "plugins.module_utils.node_settings"),
     ("plugins.module_utils.monitoring.publishing", "plugins.module_utils.node_settings"),
     ("plugins.module_utils.monitoring.collecting", "plugins.module_utils.storage.replica_facts"),
+    ("plugins.module_utils.monitoring.looking", "plugins.module_utils.node_settings"),
+    ("plugins.module_utils.monitoring.looking", "plugins.module_utils.storage.sights"),
     ("plugins.module_utils.monitoring.collectors.diagnose", "plugins.module_utils.node_diagnosis"),
     *(
         ("plugins.module_utils.monitoring.collectors.drbd", f"plugins.module_utils.storage.{n}")
@@ -111,8 +100,24 @@ ALSO = {
         ("plugins.module_utils.instance_with_disks", f"plugins.module_utils.storage.{n}")
         for n in ("disks", "templates")
     ),
+    # what is run or obeyed by its path is run or obeyed only if nobody but root could have written it
+    *(
+        (name, "plugins.module_utils.trusted_paths")
+        for name in (
+            "plugins.module_utils.oob.program",
+            "plugins.plugin_utils.config.host_vars",
+            "daemon.api.os_playbooks",
+            "daemon.api.permissions",
+            "daemon.cli.host_variables",
+            "daemon.cli.places",
+            "daemon.jobs.process",
+            "plugins.module_utils.hypervisor.kvm",
+        )
+    ),
     # the power drivers as a program of its own
     *(("daemon.oob_program", f"plugins.module_utils.oob.{name}") for name in ("drivers", "request")),
+    *(("daemon.bmc_reader", f"plugins.module_utils.oob.{name}") for name in ("children", "drivers", "request")),
+    ("daemon.maintenance.power_readings", "daemon.bmc_reader"),
     # the simulated BMCs speak the wire that the driver speaks
     ("daemon.lab.ipmi_commands", "plugins.module_utils.oob.rmcp"),
     *((f"daemon.lab.{name}", "plugins.module_utils.oob.rmcp") for name in ("bmc_simulator", "ipmi_session")),
@@ -175,6 +180,8 @@ def allowed_rooms(name: str) -> set[str]:  # noqa: C901, PLR0911 - one line of t
     here = room(name)
     if here.startswith(MODULE_UTILS):
         return {here, DOMAIN}
+    if here == SIMULATOR:
+        return {here, *ON_NODES}
     if here == "plugins.plugin_utils.config":
         return {here, DOMAIN, PLUGIN_UTILS}
     if here in {PLACEMENT, *DECIDING}:
@@ -191,7 +198,7 @@ def allowed_rooms(name: str) -> set[str]:  # noqa: C901, PLR0911 - one line of t
     if here == "daemon.cli":
         return EVERYWHERE | {here, "daemon.lab", "daemon.remote"}
     if here == "daemon.lab":
-        return EVERYWHERE | {here, "daemon.jobs", "daemon.locks"}
+        return EVERYWHERE | {here, SIMULATOR, "daemon.jobs", "daemon.locks"}
     if here in {"daemon.warm", "daemon.serving", "daemon.remote"}:
         return EVERYWHERE | {here, *(["daemon.serving"] if here == "daemon.remote" else [])}
     return EVERYWHERE | {here, "daemon.warm", "daemon.serving", *DAEMON_ORDER}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 import sys
@@ -47,6 +49,11 @@ def test_an_execution_environment_is_built_with_the_requirements() -> None:
     assert (ROOT / named).is_file()
 
 
+def test_what_ansible_test_is_to_overlook_is_in_files_that_are_there() -> None:
+    lines = (ROOT / "tests/sanity/ignore.txt").read_text().splitlines()
+    assert {line.split()[0] for line in lines if not (ROOT / line.split()[0]).is_file()} == set()
+
+
 def test_no_address_is_a_placeholder() -> None:
     addresses = {key: value for key, value in document("galaxy.yml").items() if "://" in str(value)}
     assert {key: value for key, value in addresses.items() if "example." in value} == {}
@@ -63,3 +70,25 @@ def test_every_plugin_loads_without_the_libraries_so_that_it_can_say_which_are_m
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
 
     assert ended.stderr == ""
+
+
+def test_every_entry_point_of_a_role_is_described() -> None:
+    specs = {path.parts[-3]: path for path in sorted((ROOT / "roles").glob("*/meta/argument_specs.yml"))}
+    assert set(specs) == {path.name for path in (ROOT / "roles").iterdir()}
+    entries = {
+        (role, name): spec
+        for role, path in specs.items()
+        for name, spec in document(str(path.relative_to(ROOT)))["argument_specs"].items()
+    }
+    assert {
+        key for key, spec in entries.items() if not (spec.get("short_description") and spec.get("description"))
+    } == set()
+
+
+def test_ansible_prints_the_documentation_of_every_role() -> None:
+    roles = sorted(path.name for path in (ROOT / "roles").iterdir())
+    command = [str(Path(sys.executable).with_name("ansible-doc")), "--type", "role", "--json"]
+    environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "playbooks/collections")}
+    names = [f"roundsman.cluster.{role}" for role in roles]
+    ended = subprocess.run([*command, *names], env=environment, capture_output=True, text=True, check=True)
+    assert sorted(json.loads(ended.stdout)) == names

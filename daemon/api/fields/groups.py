@@ -44,6 +44,9 @@ FIELDS: dict[str, Group] = {
     "default_template": _attribute("default_template", "DefaultTemplate", Kind.TEXT, "Disk template of new instances"),
     "max_cpu_ratio": _attribute("max_cpu_ratio", "MaxCPURatio", Kind.NUMBER, "Most vcpus for each CPU"),
     "max_disk_usage": _attribute("max_disk_usage", "MaxDiskUsage", Kind.NUMBER, "Share of disk that may be in use"),
+    "failover_max_loss": _attribute(
+        "failover_max_loss", "FailoverMaxLoss", Kind.NUMBER, "Seconds of writes an unattended failover may lose"
+    ),
     "tags": Group("Tags", Kind.OTHER, "Tags", lambda _, group: list(group.tags)),
     "serial_no": _attribute("serial_no", "SerialNo", Kind.NUMBER, "How often the group was changed"),
     "ctime": _attribute("ctime", "CTime", Kind.TIMESTAMP, "Creation (unix seconds)"),

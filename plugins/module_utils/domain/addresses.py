@@ -6,13 +6,13 @@ A node with no secondary address, or with its primary one as such, is single-hom
 from __future__ import annotations
 
 import ipaddress
-import re
-from typing import Any, Iterable
+from typing import TYPE_CHECKING, Any, Iterable
 
-from . import cluster as clusters
 from . import errors
+from .ip_addresses import VERSIONS, is_loopback
 
-VERSIONS = (4, 6)
+if TYPE_CHECKING:
+    from . import cluster as clusters
 
 
 def version(name: str, value: Any) -> int:
@@ -26,27 +26,6 @@ def version(name: str, value: Any) -> int:
     return int(value)
 
 
-def is_address(text: str) -> bool:
-    """Whether a text is an IP address; the zone of an IPv6 address must be the name of an interface, as %eth0."""
-    plain, mark, zone = text.partition("%")
-    if mark and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}", zone):
-        return False
-    try:
-        return ipaddress.ip_address(plain).version in (VERSIONS[1:] if mark else VERSIONS)
-    except ValueError:
-        return False
-
-
-def normal(address: str) -> str:
-    """An IP address in its usual form."""
-    return str(ipaddress.ip_address(address))
-
-
-def bracketed(address: str) -> str:
-    """A host as it stands in a URL: an IPv6 address is in brackets, a name or an IPv4 address is as it is."""
-    return f"[{address}]" if ":" in address and not address.startswith("[") else address
-
-
 def check(cluster: clusters.Cluster, node: clusters.Node) -> None:
     """Refuse addresses of a node that do not fit its cluster, of which it may be a member already.
 
@@ -54,7 +33,7 @@ def check(cluster: clusters.Cluster, node: clusters.Node) -> None:
         InvalidInput: one is not of its family, is missing, or another node has it; or the node has one more or one
             less than the master.
     """
-    _check_families(cluster.cluster.primary_ip_version, node)
+    check_families(cluster.cluster.primary_ip_version, node)
     others = [other for other in cluster.nodes.values() if other.uuid != node.uuid]
     own = _addresses([node])
     for other in others:
@@ -82,7 +61,12 @@ def replicating(node: clusters.Node) -> str:
     return node.secondary_ip or node.primary_ip or node.name
 
 
-def _check_families(primary_version: int, node: clusters.Node) -> None:
+def check_families(primary_version: int, node: clusters.Node) -> None:
+    """Refuse addresses of a node that are not of the cluster's family, or miss where both are needed.
+
+    Raises:
+        InvalidInput: the text names the address.
+    """
     if node.primary_ip and _version_of(node.primary_ip) != primary_version:
         raise errors.InvalidInput(
             f"primary_ip: {node.primary_ip!r} is no IPv{primary_version} address, as the nodes of this cluster have"
@@ -104,4 +88,4 @@ def _version_of(address: str) -> int:
 def _addresses(nodes: Iterable[clusters.Node]) -> set[str]:
     # Loopback addresses are those of simulated nodes, each of which has its own way to be reached.
     given = {address for node in nodes for address in (node.primary_ip, node.secondary_ip) if address}
-    return {address for address in given if not ipaddress.ip_address(address).is_loopback}
+    return {address for address in given if not is_loopback(address)}

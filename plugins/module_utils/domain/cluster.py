@@ -40,8 +40,8 @@ class Parameters:
 
     `ipolicy` is what is set of the instance policy (`instance_policy.py`). The four fields below it are limits of new
     instances: memory and disk (MiB) and vcpus of the largest, their disk template, vcpus for each CPU, the share of a
-    node's disk that may be in use; None is not set. Source: seed 004, "tspec cluster parameters". Disks are volumes of
-    the volume group `vg_name`, or files in the two folders; `primary_ip_version` is 4 or 6 (seed 004, "IPv6 support").
+    node's disk that may be in use; None is not set (seed 004). `failover_max_loss`: seconds (`evidence.py`). Disks are
+    volumes of `vg_name`, or files in the two folders; `primary_ip_version` is 4 or 6 (seed 004, "IPv6 support").
     """
 
     cluster_name: str
@@ -55,6 +55,7 @@ class Parameters:
     default_template: Optional[str] = None
     max_cpu_ratio: Optional[float] = None
     max_disk_usage: Optional[float] = None
+    failover_max_loss: Optional[int] = None
     vg_name: str = "roundsman"
     file_storage_dir: str = "/var/lib/roundsman/disks"
     shared_file_storage_dir: str = "/srv/roundsman/disks"
@@ -83,6 +84,7 @@ class Group:
     default_template: Optional[str] = None
     max_cpu_ratio: Optional[float] = None
     max_disk_usage: Optional[float] = None
+    failover_max_loss: Optional[int] = None
     tags: tuple[str, ...] = ()
     serial_no: int = 1
     ctime: float = 0.0
@@ -340,9 +342,12 @@ def parameter(cluster: Cluster, node: Node, name: str) -> Optional[str]:
 
 def reachable(cluster: Cluster, node: Node) -> bool:
     """Whether anything but its BMC may contact a node: not offline, and powered, or without OOB and not stated off."""
-    if node.offline or node.off_confirmed:
-        return False
-    return node.powered or parameter(cluster, node, "oob_program") is None
+    return not node.offline and may_have_power(cluster, node)
+
+
+def may_have_power(cluster: Cluster, node: Node) -> bool:
+    """Whether a node is neither recorded as powered off, which counts where it has OOB, nor stated to be off."""
+    return not node.off_confirmed and (node.powered or parameter(cluster, node, "oob_program") is None)
 
 
 def observed(cluster: Cluster, *, silent: Iterable[str]) -> Cluster:

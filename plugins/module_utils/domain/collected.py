@@ -7,6 +7,7 @@ envelope and the node's UUID in the message are ours.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import re
 from typing import Any, Dict, Optional
@@ -102,6 +103,30 @@ def message(
     if data is not None and problem is None:
         return json.dumps(head)[:-1] + ', "data": ' + data + "}"
     raise errors.InvalidInput("a report holds either data or a problem")
+
+
+def content_digest(sealed: bytes) -> str:
+    """A digest of what a report says, without its time and the ages in it: the same as long as nothing has changed.
+
+    '' for what is no report; whether it is authentic is not asked.
+    """
+    try:
+        content = json.loads(signing.read_envelope(sealed).msg)
+        del content["timestamp"]
+        for replica in content.get(replicas.REPLICAS, ()):
+            replica.pop("seen", None)
+        text = json.dumps(content, sort_keys=True)
+    except (errors.ReportRejected, ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        return ""
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def waiting_path(subject: Subject, *, known: str, seconds: float) -> str:
+    """Where an agent answers as soon as its report says something else than what is known, or after so many seconds.
+
+    `known` is the digest of that. An agent of a version before answers at once.
+    """
+    return "{}?after={}&seconds={:.0f}".format(path(subject), known, seconds)
 
 
 def read(sealed: bytes, *, subject: Subject, node: str, key: bytes, now: int) -> Collected:

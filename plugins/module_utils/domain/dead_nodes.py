@@ -9,21 +9,45 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import Enum
-from typing import List, Mapping, Optional
+from typing import List, Mapping, Optional, Sequence
 
-from . import capitals, diagnosis, errors, evidence, incidents, json_values, known_off, power
+from . import (
+    capitals,
+    diagnosis,
+    errors,
+    evidence,
+    incidents,
+    json_values,
+    known_off,
+    possible_loss,
+    power,
+    witnesses,
+)
 from . import cluster as clusters
 
 KIND = "dead-node"
 POLICIES = ("none", "failover", "fence")
+NAMED = 10
+"""So many nodes are named in one sentence."""
+LARGE_LOSS = 600
+"""Seconds of writes above which a limit of what failovers may lose is worth a word."""
+
+LOOK = 5.0
+"""Seconds between two looks of a node's agent at its DRBD connections."""
+TO_FIRST_READING = 10.0
+"""Seconds from the first question that a node without power misses to the answer of its BMC."""
 
 
 @dataclass(frozen=True)
 class Silence:
-    """How often in a row a node's agent has not answered, and when it did so for the first time (unix seconds)."""
+    """How often in a row a node's agent has not answered, and when it did so for the first time (unix seconds).
+
+    `ssh_misses` is how often in a row its SSH server did not greet either; that is asked where the policy is `fence`.
+    """
 
     misses: int
     since: float
+    ssh_misses: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,7 +82,7 @@ class Step(Enum):
     """What is to be done next about a silent node."""
 
     WAIT = "wait"
-    ASK = "ask its BMC"
+    ASK = "await what its BMC says"
     CONFIRM = "command it off, as it reads, and read it back"
     FENCE = "power it off"
     FAIL_OVER = "start its instances elsewhere"
@@ -81,13 +105,15 @@ def judge(
     silences: Mapping[str, Silence],
     answering: int,
     reads: Optional[Reading] = None,
+    peers: Sequence[witnesses.Peer] = (),
 ) -> Verdict:
     """What to do about a node that does not answer.
 
     `silences` holds every silent node (UUIDs), `answering` is how many nodes answered the last poll; `reads` is what
-    is known of the node's power since it fell silent, None when its BMC was not asked yet. Rules, of which the first
-    that applies decides; each that waits says what would lift it. Of a node that has lived since it was known to be off
-    (`has_lived`) neither the record nor an earlier fence or statement counts.
+    is known of the node's power since it fell silent, None when its BMC was not asked yet; `peers` are its DRBD peers
+    that answer, with their words of it. Rules, of which the first that applies decides; each that waits says what would
+    lift it. Of a node that has lived since it was known to be off (`has_lived`) neither the record nor an earlier fence
+    or statement counts.
     """
     least = cluster.maintenance.settings.dead_after
     if not least or silence.misses < least:
@@ -99,12 +125,15 @@ def judge(
         return Verdict(Step.WAIT, f"{told}, and it is the master", "the master role on another node")
     if known_off.is_stated_off(node):
         return _off(cluster, node, f"{told}, and a person has stated that it is off")
+    second = witnesses.judge(peers)
+    if second.finding is witnesses.Finding.DEAF:
+        told = f"{told}, but {second.text}"
     if known_off.has_lived(node):
         told = f"{told}, and {lived_text(node)}"
     if not _has_bmc(cluster, node):
         cure = to_confirm_again(cluster, node) if known_off.has_lived(node) else to_confirm(node)
         return Verdict(Step.WAIT, f"{told}, and it has no BMC that could say whether it is off", cure)
-    return _by_its_bmc(cluster, node, told, reads=reads, silences=silences)
+    return _by_its_bmc(cluster, node, told, reads=reads, silences=silences, second=second)
 
 
 def _by_its_bmc(
@@ -114,18 +143,19 @@ def _by_its_bmc(
     *,
     reads: Optional[Reading],
     silences: Mapping[str, Silence],
+    second: witnesses.Testimony,
 ) -> Verdict:
     if reads is not None and (reads.is_commanded or reads.alive):
-        return _commanded(cluster, node, told, reads=reads, silences=silences)
+        return _commanded(cluster, node, told, reads=reads, silences=silences, second=second)
     if not node.powered and not known_off.has_lived(node):
-        return _reads_off(cluster, node, f"{told}, and it is recorded as powered off")
+        return _reads_off(cluster, node, f"{told}, and it is recorded as powered off", second=second)
     if reads is None:
         return Verdict(Step.ASK, told)
     if reads.state is power.State.OFF:
-        return _reads_off(cluster, node, f"{told}, and its BMC says that it is off")
+        return _reads_off(cluster, node, f"{told}, and its BMC says that it is off", second=second)
     if reads.state is power.State.ON:
         told = f"{told}, and its BMC says that it is on: it may run its instances"
-        return _on(cluster, node, told, silences=silences)
+        return _on(cluster, node, told, silences=silences, second=second)
     told = f"{told}, and its BMC does not answer either: it may run its instances"
     return Verdict(Step.WAIT, told, to_confirm(node))
 
@@ -137,6 +167,7 @@ def _commanded(
     *,
     reads: Reading,
     silences: Mapping[str, Silence],
+    second: witnesses.Testimony,
 ) -> Verdict:
     """Off was to be commanded. If it was not read back, what its BMC said before was wrong, or it does not do it."""
     if reads.is_fenced:
@@ -146,7 +177,7 @@ def _commanded(
         return Verdict(Step.WAIT, f"{told}, but {reads.alive}", cure)
     if reads.state is power.State.ON:
         told = f"{told}, and its BMC says that it is on when it is commanded off: it may run its instances"
-        return _on(cluster, node, told, silences=silences)
+        return _on(cluster, node, told, silences=silences, second=second)
     if reads.rejected:
         told = f"{told}, and its BMC reads off but accepted no command to power off ({reads.rejected}): it may run its"
         return Verdict(Step.WAIT, f"{told} instances", f"its BMC repaired, or {to_confirm(node)}")
@@ -163,10 +194,12 @@ def _off(cluster: clusters.Cluster, node: clusters.Node, told: str) -> Verdict:
     return Verdict(Step.FAIL_OVER, told)
 
 
-def _reads_off(cluster: clusters.Cluster, node: clusters.Node, told: str) -> Verdict:
+def _reads_off(cluster: clusters.Cluster, node: clusters.Node, told: str, *, second: witnesses.Testimony) -> Verdict:
     """Off as it was before anybody commanded it is no fence: its BMC may be wrong."""
     if known_off.has_lived(node):
         return _doubted(cluster, node, told)
+    if second.finding is witnesses.Finding.DEAF:
+        return Verdict(Step.WAIT, f"{told}: it may run its instances", f"its BMC repaired, or {to_confirm(node)}")
     if cluster.maintenance.settings.dead_node_policy == "none":
         return Verdict(Step.WAIT, told, _to_fail_over(node))
     return Verdict(Step.CONFIRM, told)
@@ -181,14 +214,41 @@ def _to_fail_over(node: clusters.Node) -> str:
     return f"`roundsman evacuate {node.name} --failover`, or dead_node_policy=failover"
 
 
-def _on(cluster: clusters.Cluster, node: clusters.Node, told: str, *, silences: Mapping[str, Silence]) -> Verdict:
-    if cluster.maintenance.settings.dead_node_policy != "fence":
-        cure = f"its agent repaired, or its power off: `roundsman node power off {node.name} --force`"
-        return Verdict(Step.WAIT, told, cure)
+def _on(
+    cluster: clusters.Cluster,
+    node: clusters.Node,
+    told: str,
+    *,
+    silences: Mapping[str, Silence],
+    second: witnesses.Testimony,
+) -> Verdict:
+    """Power off what is on and silent, by the policy, where its peers have lost it, too: a second witness."""
+    by_hand = f"its power off: `roundsman node power off {node.name} --force`"
+    if cluster.maintenance.settings.dead_node_policy != "fence" or second.finding is witnesses.Finding.DEAF:
+        return Verdict(Step.WAIT, told, f"its agent or its management link repaired, or {by_hand}")
+    if second.finding in {witnesses.Finding.UNKNOWN, witnesses.Finding.DOUBT}:
+        return Verdict(Step.WAIT, f"{told}; {second.text}", f"{second.cure}, or {by_hand}")
+    least, quiet = cluster.maintenance.settings.dead_after, silences[node.uuid].ssh_misses
+    if second.finding is witnesses.Finding.NONE and quiet < least:
+        reason = f"{second.text}, and its SSH server has been silent for {quiet} of {least} questions in a row"
+        return Verdict(Step.WAIT, f"{told}; {reason}", f"more questions, or {by_hand}")
+    if second.finding is witnesses.Finding.NONE and _is_master_alone(cluster, node, silences):
+        reason = f"{second.text}, and of all other nodes only the master answers: the fault may be here"
+        return Verdict(Step.WAIT, f"{told}; {reason}", f"another node that answers, or {by_hand}")
     held = storm(cluster, silences)
     if held:
         return Verdict(Step.WAIT, f"{told}; {held}", "fewer silent nodes, or a higher storm_fraction or storm_minimum")
-    return Verdict(Step.FENCE, told)
+    return Verdict(Step.FENCE, f"{told}; {second.text}")
+
+
+def _is_master_alone(cluster: clusters.Cluster, node: clusters.Node, silences: Mapping[str, Silence]) -> bool:
+    """Whether every other node than the master, which needs no network to answer here, is silent; not of a pair."""
+    others = [
+        uuid
+        for uuid, other in cluster.nodes.items()
+        if uuid not in {node.uuid, cluster.cluster.master_node} and clusters.reachable(cluster, other)
+    ]
+    return bool(others) and silences.keys() >= set(others)
 
 
 def storm(cluster: clusters.Cluster, silences: Mapping[str, Silence]) -> str:
@@ -335,3 +395,57 @@ def returned(cluster: clusters.Cluster, heard: Mapping[str, float]) -> List[str]
     return [
         uuid for uuid, node in cluster.nodes.items() if node.off_confirmed and heard.get(uuid, 0.0) > node.off_confirmed
     ]
+
+
+def without_agents(cluster: clusters.Cluster) -> str:
+    """Why what is set about silent nodes does nothing, with the remedy, where no node's agent is asked; or ''."""
+    settings = cluster.maintenance.settings
+    chosen = {"dead_after": settings.dead_after, "dead_node_policy": settings.dead_node_policy}
+    told = [f"{name}={value}" for name, value in chosen.items() if value not in {0, "none"}]
+    if settings.agent_port or not told:
+        return ""
+    names = sorted((node.name for node in cluster.nodes.values() if node.vm_capable), key=clusters.natural)
+    shown = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return (
+        f"{' and '.join(told)} do{'es' if len(told) == 1 else ''} nothing for {shown}: agent_port is 0, so no agent is "
+        "asked. Install the node agent with the role roundsman.cluster.node_agent, then run `roundsman cluster modify "
+        "agent_port=1815`"
+    )
+
+
+def setting_problems(cluster: clusters.Cluster) -> List[str]:
+    """What cannot work of the settings about dead nodes, in sentences."""
+    settings = cluster.maintenance.settings
+    unasked = without_agents(cluster)
+    if unasked or settings.dead_node_policy == "none":
+        return [unasked] if unasked else []
+    if not settings.dead_after:
+        unset = (
+            f"dead_node_policy={settings.dead_node_policy} does nothing: dead_after is 0, so no silent node counts as "
+        )
+        return [f"{unset}dead. Set it with `roundsman cluster modify dead_after=5`"]
+    needed = settings.diagnose_interval + TO_FIRST_READING + LOOK + possible_loss.NOTICED
+    found = []
+    for name, limit in _limits(cluster).items():
+        if limit > LARGE_LOSS:
+            found.append(f"{name} is {limit} s: a failover that nobody ordered may lose the writes of that long")
+        elif limit < needed:
+            found.append(
+                f"{name} is {limit} s, and a dead node's failover may lose {needed:.0f} s (diagnose_interval, "
+                "and the seconds to notice a cut link, to look and to ask), so that not every one goes on unattended: "
+                "raise it, or lower diagnose_interval"
+            )
+    return found
+
+
+def _limits(cluster: clusters.Cluster) -> Mapping[str, int]:
+    """The limits of what a failover may lose, by their names: the groups' own, and the cluster's for all others."""
+    own = {
+        f"failover_max_loss of the node group {group.name}": group.failover_max_loss
+        for group in cluster.nodegroups.values()
+        if group.failover_max_loss is not None
+    }
+    if len(own) == len(cluster.nodegroups):
+        return own
+    limit = cluster.cluster.failover_max_loss
+    return {"failover_max_loss": possible_loss.MAX_LOSS if limit is None else limit, **own}

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Optional, Tuple
+from typing import FrozenSet, Optional, Tuple
+
+PING_INTERVAL = 10
+"""Seconds, where nothing else is configured."""
 
 
 class Role(Enum):
@@ -114,14 +117,29 @@ class Volume:
 
 
 @dataclass(frozen=True)
+class Net:
+    """How the kernel is to reach the peer of a resource: its addresses, none while it stands alone, and the protocol.
+
+    `ping_interval`: seconds of silence after which the peer is asked whether it is there. `two_primaries`: both may be
+    primary just now.
+    """
+
+    addresses: FrozenSet[str] = frozenset()
+    protocol: str = "C"
+    two_primaries: bool = False
+    ping_interval: int = PING_INTERVAL
+
+
+@dataclass(frozen=True)
 class Side:
-    """A resource on one node, with one peer."""
+    """A resource on one node, with one peer; version 9 prints the `addresses` of the peer that are in use."""
 
     resource: str
     role: Role
     connection: Connection
     volumes: Tuple[Volume, ...]
     peer_role: Role = Role.UNKNOWN
+    addresses: FrozenSet[str] = frozenset()
 
     @property
     def is_up_to_date(self) -> bool:

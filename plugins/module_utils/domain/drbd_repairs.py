@@ -35,6 +35,7 @@ class Action(Enum):
     RESUME = "resume the resync"
     CONNECT = "connect again"
     INVALIDATE = "copy everything anew"
+    DEMOTE = "close the disk"
     DISCARD = "discard what was written here, and connect"
     OUTDATE = "outdate the replica"
     REPLACE = "replace the secondary"
@@ -89,7 +90,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is wrong, the steps that mend it in their order, and for a refusal what would lift it."""
+    """What is wrong, the steps that repair it in their order, and for a refusal what would lift it."""
 
     kind: Kind
     reason: str = ""
@@ -166,13 +167,19 @@ def _unread(pair: Pair) -> Optional[Verdict]:
 
 
 def _roles(sides: _Sides) -> Optional[Verdict]:
-    if sides.secondary.role is not Role.PRIMARY:
+    if sides.secondary.role is not Role.PRIMARY or _is_chosen(sides):
         return None
     if sides.primary.role is not Role.PRIMARY:
         return _refused("it is primary on its secondary", "the record corrected, or the instance moved back")
     if sides.is_connected:
         return Verdict(Kind.WAITING, "both sides are primary: the instance migrates")
     return _refused("both sides are primary, and apart", "the instance stopped on the node where it should not run")
+
+
+def _is_chosen(sides: _Sides) -> bool:
+    """Whether a person chose whose data count after a split brain: then no role speaks for a side."""
+    is_split = any(relation(ours, theirs) is Relation.SPLIT for ours, theirs in sides.generations)
+    return sides.pair.discard is not None and not sides.is_connected and is_split
 
 
 def _disks(sides: _Sides) -> Optional[Verdict]:
@@ -280,7 +287,13 @@ def _apart(sides: _Sides) -> Optional[Verdict]:
             "`roundsman explain` of the instance, which names a new replica and how to finish it; else retry",
         )
     if not alone:
-        return _refused("its nodes do not reach each other", "the network between them")
+        unblock = "the network between them"
+        if sides.pair.discard is Where.PRIMARY:
+            unblock += (
+                ", or the instance started with the data of its secondary now (roundsman instance failover NAME "
+                "--ignore-consistency)"
+            )
+        return _refused("its nodes do not reach each other", unblock)
     doubt = _diverged(sides)
     if doubt is not None:
         return doubt
@@ -348,11 +361,6 @@ def _split(sides: _Sides, relations: List[Relation]) -> Verdict:
             "split brain: both replicas were written since they were last connected",
             "a person who chooses the node whose writes are lost (roundsman instance repair-disks --discard NODE)",
         )
-    if sides.at(loser).role is Role.PRIMARY:
-        return _refused(
-            f"split brain: the {loser.value} is DRBD's Primary, so nothing is discarded there",
-            "the instance stopped and its disks deactivated, or the other node named",
-        )
     newer = Relation.THEIRS_NEWER if loser is Where.SECONDARY else Relation.OURS_NEWER
     if newer in relations or not sides.at(loser.other).is_whole:
         return _refused(
@@ -361,10 +369,23 @@ def _split(sides: _Sides, relations: List[Relation]) -> Verdict:
         )
     if not all(is_noted(ours, theirs) for ours, theirs in sides.generations):
         return _unnoted(sides, loser)
+    if sides.at(loser).role is Role.PRIMARY:
+        return _demoted(sides, loser)
     steps = (Step(Action.DISCARD, loser), Step(Action.CONNECT, loser.other))
     if sides.pair.failed.issuperset(steps):
         return _refused("split brain, and its nodes do not connect again", "DRBD's log on both nodes looked at")
     return Verdict(Kind.REPAIR, f"split brain: a person gives up what the {loser.value} wrote", steps)
+
+
+def _demoted(sides: _Sides, loser: Where) -> Verdict:
+    """DRBD's Primary never discards, and DRBD closes no disk that a guest has open."""
+    step = Step(Action.DEMOTE, loser)
+    if step in sides.pair.failed:
+        return _refused(
+            f"split brain: the {loser.value} is DRBD's Primary and its disk is in use, so nothing is discarded there",
+            "the instance stopped (roundsman instance stop NAME), or the other node named",
+        )
+    return Verdict(Kind.REPAIR, f"split brain: the {loser.value} is DRBD's Primary", (step,))
 
 
 def _unnoted(sides: _Sides, loser: Where) -> Verdict:

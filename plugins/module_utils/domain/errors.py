@@ -4,6 +4,7 @@ RoundsmanError
 ├── Refused              asked against a rule; nothing was done
 │   ├── InvalidInput     the input cannot be represented
 │   │   └── NotFound     it names an object that is not there
+│   ├── Forbidden        whoever asked may not have it done
 │   ├── ReportRejected   a report is not authentic, not fresh or not readable
 │   ├── CommandRefused   a command is not on the node's whitelist
 │   └── LockRefused      a lock is out of order, or was not granted in time
@@ -11,6 +12,7 @@ RoundsmanError
 │   ├── CommandFailed    a whitelisted command ran and failed
 │   ├── PowerFailed      a BMC did not answer, or answered with an error
 │   └── StoreFailed      the state could not be read or written
+├── StateUnknown         the disk failed: state may be written or not
 └── Unconfirmed          done, but the check afterwards says otherwise
 """
 
@@ -31,6 +33,10 @@ class InvalidInput(Refused):
 
 class NotFound(InvalidInput):
     """The input names an object that is not there."""
+
+
+class Forbidden(Refused):
+    """Whoever asked may not have it done; the text names who may."""
 
 
 class ReportRejected(Refused):
@@ -83,6 +89,10 @@ class PowerFailed(Failed):
 
 class StoreFailed(Failed):
     """State could not be read or written; what was there before is still there."""
+
+
+class StateUnknown(RoundsmanError):
+    """The disk failed while state was written: what it keeps is unknown until it has been read and written again."""
 
 
 class Unconfirmed(RoundsmanError):

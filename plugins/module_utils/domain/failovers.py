@@ -1,8 +1,7 @@
 """Whether an instance may be failed over, from what its nodes answer: asked before it is stopped, and again after.
 
 Where the source answers, the pair must be connected and in sync on both nodes. Where it does not, what counts is what
-the nodes reported before (`evidence.py`). Where it answered first and fell silent at the stop, its answer counts for
-two intervals at most: the guest may have written on without its secondary. A person may skip that with
+the target says, which is asked once the source is known to be off (`possible_loss.py`). A person may skip that with
 `ignore_consistency`. Where the source is known to be off, that person gets a replica promoted by force that is whole,
 though Outdated: it may be the only one left. Nobody starts any other replica that DRBD would not promote, or an
 instance that is on the target already.
@@ -11,10 +10,14 @@ instance that is on the target already.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import Callable, Dict, Mapping, Optional, Tuple
 
-from . import evidence
+from . import possible_loss
+from .drbd_generations import bare
+from .evidence import clock
+from .possible_loss import Verdict
 
 UP_TO_DATE = "UpToDate"
 OLD = frozenset({"Outdated", "Consistent"})
@@ -23,12 +26,20 @@ OLD = frozenset({"Outdated", "Consistent"})
 
 @dataclass(frozen=True)
 class Replica:
-    """One disk of the instance on one of its nodes; `disk` is '' where its resource is down."""
+    """One disk of the instance on one of its nodes; `disk` is '' where its resource is down.
+
+    `seen` is how many seconds ago the node saw it in sync, by the address of the peer; `generations` are the current
+    one, that of the bitmap, and those before, without the bit of the role, empty where they are not known.
+    `peer` is the node that its resource is written for, '' where that is not known.
+    """
 
     text: str
     is_synced: bool
     disk: str
     is_connected: bool
+    seen: Mapping[str, float] = field(default_factory=dict)
+    generations: Tuple[int, ...] = ()
+    peer: str = ""
 
 
 @dataclass(frozen=True)
@@ -36,7 +47,7 @@ class Node:
     """What one node answers: its replicas, and the instance's state in its hypervisor ('' if it is not there).
 
     `replicas` are None where the node did not answer, or its disks could not be read; `why` says which. `answers` says
-    whether the node could be contacted at all.
+    whether the node could be contacted at all. `uptime` has the seconds since its boot.
     """
 
     name: str
@@ -44,41 +55,26 @@ class Node:
     why: str = ""
     replicas: Optional[Tuple[Replica, ...]] = ()
     guest: str = ""
-
-
-@dataclass(frozen=True)
-class LastAnswer:
-    """What a source answered in this failover before it fell silent.
-
-    `age` has the seconds from when it was asked whether the pair is in sync until it fell silent, at the latest;
-    `interval` those between two reports. `is_parted` says that the pair is on record as out of sync by now.
-    """
-
-    was_in_sync: bool = False
-    age: float = 0.0
-    interval: float = 0.0
-    is_parted: bool = False
+    uptime: float = 0.0
 
 
 @dataclass(frozen=True)
 class Failover:
     """A failover that is about to happen.
 
-    `source` is None where it may not be contacted: it is recorded as off, or set offline. `is_judged` says that the
-    target's replica counts as in sync by what its nodes reported before, and `against` why that verdict, which was
-    found earlier, does not stand any more, '' if it does. `is_stopped` says that the source confirmed the stop.
-    `last_answer` is None for a source that has not answered in this failover.
+    `source` is None where it may not be contacted: it is recorded as off, or set offline. `is_off` says that it was
+    confirmed off just now, `is_stopped` that it confirmed the stop. `loss` is what becomes of the failover by the
+    target's answer, None where the source has to be asked.
     """
 
     instance: str
     is_replicated: bool
     source: Optional[Node]
     target: Node
-    is_judged: bool = False
-    against: str = ""
+    loss: Optional[possible_loss.Answer] = None
     ignore_consistency: bool = False
     is_stopped: bool = False
-    last_answer: Optional[LastAnswer] = None
+    is_off: bool = False
 
     @property
     def source_answers(self) -> bool:
@@ -131,7 +127,8 @@ def _of_target(asked: Failover) -> str:
             f"{name} is on {target.name} already, {target.guest}: find out where it belongs, and stop it on the other"
         )
     if target.replicas is None:
-        return f"the disks of {name} on {target.name} cannot be used: {target.why}"
+        repaired = f"; {_elsewhere(asked, is_apart=False)}{_repaired(name)}, then retry" if asked.is_replicated else ""
+        return f"the disks of {name} on {target.name} cannot be used: {target.why}{repaired}"
     if not asked.is_replicated or is_forced(asked):
         return ""
     return _of_replicas(asked, target.replicas)
@@ -161,9 +158,22 @@ def _link(asked: Failover, found: Tuple[Replica, ...]) -> str:
     is_parted = any(replica.disk and not replica.is_connected for replica in replicas)
     if not is_parted or not all(replica.disk for replica in replicas):
         return ""
-    return (
+    return _elsewhere(asked, is_apart=True) or (
         f"restore the replication link between {source.name} and {asked.target.name} and wait for the resync; "
         "if the link works, "
+    )
+
+
+def _elsewhere(asked: Failover, *, is_apart: bool) -> str:
+    """The remedy where the source is in sync with another node than the target, which `is_apart` or says nothing."""
+    source = asked.source
+    if source is None or not source.replicas or not all(replica.is_synced for replica in source.replicas):
+        return ""
+    if any(replica.peer == asked.target.name or not (replica.peer or is_apart) for replica in source.replicas):
+        return ""
+    return (
+        f"{source.name} is in sync with a replica on another node, so start {asked.instance} with `roundsman "
+        f"instance start {asked.instance}` and finish its replace-disks (`roundsman explain {asked.instance}`); or "
     )
 
 
@@ -199,26 +209,26 @@ def _of_pair(asked: Failover) -> str:
 
 def _of_silent(asked: Failover) -> str:
     """What speaks against a target whose source cannot be asked now."""
-    last = asked.last_answer
-    if last is None:
-        # Reports from before count only while the source has given no sign of life since.
-        return "" if asked.is_judged and not asked.against else _unjudged(asked)
-    reason = ""
-    if not last.was_in_sync:
-        reason = "it was not known before that the replicas are in sync"
-    elif last.is_parted:
-        reason = "it is on record that the replicas are not in sync"
-    elif not 0 <= last.age <= evidence.window(last.interval):
-        reason = (
-            f"the replicas were last seen in sync {last.age:.0f} s before that "
-            f"(at most {evidence.window(last.interval):.0f} s count)"
-        )
-    if not reason:
+    found = asked.loss
+    if found is None:
+        return f"{asked.target.name} was not asked what may be lost: retry"
+    if found.verdict is Verdict.GO or not (asked.is_off or found.verdict is Verdict.REFUSE):
+        # What is lost is counted once the source is known to be off.
         return ""
-    return (
-        f"the source fell silent when {asked.instance} was stopped there, and {reason}: restore the source, "
-        f"then retry. A failover with --ignore-consistency loses what {asked.target.name} does not have"
-    )
+    return f"{found.reason}; what would unblock it: {found.unblock}"
+
+
+def waits(asked: Failover) -> Dict[str, str]:
+    """The reason and the remedy of a failover that only its possible loss is against; empty for any other."""
+    found = asked.loss
+    if _of_target(asked) or found is None or not is_silent(asked) or not objection(asked):
+        return {}
+    return {"reason": found.reason, "unblock": found.unblock}
+
+
+def is_silent(asked: Failover) -> bool:
+    """Whether what may be lost is asked of the target, as the source did not confirm that it stopped the instance."""
+    return asked.is_replicated and not asked.source_answers and not asked.is_stopped
 
 
 def is_overridden(asked: Failover) -> bool:
@@ -228,31 +238,42 @@ def is_overridden(asked: Failover) -> bool:
     return bool(_of_pair(dataclasses.replace(asked, ignore_consistency=False)))
 
 
-def stated_loss(asked: Failover, *, last_in_sync: float, seen_off: float) -> Dict[str, object]:
-    """Which writes may be lost if the source did not confirm the stop, by these unix times; empty if none.
+def stated_loss(asked: Failover) -> Dict[str, object]:
+    """Which writes may be lost if the source did not confirm the stop; empty if none.
 
-    `last_in_sync` is 0 where the source did not say in this failover that the pair is in sync.
+    `seconds` is None where there is no number, and `last_in_sync` the unix time of the last sight, None for never.
     """
-    if not asked.is_replicated or asked.is_stopped:
+    found = asked.loss
+    if not is_silent(asked) or found is None:
         return {}
-    return {"last_in_sync": last_in_sync, "seen_off": seen_off, "ignored": is_overridden(asked)}
+    return {
+        "seconds": found.seconds,
+        "last_in_sync": found.last_in_sync or None,
+        "ignored": is_overridden(asked),
+    }
 
 
-def _unjudged(asked: Failover) -> str:
-    why = f" ({asked.source.why})" if asked.source is not None else ""
-    target = asked.target.name
-    reason = asked.against or f"it was not judged whether the replica on {target} is in sync without it"
-    return (
-        f"the source does not answer{why}, and {reason}: retry. A failover with --ignore-consistency loses what "
-        f"{target} does not have"
-    )
+def announced_text(asked: Failover) -> str:
+    """What a failover whose source did not confirm the stop may lose, before it is done; '' for any other."""
+    found = asked.loss
+    if not is_silent(asked) or found is None:
+        return ""
+    how = f", whose replica was last known to be in sync at {clock(found.last_in_sync)}" if found.last_in_sync else ""
+    if is_overridden(asked):
+        how = f" with ignore_consistency: {found.reason}"
+    return f"{asked.instance} fails over to {asked.target.name}{how}; {possible_loss.text(found.seconds)}"
 
 
 def _remedy(name: str, *, first: str = "") -> str:
     first = first or "wait for the resync, or "
+    return f": {first}{_repaired(name)}. A failover with --ignore-consistency loses what the target does not have"
+
+
+def _repaired(name: str) -> str:
+    """How replicas that do not become equal by waiting are made so."""
     return (
-        f": {first}repair them with `roundsman instance repair-disks {name}`. A failover with "
-        "--ignore-consistency loses what the target does not have"
+        f"repair them with `roundsman instance repair-disks {name}`, where both were written since they parted with "
+        "`--discard NODE`, which gives up what that node wrote"
     )
 
 
@@ -281,7 +302,8 @@ def node(
         return Node(name, guest=guest)
     if disks.get("failed") or not isinstance(found, list) or not all(isinstance(disk, dict) for disk in found):
         return Node(name, why=escape(_text(disks)), replicas=None, guest=guest)
-    return Node(name, replicas=tuple(_replica(disk, escape=escape) for disk in found), guest=guest)
+    up = _seconds(disks.get("uptime"))
+    return Node(name, replicas=tuple(_replica(disk, escape=escape) for disk in found), guest=guest, uptime=up)
 
 
 def _replica(disk: Mapping[str, object], *, escape: Callable[[str], str]) -> Replica:
@@ -290,7 +312,34 @@ def _replica(disk: Mapping[str, object], *, escape: Callable[[str], str]) -> Rep
         is_synced=disk.get("synced") is True,
         disk=str(disk.get("disk", "")),
         is_connected=disk.get("connected") is True,
+        seen=_sights(disk.get("seen")),
+        generations=_generations(disk.get("generation")),
+        peer=str(disk.get("peer", "")),
     )
+
+
+def _sights(told: object) -> Dict[str, float]:
+    """Ages by address; one that is none can only be an age that counts for nothing."""
+    return {str(address): _seconds(age) for address, age in told.items()} if isinstance(told, dict) else {}
+
+
+def _seconds(told: object) -> float:
+    if isinstance(told, bool) or not isinstance(told, (int, float)):
+        return math.nan
+    try:
+        return float(told)
+    except OverflowError:
+        return math.nan
+
+
+def _generations(told: object) -> Tuple[int, ...]:
+    listed = told.get("identifiers") if isinstance(told, dict) else None
+    if not isinstance(listed, list):
+        return ()
+    try:
+        return tuple(bare(int(str(identifier), 16)) for identifier in listed)
+    except ValueError:
+        return ()
 
 
 def _text(result: Mapping[str, object]) -> str:

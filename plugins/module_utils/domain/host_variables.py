@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
-from . import addresses, errors
+from . import errors, ip_addresses
 
 Rule = Callable[[str, str], None]
 DEFAULT = "default"
 MOST_NAME = 200
+HIGHEST_PORT = 65535
 
 
 def _matches(pattern: str, what: str) -> Rule:
@@ -25,12 +26,12 @@ def _matches(pattern: str, what: str) -> Rule:
 
 
 def _host(name: str, text: str) -> None:
-    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", text) and not addresses.is_address(text):
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", text) and not ip_addresses.is_address(text):
         raise errors.InvalidInput(f"{name} must be a host name or an IP address (got {text!r})")
 
 
 def _port(name: str, text: str) -> None:
-    if not re.fullmatch(r"[1-9][0-9]{0,4}", text) or int(text) > 65535:  # noqa: PLR2004 - the highest port
+    if not re.fullmatch(r"[1-9][0-9]{0,4}", text) or int(text) > HIGHEST_PORT:
         raise errors.InvalidInput(f"{name} must be a port number from 1 to 65535 (got {text!r})")
 
 
@@ -89,6 +90,15 @@ def _checked_name(field: str, key: Any) -> str:
     return key
 
 
+def _as_text(key: str, value: Any) -> Any:
+    """The text of a port that is a JSON number, or of `ansible_become` as a JSON boolean; otherwise the value."""
+    if key == "ansible_port" and type(value) is int and 0 < value <= HIGHEST_PORT:
+        return str(value)
+    if key == "ansible_become" and isinstance(value, bool):
+        return str(value).lower()
+    return value
+
+
 def _checked(place: str, key: str, text: Any) -> Optional[str]:
     if text is None or (isinstance(text, str) and text in {"", DEFAULT}):
         return None
@@ -97,6 +107,7 @@ def _checked(place: str, key: str, text: Any) -> Optional[str]:
             f"{place}: the configuration holds only the host variables {', '.join(RULES)}: have root write "
             f"{key!r} to etc/roundsman/host_vars/NODE.yml on the controller"
         )
+    text = _as_text(key, text)
     if not isinstance(text, str):
         raise errors.InvalidInput(f"{place}: expected a string, got {text!r}")
     RULES[key](place, text)

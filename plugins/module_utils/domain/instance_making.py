@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING, Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, Sequence
 
 from . import changes, errors, membership, parameter_rules, parameters, tagging
 from . import cluster as clusters
@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 
 TEMPLATES = ("drbd", "plain", "file", "sharedfile", "diskless")
 """The disk templates of which Roundsman makes disks itself."""
-HYPERVISORS = ("kvm", "fake")
+SIMULATED = "fake"
+"""The hypervisor of labs."""
+HYPERVISORS = ("kvm", SIMULATED)
 MOST_DISKS, MOST_NICS, MOST = 16, 8, 2**53
+MOST_NAME = 100
+"""Characters of a name: names of DRBD resources and volumes are longer by some, and end at 127."""
 MOST_ADOPTED = 64
 """Disks, and network interfaces, of an instance that was there before its cluster."""
 UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -29,7 +33,9 @@ NIC_FIELDS = ("network", "mac", "link")
 
 def name(field: str, value: Any) -> str:
     """The name of an instance, which is a name of files, of DRBD resources and of domains, too."""
-    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", value):
+    if isinstance(value, str) and len(value) > MOST_NAME:
+        raise errors.InvalidInput(f"{field}: the name has {len(value)} characters: use at most {MOST_NAME}")
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
         raise errors.InvalidInput(f"{field}: {value!r} is no name of an instance: use letters, digits and . _ -")
     return value
 
@@ -87,6 +93,9 @@ _VOLUME = parameter_rules.text(
 )
 _RESOURCE = parameter_rules.text(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,126}", "the name of a DRBD resource")
 _DISK_NAMES: Mapping[str, Rule] = {"drbd": _RESOURCE, "plain": _VOLUME, "file": _PATH, "sharedfile": _PATH}
+_TEMPLATE, _HYPERVISOR = parameter_rules.one_of(*TEMPLATES), parameter_rules.one_of(*HYPERVISORS)
+_STATE = parameter_rules.one_of("up", "down")
+_NO_NAME = parameter_rules.text("", "empty, as an instance without disks has no names of them")
 _LINK = parameter_rules.text(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,62}|", "the name of a bridge")
 _NETWORK = parameter_rules.text(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,252}|", "the name of a network")
 _MAC = parameter_rules.text(r"([0-9a-f]{2}(:[0-9a-f]{2}){5})?", "a MAC address, as in 52:54:00:12:34:56")
@@ -100,10 +109,10 @@ CHANGEABLE: Mapping[str, Rule] = {
 """What may be changed of an instance; memory, vcpus and hvparams take effect when it starts the next time."""
 GIVEN: Mapping[str, Rule] = {
     "name": name,
-    "disk_template": parameter_rules.one_of(*TEMPLATES),
+    "disk_template": _TEMPLATE,
     "disks": sizes,
     "nics": nics,
-    "hypervisor": parameter_rules.one_of(*HYPERVISORS),
+    "hypervisor": _HYPERVISOR,
     "tags": tags,
     **CHANGEABLE,
 }
@@ -164,35 +173,64 @@ def adopt(cluster: clusters.Cluster, instance: clusters.Instance) -> list[change
     Raises:
         InvalidInput: its name or its UUID is known, or a value of it breaks the rule that a typed value has to keep.
     """
-    _check_adopted(instance)
+    check_recorded(instance)
     parameters.refuse_taken(instance.name, cluster.instances, but="", kind="instance")
     if instance.uuid in cluster.instances:
         raise errors.InvalidInput(f"uuid: {cluster.instances[instance.uuid].name} has the UUID {instance.uuid} already")
     return [membership.InstanceStands(instance)]
 
 
-def _check_adopted(instance: clusters.Instance) -> None:
-    """Refuse values of an adopted instance that nobody could have typed: they come from a host."""
-    name("name", instance.name)
-    _UUID("uuid", instance.uuid)
-    parameter_rules.one_of(*TEMPLATES)("disk_template", instance.disk_template)
-    parameter_rules.one_of(*HYPERVISORS)("hypervisor", instance.hypervisor)
-    parameter_rules.one_of("up", "down")("admin_state", instance.admin_state)
-    for field, rule in (("memory", _COUNT), ("vcpus", _COUNT)):
-        rule(field, getattr(instance, field))
-    if len(instance.disks) > MOST_ADOPTED or len(instance.nics) > MOST_ADOPTED:
-        raise errors.InvalidInput(f"an instance has at most {MOST_ADOPTED} disks and as many network interfaces")
+def check_recorded(instance: clusters.Instance) -> None:
+    """Refuse values that nobody could have typed: of an adopted instance, which a host tells, or of a document.
+
+    Raises:
+        InvalidInput: the text names the field.
+    """
+    for rule, field, value in recorded(instance):
+        rule(field, value)
+
+
+def recorded(instance: clusters.Instance) -> Iterator[tuple[Rule, str, Any]]:
+    """Each value of an instance on record with its field and the rule that a typed value has to keep."""
+    yield name, "name", instance.name
+    yield _UUID, "uuid", instance.uuid
+    yield _TEMPLATE, "disk_template", instance.disk_template
+    yield _HYPERVISOR, "hypervisor", instance.hypervisor
+    yield _STATE, "admin_state", instance.admin_state
+    for field in ("memory", "vcpus", "spindle_use"):
+        yield CHANGEABLE[field], field, getattr(instance, field)
+    yield _at_most_adopted, "disks", instance.disks
+    yield _at_most_adopted, "nics", instance.nics
     for index, disk in enumerate(instance.disks):
-        _SIZE(f"disks/{index}/size", disk.size)
+        yield _SIZE, f"disks/{index}/size", disk.size
         if disk.name:
-            _DISK_NAMES[instance.disk_template](f"disks/{index}/name", disk.name)
+            yield _DISK_NAMES.get(instance.disk_template, _NO_NAME), f"disks/{index}/name", disk.name
         if disk.minor is not None:
-            _MINOR(f"disks/{index}/minor", disk.minor)
+            yield _MINOR, f"disks/{index}/minor", disk.minor
     for index, nic in enumerate(instance.nics):
-        _nic(f"nics/{index}", {"network": nic.network, "mac": nic.mac, "link": nic.link})
-    tags("tags", instance.tags)
-    hvparams("hvparams", dict(instance.hvparams))
-    hypervisor_rules.check(instance.hypervisor, instance.hvparams)
+        yield _nic, f"nics/{index}", {"network": nic.network, "mac": nic.mac, "link": nic.link}
+    for tag in instance.tags:
+        yield _tag, "tags", tag
+    if instance.hvparams:
+        yield hvparams, "hvparams", dict(instance.hvparams)
+        for key, text in instance.hvparams.items():
+            yield _hvparam_of(instance.hypervisor), "hvparams", {key: text}
+
+
+def _tag(field: str, value: str) -> None:
+    try:
+        tagging.check_tag(value)
+    except errors.InvalidInput as error:
+        raise errors.InvalidInput(f"{field}: {error}") from error
+
+
+def _at_most_adopted(field: str, value: Sequence[Any]) -> None:
+    if len(value) > MOST_ADOPTED:
+        raise errors.InvalidInput(f"{field}: an instance has at most {MOST_ADOPTED} of them")
+
+
+def _hvparam_of(hypervisor: str) -> Rule:
+    return lambda _field, value: hypervisor_rules.check(hypervisor, value)
 
 
 def modify(cluster: clusters.Cluster, known: str, fields: Mapping[str, Any]) -> list[changes.Change]:

@@ -27,7 +27,7 @@ def add(cluster: clusters.Cluster, uuid: str, fields: Fields) -> list[changes.Ch
 
 
 def again(cluster: clusters.Cluster, name: str, fields: Fields) -> list[changes.Change]:
-    """The changes that let a node join again that was mended or installed anew: it keeps its UUID and its instances.
+    """The changes that let a node join again that was repaired or reinstalled: it keeps its UUID and its instances.
 
     It counts as powered and is not drained any more; its secondary address and its group stay. One that was not in
     service stays offline until somebody has seen that it runs nothing that runs elsewhere now.

@@ -62,4 +62,4 @@ def refuse_unless_alone(held: Mapping[str, Mode], lock: str) -> None:
         return
     if covers(held, lock, Mode.SHARED):
         raise errors.Refused(f"{lock} is only shared: hold it exclusively first")
-    raise errors.Refused(f"{lock} is not held: call hold first")
+    raise errors.Refused(f"{lock} is not held: run the play again")

@@ -19,7 +19,8 @@ class Settings:
     Nodes are asked how they are every `diagnose_interval`: their agents at `agent_port`, or where that is 0 by a run of
     diagnose.yml.
 
-    A node whose agent misses `dead_after` polls in a row may be dead; 0 never asks. `dead_node_policy` says what then:
+    A node whose agent misses `dead_after` questions in a row may be dead: it is asked every 5 s once it has missed one.
+    0 never asks. `dead_node_policy` says what then:
     `none` only tells it, `failover` starts its instances elsewhere once its BMC reads off, `fence` powers it off first.
     """
 

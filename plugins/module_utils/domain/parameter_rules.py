@@ -8,14 +8,17 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Mapping, Optional
 
-from . import addresses, dead_nodes, errors, host_variables, instance_policy
+from . import dead_nodes, errors, host_variables, instance_policy, ip_addresses
 
 DRIVERS = ("ipmi", "redfish")
 POLICIES = ("preferred", "last_resort", "unallocable")
 DEFAULT = "default"
 SPEC = ("memory", "disk", "vcpus")
-RESERVED_NAMES = frozenset({"localhost", "127.0.0.1", "all", "ungrouped"})
-"""Names that no node has: the controller's own, and groups of every inventory."""
+RESERVED_NAMES = frozenset(
+    {"localhost", "127.0.0.1", "all", "ungrouped", "roundsman_nodes", "drained", "offline", "powered_off", "reachable"}
+)
+RESERVED_BEGINNINGS = ("group_", "role_")
+"""Names that no node has: the controller's own, and groups of the inventory, of which a play would take all nodes."""
 Rule = Callable[[str, Any], Any]
 
 
@@ -85,15 +88,15 @@ def address(name: str, value: Any) -> str:
     """Refuse what is no IP address; it may be empty."""
     if value is None or value == "":
         return ""
-    if not isinstance(value, str) or not addresses.is_address(value):
+    if not isinstance(value, str) or not ip_addresses.is_address(value):
         raise errors.InvalidInput(f"{name}: {value!r} is no IP address")
-    return addresses.normal(value)
+    return ip_addresses.normal(value)
 
 
 def node_name(name: str, value: Any) -> str:
     """Refuse what is no name, and the names that mean something else to Ansible."""
     text = str(_NAME(name, value))
-    if text.lower() in RESERVED_NAMES:
+    if text.lower() in RESERVED_NAMES or text.lower().startswith(RESERVED_BEGINNINGS):
         raise errors.InvalidInput(f"{name}: {value!r} means something else to Ansible: choose another name")
     return text
 
@@ -136,13 +139,14 @@ LIMITS: Mapping[str, Rule] = {
     "default_template": or_inherited(one_of(*instance_policy.TEMPLATES)),
     "max_cpu_ratio": or_inherited(instance_policy.ratio),
     "max_disk_usage": or_inherited(share),
+    "failover_max_loss": or_inherited(number(0, 86400, whole=True)),
 }
-"""Limits of capacity, inherited group → cluster."""
+"""Limits, of capacity and of what a failover may lose, inherited group → cluster."""
 CLUSTER: Mapping[str, Rule] = {
     "cluster_name": _NAME,
     "candidate_pool_size": _COUNT,
     "max_running_jobs": number(0, 200, whole=True),
-    "vg_name": text(r"[A-Za-z0-9_+.][A-Za-z0-9_+.-]{0,126}", "the name of a volume group"),
+    "vg_name": text(r"(?!\.\.?$)[A-Za-z0-9_+.][A-Za-z0-9_+.-]{0,126}", "the name of a volume group"),
     "file_storage_dir": text(r"/[^\x00-\x1f{]{0,200}", "an absolute path"),
     "shared_file_storage_dir": text(r"/[^\x00-\x1f{]{0,200}", "an absolute path"),
     "default_iallocator": text(r"[A-Za-z0-9_-]{0,128}", "the bare name of an allocator"),

@@ -9,7 +9,17 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Mapping
 
-from . import addresses, changes, errors, host_variables, instance_policy, membership, parameter_rules, roles
+from . import (
+    addresses,
+    changes,
+    dead_nodes,
+    errors,
+    host_variables,
+    instance_policy,
+    membership,
+    parameter_rules,
+    roles,
+)
 from . import cluster as clusters
 
 Fields = Mapping[str, Any]
@@ -19,7 +29,8 @@ def cluster_modify(cluster: clusters.Cluster, fields: Fields) -> list[changes.Ch
     """The changes that give the cluster other parameters and maintenance settings.
 
     Raises:
-        InvalidInput: a field is unknown, or its value is not accepted; the text says which are.
+        InvalidInput: a field is unknown, or its value is not accepted; the text says which are. Refused: a setting
+            about silent nodes needs agents.
     """
     given = checked(fields, {**parameter_rules.CLUSTER, **parameter_rules.SETTINGS})
     own = {name: value for name, value in given.items() if name in parameter_rules.CLUSTER}
@@ -31,8 +42,21 @@ def cluster_modify(cluster: clusters.Cluster, fields: Fields) -> list[changes.Ch
         stated.append(membership.ParametersStand(stands_own))
     if settings:
         stands = dataclasses.replace(cluster.maintenance.settings, **settings)
+        _refuse_without_agents(cluster, stands)
         stated.append(changes.SettingsStand(stands))
     return stated
+
+
+def _refuse_without_agents(cluster: clusters.Cluster, settings: clusters.Settings) -> None:
+    """Refuse a rule about silent nodes where no node is asked in a way that shows its silence.
+
+    Raises:
+        Refused: the text names the nodes and the remedy. What stood before may be changed otherwise.
+    """
+    maintenance = dataclasses.replace(cluster.maintenance, settings=settings)
+    unasked = dead_nodes.without_agents(dataclasses.replace(cluster, maintenance=maintenance))
+    if unasked and not dead_nodes.without_agents(cluster):
+        raise errors.Refused(unasked)
 
 
 def group_modify(cluster: clusters.Cluster, name: str, fields: Fields) -> list[changes.Change]:

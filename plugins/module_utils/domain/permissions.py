@@ -37,6 +37,10 @@ FIELDS: Mapping[str, Requester] = {
     "shared_file_storage_dir": _ROOT,
     # Show the screen of a guest to a network, without a password.
     "vnc": _A,
+    # Send memory and disks of guests to another machine, or in clear.
+    "primary_ip": _A,
+    "secondary_ip": _A,
+    "migration_transport": _A,  # without encryption; else see `needed`
     # Accept reports that were signed with the cluster's key by any node.
     "accept_cluster_key": _A,
     # Plain host variables of a node; each name and value has a rule of its own in host_variables.py.
@@ -73,6 +77,7 @@ FIELDS: Mapping[str, Requester] = {
     "drained": _R,
     "dtotal": _R,
     "exclusive_storage": _R,
+    "failover_max_loss": _R,
     "group": _R,
     "group_name": _R,
     "ipolicy": _R,
@@ -92,10 +97,8 @@ FIELDS: Mapping[str, Requester] = {
     "paused": _R,
     "power_off_evacuated": _R,
     "powered": _R,
-    "primary_ip": _R,
     "readd": _R,
     "round_interval": _R,
-    "secondary_ip": _R,
     "spindle_count": _R,
     "storm_fraction": _R,
     "storm_minimum": _R,
@@ -122,6 +125,7 @@ FIELDS: Mapping[str, Requester] = {
     "link": _R,
     "mac": _R,
     "machine": _R,
+    "max_loss": _R,
     "maxmem": _R,
     "memory": _R,
     "migratable": _R,
@@ -130,7 +134,6 @@ FIELDS: Mapping[str, Requester] = {
     "migration_limit": _R,
     "migration_port": _R,
     "migration_seconds": _R,
-    "migration_transport": _R,
     "migration_unsafe": _R,
     "minmem": _R,
     "mode": _R,
@@ -177,14 +180,22 @@ Their fields are not looked at one by one: that is why the administrators' group
 """
 NOTHING = (None, "", "default", "!")
 """Values that set nothing."""
+ENCRYPTED = ("ssh", "tls")
+"""Transports of a migration that nobody on the network can read along."""
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _QUERY = re.compile("/2/query/[^/]+")
+_QUESTION = re.compile("/2/instances/[^/]+/info")
 IsTrusted = Callable[[str], bool]
 
 
 def is_reading(method: str, path: str) -> bool:
-    """Whether a request changes nothing: Ganeti's queries are sent by PUT, too."""
+    """Whether users who only read may send a request: Ganeti's queries are sent by PUT, too."""
     return method in READING or (method == "PUT" and _QUERY.fullmatch(path) is not None)
+
+
+def is_write(method: str, path: str) -> bool:
+    """Whether a request leaves something behind: Ganeti's client makes a job by GET, too, as a user who only reads."""
+    return not is_reading(method, path) or _QUESTION.fullmatch(path) is not None
 
 
 def needed(name: str, value: Any, *, is_helper: IsTrusted) -> Requester:
@@ -193,6 +204,8 @@ def needed(name: str, value: Any, *, is_helper: IsTrusted) -> Requester:
         return _R
     if name == "oob_program" and isinstance(value, str) and (value in parameter_rules.DRIVERS or is_helper(value)):
         return _R
+    if name == "migration_transport" and value in ENCRYPTED:
+        return _R
     return FIELDS.get(name, _R)
 
 
@@ -200,13 +213,13 @@ def refuse(body: Any, requester: Requester, *, is_helper: IsTrusted, folder: str
     """Go on only if the requester may set every field of a body, at any depth; `folder` has the helper programs.
 
     Raises:
-        Refused: the text names the field, who may set it, and what to do.
+        Forbidden: the text names the field, who may set it, and what to do.
     """
     for name, value in _fields(body):
         least = needed(name, value, is_helper=is_helper)
         if requester < least:
             also = f", or name a helper program that root put into {folder}" if name == "oob_program" else ""
-            raise errors.Refused(f"{name}: only {WORDS[least]} may set this: run `roundsman` there{also}")
+            raise errors.Forbidden(f"{name}: only {WORDS[least]} may set this: run `roundsman` there{also}")
 
 
 def _fields(body: Any) -> Iterator[Tuple[str, Any]]:

@@ -62,7 +62,7 @@ def difference(name: str, *, powered: bool, outcome: power.Outcome) -> str:
     answer = "yes" if reads else "no"
     return (
         f"{name} is recorded as powered {_word(powered)}, and reads {_word(reads)} at its BMC: change its power, "
-        f"or mend the record with `roundsman node modify {name} powered={answer}`"
+        f"or correct the record with `roundsman node modify {name} powered={answer}`"
     )
 
 

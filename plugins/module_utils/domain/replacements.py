@@ -17,7 +17,8 @@ class Replica:
 
     Such a one may have writes of its own: only its generation says so, which its metadata keep. `exists` is false where
     the node has no such replica, or only what a removal that was interrupted left of it. `peer` is the node that its
-    resource is written for, '' where that is not known.
+    resource is written for, '' where that is not known. `out_of_sync` is what DRBD has noted to differ from its peer
+    (KiB), and `alone` is for how many seconds its node has not seen it in sync with that peer; None is unknown.
     """
 
     text: str
@@ -28,6 +29,14 @@ class Replica:
     exists: bool = True
     role: str = ""
     peer: str = ""
+    out_of_sync: Optional[int] = None
+    alone: Optional[float] = None
+
+    @property
+    def described(self) -> str:
+        """Its state, how much differs from its peer, and since when it is alone, by its own node's word."""
+        differs = "" if self.out_of_sync is None else f"; {self.out_of_sync} KiB differ"
+        return f"{self.text}{differs}{'' if self.alone is None else f'; last seen in sync {self.alone:.0f} s ago'}"
 
 
 @dataclass(frozen=True)
@@ -39,11 +48,19 @@ class Node:
     why: str = ""
 
 
-def objection(instance: str, primary: Node, old: Optional[Node], recorded: Sequence[str] = ()) -> str:
+def objection(
+    instance: str,
+    primary: Node,
+    old: Optional[Node],
+    recorded: Sequence[str] = (),
+    *,
+    may_stay: bool = False,
+) -> str:
     """Why the replica on the old secondary must be kept, with what helps; '' if it may be removed.
 
     `old` is None where it is not contacted, and so nothing is removed there. `recorded` are the generations of `judged`
-    that a replacement which has not ended had recorded, while the primary stays the primary.
+    that a replacement which has not ended had recorded, while the primary stays the primary. With `may_stay` a replica
+    that is `kept` is no objection: it is left behind.
     """
     if primary.replicas is None:
         return f"the disks of {instance} on {primary.name} cannot be read ({primary.why}): nothing is removed"
@@ -57,7 +74,31 @@ def objection(instance: str, primary: Node, old: Optional[Node], recorded: Seque
         return ""
     if old.replicas is None:
         return f"the disks of {instance} on {old.name} cannot be read ({old.why}): nothing is removed"
-    return _of_pairs(instance, primary, old, recorded)
+    return _of_pairs(instance, primary, old, recorded, may_stay=may_stay)
+
+
+def is_superseded(mine: Replica, other: Replica, node: str) -> bool:
+    """Whether a replica on a node was outdated, and the primary's is in sync with one on another node.
+
+    What the outdated one might have holds nothing up: the guest has gone on without it.
+    """
+    if other.disk != Disk.OUTDATED.value or other.is_connected or mine.peer in {"", node}:
+        return False
+    return _is_whole(mine)
+
+
+def kept(instance: str, primary: Node, old: Optional[Node]) -> str:
+    """What an outdated replica might have that the primary has gone on without, and how it is removed; or ''."""
+    if old is None:
+        return ""
+    for mine, other in zip(primary.replicas or (), old.replicas or ()):  # noqa: B905 - Python 3.9 has no strict
+        if is_superseded(mine, other, old.name) and not _is_not_newer(mine, other):
+            return (
+                f"the replica of {instance} on {old.name} ({other.text}) may have writes that no other replica has: it "
+                f"is kept there. If nobody needs them, run `roundsman instance repair-disks {instance} --discard "
+                f"{old.name}` once {old.name} is not its secondary any more"
+            )
+    return ""
 
 
 def judged(primary: Node, old: Optional[Node], recorded: Sequence[str] = ()) -> Tuple[str, ...]:
@@ -141,11 +182,13 @@ def _is_ancestor(mine: Replica, other: Replica) -> bool:
     return _is_not_newer(mine, other)
 
 
-def _of_pairs(instance: str, primary: Node, old: Node, recorded: Sequence[str]) -> str:
+def _of_pairs(instance: str, primary: Node, old: Node, recorded: Sequence[str], *, may_stay: bool) -> str:
     ours, theirs = primary.replicas or (), old.replicas or ()
     if len(ours) != len(theirs):
         return f"{primary.name} and {old.name} have not the same disks of {instance}: nothing is removed"
     for mine, other, known in zip(ours, theirs, _by_disk(recorded, len(ours))):  # noqa: B905 - Python 3.9 has no strict
+        if may_stay and is_superseded(mine, other, old.name):
+            continue
         if not _may_go(mine, other, known):
             may_connect = bool(other.disk) and _relation(mine, other) is not Relation.UNRELATED
             return (

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from . import json_values
+from . import ip_addresses, json_values
 from .drbd import Connection, Disk, Role
 from .drbd_generations import bare
 
@@ -15,6 +15,10 @@ MOST = 1000
 """Replicas of one report; of a node with more none is known."""
 BOOT_ID, REPLICAS = "boot_id", "replicas"
 """The keys of a report's message that hold the facts."""
+MOST_ADDRESSES = 8
+"""Addresses of peers in the facts of one volume."""
+OLDEST = 10 * 365 * 86400.0
+"""Seconds for which no node is up: a sight that is older is none, and a date so far away no calendar has."""
 _RESOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}")
 _GENERATION = re.compile(r"[0-9a-f]{16}")
 _NUMBER = re.compile(r"[0-9]{1,5}")
@@ -33,7 +37,8 @@ def is_in_sync(connection: Connection, disk: Disk, peer_disk: Disk) -> bool:
 class ReplicaFact:
     """One volume of a resource as its node reports it.
 
-    `current` and `bitmap` are generation identifiers without the bit of the role; None is unknown.
+    `current` and `bitmap` are generation identifiers without the bit of the role; None is unknown. `seen` is how many
+    seconds before the report the volume was last seen in sync with a peer, by the peer's address for replication.
     """
 
     resource: str
@@ -44,6 +49,7 @@ class ReplicaFact:
     peer_disk: Disk
     current: Optional[int] = None
     bitmap: Optional[int] = None
+    seen: Tuple[Tuple[str, float], ...] = ()
 
     @property
     def is_connected(self) -> bool:
@@ -103,6 +109,7 @@ def _encoded(fact: ReplicaFact) -> Dict[str, object]:
     identifiers = {"current": fact.current, "bitmap": fact.bitmap}
     return {
         **known,
+        **({"seen": dict(fact.seen)} if fact.seen else {}),
         **{name: f"{identifier:016x}" for name, identifier in identifiers.items() if identifier is not None},
     }
 
@@ -141,9 +148,30 @@ def _decoded(entry: json_values.Value) -> Optional[ReplicaFact]:
             peer_disk=Disk(entry.get("peer_disk")),
             current=_identifier(entry.get("current")),
             bitmap=_identifier(entry.get("bitmap")),
+            seen=_seen(entry.get("seen")),
         )
     except ValueError:
         return None
+
+
+def newest(seen: Mapping[str, float]) -> Tuple[Tuple[str, float], ...]:
+    """What a fact says of sights, the newest first and no more than it may."""
+    return tuple(sorted(seen.items(), key=lambda sight: sight[1])[:MOST_ADDRESSES])
+
+
+def _seen(value: json_values.Value) -> Tuple[Tuple[str, float], ...]:
+    """The sights of a volume; none of them if one is not an address with an age, or they are too many."""
+    if not isinstance(value, dict) or len(value) > MOST_ADDRESSES:
+        return ()
+    found: Dict[str, float] = {}
+    for address, age in value.items():
+        if not isinstance(age, json_values.Number) or not ip_addresses.is_address(address):
+            return ()
+        seconds = float(age.token)
+        if not 0 <= seconds <= OLDEST:
+            return ()
+        found[ip_addresses.normal(address)] = seconds
+    return newest(found)
 
 
 def _identifier(value: json_values.Value) -> Optional[int]:
@@ -163,10 +191,6 @@ class Moment:
             return self.monotonic - other.monotonic
         return self.wall - other.wall
 
-    def longest_after(self, other: Moment) -> float:
-        """The same by the clock that counts more: the monotonic one may stand still while the machine is paused."""
-        return max(self.after(other), self.wall - other.wall)
-
     def earlier(self, seconds: float) -> Moment:
         """The moment so many seconds before."""
         return Moment(self.wall - seconds, None if self.monotonic is None else self.monotonic - seconds)
@@ -178,15 +202,6 @@ def made_at(timestamp_ns: int, accepted: Moment) -> Moment:
     A node whose clock is behind makes its facts look older (docs/decisions/replica-evidence.md, "Clocks").
     """
     return accepted.earlier(max(0.0, accepted.wall - timestamp_ns / 1e9))
-
-
-def latest(*moments: Optional[Moment]) -> Optional[Moment]:
-    """The last of some moments; None without any."""
-    found: Optional[Moment] = None
-    for moment in moments:
-        if moment is not None and (found is None or moment.after(found) > 0):
-            found = moment
-    return found
 
 
 @dataclass(frozen=True)
@@ -281,7 +296,8 @@ def are_in_sync(node: Optional[NodeTrack], resources: Sequence[str], *, since: f
 def to_outdate(primary: Optional[NodeTrack], secondary: Optional[NodeTrack], resources: Sequence[str]) -> bool:
     """Whether a secondary has a replica to outdate: its primary writes alone, and it would let itself be promoted.
 
-    Never where no side is primary, never where the secondary has its peer, and never both.
+    Never where no side is primary, never where the secondary has its peer, and never both. Nor one that was promoted
+    since the two parted: whose data count then is for a person.
     """
     if secondary is None:
         return False
@@ -299,6 +315,20 @@ def _is_parted(track: Track) -> bool:
 
 def _may_be_outdated(track: Track) -> bool:
     fact = track.fact
-    if fact is None or fact.role is not Role.SECONDARY or fact.is_connected:
+    if fact is None or fact.role is not Role.SECONDARY or fact.is_connected or fact.bitmap:
         return False
     return fact.disk in {Disk.UP_TO_DATE, Disk.CONSISTENT}
+
+
+def lost_peer(node: Optional[NodeTrack], resources: Sequence[str]) -> float:
+    """When a node said, in its newest word of these resources, that one has not its peer's data (unix seconds, 0: no).
+
+    A primary whose own disk failed writes to its peer.
+    """
+    tracks = [track for resource in resources for track in node.of_resource(resource).values()] if node else []
+    found = [track.still_apart.wall for track in tracks if track.still_apart is not None and not _writes_to_peer(track)]
+    return max(found, default=0.0)
+
+
+def _writes_to_peer(track: Track) -> bool:
+    return track.fact is not None and track.fact.is_connected and track.fact.peer_disk is Disk.UP_TO_DATE

@@ -2,13 +2,16 @@
 
 A configuration that was restored may be older than the data: it then names the node of the older replica. A replica
 that has its peer is newest by DRBD's own word. One that has not is compared with what the peer says of itself; a peer
-that cannot be asked, or has no whole replica, hinders nothing: a degraded instance must start.
+that cannot be asked, or has no whole replica, hinders nothing: a degraded instance must start. Neither does one that
+was outdated while the primary is in sync with a replica on another node. Where both were written since they parted, or
+the primary's was outdated, a person says whose data are given up.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Optional, Sequence, Tuple
 
+from . import replacements
 from .drbd import Disk, Role
 from .drbd_generations import Relation, age, relation
 
@@ -23,14 +26,13 @@ _WHY = {
 }
 
 
-def objection(instance: str, primary: Node, peer: Optional[Node]) -> str:
+def objection(instance: str, primary: Node, peer: Node, *, discards: bool = False) -> str:
     """Why the instance must not be started on its primary, with what helps; '' if it may be.
 
-    `peer` is None where it is not contacted.
+    A `peer` that is not contacted has no replicas. With `discards` a person gives up what the peer has.
     """
-    if peer is None or not peer.replicas:
-        return ""
-    for replica in peer.replicas:
+    theirs = peer.replicas or ()
+    for replica in theirs:
         if replica.role == Role.PRIMARY.value:
             # Connected, the pair has the data of the peer: a failover that checks this is the safe one.
             option = "" if replica.is_connected else " --ignore-consistency"
@@ -38,25 +40,60 @@ def objection(instance: str, primary: Node, peer: Optional[Node]) -> str:
                 f"{peer.name} has the disks of {instance} open for writing ({replica.text}), so it may run there: "
                 f"{instance} is not started on {primary.name}. See what runs with `roundsman cluster verify`. If it "
                 f"runs nowhere and its data are on {peer.name}, run `roundsman instance failover {instance}{option}`, "
-                "then retry"
+                f"then retry. If it runs nowhere and its data are on {primary.name}, {_discarding(instance, peer)}"
             )
-    for mine, other in _pairs(primary.replicas or (), peer.replicas):
+    if discards:
+        return ""
+    for mine, other in _pairs(primary.replicas or (), theirs):
+        if replacements.is_superseded(mine, other, peer.name):
+            continue
         found = _age(mine, other)
+        if found is Relation.SPLIT:
+            return _split(instance, (primary, mine), (peer, other))
         if found in _WHY:
             before, after = _connecting(instance, primary.name, mine, other)
             return (
                 f"the replica of {instance} on {primary.name} ({mine.text}) {_WHY[found]} the one on {peer.name} "
                 f"({other.text}): it is not started there. {before}To start it from the data of {peer.name}, run "
                 f"`roundsman instance failover {instance} --ignore-consistency`{after}. To start it from the data on "
-                f"{primary.name} on purpose, set the other node offline first with `roundsman node offline "
-                f"{peer.name}`, then retry"
+                f"{primary.name} on purpose, {_discarding(instance, peer)}"
             )
+    for mine in primary.replicas or ():
+        if mine.disk == Disk.OUTDATED.value and not mine.is_connected:
+            return _outdated(instance, primary, mine, peer)
     return ""
 
 
-def is_known_newest(*, is_connected: bool, generation: Optional[Generation]) -> bool:
-    """Whether a replica needs no comparison with its peer: it has it, or was written since it lost it."""
-    return is_connected or (generation is not None and generation.bitmap != 0)
+def _discarding(instance: str, peer: Node) -> str:
+    return f"run `roundsman instance start {instance} --discard {peer.name}`, which gives up what {peer.name} has"
+
+
+def _split(instance: str, *sides: Tuple[Node, Replica]) -> str:
+    """Both sides were promoted since they parted: what each has, and the command that gives one of them up."""
+    told = ", and ".join(f"the one on {node.name} ({replica.described})" for node, replica in sides)
+    names = [node.name for node, _ in reversed(sides)]
+    commands = " or ".join(f"`roundsman instance start {instance} --discard {name}`" for name in names)
+    return (
+        f"both replicas of {instance} were written since they parted, {told}: it is not started. Choose the node whose "
+        f"writes are lost, then run {commands}"
+    )
+
+
+def _outdated(instance: str, primary: Node, mine: Replica, peer: Node) -> str:
+    """DRBD promotes no outdated replica: its peer was written without it."""
+    return (
+        f"the replica of {instance} on {primary.name} ({mine.text}) is outdated, because {instance} was written on "
+        f"{peer.name} without it: it is not started there. Bring {peer.name} back and restore the replication link, "
+        f"then retry. If the data on {peer.name} are lost or nobody needs them, {_discarding(instance, peer)}"
+    )
+
+
+def is_known_newest(*, is_connected: bool, is_refused: bool, generation: Optional[Generation]) -> bool:
+    """Whether a replica needs no comparison with its peer: it has it, or was written since it lost it.
+
+    Where DRBD refuses the connection, though the peer is up, that may have been written, too.
+    """
+    return is_connected or (not is_refused and generation is not None and generation.bitmap != 0)
 
 
 def _connecting(instance: str, node: str, mine: Replica, other: Replica) -> Tuple[str, str]:

@@ -12,12 +12,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+LAB_FILE = "lab.json"
+"""The file by which a folder is a lab's, beside the root of its controller."""
+
 
 @dataclass(frozen=True)
 class Tree:
     """The paths below one root."""
 
     root: Path
+
+    @property
+    def lab_file(self) -> Path:
+        """It is there only if this root is that of a lab's controller."""
+        return self.root.absolute().parent / LAB_FILE
 
     @property
     def etc(self) -> Path:
@@ -53,7 +61,13 @@ class Tree:
 
     @property
     def abnormal_ends(self) -> Path:
-        return self.lib / "abnormal-ends.json"
+        """Ends count within one boot: their file is in memory, where a failed disk does not matter."""
+        return self.run / "abnormal-ends.json"
+
+    @property
+    def unsynced(self) -> Path:
+        """The note that a disk failed in this boot, and state must be written again; in memory as well."""
+        return self.run / "unsynced.json"
 
     @property
     def queue(self) -> Path:
@@ -83,6 +97,11 @@ class Tree:
     @property
     def hmac_key(self) -> Path:
         return self.lib / "hmac.key"
+
+    @property
+    def ssh_key(self) -> Path:
+        """The key with which the daemon reaches the nodes."""
+        return self.lib / ".ssh/id_ed25519"
 
     @property
     def rapi_certificate(self) -> Path:

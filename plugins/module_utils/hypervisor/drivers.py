@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Protocol
 
+from .. import lab_drivers
 from ..domain import errors
 from . import kvm
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-NAMES = ("fake", "kvm")
+NAMES = (lab_drivers.NAME, "kvm")
 RUNNING = "running"
 """The state of an instance that runs, in the words of every driver."""
 
@@ -42,12 +43,11 @@ def get(name: str, root: Path, *, opcode: str) -> Hypervisor:
     """The driver of a hypervisor on the node with this root.
 
     Raises:
-        InvalidInput: there is no such hypervisor.
+        InvalidInput: there is no such hypervisor, or it is a lab's and this node is not.
     """
-    if name == "fake":
-        from . import fake  # noqa: PLC0415 - a real node need not compile it
-
-        return fake.Driver(root, opcode=opcode)
+    if name == lab_drivers.NAME:
+        simulated: Hypervisor = lab_drivers.load().hypervisor(root, opcode=opcode)
+        return simulated
     if name == "kvm":
         return kvm.Driver(root, opcode=opcode)
     raise errors.InvalidInput(f"there is no hypervisor {name!r}: use one of {', '.join(NAMES)}")

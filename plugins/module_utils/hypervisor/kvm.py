@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping
 
+from .. import trusted_paths
 from ..domain import errors
 from ..domain import hvparams as parameters
 from . import kvm_migration, libvirt_host, libvirt_xml, virsh
@@ -57,7 +59,8 @@ class Driver:
 
         Raises:
             Failed: it does not start, it is here and halted, or a migration that was interrupted took it to another
-                node, where it runs. InvalidInput: the facts make no domain.
+                node, where it runs. InvalidInput: the facts make no domain, or others than root could have written a
+                program that it names.
         """
         told = self._moves.recover(name)
         if told is not None and told[0] is kvm_migration.Where.THERE:
@@ -66,8 +69,9 @@ class Driver:
         if found is not None and found.state is State.RUNNING:
             return False
         if found is not None:
-            raise errors.Failed(f"{name} is here already, {found.text}: mend that, or stop it first")
+            raise errors.Failed(f"{name} is here already, {found.text}: fix that, or stop it first")
         xml = libvirt_xml.definition(name, facts)
+        _refuse_programs(name, xml)
         self._release(name)
         self._here.create(name, xml)
         self._moves.forget(name)
@@ -145,3 +149,18 @@ class Driver:
             time.sleep(min(pause, left))
             pause = min(pause * 1.5, longest)
         return True
+
+
+def _refuse_programs(name: str, xml: str) -> None:
+    """Go on only if nobody but root could have written the programs that a definition names; libvirt starts them.
+
+    One that is missing is libvirt's to tell.
+    """
+    for path in libvirt_xml.programs(xml):
+        if not os.path.lexists(path):
+            continue
+        try:
+            with trusted_paths.opened(path):
+                pass
+        except errors.Refused as error:
+            raise errors.InvalidInput(f"{name}: its definition names a program that is not root's: {error}") from error

@@ -48,7 +48,13 @@ class Where(Enum):
 
 
 def uri(target: str, transport: str) -> str:
-    """Where libvirt of the node with this address is reached."""
+    """Where libvirt of the node with this address is reached.
+
+    Raises:
+        InvalidInput: ssh, which libvirt starts, could take the address for an option.
+    """
+    if target.startswith("-"):
+        raise errors.InvalidInput(f"the target's address {target!r} begins with '-': ssh would take it for an option")
     host = f"[{target}]" if ":" in target else target
     if transport == "ssh":
         return f"qemu+ssh://root@{host}/system?no_tty=1"

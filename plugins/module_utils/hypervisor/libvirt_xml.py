@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import string
 import uuid as uuids
-from typing import Any, Mapping, Sequence
+from typing import Any, List, Mapping, Sequence
 from xml.etree import ElementTree as ET
 
 from ..domain import errors, hvparams
@@ -19,6 +19,7 @@ MOST_DISKS = 26
 TYPES = {"kvm": "kvm", "tcg": "qemu"}
 BOOT = {"disk": "hd", "network": "network"}
 MACHINE = "q35"
+_SCRIPTS = ("script", "downscript")
 
 
 def definition(name: str, facts: Mapping[str, Any]) -> str:
@@ -37,6 +38,13 @@ def definition(name: str, facts: Mapping[str, Any]) -> str:
     root = _adopted(name, given, facts) if given.domain_xml else _made(name, given, facts)
     ET.register_namespace("qemu", QEMU)
     return ET.tostring(root, encoding="unicode")
+
+
+def programs(definition: str) -> List[str]:
+    """The programs (paths) that libvirt would start for a definition, as an adopted one may name them."""
+    devices = ET.fromstring(definition).findall("devices/*")  # noqa: S314 - made by `definition`
+    scripts = [script.get("path", "") for device in devices for script in device if script.tag in _SCRIPTS]
+    return [path for path in [*(device.text or "" for device in devices if device.tag == "emulator"), *scripts] if path]
 
 
 def _made(name: str, given: hvparams.Kvm, facts: Mapping[str, Any]) -> Element:
@@ -125,7 +133,7 @@ def _cpu(root: Element, model: str) -> None:
 
 def _disk(devices: Element, path: str, *, letter: str) -> None:
     disk = _child(devices, "disk", device="disk")
-    # Without a cache of its own it may migrate; halted by an error it loses nothing, and goes on once that is mended.
+    # Without a cache of its own it may migrate; halted by an error it loses nothing, and goes on once that is repaired.
     _child(disk, "driver", name="qemu", type="raw", cache="none", error_policy="stop", rerror_policy="stop")
     _source(disk, path)
     _child(disk, "target", dev=f"vd{letter}", bus="virtio")

@@ -39,7 +39,7 @@ def make(
     before = hypervisor.states().get(name, GONE)
     if only_looks:
         if starts and before not in {GONE, drivers.RUNNING}:
-            raise errors.Failed(f"{name} is here already, {before}: mend that, or stop it first")
+            raise errors.Failed(f"{name} is here already, {before}: fix that, or stop it first")
         after = drivers.RUNNING if starts else GONE
         return Made(before != after, starts, before, after)
     texts = {key: str(value) for key, value in given["hvparams"].items()}

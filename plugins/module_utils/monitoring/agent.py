@@ -22,7 +22,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from .. import log_lines, node_settings
 from ..domain import errors
-from . import agent_settings, collecting, front, listening, observing, publishing
+from . import agent_settings, collecting, front, listening, looking, observing, publishing
 
 LOG = logging.getLogger("roundsman-agent")
 LOOK_SECONDS = 1.0
@@ -92,6 +92,7 @@ class Agent:
         Raises: errors.RoundsmanError if it cannot begin, or the process that answers has ended.
         """
         self._published.begin()
+        looking.start(self._node, stopping, on_change=self._collectors.diagnose_anew)
         self._fronts.listen(self._watched.settings)
         self._collectors.follow()
         tell_systemd("READY=1")

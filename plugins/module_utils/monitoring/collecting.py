@@ -104,6 +104,12 @@ class Collectors:
         for subject in wanted - set(self._at_work):
             self._at_work[subject] = _Collecting(subject, look=self._look, published=self._published)
 
+    def diagnose_anew(self) -> None:
+        """Have the node diagnosed, and its replicas reported, without waiting for the next time."""
+        diagnosing = self._at_work.get(collected.DIAGNOSE)
+        if diagnosing is not None:
+            diagnosing.wake()
+
     def name_hanging(self) -> None:
         """Let the report of a collector that hangs say so."""
         where, now = self._look(), time.monotonic()

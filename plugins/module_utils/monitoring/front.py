@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from typing import Optional, Sequence, Tuple
 
-from ..domain import origins
+from ..domain import collected, origins
 from . import publishing, requests
 
 LOG = logging.getLogger("roundsman-agent")
@@ -23,6 +23,11 @@ MOST = 128
 MOST_OF_ONE = 16
 RESERVED = 16
 """Connections of all that only the controllers can have, however many clients there are."""
+MOST_WAITING = 32
+MOST_WAITING_OF_ONE = 2
+"""Clients whose answers wait for a change, in all and of one address; more are answered at once."""
+LOOK_SECONDS = 1.0
+"""Seconds between two looks at a report for which somebody waits: the least from one early answer to the next."""
 REQUEST_SECONDS = 5.0
 ANSWER_SECONDS = 20.0
 _TITLES = {
@@ -48,12 +53,15 @@ class Front:
         controllers: Sequence[str] = (),
         request_seconds: float = REQUEST_SECONDS,
         answer_seconds: float = ANSWER_SECONDS,
+        look_seconds: float = LOOK_SECONDS,
     ) -> None:
         self._folder = folder
         self._controllers = frozenset(map(origins.address, controllers))
         self._request_seconds = request_seconds
         self._answer_seconds = answer_seconds
+        self._look_seconds = look_seconds
         self._open: "Counter[str]" = Counter()
+        self._waiting: "Counter[str]" = Counter()
 
     def answer(self, path: str) -> Answer:
         """The status and body for a path, as Ganeti's monitoring agent gives them."""
@@ -82,7 +90,7 @@ class Front:
             return
         self._open[client] += 1
         try:
-            await self._serve(connection, writer)
+            await self._serve(connection, writer, client)
         except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError):
             LOG.debug("a connection of %s came to nothing", address)
         finally:
@@ -105,7 +113,7 @@ class Front:
         others = sum(count for address, count in self._open.items() if address not in self._controllers)
         return others < (MOST - RESERVED if self._controllers else MOST)
 
-    async def _serve(self, connection: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, connection: asyncio.StreamReader, writer: asyncio.StreamWriter, client: str) -> None:
         has_body = True
         # What is on its way is waited for to the last byte.
         writer.transport.set_write_buffer_limits(high=0)
@@ -113,6 +121,7 @@ class Front:
             head = await asyncio.wait_for(connection.readuntil(b"\r\n\r\n"), self._request_seconds)
             asked = requests.parse(head)
             has_body = asked.has_body
+            await self._wait(asked, connection, client)
             status, body = self.answer(asked.path)
         except requests.BadRequest as e:
             status, body = e.status, _TITLES[e.status].encode()
@@ -122,6 +131,39 @@ class Front:
             status, body = 408, _TITLES[408].encode()
         writer.write(_head(status, body) + (body if has_body else b""))
         await asyncio.wait_for(writer.drain(), self._answer_seconds)
+
+    async def _wait(self, asked: requests.Asked, connection: asyncio.StreamReader, client: str) -> None:
+        """Wait until the report that is asked for says something else than what is known, or the time is over.
+
+        There is a bounded number of waiters, and where controllers are known they only: others are answered at once.
+        """
+        name = requests.report_file(asked.path)
+        may_wait = not self._controllers or client in self._controllers
+        has_room = self._waiting[client] < MOST_WAITING_OF_ONE and sum(self._waiting.values()) < MOST_WAITING
+        if not (asked.after and name and may_wait and has_room):
+            return
+        end, seen = asyncio.get_running_loop().time() + asked.seconds, None
+        self._waiting[client] += 1
+        try:
+            while not connection.at_eof():
+                now = self._version(name)
+                if now != seen and collected.content_digest(self._read(name) or b"") != asked.after:
+                    return
+                seen, left = now, end - asyncio.get_running_loop().time()
+                if left <= 0:
+                    return
+                await asyncio.sleep(min(left, self._look_seconds))
+        finally:
+            self._waiting[client] -= 1
+            self._waiting += Counter()
+
+    def _version(self, name: str) -> Optional[Tuple[int, int]]:
+        """Which version of a report there is: each is a file of its own."""
+        try:
+            found = (self._folder / name).stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns
 
     def _read(self, name: str) -> Optional[bytes]:
         try:

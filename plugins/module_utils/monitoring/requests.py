@@ -11,15 +11,21 @@ HEAD_LIMIT = 8192
 _LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) (\S{1,4096}) HTTP/1\.[0-9]\r?\Z")
 _HEADER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\0\r\n]*\r?\Z")
 _READABLE = frozenset(("GET", "HEAD"))
+_WAITS = re.compile("after=([0-9a-f]{64})&seconds=([0-9]{1,2})")
 _REPORT = re.compile(r"/1/report/([a-z][a-z0-9-]{0,63})/([a-z][a-z0-9-]{0,63})")
 
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """A request that may be answered; `path` has no query."""
+    """A request that may be answered; `path` has no query.
+
+    With `after`, the digest of a report that is known, the answer may wait so many seconds for one that differs.
+    """
 
     path: str
     has_body: bool
+    after: str = ""
+    seconds: float = 0.0
 
 
 class BadRequest(errors.Refused):
@@ -44,7 +50,10 @@ def parse(head: bytes) -> Asked:
         raise BadRequest(405)
     if not target.startswith(b"/") or not target.isascii():
         raise BadRequest(400)
-    return Asked(target.decode().partition("?")[0], has_body=method == "GET")
+    path, _, query = target.decode().partition("?")
+    waits = _WAITS.fullmatch(query)
+    after, seconds = waits.groups() if waits and method == "GET" else ("", "0")
+    return Asked(path, has_body=method == "GET", after=after, seconds=float(seconds))
 
 
 def report_file(path: str) -> str:

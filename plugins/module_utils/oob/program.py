@@ -11,9 +11,9 @@ import contextlib
 import json
 import os
 import signal
-import stat
-from typing import Any, Awaitable, Callable, List, Mapping, Sequence, Tuple, TypeVar
+from typing import Any, Awaitable, Callable, Iterator, List, Mapping, Sequence, Tuple, TypeVar
 
+from .. import trusted_paths
 from ..domain import bmc, errors, health, power
 from . import description, operation
 
@@ -55,17 +55,28 @@ def check(target: power.Target) -> None:
     """Refuse a target before anything is started.
 
     Raises:
-        errors.InvalidInput: its driver is no absolute path, or not that of a file that may be executed.
+        errors.InvalidInput: as `opened`.
     """
-    path = target.driver
-    if not path.startswith("/"):
-        raise errors.InvalidInput(f"{target.name}: the helper program {path!r} is not an absolute path")
-    try:
-        found = os.stat(path)  # noqa: PTH116 -- the one use of it, on Python 3.9
-    except OSError as error:
-        raise errors.InvalidInput(f"{target.name}: the helper program {path}: {error.strerror}") from error
-    if not stat.S_ISREG(found.st_mode) or not os.access(path, os.X_OK):
-        raise errors.InvalidInput(f"{target.name}: the helper program {path} cannot be executed")
+    with opened(target):
+        pass
+
+
+@contextlib.contextmanager
+def opened(target: power.Target) -> Iterator[trusted_paths.Opened]:
+    """Open a target's helper program, to be run by its descriptor.
+
+    Raises:
+        errors.InvalidInput: its driver is no absolute path, leads to a command of the system, is not root's alone (see
+            `trusted_paths`) or cannot be executed; or the node's name would be an option of the program.
+    """
+    if target.name.startswith("-"):
+        raise errors.InvalidInput(f"{target.name}: a helper program would take this name for an option")
+    with contextlib.ExitStack() as descriptors:
+        try:
+            found = descriptors.enter_context(trusted_paths.helper(target.driver))
+        except errors.Refused as error:
+            raise errors.InvalidInput(f"{target.name}: the helper program {error}") from error
+        yield found
 
 
 def run(targets: Sequence[power.Target], *, command: power.Command, deadline: float) -> List[power.Outcome]:
@@ -147,21 +158,7 @@ class Bmc:
             raise _failed(power.Reason.DRIVER, f"OOB program said {error}") from error
 
     async def _ask(self, command: str) -> Any:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                self._target.driver,
-                command,
-                self._target.name,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-                cwd="/",
-                env=ENVIRONMENT,
-                limit=LONGEST_OUTPUT,
-            )
-        except OSError as error:
-            raise _failed(power.Reason.DRIVER, f"OOB program execution failed ({error.strerror})") from error
+        process = await self._start(command)
         is_over = False
         try:
             output, said = await asyncio.wait_for(_communicate(process), self._seconds)
@@ -176,6 +173,29 @@ class Bmc:
         if process.returncode != 0:
             raise _failed(power.Reason.REFUSED, f"OOB program execution failed ({_why(process.returncode, said)})")
         return _parsed(output)
+
+    async def _start(self, command: str) -> asyncio.subprocess.Process:
+        try:
+            with opened(self._target) as found:
+                return await asyncio.create_subprocess_exec(
+                    self._target.driver,
+                    command,
+                    self._target.name,
+                    executable=found.executable,
+                    pass_fds=[found.descriptor],
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.PIPE,
+                    start_new_session=True,
+                    cwd="/",
+                    env=ENVIRONMENT,
+                    limit=LONGEST_OUTPUT,
+                )
+        except errors.InvalidInput as error:
+            # Whoever reports this names the node.
+            raise _failed(power.Reason.UNCONFIGURED, str(error).removeprefix(f"{self._target.name}: ")) from error
+        except OSError as error:
+            raise _failed(power.Reason.DRIVER, f"OOB program execution failed ({error.strerror})") from error
 
 
 async def _communicate(process: asyncio.subprocess.Process) -> Tuple[bytes, bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Protocol, Tuple
 
@@ -22,6 +22,13 @@ DISK: Dict[str, Any] = {
     "minor": {"type": "int"},
 }
 """The options of one disk."""
+END: Dict[str, Any] = {
+    "name": {"type": "str", "required": True},
+    "address": {"type": "str", "required": True},
+    "node_id": {"type": "int"},
+    "uuid": {"type": "str"},
+}
+"""The options of a node that has a replica."""
 
 
 class State(Enum):
@@ -98,8 +105,10 @@ class LocalDisk:
     """One disk as it is on this node: its path, its size in MiB (None: it is not there), and whether it is in sync.
 
     `trouble` is what keeps a replica that is not in sync from ever becoming so. Of a replica that is up `role`, `disk`
-    and `peer_disk` are DRBD's words; they are '' where there is none, and `peer` is the node that its file names.
-    `generation` is read where that was asked for.
+    and `peer_disk` are DRBD's words; they are '' where there is none, and `peer` and `peer_address` are the node that
+    its file names and that node's address. `generation` is read where that was asked for. `seen` is how many seconds
+    ago the replica was last seen in sync with a peer, by the peer's address. `out_of_sync` is what DRBD has noted to
+    differ (KiB).
     """
 
     path: str
@@ -115,6 +124,9 @@ class LocalDisk:
     is_connected: bool = False
     peer: str = ""
     generation: Optional[Generation] = None
+    peer_address: str = ""
+    seen: Mapping[str, float] = field(default_factory=dict)
+    out_of_sync: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -176,7 +188,10 @@ def as_result(found: List[LocalDisk]) -> Dict[str, Any]:
                 "peer_disk": disk.peer_disk,
                 "connected": disk.is_connected,
                 "peer": disk.peer,
+                "peer_address": disk.peer_address,
+                "seen": dict(disk.seen),
                 "generation": drbd_sides.encode_generation(disk.generation),
+                "out_of_sync": disk.out_of_sync,
             }
             for disk in found
         ],

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Dict, FrozenSet, List, NamedTuple, Optional
 
 from ..domain import errors
 from ..domain.drbd import Connection, Disk, Role, Side
-from . import drbd_progress, drbd_resource, drbd_roles
+from . import drbd_progress, drbd_resource, drbd_roles, sights
 from .disks import Disks, LocalDisk, State, Step
 from .drbd_node import DrbdNode, is_together
 from .volumes import Volume, Volumes
@@ -75,11 +75,13 @@ class Template:
 
     def local_disks(self) -> List[LocalDisk]:
         """As `Storage.local_disks`; a resource that is down has no replica that is equal."""
-        sides, volumes = self._sides(), self._volumes.found()
+        sides, volumes, ages = self._sides(), self._volumes.found(), sights.ages(self._root)
         return [
             disk
             for replica in self._named()
-            for disk in self._local_disks(replica, sides.get(replica.resource), volumes)
+            for disk in self._local_disks(
+                replica, sides.get(replica.resource), volumes, seen=ages.get(replica.resource, {})
+            )
         ]
 
     def _steps_of(self, replica: _Replica, wanted: State, look: _Look) -> List[Step]:
@@ -239,11 +241,19 @@ class Template:
                     f"{replica.resource} is {volume.disk.value} on this node, and its peer is {peer}: it is kept"
                 )
 
-    def _local_disks(self, replica: _Replica, side: Optional[Side], volumes: Dict[str, Volume]) -> List[LocalDisk]:
+    def _local_disks(
+        self,
+        replica: _Replica,
+        side: Optional[Side],
+        volumes: Dict[str, Volume],
+        *,
+        seen: Dict[int, Dict[str, float]],
+    ) -> List[LocalDisk]:
         found = volumes.get(replica.data) if replica.is_ours else None
         size = None if found is None else found.size
         written = _text_of(replica.file) if replica.is_ours else ""
         ids, peer = drbd_resource.written_ids(written), drbd_resource.written_peer(written)
+        address = drbd_resource.written_peer_address(written)
         node_id = ids[0] if ids else None
         if side is None:
             if replica.is_ours and not replica.file.exists():
@@ -265,6 +275,8 @@ class Template:
                     trouble=down,
                     node_id=node_id,
                     peer=peer,
+                    peer_address=address,
+                    seen=seen.get(0, {}),
                     generation=self._node.stored_generation(replica.resource) if is_asked else None,
                 )
             ]
@@ -282,7 +294,10 @@ class Template:
                 peer_disk=volume.peer_disk.value,
                 is_connected=is_together(side),
                 peer=peer,
+                peer_address=address,
+                seen=seen.get(volume.number, {}),
                 generation=self._node.generation(side, volume) if self._disks.generations else None,
+                out_of_sync=volume.out_of_sync,
             )
             for volume in side.volumes
         ]
@@ -330,6 +345,7 @@ class Template:
     def _create_metadata(self, replica: _Replica) -> None:
         """With a file of its own, which goes: the resource's is put in place when its metadata are whole."""
         made = replica.file.with_name(replica.file.name + ".metadata")
+        sights.forget(self._root, replica.resource)
         try:
             _replace(made, "global { usage-count no; }\n" + self._resource(replica, written="").text())
             self._runner.run("drbdadm", "--config-file", str(made), "create-md", "--force", replica.resource)

@@ -6,10 +6,10 @@ import contextlib
 import dataclasses
 import pathlib
 import re
-from typing import TYPE_CHECKING, FrozenSet, List, Optional
+from typing import TYPE_CHECKING, Dict, FrozenSet, List, Optional
 
 from ..domain import errors
-from ..domain.drbd import Connection, Generation, Side, Volume
+from ..domain.drbd import Connection, Generation, Net, Side, Volume
 from . import drbd_status
 
 if TYPE_CHECKING:
@@ -104,14 +104,19 @@ class DrbdNode:
         except errors.RoundsmanError:
             return None
 
+    def nets(self) -> Dict[str, Net]:
+        """How the kernel is to reach the peer of each resource that is up."""
+        return {} if self.version() is None else drbd_status.nets(self._runner.run("drbdsetup", "show"))
+
     def allowing_two(self) -> FrozenSet[str]:
         """The resources that may have two primaries just now."""
-        if self.version() is None:
-            return frozenset()
-        shown = self._runner.run("drbdsetup", "show")
-        resources = re.split(r"^resource ", shown, flags=re.MULTILINE)[1:]
-        allowed = [resource for resource in resources if re.search(r"allow-two-primaries\s+yes", resource)]
-        return frozenset(resource.split(maxsplit=1)[0].strip('"') for resource in allowed)
+        return frozenset(name for name, net in self.nets().items() if net.two_primaries)
+
+    def has_none_up(self) -> bool:
+        """Whether it is known without a program that no resource is up; version 9 has to be asked."""
+        told = self._told()
+        match = re.match(r"version: (\d+)\.", told)
+        return match is None or (int(match.group(1)) <= NO_JSON and " cs:" not in told)
 
     def _told(self) -> str:
         try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Callable, Dict, List, Optional
 
 from ..domain import errors
 from ..domain.drbd import Connection, Disk, Role, Side
+from ..domain.drbd_generations import bare
 from ..domain.drbd_repairs import Action
 from .disks import Step
 from .drbd_node import is_together
@@ -57,6 +58,7 @@ class Repairs:
             Action.RESUME: self._resume,
             Action.CONNECT: self._connect,
             Action.INVALIDATE: self._invalidate,
+            Action.DEMOTE: self._demote,
             Action.DISCARD: self._discard,
             Action.OUTDATE: self._outdate,
         }
@@ -80,6 +82,9 @@ class Repairs:
         if not is_together(side) or any(volume.peer_disk is not Disk.UP_TO_DATE for volume in side.volumes):
             raise errors.Refused(f"{side.resource}: its peer is not connected and up to date: this replica is kept")
         return [self._step("invalidate", side.resource)]
+
+    def _demote(self, side: Side) -> List[Step]:
+        return [self._step("secondary", side.resource)] if side.role is Role.PRIMARY else []
 
     def _discard(self, side: Side) -> List[Step]:
         if side.role is Role.PRIMARY:
@@ -120,8 +125,18 @@ class Repairs:
         """Nothing for a side that has its peer again, or that is no whole replica anyway."""
         if side.role is Role.PRIMARY:
             raise errors.Refused(f"{side.resource} is primary on this node: its replica here is not outdated")
+        if not is_together(side) and self._is_written_alone(side):
+            raise errors.Refused(
+                f"{side.resource} was written on this node since it lost its peer, so a person decides whose data "
+                "count: it is not outdated"
+            )
         may_start = any(volume.disk in {Disk.UP_TO_DATE, Disk.CONSISTENT} for volume in side.volumes)
         return [self._step("outdate", side.resource)] if may_start and not is_together(side) else []
+
+    def _is_written_alone(self, side: Side) -> bool:
+        """Whether a volume has begun a generation without its peer: it was promoted since the two parted."""
+        found = [volume.generation for volume in self._node.with_generations(side).volumes]
+        return any(generation is not None and bare(generation.bitmap) for generation in found)
 
     def _step(self, verb: str, what: str, *options: str) -> Step:
         text = " ".join(("drbdadm", verb, *options, what))

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, List, Optional, Tuple
 
-from ..domain import errors
+from ..domain import errors, ip_addresses
 
 if TYPE_CHECKING:
     from .disks import End
@@ -107,6 +107,12 @@ def written_peer(written: str) -> str:
     """The name of the peer in the text of a file, or ''."""
     names = re.findall(r"^ *on (\S+) \{", written, flags=re.MULTILINE)
     return names[1] if len(names) > 1 else ""
+
+
+def written_peer_address(written: str) -> str:
+    """The address of the peer in the text of a file, in its usual form, or ''."""
+    found = re.findall(r"^ *address ipv[46] \[?([0-9a-fA-F.:]+?)\]?:\d+;", written, flags=re.MULTILINE)
+    return ip_addresses.normal(found[1]) if len(found) > 1 and ip_addresses.is_address(found[1]) else ""
 
 
 def written_secret(written: str) -> str:

@@ -48,7 +48,10 @@ class Roles:
         steps = [] if is_primary else [Step(text, lambda: self._promote(resource, alone=alone, force=force))]
         if wanted is State.SHARED:
             if side is None or not _is_in_sync(side):
-                raise errors.Refused(f"{resource} is not up to date on both of its nodes: only one may be primary")
+                raise errors.Refused(
+                    f"{resource} is not up to date on both of its nodes: only one may be primary. Repair it first "
+                    "with `roundsman instance repair-disks NAME`, and with `--discard NODE` after a split brain"
+                )
             return steps if may_be_two else [self._two(resource, "yes"), *steps]
         return [*steps, self._two(resource, "no")] if may_be_two else steps
 
@@ -153,9 +156,9 @@ def _why_forced(side: Side) -> str:
 def _last_resort(resource: str) -> str:
     """What a person can do who has lost the peer of an old replica for good, on the primary of record itself."""
     return (
-        "Its replica on this node may be older than the one on the other node, which is not connected: restore that "
-        "node, then retry. If that node is lost for good, keep it off, and on this node run `drbdadm primary --force "
-        f"{resource}`, then `drbdadm secondary {resource}`, then retry: what only the other node has is lost"
+        f"{resource} may be older on this node than on the other one, which is not connected: restore that node, then "
+        "retry. If it is lost for good, start the instance with `roundsman instance start NAME --discard NODE`, which "
+        "gives up what only that node has"
     )
 
 

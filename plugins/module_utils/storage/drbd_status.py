@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Type, TypeVar
+from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Tuple, Type, TypeVar
 
-from ..domain import errors
-from ..domain.drbd import Connection, Disk, Generation, Replication, Role, Side, Volume
+from ..domain import errors, ip_addresses
+from ..domain.drbd import Connection, Disk, Generation, Net, Replication, Role, Side, Volume
 
 Word = TypeVar("Word", Connection, Disk, Replication, Role)
 IDENTIFIERS = 4
@@ -18,6 +19,9 @@ MINOR = re.compile(
     r"^ *(?P<minor>\d+): cs:(?P<state>\w+)"
     r"(?: ro:(?P<role>\w+)/(?P<peer_role>\w+) ds:(?P<disk>\w+)/(?P<peer_disk>\w+) +(?P<rest>.*))?$"
 )
+_RESOURCE = re.compile(r'resource "?(?P<name>[^"\s]+)"? \{')
+_SETTING = re.compile(r"(?P<key>_remote_host|address|protocol|ping-int|allow-two-primaries)\s+(?P<value>[^;]+);")
+_ADDRESS = re.compile(r"(?:ipv4|ipv6|sdp|ssocks)\s+\[?([0-9A-Za-z.:%_-]+?)\]?:\d+$")
 UNCONFIGURED = "Unconfigured"
 """What /proc/drbd says of a minor that has neither a disk nor a peer."""
 PAUSED_BY_USER = "u"
@@ -65,6 +69,7 @@ def _resource(resource: Mapping[str, Any]) -> Side:
         connection=_word(Connection, peer["connection-state"]) if peer else Connection.STANDALONE,
         volumes=tuple(_volume(each, volumes.get(int(each["volume"]), {})) for each in resource["devices"]),
         peer_role=_word(Role, peer.get("peer-role", "Unknown")),
+        addresses=_normal(path["remote_host"]["address"] for path in peer.get("paths", []) if path["established"]),
     )
 
 
@@ -111,6 +116,38 @@ def of_text(status: str, proc: str) -> List[Side]:
             )
         )
     return sides
+
+
+def nets(shown: str) -> Dict[str, Net]:
+    """By resource, of `drbdsetup show`, which prints what differs from the defaults: protocol C is one.
+
+    Versions 8.4 and 9 print the address of a peer in different places.
+    """
+    found: Dict[str, Net] = {}
+    name, is_remote = "", False
+    for line in map(str.strip, shown.splitlines()):
+        resource, setting = _RESOURCE.fullmatch(line), _SETTING.match(line)
+        if resource:
+            name, is_remote = resource.group("name"), False
+            found[name] = Net()
+        elif line.endswith(("{", "}")):
+            is_remote = line == "_remote_host {"
+        elif setting and name:
+            key, value = setting.group("key", "value")
+            if key == "_remote_host" or (key == "address" and is_remote):
+                known = _normal(_ADDRESS.findall(value))
+                found[name] = dataclasses.replace(found[name], addresses=found[name].addresses | known)
+            elif key == "ping-int":
+                found[name] = dataclasses.replace(found[name], ping_interval=int(value) if value.isdigit() else 0)
+            elif key == "protocol":
+                found[name] = dataclasses.replace(found[name], protocol=value)
+            elif key == "allow-two-primaries":
+                found[name] = dataclasses.replace(found[name], two_primaries=value == "yes")
+    return found
+
+
+def _normal(found: Iterable[str]) -> FrozenSet[str]:
+    return frozenset(ip_addresses.normal(address) for address in found if ip_addresses.is_address(address))
 
 
 def generation(text: str) -> Generation:

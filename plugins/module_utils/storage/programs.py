@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from typing import TYPE_CHECKING, Protocol, Tuple
 
-from .. import killing
+from .. import killing, lab_drivers
 from ..domain import errors
 from . import program_output
 
@@ -32,12 +33,29 @@ def runner_for(root: pathlib.Path, *, hypervisor: str, opcode: str = "") -> Runn
     """What runs the programs of DRBD and LVM on the node with this root; those of hypervisor `fake` are simulated.
 
     `opcode` is written beside what happens to simulated replicas.
-    """
-    if hypervisor == "fake":
-        from . import simulated_programs  # noqa: PLC0415 - a real node need not compile it
 
-        return simulated_programs.SimulatedPrograms(root, opcode=opcode)
+    Raises:
+        InvalidInput: they would be simulated, and this node is not a lab's.
+    """
+    if hypervisor == lab_drivers.NAME:
+        simulated: Runner = lab_drivers.load().programs(root, opcode=opcode)
+        return simulated
     return Programs()
+
+
+class Hurried:
+    """A runner whose programs end by one common deadline."""
+
+    def __init__(self, runner: Runner, *, seconds: float) -> None:
+        self._runner = runner
+        self._end = time.monotonic() + seconds
+
+    def run(self, *command: str, time_limit: float = TIME_LIMIT, accepted: Tuple[int, ...] = (0,)) -> str:
+        """As `Runner.run`; when the time is over it fails without starting anything."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise errors.Failed(f"no time is left for {' '.join(command[:3])}")
+        return self._runner.run(*command, time_limit=min(time_limit, left), accepted=accepted)
 
 
 class Programs:

@@ -2,69 +2,52 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, List, Optional, Tuple
+from typing import TYPE_CHECKING, Mapping, Optional, Tuple
 
 from ..domain import errors, replicas
 from ..domain.drbd_generations import bare
-from . import programs
+from . import programs, sights
 from .drbd_node import PROC, REPORT, DrbdNode
 
 if TYPE_CHECKING:
     import pathlib
 
-    from ..domain.drbd import Side, Volume
+    from ..domain.drbd import Generation, Side, Volume
 
-BOOT_ID = "proc/sys/kernel/random/boot_id"
 SECONDS = 10.0
 """How long all programs of DRBD may take together, for one report."""
 
 
-class _Hurried:
-    """A runner whose programs end by one common deadline."""
-
-    def __init__(self, runner: programs.Runner, *, seconds: float) -> None:
-        self._runner = runner
-        self._end = time.monotonic() + seconds
-
-    def run(self, *command: str, time_limit: float = programs.TIME_LIMIT, accepted: Tuple[int, ...] = (0,)) -> str:
-        """As `Runner.run`; when the time is over it fails without starting anything."""
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise errors.Failed(f"no time is left for {' '.join(command[:3])}")
-        return self._runner.run(*command, time_limit=min(time_limit, left), accepted=accepted)
-
-
 def read(root: pathlib.Path, *, hypervisor: str, seconds: float = SECONDS) -> replicas.NodeFacts:
     """The facts of the node with this root; what does not answer within so many seconds is unknown."""
-    return replicas.NodeFacts(_boot_id(root), _replicas(root, hypervisor=hypervisor, seconds=seconds))
-
-
-def _boot_id(root: pathlib.Path) -> str:
-    try:
-        text = (root / BOOT_ID).read_text().strip()
-    except (OSError, ValueError):
-        return ""
-    return text if replicas.is_boot_id(text) else ""
+    return replicas.NodeFacts(sights.boot_id(root), _replicas(root, hypervisor=hypervisor, seconds=seconds))
 
 
 def _replicas(root: pathlib.Path, *, hypervisor: str, seconds: float) -> Optional[Tuple[replicas.ReplicaFact, ...]]:
-    runner = _Hurried(programs.runner_for(root, hypervisor=hypervisor, opcode=REPORT), seconds=seconds)
-    node = DrbdNode(runner, proc=root / PROC)
     try:
+        runner = programs.Hurried(programs.runner_for(root, hypervisor=hypervisor, opcode=REPORT), seconds=seconds)
+        node = DrbdNode(runner, proc=root / PROC)
         sides = node.sides()
     except (errors.RoundsmanError, OSError, ValueError):
         return None
     if sum(len(side.volumes) for side in sides) > replicas.MOST:
         return None
-    found: List[replicas.ReplicaFact] = []
-    for side in sides:
-        found += [_fact(node, side, volume) for volume in side.volumes]
-    return tuple(found)
+    read = [(side, volume, _generation(node, side, volume)) for side in sides for volume in side.volumes]
+    # Last, so that the ages are those of the report's time.
+    ages = sights.ages(root)
+    return tuple(
+        _fact(side, volume, generation, ages.get(side.resource, {}).get(volume.number, {}))
+        for side, volume, generation in read
+    )
 
 
-def _fact(node: DrbdNode, side: Side, volume: Volume) -> replicas.ReplicaFact:
-    generation = None if volume.disk.is_gone else node.generation(side, volume)
+def _generation(node: DrbdNode, side: Side, volume: Volume) -> Optional[Generation]:
+    return None if volume.disk.is_gone else node.generation(side, volume)
+
+
+def _fact(
+    side: Side, volume: Volume, generation: Optional[Generation], seen: Mapping[str, float]
+) -> replicas.ReplicaFact:
     return replicas.ReplicaFact(
         resource=side.resource,
         volume=volume.number,
@@ -74,4 +57,5 @@ def _fact(node: DrbdNode, side: Side, volume: Volume) -> replicas.ReplicaFact:
         peer_disk=volume.peer_disk,
         current=None if generation is None else bare(generation.current),
         bitmap=None if generation is None else bare(generation.bitmap),
+        seen=replicas.newest(seen),
     )

@@ -6,8 +6,9 @@ import os
 import time
 from typing import TYPE_CHECKING, List, Optional
 
+from .. import lab_drivers
 from ..domain import errors
-from . import diskless, drbd, drbd_node, drbd_resource, file, plain, programs, sharedfile, simulated
+from . import diskless, drbd, drbd_node, drbd_resource, file, plain, programs, sharedfile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,11 +31,12 @@ def get(
     """The storage of an instance's disks on the node with this root; with hypervisor `fake` programs are simulated.
 
     Raises:
-        InvalidInput: there is no such disk template.
+        InvalidInput: there is no such disk template, or the disks would be simulated and this node is not a lab's.
     """
-    is_lab = hypervisor == "fake"
+    is_lab = hypervisor == lab_drivers.NAME
     if is_lab and template in {"file", "sharedfile"}:
-        return simulated.Template(disks, root=root, opcode=opcode)
+        simulated: Storage = lab_drivers.load().disk_files(disks, root=root, opcode=opcode)
+        return simulated
     run = runner or programs.runner_for(root, hypervisor=hypervisor, opcode=opcode)
     if template == "diskless":
         return diskless.Template()
@@ -56,6 +58,23 @@ def replicated(root: Path) -> List[str]:
     folder = root / drbd_resource.FOLDER
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     return sorted({match.group("instance") for match in map(drbd_resource.FILE.fullmatch, names) if match})
+
+
+WAITS = ("synced", "connected", "parted")
+"""What disks may be waited for."""
+
+
+def waited(storage: Storage, *, synced: float, connected: float, parted: float) -> List[LocalDisk]:
+    """The disks after waiting for so many seconds at most: in sync, or without their peers, or with them.
+
+    Raises:
+        Failed: they will not become equal by waiting.
+    """
+    if synced:
+        return until_synced(storage, time_limit=synced)
+    if parted:
+        return until_parted(storage, time_limit=parted)
+    return until_connected(storage, time_limit=connected)
 
 
 def until_synced(storage: Storage, *, time_limit: float) -> List[LocalDisk]:
@@ -85,6 +104,16 @@ def until_connected(storage: Storage, *, time_limit: float) -> List[LocalDisk]:
         found = storage.local_disks()
         is_waiting = any(disk.role and not (disk.is_connected or disk.trouble) for disk in found)
         if not is_waiting or time.monotonic() >= deadline:
+            return found
+        time.sleep(PAUSE)
+
+
+def until_parted(storage: Storage, *, time_limit: float) -> List[LocalDisk]:
+    """The disks once their replicas have noticed that they lost their peers, or as they are after so many seconds."""
+    deadline = time.monotonic() + time_limit
+    while True:
+        found = storage.local_disks()
+        if not any(disk.is_connected for disk in found) or time.monotonic() >= deadline:
             return found
         time.sleep(PAUSE)
 

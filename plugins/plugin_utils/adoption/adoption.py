@@ -10,7 +10,15 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ...module_utils.domain import adopted_xml, changes, errors, host_variables, instance_making, joining
+from ...module_utils.domain import (
+    adopted_xml,
+    changes,
+    errors,
+    host_variables,
+    instance_making,
+    joining,
+    parameter_rules,
+)
 from ...module_utils.domain import cluster as clusters
 from . import adopted_disks, adopted_hosts
 
@@ -140,8 +148,8 @@ class _Adopter:
             )
 
     def volume_group(self, hosts: Iterable[adopted_hosts.Host]) -> None:
-        """Tell when the cluster's volume group is another one than the hosts have."""
-        groups = {name for host in hosts for name in host.seen["storage"]["groups"]}
+        """Tell when the cluster's volume group is another one than the hosts have, by names that could be set."""
+        groups = {name for host in hosts for name in host.seen["storage"]["groups"] if _is_volume_group(name)}
         wanted = self.cluster.cluster.vg_name
         if groups and wanted not in groups:
             told = ", ".join(sorted(groups))
@@ -289,6 +297,14 @@ def _secondaries(cluster: clusters.Cluster, hosts: Sequence[adopted_hosts.Host],
     for name, address in own.items():
         advice.append(f"DRBD reaches {name} at {address}, and not all hosts have such an address: none is recorded")
     return {}
+
+
+def _is_volume_group(name: str) -> bool:
+    try:
+        parameter_rules.CLUSTER["vg_name"]("vg_name", name)
+    except errors.InvalidInput:
+        return False
+    return True
 
 
 def _nic(nic: Mapping[str, str]) -> clusters.Nic:

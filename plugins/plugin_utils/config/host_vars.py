@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from ...module_utils import trusted_paths
 from ...module_utils.domain import errors, tree
-from .. import trusted_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,22 +24,13 @@ def load(root: Path, node: str) -> dict[str, Any]:
             something else than variables.
     """
     found: dict[Path, bytes] = {}
-    for path in trusted_files.variants(tree.Tree(root).host_vars, node, SUFFIXES):
-        content = trusted_files.read(path, root=root)
+    for path in trusted_paths.variants(tree.Tree(root).host_vars, node, SUFFIXES):
+        content = trusted_paths.read(path, root=root)
         if content is not None:
             found[path] = content
     if len(found) > 1:
         raise errors.Refused(f"node {node} has several files of host variables, keep one: {', '.join(map(str, found))}")
     return {name: value for path, content in found.items() for name, value in _parsed(path, content).items()}
-
-
-def problem(root: Path, node: str) -> str:
-    """Why the host variables of a node cannot be used, or ''."""
-    try:
-        load(root, node)
-    except errors.Refused as error:
-        return str(error)
-    return ""
 
 
 def _parsed(path: Path, content: bytes) -> dict[str, Any]:

@@ -11,13 +11,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...module_utils.domain import addresses, collected, host_variables
+from ...module_utils.domain import addresses, collected, errors, host_variables, parameter_rules
 from ...module_utils.domain import cluster as clusters
 from .. import unsafe_json
 from . import host_vars
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+_SSH = frozenset({"ssh", "smart", "paramiko", "paramiko_ssh"})
+_CORRECT = "correct it in an export, and import that"
 
 
 def controller() -> dict[str, str]:
@@ -30,7 +33,11 @@ def variables(cluster: clusters.Cluster, node: clusters.Node) -> dict[str, objec
 
     Migrations and copies of disks go to `roundsman_migration_address` and `roundsman_drbd_address`: the secondary
     address of a node where it has one, else its primary one. `roundsman_agent` is what its agent is told.
+
+    Raises:
+        Refused: its name or an address means something else to ssh or Ansible.
     """
+    _refuse(node)
     replicating, settings = addresses.replicating(node), cluster.maintenance.settings
     return {
         "ansible_host": node.primary_ip or node.name,
@@ -50,6 +57,32 @@ def variables(cluster: clusters.Cluster, node: clusters.Node) -> dict[str, objec
         },
         **host_variables.plain(node.hostvars),
     }
+
+
+def problem(node: clusters.Node, *, root: Path) -> str:
+    """Why no run can have a node as its host, or ''."""
+    try:
+        _refuse(node)
+        host_vars.load(root, node.name)
+    except errors.Refused as error:
+        return str(error)
+    return ""
+
+
+def _refuse(node: clusters.Node) -> None:
+    """Refuse a name or address that means something else to ssh or Ansible.
+
+    No rule lets one in, but a document may have it. Ansible opens the files that a name leads to, and takes some names
+    for hosts or groups of its own.
+    """
+    for field in ("name", "primary_ip", "secondary_ip"):
+        text: str = getattr(node, field)
+        if text.startswith("-"):
+            raise errors.Refused(f"node {node.name!r}: ssh would take its {field} {text!r} for an option: {_CORRECT}")
+    try:
+        parameter_rules.node_name("name", node.name)
+    except errors.InvalidInput as error:
+        raise errors.Refused(f"node {node.uuid}: {error}: {_CORRECT}") from error
 
 
 def _controllers(cluster: clusters.Cluster) -> list[str]:
@@ -81,16 +114,34 @@ def connection(node: clusters.Node, *, root: Path) -> dict[str, str]:
     """The plain host variables of a node, those that root wrote first; for people who want to reach it.
 
     Raises:
-        Refused: as `host_vars.load`.
+        Refused: as `host_vars.load`, or its name or an address means something else to ssh or Ansible.
     """
+    _refuse(node)
     return host_variables.plain({**node.hostvars, **host_vars.load(root, node.name)})
+
+
+def ssh_place(node: clusters.Node, *, root: Path) -> tuple[str, int] | None:
+    """The address and the port of a node's SSH server; None where its connection is another one.
+
+    Raises:
+        Refused: as `connection`, or its port is no number.
+    """
+    _refuse(node)
+    known = {**host_variables.plain(node.hostvars), **host_vars.load(root, node.name)}
+    if str(known.get("ansible_connection", "ssh")).rpartition(".")[2] not in _SSH:
+        return None
+    port = str(known.get("ansible_port") or 22)
+    if not port.isdecimal():
+        raise errors.Refused(f"node {node.name}: ansible_port is {port!a}")
+    return str(known.get("ansible_host") or node.primary_ip or node.name), int(port)
 
 
 def run_inventory(cluster: clusters.Cluster, nodes: Iterable[str], *, root: str) -> bytes:
     """A small inventory of just these nodes (UUIDs) and the controller, for one run; as YAML it is JSON.
 
     Raises:
-        Refused: the host variables of a node that stand below the root are not root's; see `host_vars.load`.
+        Refused: the host variables of a node that stand below the root are not root's; see `host_vars.load`. Or its
+            name or an address means something else to ssh or Ansible.
     """
     named = {
         node.name: {**unsafe_json.marked(variables(cluster, node)), **host_vars.load(Path(root), node.name)}

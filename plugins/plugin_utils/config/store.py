@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ...module_utils.domain import changes, errors
-from .. import durable_files
+from .. import durable_files, folders_of_others, unsynced
 from . import document, history
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def write(path: Path, cluster: clusters.Cluster) -> None:
     Raises:
         InvalidInput: it cannot be represented, and the old one stands.
         StoreFailed: it could not be written, and the old one stands.
+        StateUnknown: the disk failed, and the old or the new one stands.
     """
     data = document.seal(cluster)
     kept = path.with_name(f".{path.name}.last.new")
@@ -121,6 +122,21 @@ def write(path: Path, cluster: clusters.Cluster) -> None:
             kept.replace(last_good(path))
     except OSError as error:
         LOG.warning("version %s was committed, and %s is older: %s", cluster.serial_no, last_good(path), error)
+    _keep(path, cluster)
+
+
+def write_again(path: Path, cluster: clusters.Cluster) -> None:
+    """Rewrite the version that is in the file to a new file.
+
+    Raises:
+        StoreFailed: it could not be written, and stands as before.
+        StateUnknown: the disk failed.
+    """
+    durable_files.replace(path, document.seal(cluster), is_of_folder=True)
+    _keep(path, cluster)
+
+
+def _keep(path: Path, cluster: clusters.Cluster) -> None:
     try:
         history.keep(path, cluster.serial_no)
     except OSError as error:
@@ -131,7 +147,7 @@ def open_lock(where: tree.Tree) -> int:
     """Take the right to write, as an open descriptor that holds it until it is closed.
 
     Raises:
-        StoreFailed: somebody else has it; the text says who.
+        StoreFailed: somebody else has it, and the text says who; or another user owns the lock.
     """
     where.lib.mkdir(parents=True, exist_ok=True)
     descriptor = _opened_lock(where)
@@ -149,7 +165,11 @@ def _opened_lock(where: tree.Tree) -> int:
     try:
         descriptor = os.open(where.config_lock, flags | os.O_CREAT | os.O_EXCL, 0o640)
     except FileExistsError:
-        return os.open(where.config_lock, flags)
+        try:
+            return os.open(where.config_lock, flags)
+        except PermissionError as error:
+            remedy = f"as root, run `chown --no-dereference --reference={where.lib} {where.config_lock}`, then retry"
+            raise errors.StoreFailed(f"{where.config_lock} belongs to another user: {remedy}") from error
     durable_files.give_to_owner_of(where.lib, descriptor)
     return descriptor
 
@@ -162,19 +182,21 @@ def sign_lock(descriptor: int, who: str) -> None:
 
 @contextlib.contextmanager
 def locked(where: tree.Tree, who: str) -> Iterator[None]:
-    """Hold the right to write for a moment."""
-    descriptor = open_lock(where)
-    try:
-        sign_lock(descriptor, who)
-        yield
-    finally:
-        os.close(descriptor)
+    """Hold the right to write for a moment; root has the rights of the daemon's user meanwhile, whose folder it is."""
+    with folders_of_others.as_owner_of(where.lib), unsynced.noted(where):
+        descriptor = open_lock(where)
+        try:
+            sign_lock(descriptor, who)
+            yield
+        finally:
+            os.close(descriptor)
 
 
 def commit(where: tree.Tree, stated: Sequence[changes.Change], *, now: float) -> clusters.Cluster:
     """Read, apply and write; only for the holder of the lock."""
-    before = read(where.config)
-    after = changes.apply_all(before, list(stated), now=now)
-    if after is not before:
-        write(where.config, after)
+    with folders_of_others.as_owner_of(where.lib), unsynced.noted(where):
+        before = read(where.config)
+        after = changes.apply_all(before, list(stated), now=now)
+        if after is not before:
+            write(where.config, after)
     return after

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import host_variables
+from ...module_utils.domain import dead_nodes, host_variables
 from .. import replica_evidence, whereabouts
 from . import contract, node_power, time_limits
 
@@ -19,21 +19,26 @@ if TYPE_CHECKING:
 class ClusterVerify:
     """See that helper programs are on the master candidates, and compare the nodes with what is on record of them.
 
-    That is their power, and what runs on them. Instances are not locked meanwhile, so that a node that hangs holds up
-    no move: what differs is looked at a second time, and what jobs work on is not judged.
+    That is their power, and what runs on them: offline nodes are asked, too, which may have run on. Instances are not
+    locked meanwhile, so that a node that hangs holds up no move: what differs is looked at a second time, and what jobs
+    work on is not judged.
 
     Host variables that no run uses are named too, and so are the nodes in `differing`: by name the sentence that says
-    which diagnose command a node ran instead of the cluster's, as it was known when the job was submitted.
+    which diagnose command a node ran instead of the cluster's, as it was known when the job was submitted. So are the
+    `failed_disks` of replicas, and the replicas that are `unmeasured`, in sync and never seen so by an agent: each has
+    its `node`, and the sentence as `text`.
     """
 
     kind: ClassVar[str] = "cluster_verify"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
     role: ClassVar[str] = ""
     differing: dict[str, str] = field(default_factory=dict)
+    failed_disks: list[dict[str, str]] = field(default_factory=list)
+    unmeasured: list[dict[str, str]] = field(default_factory=list)
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
         looks = len(whereabouts.hypervisors(cluster)) + len(whereabouts.replicated(cluster))
-        turns = time_limits.turns(len(self.hosts(cluster)))
+        turns = time_limits.turns(len(self.hosts(cluster))) + time_limits.turns(len(_offline(cluster)))
         return time_limits.limit(
             turns * (1 + 2 * looks) * time_limits.look(),
             time_limits.bmcs(0),
@@ -42,7 +47,7 @@ class ClusterVerify:
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
         nodes = {node.uuid for node in (*_with_oob(cluster), *_candidates(cluster))}
-        nodes |= {node.uuid for node in _running(cluster)}
+        nodes |= {node.uuid for node in (*_running(cluster), *_offline(cluster))}
         return {f"node/{uuid}": contract.SHARED for uuid in sorted(nodes)}
 
     def moot(self, cluster: clusters.Cluster) -> str:
@@ -51,29 +56,36 @@ class ClusterVerify:
             _with_oob(cluster)
             or any(_ignored(cluster).values())
             or self.differing
+            or self.failed_disks
+            or self.unmeasured
             or _running(cluster)
+            or _offline(cluster)
             or left
             or _degraded(cluster)
+            or dead_nodes.setting_problems(cluster)
         )
         return "" if has_work else "no node has OOB, and there are no instances: there is nothing to verify"
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
         reachable = (node.uuid for node in _candidates(cluster) if clusters.reachable(cluster, node))
-        return list(dict.fromkeys((*reachable, *(node.uuid for node in _running(cluster)))))
+        asked = (node.uuid for node in (*_running(cluster), *_offline(cluster)))
+        return list(dict.fromkeys((*reachable, *asked)))
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         targets = [node_power.bmc_variables(cluster, node) for node in _with_oob(cluster)]
-        looked, known = set(self.hosts(cluster)), _candidates(cluster)
+        known = _candidates(cluster)
         return {
             "targets": targets,
             "paths": _paths(cluster),
-            "candidates": [node.name for node in known if node.uuid in looked],
-            "unseen": {node.name: "is not contacted" for node in known if node.uuid not in looked},
+            "candidates": [node.name for node in known if clusters.reachable(cluster, node)],
+            "unseen": {node.name: "is not contacted" for node in known if not clusters.reachable(cluster, node)},
             "ignored": _ignored(cluster),
             "differing": dict(self.differing),
             "left_behind": _left_behind(cluster),
-            "degraded": _degraded(cluster),
+            "degraded": [*_degraded(cluster), *self.failed_disks, *self.unmeasured],
             "running": [node.name for node in _running(cluster)],
+            "offline": [node.name for node in _offline(cluster)],
+            "not_asked": _not_asked(cluster),
             "hypervisors": whereabouts.hypervisors(cluster),
             "replicated_hypervisors": whereabouts.replicated(cluster),
             "records": whereabouts.records(cluster),
@@ -93,10 +105,30 @@ def _with_oob(cluster: clusters.Cluster) -> list[clusters.Node]:
     return sorted(found, key=lambda node: clusters.natural(node.name))
 
 
+def _asked(cluster: clusters.Cluster) -> list[clusters.Node]:
+    """The nodes, by name, that may run instances, whatever their role: all but those that are recorded as off."""
+    able = (node for node in cluster.nodes.values() if node.vm_capable and clusters.may_have_power(cluster, node))
+    return sorted(able, key=lambda node: clusters.natural(node.name)) if cluster.instances else []
+
+
 def _running(cluster: clusters.Cluster) -> list[clusters.Node]:
-    """The nodes, by name, that may run instances and can be asked."""
-    asked = (node for node in cluster.nodes.values() if node.vm_capable and clusters.reachable(cluster, node))
-    return sorted(asked, key=lambda node: clusters.natural(node.name)) if cluster.instances else []
+    return [node for node in _asked(cluster) if not node.offline]
+
+
+def _offline(cluster: clusters.Cluster) -> list[clusters.Node]:
+    """Those that nothing else contacts: they have seconds to answer, and that they do not is nothing wrong."""
+    return [node for node in _asked(cluster) if node.offline]
+
+
+def _not_asked(cluster: clusters.Cluster) -> dict[str, str]:
+    """By name the nodes that may run instances and are not asked what runs there, each with the reason."""
+    if not cluster.instances:
+        return {}
+    off = (node for node in cluster.nodes.values() if node.vm_capable and not clusters.may_have_power(cluster, node))
+    return {
+        node.name: "a person stated that it is off" if node.off_confirmed else "it is recorded as powered off"
+        for node in sorted(off, key=lambda node: clusters.natural(node.name))
+    }
 
 
 def _left_behind(cluster: clusters.Cluster) -> dict[str, list[str]]:

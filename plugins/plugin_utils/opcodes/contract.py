@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+
+import pydantic
 
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import errors
+from ...module_utils.domain import errors, possible_loss
 from ...module_utils.domain.locks import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ...module_utils.domain import changes, evidence
+    from ...module_utils.domain import changes
     from ..rounds import work
 
 SHARED, EXCLUSIVE = Mode.SHARED, Mode.EXCLUSIVE
+Loss: TypeAlias = Annotated[int, pydantic.Field(ge=0, le=possible_loss.MOST_ACCEPTED, strict=True)]
+"""Seconds of writes that a person gives up, at most."""
 
 
 class Execution(Enum):
@@ -50,8 +54,8 @@ class Facts(Protocol):
     def is_silent(self, node: str) -> bool:
         """Whether a node did not answer the last time it was asked."""
 
-    def evidence(self, instance: str, *, source: str, target: str) -> evidence.Evidence:
-        """Whether the replica of an instance (UUIDs) on the target counts as in sync though the source is silent."""
+    def off(self, node: str) -> tuple[float, float] | None:
+        """When a node was first known to be off (unix seconds on record), and how many seconds ago; None: it is not."""
 
 
 class Kind(Protocol):
@@ -130,15 +134,9 @@ class OutcomeKind(Protocol):
 
 @dataclass(frozen=True)
 class Start:
-    """An opcode may start on a replica that could not be compared with its primary's, because of this evidence.
+    """An opcode may start, and its play is told since when its source is known to be off (`Facts.off`)."""
 
-    `is_overridden`: the evidence is against it, and a person wants it all the same. `is_asked`: its play asks the
-    primary's node, which answered last; the evidence counts only if that one has died since.
-    """
-
-    evidence: evidence.Evidence
-    is_overridden: bool = False
-    is_asked: bool = False
+    off: tuple[float, float] | None = None
 
 
 @runtime_checkable
@@ -147,6 +145,13 @@ class UrgentKind(PlayKind, Protocol):
 
     def is_urgent(self) -> bool:
         """Whether it gets one of the reserved slots, which are for such opcodes only."""
+
+
+@runtime_checkable
+class PlaybookKind(PlayKind, Protocol):
+    """An opcode whose run may include a playbook of the controller's, by its absolute path; '' for none."""
+
+    os_playbook: str
 
 
 @runtime_checkable

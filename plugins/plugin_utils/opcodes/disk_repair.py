@@ -69,7 +69,8 @@ class RepairDisks:
 class OutdateReplica:
     """Mark the replica on a secondary that its running primary has lost as outdated: DRBD does not promote it then.
 
-    Only metadata are written. DRBD keeps the mark over boots, and removes it when the replica was synchronized again.
+    The primary is asked first whether the instance runs there: DRBD's role alone proves no newer data. Only metadata
+    are written. DRBD keeps the mark over boots, and removes it when the replica was synchronized again.
     """
 
     kind: ClassVar[str] = "outdate_replica"
@@ -79,7 +80,7 @@ class OutdateReplica:
     node: str
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
-        return time_limits.limit(time_limits.outdate(cluster.instance(self.instance)))
+        return time_limits.limit(time_limits.look(), time_limits.outdate(cluster.instance(self.instance)))
 
     def is_urgent(self) -> bool:
         """Old data can be started until it has run."""
@@ -96,14 +97,16 @@ class OutdateReplica:
             return f"nothing to do: {cluster.node_name(self.node)} is not the secondary of {instance.name} any more"
         return "" if instance.parted is not None else f"nothing to do: {instance.name} is in sync again"
 
-    def hosts(self, _cluster: clusters.Cluster) -> list[str]:
-        return [self.node]
+    def hosts(self, cluster: clusters.Cluster) -> list[str]:
+        known = cluster.instances.get(self.instance)
+        return [*([known.primary_node] if known is not None else []), self.node]
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         instance = cluster.instance(self.instance)
-        contract.refuse_unreachable(cluster, self.node)
+        contract.refuse_unreachable(cluster, instance.primary_node, self.node)
         return {
             "instance": instance_variables(cluster, instance),
+            "primary": contract.node_variables(cluster, instance.primary_node),
             "member": contract.node_variables(cluster, self.node),
             "resources": list(replica_evidence.resources(instance)),
             "outdate_seconds": time_limits.outdating(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...module_utils.domain import changes, errors, known_off, left_replicas, recording, report_ages
+from ...module_utils.domain import changes, errors, known_off, left_replicas, recording
 from ...module_utils.domain import cluster as clusters
 from ..rounds import single_moves
 from . import contract, room_now, time_limits
@@ -88,11 +88,15 @@ class _RunElsewhere:
 
 @dataclass(frozen=True)
 class Migrate(_RunElsewhere):
-    """Move a running instance to another node without stopping it."""
+    """Move a running instance to another node without stopping it.
+
+    One that neither node runs, as after a crash of its guest, is failed over, unless `allow_failover` is false.
+    """
 
     kind: ClassVar[str] = "migrate"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
     role: ClassVar[str] = "instance"
+    allow_failover: bool = True
 
     def check_facts(self, cluster: clusters.Cluster, facts: contract.Facts) -> None:
         """Both nodes answered when they were last asked: what was planned may have waited."""
@@ -100,73 +104,86 @@ class Migrate(_RunElsewhere):
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
         known = cluster.instance(self.instance)
-        return time_limits.limit(time_limits.disks(known, steps=6), time_limits.migrate(known), time_limits.look())
+        live = time_limits.disks(known, steps=7) + time_limits.migrate(known) + time_limits.look()
+        return time_limits.limit(2 * time_limits.look(), live, _failover_seconds(known))
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        failing_over = _failover_variables(cluster, source=self.source)
+        return super().variables(cluster) | failing_over | {"allow_failover": self.allow_failover}
 
 
 @dataclass(frozen=True)
 class Failover(_RunElsewhere):
     """Stop an instance on its primary, or prove that it is stopped, and start it on another node.
 
-    With `ignore_consistency` the target's replica need not be known to be in sync: writes may be lost. Where the source
-    is known to be off, even one that is outdated is started then.
+    A replica that may lack some writes is started where those of `max_loss` seconds may be lost, None for what the
+    source's group allows. With `ignore_consistency` it need not be known to be in sync: writes may be lost. Where the
+    source is known to be off, even one that is outdated is started then.
     """
 
     kind: ClassVar[str] = "failover"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
     role: ClassVar[str] = "instance"
     ignore_consistency: bool = False
+    max_loss: contract.Loss | None = None
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
-        known = cluster.instance(self.instance)
-        return time_limits.limit(
-            time_limits.look(),
-            time_limits.stop(known),
-            time_limits.life(),
-            time_limits.bmcs(1),
-            time_limits.disks(known, steps=8),
-            # Once where it goes, and once more where it was if it cannot go there after all.
-            2 * time_limits.start(known),
-        )
+        return time_limits.limit(_failover_seconds(cluster.instance(self.instance)))
 
     def _contacted(self) -> tuple[str, ...]:
         # Whether its source still runs anything, the BMC of a source that is not contacted says.
         return (self.target,)
 
-    def check_facts(self, cluster: clusters.Cluster, facts: contract.Facts) -> contract.Start | None:
-        """Refuse a replica that is not known to be in sync where its primary's node cannot be asked (`evidence.py`).
-
-        Where the source answered last, the play asks it; what the reports say then counts only if it died since.
-        """
+    def check_facts(self, cluster: clusters.Cluster, facts: contract.Facts) -> contract.Start:
+        """What the play is told beside the configuration: it asks the target itself what may be lost."""
         # What was planned may have waited.
         contract.refuse_silent(cluster, facts, self.target)
-        instance, source = cluster.instance(self.instance), cluster.node(self.source)
-        if instance.disk_template != "drbd" or self.target not in instance.secondary_nodes:
-            return None
-        found = facts.evidence(self.instance, source=self.source, target=self.target)
-        if clusters.reachable(cluster, source) and not facts.is_silent(source.uuid):
-            return contract.Start(found, is_asked=True) if found.counts_as_in_sync else None
-        if not found.counts_as_in_sync and not self.ignore_consistency:
-            raise errors.Refused(f"{found.reason}; what would unblock it: {found.unblock}")
-        return contract.Start(found, is_overridden=not found.counts_as_in_sync)
+        return contract.Start(facts.off(self.source))
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        source, parted = cluster.node(self.source), cluster.instance(self.instance).parted
-        return super().variables(cluster) | {
-            "source_reachable": clusters.reachable(cluster, source),
-            "source_oob": clusters.parameter(cluster, source, "oob_program") or "",
-            "source_agent": contract.agent(cluster, source),
-            "source_stated_off": known_off.is_stated_off(source),
-            "report_interval": report_ages.cycle(cluster.maintenance.settings, nodes=len(cluster.nodes)),
-            "ignore_consistency": self.ignore_consistency,
-            # True where the evidence for the target's replica was judged (`check_facts`), as its source is silent.
-            "replica_judged": False,
-            # What was on record then: a pair that parts later makes that evidence worthless.
-            "parted_since": parted.since if parted is not None else 0.0,
-        }
+        given = _failover_variables(cluster, source=self.source)
+        given["ignore_consistency"] = self.ignore_consistency
+        if self.max_loss is not None:
+            given["max_loss"] = self.max_loss
+        return super().variables(cluster) | given
+
+    def outcome(self, value: Any) -> Any:
+        waits = value.get("waits") if isinstance(value, dict) else None
+        return {"waits": waits} if waits else None
 
     def notices(self, value: Any) -> list[contract.Notice]:
         forced = value.get("forced") if isinstance(value, dict) else ""
         return [contract.Notice(str(forced), is_trouble=True)] if forced else []
+
+
+def _failover_variables(cluster: clusters.Cluster, *, source: str) -> dict[str, Any]:
+    """What the tasks of a failover take beside those of any move; a person may accept more."""
+    node = cluster.node(source)
+    return {
+        "source_reachable": clusters.reachable(cluster, node),
+        "source_oob": clusters.parameter(cluster, node, "oob_program") or "",
+        "source_agent": contract.agent(cluster, node),
+        "source_stated_off": known_off.is_stated_off(node),
+        # What its group allows.
+        "max_loss": -1,
+        "ignore_consistency": False,
+        # By the controller's uptime, where the daemon has followed that (`Failover.check_facts`).
+        "source_off": {},
+    }
+
+
+def _failover_seconds(instance: clusters.Instance) -> float:
+    """What the steps of a failover may take."""
+    return (
+        time_limits.look()
+        + time_limits.stop(instance)
+        + time_limits.life()
+        # Once to power it off, and once more to read that right before the target may write.
+        + 2 * time_limits.bmcs(1)
+        + time_limits.disks(instance, steps=9)
+        # Once where it goes, and once more where it was if it cannot go there after all.
+        + 2 * time_limits.start(instance)
+    )
 
 
 @dataclass(frozen=True)

@@ -45,11 +45,12 @@ class _AtPrimary:
 
 @dataclass(frozen=True)
 class Startup(_AtPrimary):
-    """Start an instance on its primary."""
+    """Start an instance on its primary; `discard` is the secondary (UUID) whose data a person gives up for that."""
 
     kind: ClassVar[str] = "startup"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
     role: ClassVar[str] = "instance"
+    discard: str = ""
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
         known = cluster.instance(self.instance)
@@ -67,7 +68,11 @@ class Startup(_AtPrimary):
                 f"{instance.name} is unfinished, its disks may be missing: ask for it again as it was asked for, with "
                 f"`roundsman instance add`, or remove it with `roundsman instance remove {instance.name}`"
             )
-        return super().variables(cluster)
+        if self.discard and self.discard not in instance.secondary_nodes:
+            node = cluster.node_name(self.discard)
+            raise errors.Refused(f"{node} is not the secondary of {instance.name} any more: nothing is given up")
+        discarded = cluster.node_name(self.discard) if self.discard else ""
+        return super().variables(cluster) | {"discarded": discarded}
 
 
 @dataclass(frozen=True)

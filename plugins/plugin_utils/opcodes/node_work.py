@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...module_utils.domain import changes, errors, known_off, modifications, roles
+from ...module_utils.domain import changes, errors, modifications, roles
 from ...module_utils.domain import cluster as clusters
 from .. import whereabouts
 from . import contract, time_limits
@@ -210,9 +210,7 @@ class NodeConfirmOff:
 
     def moot(self, cluster: clusters.Cluster) -> str:
         node = cluster.node(self.node)
-        if self.undo:
-            return "" if node.off_confirmed else f"{node.name} is not stated to be off"
-        return f"{node.name} is stated to be off already" if known_off.is_stated_off(node) else ""
+        return f"{node.name} is not stated to be off" if self.undo and not node.off_confirmed else ""
 
     def told(self, before: clusters.Cluster, stated: list[changes.Change]) -> list[str]:
         after = changes.apply_all(before, stated, now=before.mtime)

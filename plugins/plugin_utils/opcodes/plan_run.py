@@ -39,6 +39,7 @@ class RunPlan:
     moves: tuple[MoveParams, ...]
     failover: bool = False
     ignore_consistency: bool = False
+    max_loss: contract.Loss | None = None
 
     def wants(self, cluster: clusters.Cluster) -> dict[str, Mode]:
         nodes = moving.nodes_of(cluster, self._moves)
@@ -56,6 +57,7 @@ class RunPlan:
             command=self.command,
             failover=self.failover,
             ignore_consistency=self.ignore_consistency,
+            max_loss=self.max_loss,
         )
         return list(found)
 

@@ -13,7 +13,7 @@ from . import targets, ways
 from .holdings import disk_per_copy, memory_in_use
 
 if TYPE_CHECKING:
-    from ...module_utils.domain.evidence import Evidence
+    from ...module_utils.domain.possible_loss import Answer
     from .room import Room
 
 
@@ -27,7 +27,8 @@ def plan(
     room: Room,
     which: Callable[[clusters.Instance], bool] | None = None,
     leaving: Collection[str] = (),
-    evidence: Mapping[str, Evidence] | None = None,
+    recovered: Collection[str] = (),
+    evidence: Mapping[str, Answer] | None = None,
 ) -> Plan:
     """Every instance leaves by one move or is refused; no move counts on room that another one frees.
 
@@ -36,12 +37,12 @@ def plan(
 
     `failover` forbids live migration; `avoid` are nodes that are no targets; `taken` are the instances (UUID) that
     another evacuation of the round moves, each with that evacuation in words; `which`
-    says which instances are meant, by default all; `leaving` are the nodes that the same plan empties; `evidence` as
-    for `rounds.plan`. `room` is that of the round and is used up. Targets are chosen instance by instance, by the score
-    of the cluster after each (`prospects.py`); one choice costs O(nodes² + instances).
+    says which instances are meant, by default all; `leaving` are the nodes that the same plan empties; `recovered` and
+    `evidence` as for `rounds.plan`. `room` is that of the round and is used up. Targets are chosen instance by
+    instance, by the score of the cluster after each (`prospects.py`); one choice costs O(nodes² + instances).
     """
     node = cluster.node(node_uuid)
-    lookout = targets.Targets(cluster, room=room, avoid={*avoid, node.uuid}, leaving=leaving)
+    lookout = targets.Targets(cluster, room=room, avoid={*avoid, node.uuid}, leaving=leaving, recovered=recovered)
     ways_out = ways.Ways(cluster, node, failover=failover, lookout=lookout, room=room, evidence=evidence or {})
     n_plus_1 = Survival(room)
     moves: list[Move] = []

@@ -25,6 +25,7 @@ def jobs_of(
     *,
     failover: bool = False,
     ignore_consistency: bool = False,
+    max_loss: int | None = None,
     after: tuple[str, ...] = (),
     incident: str | None = None,
     reason: str = "moving {}",
@@ -33,7 +34,8 @@ def jobs_of(
     """A job for each move, in their order; O(nodes + instances + moves).
 
     A running instance migrates, unless `failover` forbids it; one that is down, or whose primary is not reachable, is
-    failed over, with `ignore_consistency` to a replica that is not known to be in sync.
+    failed over, with `ignore_consistency` to a replica that is not known to be in sync, and with `max_loss` to one that
+    may lack the writes of so many seconds.
 
     A job comes after those that its move names, and behind so many others that no node has more than
     `moves_per_node` at once; with `waves` those of a round count too, and jobs of one `incident` come after each other
@@ -46,7 +48,7 @@ def jobs_of(
         a move comes after one that is not before it.
     """
     admitted = Waves(limit=cluster.maintenance.settings.moves_per_node) if waves is None else waves
-    made = _Maker(cluster, failover=failover, ignore_consistency=ignore_consistency)
+    made = _Maker(cluster, failover=failover, ignore_consistency=ignore_consistency, max_loss=max_loss)
     newest: dict[str, str] = {}
     count: dict[str, int] = {}
     jobs = []
@@ -116,10 +118,18 @@ def refuse_misplaced(cluster: clusters.Cluster, moves: Sequence[Move]) -> None:
 class _Maker:
     """Makes opcodes of moves, each from where the moves before it have left its instance."""
 
-    def __init__(self, cluster: clusters.Cluster, *, failover: bool, ignore_consistency: bool = False) -> None:
+    def __init__(
+        self,
+        cluster: clusters.Cluster,
+        *,
+        failover: bool,
+        ignore_consistency: bool = False,
+        max_loss: int | None = None,
+    ) -> None:
         self._cluster = cluster
         self._failover = failover
         self._ignore_consistency = ignore_consistency
+        self._max_loss = max_loss
         self._nodes = {node.name: node.uuid for node in cluster.nodes.values()}
         self._now = {instance.name: instance for instance in cluster.instances.values()}
 
@@ -169,6 +179,8 @@ class _Maker:
         params: dict[str, object] = {"instance": instance.uuid, "source": source, "target": target}
         if kind == "failover" and self._ignore_consistency:
             params["ignore_consistency"] = True
+        if kind == "failover" and self._max_loss is not None:
+            params["max_loss"] = self._max_loss
         secondaries = tuple(source if uuid == target else uuid for uuid in instance.secondary_nodes)
         moved = dataclasses.replace(instance, primary_node=target, secondary_nodes=secondaries)
         return work.Opcode(kind, params), moved

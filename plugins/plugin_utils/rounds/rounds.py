@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Collection, Mapping
+from typing import TYPE_CHECKING, Callable, Collection, Mapping
 
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import diagnosis, incidents, known_off
@@ -14,7 +14,7 @@ from .room import Room
 from .waves import Waves
 
 if TYPE_CHECKING:
-    from ...module_utils.domain.evidence import Evidence
+    from ...module_utils.domain.possible_loss import Answer
 
 
 @dataclass(frozen=True)
@@ -37,20 +37,22 @@ def plan(
     cluster: clusters.Cluster,
     *,
     at_work: Mapping[str, bool],
-    evidence: Mapping[str, Evidence] | None = None,
+    evidence: Mapping[str, Answer] | None = None,
+    recovered: Collection[str] = (),
     as_if_resumed: bool = False,
 ) -> RoundPlan:
     """Per node the most invasive open incident is worked on; what has unfinished jobs is left alone.
 
     `evidence` says of the instances (UUID) of nodes that cannot be asked whether their replicas count as in sync; one
-    that does not waits.
+    that does not waits. `recovered` are the nodes (UUIDs) that say Ok since an incident of them failed: in the last
+    resort an instance goes to its replica there.
 
     `at_work` says of incidents (UUID) whether they have unfinished jobs; one that is missing has none. An
     incident of which a job failed is expected to be failed already. The same cluster gives the equal plan
     again. While maintenance is paused, each incident is refused and that is all; `as_if_resumed` adds, after
     these refusals, what would be done without the pause: to be shown, never to be carried out.
     """
-    draft = _Draft(cluster, at_work, evidence or {})
+    draft = _Draft(cluster, at_work, evidence or {}, recovered)
     idle = [incident for incident in in_order(cluster) if not at_work.get(incident.uuid, False)]
     pauses = [refusal for incident in idle if (refusal := guards.paused(cluster, incident)) is not None]
     draft.refuse(*pauses)
@@ -134,6 +136,16 @@ def no_targets(cluster: clusters.Cluster) -> frozenset[str]:
     return frozenset(incident.node for incident in touched)
 
 
+def recovered(cluster: clusters.Cluster, is_ok_since: Callable[[str, float], bool]) -> frozenset[str]:
+    """The nodes (UUIDs) that are no targets only because of failed incidents, and that say Ok since these failed."""
+    failed: dict[str, float] = {}
+    for incident in cluster.maintenance.incidents:
+        if incident.repair_status is incidents.RepairStatus.FAILED:
+            failed[incident.node] = max(incident.mtime, failed.get(incident.node, 0.0))
+    busy = {incident.node for incident in cluster.maintenance.incidents if incident.is_open}
+    return frozenset(node for node, since in failed.items() if node not in busy and is_ok_since(node, since))
+
+
 def _waits_for_another(cluster: clusters.Cluster, incident: incidents.Incident) -> Refusal | None:
     of_node = (each for each in cluster.maintenance.incidents if each.node == incident.node)
     first = incidents.most_invasive(of_node)
@@ -151,9 +163,14 @@ class _Draft:
     """A round plan in the making; the room and the waves are shared by all its evacuations."""
 
     def __init__(
-        self, cluster: clusters.Cluster, at_work: Mapping[str, bool], evidence: Mapping[str, Evidence]
+        self,
+        cluster: clusters.Cluster,
+        at_work: Mapping[str, bool],
+        evidence: Mapping[str, Answer],
+        recovered: Collection[str],
     ) -> None:
         self.plan = RoundPlan()
+        self._recovered = recovered
         self._evidence = evidence
         self._cluster = cluster
         self._at_work = at_work
@@ -234,6 +251,7 @@ class _Draft:
             avoid=self._avoid,
             taken=self._taken,
             room=self._room,
+            recovered=self._recovered,
             evidence=self._evidence,
         )
         notes = dict.fromkeys((*self.plan.notes, *plan.notes))

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Callable, Collection, Iterable, Mapping
 
 from ...module_utils.domain import cluster as clusters
+from ...module_utils.domain import incidents
 from ..placement.balancing.actions import Action
 from ..placement.plan import Refusal
 from . import wording
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from .room import NodeRoom, Room
 
 NAMES_SHOWN = 5
+SHORT = 8
+"""So many characters of an incident's UUID name it."""
 Scores = Callable[[], Mapping[str, float]]
 """By node (UUID) the score of the cluster with it as the target; less is better."""
 
@@ -73,22 +76,34 @@ class Choice:
 class Targets:
     """The targets of one cluster for one plan; each choice looks once at each node of the group.
 
-    Nodes that incidents are about (`avoid`) and those that the plan empties (`leaving`) are none.
+    Nodes that incidents are about (`avoid`) and those that the plan empties (`leaving`) are none; of those to avoid the
+    `recovered` ones are a last resort for an instance that has a replica there.
     """
 
     def __init__(
-        self, cluster: clusters.Cluster, *, room: Room, avoid: Collection[str], leaving: Collection[str] = ()
+        self,
+        cluster: clusters.Cluster,
+        *,
+        room: Room,
+        avoid: Collection[str],
+        leaving: Collection[str] = (),
+        recovered: Collection[str] = (),
     ) -> None:
         self._cluster = cluster
         self._room = room
         self._avoid, self._leaving = frozenset(avoid), frozenset(leaving)
+        self._recovered = frozenset(recovered)
         self._open: dict[str, list[NodeRoom]] = {}
 
-    def unfit(self, node: clusters.Node) -> Unfit | None:
+    def is_last_resort(self, node: str) -> bool:
+        """Whether a node (UUID) is avoided only for a failed incident that nobody acknowledged, and says Ok since."""
+        return node in self._avoid and node in self._recovered
+
+    def unfit(self, node: clusters.Node, *, last_resort: bool = False) -> Unfit | None:
         """The first reason why a node takes no instance at all, if there is one."""
         found = {
             Unfit.LEAVING: node.uuid in self._leaving,
-            Unfit.INCIDENT: node.uuid in self._avoid,
+            Unfit.INCIDENT: node.uuid in self._avoid and not (last_resort and self.is_last_resort(node.uuid)),
             Unfit.INCAPABLE: not node.vm_capable,
             Unfit.OFFLINE: node.offline,
             Unfit.DRAINED: node.drained,
@@ -96,6 +111,14 @@ class Targets:
             Unfit.SILENT: clusters.is_silent(self._cluster, node),
         }
         return next((unfit for unfit, stands in found.items() if stands), None)
+
+    def cure(self, node: clusters.Node, unfit: Unfit) -> str:
+        """What a node would have to be to take instances, with the commands that acknowledge its failed incidents."""
+        return f"{node.name} {unfit.cure}{self._acknowledged([node.uuid]) if unfit is Unfit.INCIDENT else ''}"
+
+    def _acknowledged(self, nodes: Collection[str]) -> str:
+        commands = acknowledgements(self._cluster, nodes)
+        return f" ({', '.join(commands)})" if commands else ""
 
     def members(self, group: str) -> list[NodeRoom]:
         """The nodes of a group that take instances, in no order."""
@@ -228,7 +251,21 @@ class Targets:
                 if unfit is not None:
                     closed.setdefault(unfit, []).append(room)
         known = (unfit for unfit in Unfit if unfit in closed)
-        return ", or ".join(f"{_one_of(closed[unfit])} {unfit.cure}" for unfit in known)
+        return ", or ".join(
+            f"{_one_of(closed[unfit])} {unfit.cure}"
+            + (self._acknowledged([room.uuid for room in closed[unfit]]) if unfit is Unfit.INCIDENT else "")
+            for unfit in known
+        )
+
+
+def acknowledgements(cluster: clusters.Cluster, nodes: Collection[str]) -> list[str]:
+    """The commands that acknowledge the failed incidents of nodes (UUIDs), a few of them."""
+    failed = [
+        incident
+        for incident in cluster.maintenance.incidents
+        if incident.node in nodes and incident.repair_status is incidents.RepairStatus.FAILED
+    ]
+    return [f"`roundsman incident ack {incident.uuid[:SHORT]}`" for incident in failed[:NAMES_SHOWN]]
 
 
 def loses(node: NodeRoom, demand: Demand) -> bool:

@@ -9,15 +9,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Collection, Mapping
 
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import left_replicas
-from ...module_utils.domain.evidence import loss_text
+from ...module_utils.domain import left_replicas, possible_loss
 from ..placement.balancing.actions import Action
 from ..placement.plan import Refusal
 from . import targets
 from .holdings import disk_per_copy, memory_in_use
 
 if TYPE_CHECKING:
-    from ...module_utils.domain.evidence import Evidence
+    from ...module_utils.domain.possible_loss import Answer
     from .room import Room
 
 ANYWHERE = frozenset({"sharedfile", "rbd", "ext", "gluster", "diskless", "blockdev"})
@@ -50,7 +49,7 @@ class Ways:
         failover: bool,
         lookout: targets.Targets,
         room: Room,
-        evidence: Mapping[str, Evidence] = MappingProxyType({}),
+        evidence: Mapping[str, Answer] = MappingProxyType({}),
     ) -> None:
         self._evidence = evidence
         self._cluster = cluster
@@ -121,6 +120,8 @@ class Ways:
             return Refusal(instance.name, "it has no secondary replica to move to", "a new secondary")
         flaw = self._flaw(instance, instance.secondary_nodes[0]) or self._degraded(instance) or self._unproven(instance)
         direct = flaw or self._by_secondary(instance)
+        if isinstance(direct, Refusal) and not self._reachable:
+            return self._last_resort(instance, direct)
         if not self._reachable or (isinstance(direct, Way) and direct.keeps):
             return direct
         detour = self._by_new_secondary(instance)
@@ -128,7 +129,20 @@ class Ways:
             return detour if isinstance(detour, Way) and detour.keeps else direct
         if isinstance(detour, Way):
             return detour
-        return Refusal(instance.name, f"{direct.reason}, and {detour.reason}", _either(direct.unblock, detour.unblock))
+        both = Refusal(instance.name, f"{direct.reason}, and {detour.reason}", _either(direct.unblock, detour.unblock))
+        return self._last_resort(instance, both)
+
+    def _last_resort(self, instance: clusters.Instance, refusal: Refusal) -> Way | Refusal:
+        """To an in-sync secondary that says Ok since an incident of it failed, before the instance stays behind."""
+        secondary = instance.secondary_nodes[0]
+        if not self._targets.is_last_resort(secondary):
+            return refusal
+        if self._flaw(instance, secondary, last_resort=True) or self._degraded(instance) or self._unproven(instance):
+            return refusal
+        way = self._by_secondary(instance)
+        name, commands = self._cluster.node_name(secondary), targets.acknowledgements(self._cluster, [secondary])
+        why = f"{name} is the last resort: it says Ok since an incident of it failed; acknowledge it: {commands[0]}"
+        return dataclasses.replace(way, why="; ".join(filter(None, [why, way.why])))
 
     def _by_secondary(self, instance: clusters.Instance) -> Way:
         secondary = instance.secondary_nodes[0]
@@ -186,14 +200,15 @@ class Ways:
         secondaries, keeps = (*_without(instance.secondary_nodes, old), second.node), first.keeps and second.keeps
         return Way(steps, first.node, secondaries, keeps=keeps, why=self._why(first))
 
-    def _flaw(self, instance: clusters.Instance, uuid: str) -> Refusal | None:
+    def _flaw(self, instance: clusters.Instance, uuid: str, *, last_resort: bool = False) -> Refusal | None:
         """Why the secondary of an instance is no target for it, if it is none."""
         node = self._cluster.nodes.get(uuid)
         if node is None:
             return self._flawed(instance, f"its secondary {uuid} has left the cluster", "")
-        unfit = self._targets.unfit(node)
+        unfit = self._targets.unfit(node, last_resort=last_resort)
         if unfit is not None:
-            return self._flawed(instance, f"its secondary {node.name} is {unfit.state}", f"{node.name} {unfit.cure}")
+            cure = self._targets.cure(node, unfit)
+            return self._flawed(instance, f"its secondary {node.name} is {unfit.state}", cure)
         if node.group != self._node.group:
             return self._flawed(instance, f"its secondary {node.name} is in another group", "")
         lack = self._targets.lack(self._running(instance), self._room.nodes[uuid])
@@ -210,16 +225,16 @@ class Ways:
     def _unproven(self, instance: clusters.Instance) -> Refusal | None:
         """Why the secondary of an instance is no target for it while its primary's node cannot be asked, if so."""
         found = self._evidence.get(instance.uuid)
-        if self._reachable or found is None or found.counts_as_in_sync:
+        if self._reachable or found is None or not found.keeps_back:
             return None
         return Refusal(instance.name, found.reason, found.unblock)
 
     def _loss(self, instance: clusters.Instance) -> str:
         """What a failover of an instance may lose, where its primary's node is known to be off."""
         found = self._evidence.get(instance.uuid)
-        if self._reachable or found is None or not found.seen_off:
+        if self._reachable or found is None or not found.seen_off or found.seconds is None:
             return ""
-        return loss_text(found, now=found.seen_off)
+        return possible_loss.text(found.seconds)
 
     def _flawed(self, instance: clusters.Instance, reason: str, unblock: str) -> Refusal:
         if self._reachable:

@@ -32,6 +32,7 @@ PATTERNS = {
     "node_migrate": "migrate the primaries of {node}",
     "cluster_adopt": "take over what is there",
     "cluster_verify": "verify the cluster",
+    "instance_query_data": "read the record of {instance}",
     "instance_reserve": "find a place for {name}",
     "instance_create": "make {instance}",
     "instance_remove": "remove {instance}",
@@ -45,12 +46,18 @@ PATTERNS = {
     "reinstall": "reinstall {instance}",
     "node_confirm_off": "record that a person confirmed {node} off",
 }
+DRY_RUN = "dry run"
 NAMED = 3
 """Of more nodes than these only the number is told."""
 
 
 def opcode(step: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """One step in words, with names for UUIDs."""
+    """One step in words, with names for UUIDs; a dry run says so."""
+    is_dry_run = step.get("dry_run") or (step["kind"] in AT_BMCS and step["params"].get("check"))
+    return f"{DRY_RUN}: {_action(step, names)}" if is_dry_run else _action(step, names)
+
+
+def _action(step: Mapping[str, Any], names: Mapping[str, str]) -> str:
     told = {key: names.get(str(value), value) for key, value in step["params"].items()}
     kind = str(step["kind"])
     if kind == "node_role":
@@ -75,14 +82,14 @@ def summary(step: Mapping[str, Any], names: Mapping[str, str]) -> str:
     if kind in SETTING:
         fields = dict(params.get("fields", {}))
         shown = {"name": fields.pop("name")} if kind.endswith("_add") and "name" in fields else {}
-        text = opcode({"kind": kind, "params": {**params, "fields": shown}}, names)
+        text = opcode({**step, "params": {**params, "fields": shown}}, names)
         return f"{text}: {', '.join(sorted(fields))}" if fields else text
     if kind == "instance_reserve":
         params = {"fields": {"name": params.get("fields", {}).get("name", "")}}
     elif kind not in OWN_WORDS:
         named = {field for _, field, _, _ in string.Formatter().parse(PATTERNS.get(kind, ""))}
         params = {name: value for name, value in params.items() if name in named or name in RISKS}
-    return opcode({"kind": kind, "params": params}, names)
+    return opcode({**step, "params": params}, names)
 
 
 def count(number: int, noun: str) -> str:
@@ -104,7 +111,7 @@ def _at_bmcs(kind: str, told: Mapping[str, Any], names: Mapping[str, str]) -> st
     subject = ", ".join(nodes) if len(nodes) <= NAMED else f"{len(nodes)} nodes"
     if kind == "health":
         return f"read the health of {subject}"
-    return f"{'try ' if told.get('check') else ''}power {told.get('command')} {subject}"
+    return f"power {told.get('command')} {subject}"
 
 
 def _setting(kind: str, told: Mapping[str, Any]) -> str:

@@ -6,14 +6,18 @@ from tests.chaos.mutants.mutant import Edit, Mutant
 
 DEAD_NODES = "plugins/module_utils/domain/dead_nodes.py"
 REPAIRS = "plugins/module_utils/domain/drbd_repairs.py"
-FAKE = "plugins/module_utils/hypervisor/fake.py"
-EVIDENCE = "plugins/module_utils/domain/evidence.py"
+FAKE = "daemon/lab/simulator/fake.py"
+KNOWN_OFF = "plugins/module_utils/domain/known_off.py"
+LOSS = "plugins/module_utils/domain/possible_loss.py"
+REPLICA_EVIDENCE = "plugins/plugin_utils/replica_evidence.py"
+CHECK = "plugins/action/failover_check.py"
 REPLICAS = "plugins/module_utils/domain/replicas.py"
 FAILOVERS = "plugins/module_utils/domain/failovers.py"
 REPLACEMENTS = "plugins/module_utils/domain/replacements.py"
 ROLES = "plugins/module_utils/storage/drbd_roles.py"
 FAILOVER = "roles/instance/tasks/failover.yml"
 REPLACE = "roles/instance/tasks/replace_disks.yml"
+OUTDATE = "roles/repair/tasks/outdate_replica.yml"
 CONTRACT = "plugins/plugin_utils/opcodes/contract.py"
 NODE_WORK = "plugins/plugin_utils/opcodes/node_work.py"
 
@@ -21,12 +25,90 @@ MUTANTS = (
     Mutant(
         "dead_source_unjudged",
         1,
-        "a failover from a dead node takes the replica for in sync, whatever the nodes had reported",
+        "a failover from a dead node takes the replica for in sync, whatever its node answers",
         (
             Edit(
-                EVIDENCE,
-                "    reason = lived_on or next((text for text in reasons if text), ",
-                "    reason = lived_on or next((text for text in reasons if not text), ",
+                FAILOVERS,
+                "    if found.verdict is Verdict.GO or not (asked.is_off or found.verdict is Verdict.REFUSE):\n",
+                "    if found.verdict is not None:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "loss_unlimited",
+        1,
+        "a failover that nobody ordered may lose the writes of any time",
+        (
+            Edit(
+                LOSS,
+                "    if not (by_hand and allowed and seconds <= allowed):\n",
+                "    if not (by_hand and allowed and seconds >= 0):\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "any_peer_seen",
+        1,
+        "a survivor that saw another peer in sync counts as one that saw the source",
+        (
+            Edit(
+                CHECK,
+                "        age=replica.seen.get(address),\n",
+                "        age=min(replica.seen.values(), default=replica.seen.get(address)),\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "sight_undated",
+        1,
+        "how long ago the survivor saw the source in sync does not count",
+        (Edit(LOSS, "    return min(ages, default=None)\n", "    return 0.0 if ages else None\n"),),
+    ),
+    Mutant(
+        "off_now",
+        1,
+        "the source counts as off since the survivor was asked, and not since it was known to be off",
+        (
+            Edit(
+                LOSS,
+                "    seconds = None if age is None else max(0.0, age - (asked.since_off or 0.0))\n",
+                "    seconds = None if age is None else max(0.0, age - max(age, asked.since_off or 0.0))\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "source_word_ignored",
+        1,
+        "a failover from a dead node goes on though that node had reported that it writes alone",
+        (
+            Edit(
+                LOSS,
+                "    texts = (asked.unfinished, *(_unfit(asked, disk) for disk in asked.disks), _own_word(asked))\n",
+                "    texts = (asked.unfinished, *(_unfit(asked, disk) for disk in asked.disks))\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "unfinished_ignored",
+        1,
+        "a failover goes on though the source may have written to a new replica and not to the target",
+        (
+            Edit(
+                LOSS,
+                "    texts = (asked.unfinished, *(_unfit(asked, disk) for disk in asked.disks), _own_word(asked))\n",
+                "    texts = (*(_unfit(asked, disk) for disk in asked.disks), _own_word(asked))\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "life_before_fence",
+        1,
+        "a BMC that read on before the fence is a sign of life after it: no failover follows",
+        (
+            Edit(
+                KNOWN_OFF,
+                "    return is_off(node) and node.alive_at > seen_off(node)\n",
+                "    return is_off(node) and node.alive_at > 0\n",
             ),
         ),
     ),
@@ -41,6 +123,18 @@ MUTANTS = (
                 "            return True\n",
                 "        if any(_may_be_outdated(track) for track in secondary.of_resource(resource).values()):\n"
                 "            return False\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "outdated_by_role",
+        1,
+        "a secondary is outdated on the word of a primary on which its instance does not run",
+        (
+            Edit(
+                OUTDATE,
+                "  when: step.instance.name not in (repair_primary.running | default([]))\n",
+                "  when: repair_primary is not defined\n",
             ),
         ),
     ),

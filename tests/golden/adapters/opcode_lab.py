@@ -64,7 +64,8 @@ def lab(folder: Path) -> Iterator[Lab]:
     """A lab that is up, of five nodes without instances."""
     log, python = folder / "golden.log", folder / "node-python"
     log.touch()
-    python.write_text(f'#!/bin/sh\nPYTHONPATH={HERE / "node_site"}\nexport PYTHONPATH\nexec {sys.executable} "$@"\n')
+    path = f"{HERE / 'node_site'}${{PYTHONPATH:+:$PYTHONPATH}}"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="{path}"\nexport PYTHONPATH\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
     environment = {
         "ANSIBLE_CALLBACK_PLUGINS": str(HERE / "callbacks"),

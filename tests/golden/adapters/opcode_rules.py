@@ -1,8 +1,8 @@
 """What an opcode is to the queue, as lines of text: the one place where the trace `opcodes` calls the product.
 
 It reads a configuration document (`config/document.py`), makes an opcode (`opcodes/registry.py`), calls its methods
-(`opcodes/contract.py`), encodes its inventory (`config/hosts.py`), and asks the queue for its slot, the nodes that it
-shows to be alive, and the look after a lost run (`daemon/jobs`).
+(`opcodes/contract.py`), encodes its inventory (`config/hosts.py`), and asks the queue for its slot, and for the look
+after a lost run (`daemon/jobs`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.roundsman.cluster.daemon.jobs import plays, rules, settling, values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, evidence
+from ansible_collections.roundsman.cluster.daemon.jobs import rules, settling, values
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, hosts
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, registry
@@ -26,7 +26,6 @@ VERSION = clusters.VERSION
 UNFINISHED = clusters.UNFINISHED
 DIGEST = "DIGEST"
 """Stands for the digest of the cluster."""
-STALE = {"reason": "its replica is stale", "unblock": "wait for node2"}
 NOW = 100.0
 
 AT_NODES = frozenset({"power", "health", "find_power", "second_copies", "repair_command"})
@@ -48,10 +47,9 @@ class Rules:
         *,
         silent: Sequence[str] = (),
         reported: Sequence[str] = (),
-        evidence: Mapping[str, str] | None = None,
     ) -> None:
         self._cluster = document.load(configuration.encode())
-        self._facts = _Facts(silent, reported, evidence or {"reason": ""})
+        self._facts = _Facts(silent, reported)
 
     def refusal(self, kind: str, params: Mapping[str, Any]) -> str:
         """Why these parameters are refused, or ''."""
@@ -105,7 +103,6 @@ class Rules:
             "file": lambda: [f"{name} = {text}" for name, text in made.files().items()],
             "whole report": lambda: [f"{name} = {text}" for name, text in _whole(made).items()],
             "becomes": lambda: self._becomes(made),
-            "alive after success": lambda: [self._names(plays._answered(cluster, made)) or "nobody"],
             "when lost": lambda: self._look(made)[: 1 if leaves else None],
         }
 
@@ -162,9 +159,8 @@ class Rules:
 class _Facts:
     """What the daemon knows of nodes beside the configuration."""
 
-    def __init__(self, silent: Sequence[str], reported: Sequence[str], known: Mapping[str, str]) -> None:
+    def __init__(self, silent: Sequence[str], reported: Sequence[str]) -> None:
         self._silent, self._reported = silent, reported
-        self._evidence = evidence.Evidence(**known, last_in_sync=70.0, seen_off=90.0)
 
     async def take_all(self) -> bool:
         return False
@@ -176,9 +172,8 @@ class _Facts:
     def is_silent(self, node: str) -> bool:
         return node in self._silent
 
-    def evidence(self, instance: str, *, source: str, target: str) -> evidence.Evidence:
-        del instance, source, target
-        return self._evidence
+    def off(self, node: str) -> tuple[float, float] | None:
+        return (90.0, 10.0) if node in self._silent else None
 
 
 def _execution(made: registry.Made, kind: str, params: Mapping[str, Any]) -> str:

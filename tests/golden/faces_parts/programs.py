@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import os
 import sys
 import tomllib
 from pathlib import Path
@@ -31,6 +32,9 @@ OTHERS = {
 }
 """Without a script of the project: nodes run the agent as an archive, and make runs the demonstration."""
 
+FOREIGN = "roundsman-playbook"
+"""It becomes ansible-playbook, and its help is Ansible's."""
+
 
 def record() -> Iterator[tuple[str, str]]:
     """The help of `roundsman` by noun, and that of each other program."""
@@ -44,6 +48,9 @@ def record() -> Iterator[tuple[str, str]]:
         patch.setattr(rich_utils, "MAX_WIDTH", WIDTH)
         patch.setattr(rich_utils, "FORCE_TERMINAL", None)
         yield from _command(_found(scripts.pop(COMMAND)))
+        del scripts[FOREIGN]
+        # The trace, and its test with it, would end here with the status of the other program.
+        patch.setattr(os, "execve", _refuse)
         programs = {**scripts, **OTHERS}
         yield "help.programs.txt", "\n".join(_program(name, _found(where), patch) for name, where in programs.items())
 
@@ -70,6 +77,11 @@ def _paths(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 def _program(name: str, main: Callable[..., object], patch: pytest.MonkeyPatch) -> str:
     patch.setattr(sys, "argv", [name, "--help"])
     return f"$ {name} --help\n{_trimmed(_shown(main))}"
+
+
+def _refuse(program: object, *_arguments: object) -> None:
+    message = f"its help is that of {program}"
+    raise AssertionError(message)
 
 
 def _shown(call: Callable[..., object]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake
 
 from . import elder
 from .story import POINTS, Scenario, kill_opcode

@@ -15,6 +15,7 @@ import httpx
 from ansible_collections.roundsman.cluster.daemon.lab import processes
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import daemon_client
 
+from tests import crash_points
 from tests.integration import labs, states
 
 if TYPE_CHECKING:
@@ -175,8 +176,7 @@ class Story(labs.Running):
 def up(folder: Path, options: Mapping[str, Any]) -> Story:
     """Bring up the lab of a scenario."""
     faults = folder.with_name("faults")
-    faults.mkdir()
-    environment = {"ROUNDSMAN_FAULTS": str(faults)}
+    environment = crash_points.make(faults)
     made = labs.up(folder, **{"nodes": 3, "environment": environment, **options})
     return Story(made.lab, environment, faults)
 

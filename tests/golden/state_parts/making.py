@@ -319,6 +319,7 @@ def _after_the_kill(maker: Maker) -> None:
     store.sign_lock(descriptor, f"roundsmand, pid {NOBODY}")
     os.close(descriptor)
     end = {"boot": "00000000-0000-4000-8000-000000000000", "moment": 1000.0, "text": "an end of another boot"}
+    maker.where.run.mkdir(parents=True, exist_ok=True)
     maker.where.abnormal_ends.write_text(json.dumps([end, end, end]))
     _hold(maker)
 

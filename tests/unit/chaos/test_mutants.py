@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 import pytest
 import yaml
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake, simulated_node
+from ansible_collections.roundsman.cluster.plugins.action import failover_check
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     dead_nodes,
     drbd_repairs,
     errors,
-    evidence,
     failovers,
+    known_off,
+    possible_loss,
     power,
     replacements,
     replicas,
@@ -28,13 +31,12 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd impo
     Side,
     Volume,
 )
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake, simulated_node
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, node_work
 
 from tests.chaos import trees
 from tests.chaos.mutants import known
 from tests.chaos.mutants.mutant import ROOT, Edit, Mutant
-from tests.unit.plugins.module_utils.domain import test_dead_nodes, test_evidence
+from tests.unit.plugins.module_utils.domain import test_dead_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +73,12 @@ def test_a_mutant_whose_text_is_gone_does_not_apply(tmp_path: Path) -> None:
         Edit("rule.py", "safe = True", "safe = False").apply(tmp_path)
     with pytest.raises(ValueError, match="0 times"):
         Edit("rule.py", "gone", "").apply(tmp_path)
+
+
+def fenced_after_a_reading(module: Any) -> Any:
+    """Whether a node has lived since it was fenced, whose BMC read on before that."""
+    node = clusters.Node(uuid="n2", name="node2", group="g", powered=False, off_since=1000.0, alive_at=990.0)
+    return module.has_lived(node)
 
 
 def split_brain(module: Any) -> Any:
@@ -112,20 +120,53 @@ def interrupted(module: Any, folder: Path) -> list[str]:
     return fake.Driver(source, opcode="").running()
 
 
-def of_pair_that_had_parted(module: Any) -> Any:
-    """Whether a replica counts as in sync that had lost its peer long before the source died."""
-    in_sync, apart = test_evidence.IN_SYNC, test_evidence.APART
-    nodes = test_evidence.node((10, in_sync), (20, apart)), test_evidence.node((10, in_sync), (20, apart))
-    polled = module.Asked(replicas.Moment(0.0), replicas.Moment(200.0))
-    life = module.Life(replicas.Moment(200.0), replicas.Moment(100.0), polled)
-    asked = module.Question("web1", ("r0",), "s", "t", "node1", "node2", life, 10.0)
-    return module.judge(asked, dict(zip("st", nodes, strict=True))).counts_as_in_sync
+def of_a_source_that_was_seen_long_ago(module: Any) -> Any:
+    """Whether a failover may go on whose survivor saw its source minutes before that was off."""
+    disk = module.Disk("r0", "UpToDate", age=400.0)
+    asked = module.Question("web1", "node1", "node2", 1000.0, 5000.0, (disk,), since_off=60.0, limit=120.0)
+    return module.judge(asked).verdict.name
+
+
+def of_a_source_that_wrote_alone(module: Any) -> Any:
+    """The same of one that was seen just before, and has said that it writes alone."""
+    disk = module.Disk("r0", "UpToDate", age=70.0)
+    asked = module.Question("web1", "node1", "node2", 1000.0, 5000.0, (disk,), since_off=60.0, limit=120.0, word=900.0)
+    return module.judge(asked).verdict.name
+
+
+def of_a_pair_that_is_replaced(module: Any) -> Any:
+    """The same of one whose disks were being replaced."""
+    disk = module.Disk("r0", "UpToDate", age=70.0)
+    asked = module.Question(
+        "web1", "node1", "node2", 1000.0, 5000.0, (disk,), since_off=60.0, limit=120.0, unfinished="to node3"
+    )
+    return module.judge(asked).verdict.name
+
+
+def of_another_peer(module: Any) -> Any:
+    """The age of a sight of the source, where the survivor has seen another peer."""
+    seen = {"192.0.2.9": 3.0}
+    replica = failovers.Replica("r0", is_synced=False, disk="UpToDate", is_connected=False, seen=seen)
+    return module._disk(replica, "192.0.2.1", None).age
+
+
+def of_an_unanswered_question(module: Any) -> Any:
+    """Whether a failover goes on whose loss is for a person to accept."""
+    loss = possible_loss.Answer(possible_loss.Verdict.ASK, 300.0, "it may lack some", "a person")
+    alone = module.Replica("Connecting", is_synced=False, disk="UpToDate", is_connected=False)
+    target = module.Node("node2", replicas=(alone,))
+    asked = module.Failover("web1", is_replicated=True, source=None, target=target, loss=loss, is_off=True)
+    return not module.objection(asked)
 
 
 def of_lost_secondary(module: Any) -> Any:
     """Whether a secondary is outdated that its running primary has lost."""
-    primary = dataclasses.replace(test_evidence.APART, role=Role.PRIMARY, peer_disk=Disk.UNKNOWN)
-    return module.to_outdate(test_evidence.node((1, primary)), test_evidence.node((1, test_evidence.APART)), ["r0"])
+    fact = replicas.ReplicaFact("r0", 0, Role.SECONDARY, Connection.CONNECTING, Disk.UP_TO_DATE, Disk.UNKNOWN, 16)
+    primary, secondary = (
+        replicas.followed(None, replicas.NodeFacts("", (said,)), at=replicas.Moment(1.0))
+        for said in (dataclasses.replace(fact, role=Role.PRIMARY), fact)
+    )
+    return module.to_outdate(primary, secondary, ["r0"])
 
 
 def of_stale_target(module: Any) -> Any:
@@ -219,7 +260,14 @@ def test_the_mutant_that_fences_by_status_commands_nothing_and_takes_a_bmc_that_
 
 CASES: dict[str, tuple[str, Callable[..., Any], Any, Any, Any]] = {
     "split_brain_discarded": (known.REPAIRS, split_brain, drbd_repairs, "REFUSED", "REPAIR"),
-    "dead_source_unjudged": (known.EVIDENCE, of_pair_that_had_parted, evidence, False, True),
+    "dead_source_unjudged": (known.FAILOVERS, of_an_unanswered_question, failovers, False, True),
+    "source_word_ignored": (known.LOSS, of_a_source_that_wrote_alone, possible_loss, "REFUSE", "GO"),
+    "unfinished_ignored": (known.LOSS, of_a_pair_that_is_replaced, possible_loss, "REFUSE", "GO"),
+    "loss_unlimited": (known.LOSS, of_a_source_that_was_seen_long_ago, possible_loss, "ASK", "GO"),
+    "sight_undated": (known.LOSS, of_a_source_that_was_seen_long_ago, possible_loss, "ASK", "GO"),
+    "off_now": (known.LOSS, of_a_source_that_was_seen_long_ago, possible_loss, "ASK", "GO"),
+    "any_peer_seen": (known.CHECK, of_another_peer, failover_check, None, 3.0),
+    "life_before_fence": (known.KNOWN_OFF, fenced_after_a_reading, known_off, False, True),
     "never_outdated": (known.REPLICAS, of_lost_secondary, replicas, True, False),
     "source_unchecked": (known.FAILOVERS, of_stale_target, failovers, (False, False), (True, True)),
     "replica_removed_unasked": (known.REPLACEMENTS, of_primary_without_disk, replacements, False, True),
@@ -233,6 +281,7 @@ OTHERS = {
     ("migration_resumed", known.FAKE),
     *((name, known.FAILOVER) for name in ("source_asked_once", "recorded_before_look")),
     ("left_behind_forgotten", known.REPLACE),
+    ("outdated_by_role", known.OUTDATE),
     *(("status_is_fence", path) for path in (FENCE, CONCLUSIONS)),
 }
 """The edited files that a test of their own judges."""
@@ -254,3 +303,13 @@ def test_the_mutant_of_interrupted_migrations_resumes_an_instance_whose_disks_ar
     assert interrupted(fake, tmp_path / "safe") == []
     mutant = known.find("migration_resumed").module(known.FAKE)
     assert interrupted(mutant, tmp_path / "unsafe") == ["instance1"]
+
+
+def test_the_mutant_that_outdates_by_role_does_not_ask_for_the_guest() -> None:
+    def is_refused(text: str) -> bool:
+        (step,) = (task for task in yaml.safe_load(text) if task["name"].startswith("Refuse to outdate"))
+        found = jinja2.Environment(autoescape=True).compile_expression(step["when"])
+        return bool(found(step={"instance": {"name": "web1"}}, repair_primary={"running": []}))
+
+    mutant = known.find("outdated_by_role")
+    assert (is_refused((ROOT / known.OUTDATE).read_text()), is_refused(mutant.text(known.OUTDATE))) == (True, False)

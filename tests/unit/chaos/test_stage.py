@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PAGE = Path(__file__).parents[3] / "docs/decisions/chaos.md"
-NUMBERS = {10: "ten", 11: "eleven", 12: "twelve"}
+NUMBERS = {10: "ten", 11: "eleven", 12: "twelve", 13: "thirteen", 14: "fourteen", 15: "fifteen"}
 
 
 class Deck(stage.Stage):

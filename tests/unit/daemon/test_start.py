@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon import __main__ as daemon
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import log_output
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,3 +32,20 @@ def test_the_daemon_refuses_to_start_on_a_secret_that_others_can_read_and_its_lo
     for told in (done.stderr, (tmp_path / "log").read_text()):
         assert f"{path} has the mode {mode:04o}" in told
     assert not where.pid_file.exists()
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+def test_a_disk_that_cannot_be_written_is_named_with_what_helps(
+    tmp_path: Path, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_anything: object, **_more: object) -> NoReturn:
+        raise OSError(code, os.strerror(code), str(tmp_path / "var/log/roundsman"))
+
+    monkeypatch.setattr(sys, "argv", ["roundsmand", "--root", str(tmp_path)])
+    monkeypatch.setattr(log_output, "install", fail)
+    with pytest.raises(SystemExit) as ended:
+        daemon.main()
+    told = str(ended.value)
+    assert os.strerror(code) in told
+    assert told.endswith("writable, with free space, and start again")
+    assert len(told.splitlines()) == 1

@@ -70,4 +70,6 @@ def _templar(role: str, told: dict[str, Any]) -> Templar:
 def _trusted(template: Any) -> Any:
     if isinstance(template, dict):
         return {key: _trusted(one) for key, one in template.items()}
+    if isinstance(template, list):
+        return [_trusted(one) for one in template]
     return trust_as_template(template) if isinstance(template, str) else template

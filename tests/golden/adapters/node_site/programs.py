@@ -1,6 +1,6 @@
 """The programs of a lab's node of a trace: `programs.py NAME ARGUMENTS` notes the command and has a twin answer.
 
-DRBD and LVM are the lab's simulated programs (`storage/simulated_programs.py`), virsh is `virsh_twin`.
+DRBD and LVM are the lab's simulated programs (`daemon/lab/simulator/simulated_programs.py`), virsh is `virsh_twin`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ def _answer(command: list[str], given: str) -> str:
         from tests.golden.adapters.node_site import virsh_twin  # noqa: PLC0415 - hundreds of commands need only a half
 
         return virsh_twin.run(ROOT, command[3], command[4:], given=given)
-    from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (  # noqa: PLC0415 - as above
-        simulated_programs,
-    )
+    from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_programs  # noqa: PLC0415 - as above
 
     return simulated_programs.SimulatedPrograms(ROOT, opcode="golden").run(*command)
 

@@ -79,3 +79,48 @@ def test_what_orjson_does_not_write_is_answered_all_the_same(value: object) -> N
     told = answered(lambda: answers.Json({"value": value, "rest": [1, None]}))
     assert told.status_code == 200
     assert json.loads(told.content) == {"value": value, "rest": [1, None]}
+
+
+def test_requests_that_come_together_share_an_answer_that_is_made_after_they_came_and_seldom() -> None:
+    now, state, pauses = [100.0], [0], list[float]()
+
+    def make() -> list[int]:
+        now[0] += 0.6
+        return list(state)
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        await asyncio.sleep(0)
+        now[0] += seconds
+
+    async def story() -> None:
+        shared = answers.Shared(make, clock=lambda: now[0], sleep=sleep)
+        told = {(await shared.get()).body}
+        for number in range(1, 4):
+            state[0] = number
+            asked = [asyncio.create_task(shared.get()) for _ in range(100)]
+            asked[0].cancel()
+            found = {answer.body for answer in await asyncio.gather(*asked[1:])}
+            assert found == {b"[%d]" % number}, "what was made before they came answers nobody"
+            told |= found
+        assert told == {b"[0]", b"[1]", b"[2]", b"[3]"}
+
+    asyncio.run(story())
+    assert pauses == [0.0, *[pytest.approx(answers.REST * 0.6)] * 3]
+
+
+def test_what_fails_for_one_fails_for_those_who_share_it_and_the_next_one_is_made_again() -> None:
+    outcomes = iter([errors.StoreFailed("the disk is full"), None])
+
+    def make() -> str:
+        if (error := next(outcomes)) is not None:
+            raise error
+        return "made"
+
+    async def story() -> None:
+        shared = answers.Shared(make)
+        failed = await asyncio.gather(shared.get(), shared.get(), return_exceptions=True)
+        assert [str(error) for error in failed] == ["the disk is full"] * 2
+        assert (await shared.get()).body == b'"made"'
+
+    asyncio.run(story())

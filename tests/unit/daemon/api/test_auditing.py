@@ -40,7 +40,8 @@ HOSTILE = "\n2026-11-22 00:00:00,000 INFO roundsman.audit: user=root"
 FORGED = "user=root uid=0 door=socket PUT /2/nodes/node3/power status=202 jobs=7: power off node3"
 HELD = {"owner": "play", "livelock": "play", "wants": {"cluster/config": "exclusive"}}
 ACCEPTED: tuple[tuple[str, str, Any, str], ...] = (
-    ("PUT", "/2/pause", {"reason": "tea"}, "jobs=none"),
+    ("PUT", "/2/pause", {"reason": "tea"}, 'jobs=none text="pause: tea"'),
+    ("PUT", "/2/pause", {"reason": ""}, 'jobs=none text="resume"'),
     ("PUT", "/2/modify", {"round_interval": 60}, 'jobs=1 text="modify cluster: round_interval"'),
     ("PUT", "/2/nodes/node3/power", {"command": "status"}, 'jobs=2 text="power status node3"'),
     ("PUT", "/2/nodes/node3/tags?tag=rack:1", None, 'jobs=3 text="tag node3: rack:1"'),
@@ -175,6 +176,63 @@ def test_whoever_ignores_consistency_is_named_in_the_audit_log_and_in_the_job(au
     audited(act)
 
 
+def test_whoever_accepts_a_loss_is_named_in_the_audit_log_and_in_the_job(audited: Callable[..., None]) -> None:
+    async def act(one: Audited) -> None:
+        path = "/2/instances/instance1/failover"
+        answer, (line,) = await one.ask(Door.REMOTE, "PUT", path, {"max_loss": 360})
+        assert answer.status_code == 200, answer.text
+        text = "loss of writes up to 360 s accepted by ann"
+        assert f'jobs={answer.json()} text="{text}; fail instance1 over from node2 to node3' in line
+        job = one.running.queue.jobs[answer.json()]
+        assert ("gnt:user", text) in [(entry.source, entry.text) for entry in job.reason]
+        assert job.opcodes[0].params["max_loss"] == 360
+        for wrong in (-1, 86401, "six", 1.5, True):
+            answer, _ = await one.ask(Door.REMOTE, "PUT", path, {"max_loss": wrong})
+            assert answer.status_code == 400, wrong
+
+    audited(act)
+
+
+@pytest.mark.parametrize(
+    ("node", "steps", "done"),
+    [
+        (
+            "node3",
+            ["startup", "repair_disks"],
+            (
+                "start instance1, discarding what node3 wrote, then repair the disks of instance1, "
+                "discarding what node3 wrote"
+            ),
+        ),
+        (
+            "node2",
+            ["repair_disks", "startup"],
+            "repair the disks of instance1, discarding what node2 wrote, then start instance1",
+        ),
+    ],
+)
+def test_whoever_gives_up_the_data_of_a_node_for_a_start_is_named_in_the_audit_log_and_in_the_job(
+    node: str, steps: list[str], done: str, audited: Callable[..., None]
+) -> None:
+    """Nothing that hinders the repair of a secondary keeps the instance down."""
+
+    async def act(one: Audited) -> None:
+        path = "/2/instances/instance1/startup"
+        answer, (line,) = await one.ask(Door.REMOTE, "PUT", path, {"discard": node})
+        assert answer.status_code == 200, answer.text
+        assert f'jobs={answer.json()} text="discard what {node} wrote by ann; {done}"' in line
+        job = one.running.queue.jobs[answer.json()]
+        assert [opcode.kind for opcode in job.opcodes] == steps
+        assert ("gnt:user", f"discard what {node} wrote by ann") in [(entry.source, entry.text) for entry in job.reason]
+        answer, _ = await one.ask(Door.REMOTE, "PUT", path, {"discard": "node1"})
+        assert (answer.status_code, "node1 has no replica of instance1" in answer.text) == (400, True)
+        answer, (line,) = await one.ask(Door.SOCKET, "PUT", path)
+        assert "discard" not in line
+        assert "discard" not in one.running.queue.jobs[answer.json()].opcodes[0].params
+
+    audited(act)
+
+
 def test_whoever_discards_writes_is_named_in_the_audit_log_and_in_the_job(audited: Callable[..., None]) -> None:
     async def act(one: Audited) -> None:
         path = "/2/instances/instance1/repair-disks"
@@ -198,6 +256,34 @@ def test_reading_and_queries_are_no_writes(audited: Callable[..., None]) -> None
         for method, path in (("GET", "/2/nodes"), ("GET", "/1/jobs"), ("PUT", "/2/query/node")):
             assert (await one.ask(Door.SOCKET, method, path, {"fields": ["name"]}))[1] == []
         assert (await one.ask(Door.PUBLIC, "PUT", "/2/pause", {"reason": ""}))[1] == []
+
+    audited(act)
+
+
+def test_a_dry_run_is_named_in_the_audit_log_and_in_the_lists_of_jobs(audited: Callable[..., None]) -> None:
+    async def act(one: Audited) -> None:
+        body = {"round_interval": 60}
+        answer, (line,) = await one.ask(Door.REMOTE, "PUT", "/2/modify?dry-run=1", body)
+        assert f'jobs={answer.json()} text="dry run: modify cluster: round_interval"' in line
+        listed = (await one.ask(Door.PUBLIC, "GET", "/1/jobs"))[0].json()
+        assert [step["what"] for step in listed[0]["opcodes"]] == ["dry run: modify cluster: round_interval"]
+        assert (await one.ask(Door.SOCKET, "GET", "/2/jobs/1"))[0].json()["opcodes"][0]["dry_run"] is True
+        answer, (line,) = await one.ask(Door.REMOTE, "PUT", "/2/modify?dry-run=1", {"round_interval": "x"})
+        assert answer.status_code == 400
+        assert line.endswith('jobs=none text="dry run"')
+        answer, (line,) = await one.ask(Door.REMOTE, "PUT", "/2/modify?dry-run=0", body)
+        assert 'text="modify cluster: round_interval"' in line
+
+    audited(act)
+
+
+def test_a_read_that_makes_a_job_is_in_the_audit_log(audited: Callable[..., None]) -> None:
+    async def act(one: Audited) -> None:
+        answer, (line,) = await one.ask(Door.REMOTE, "GET", "/2/instances/instance1/info")
+        assert answer.json() == 1
+        assert f"user=ann uid={os.geteuid()} door=remote GET /2/instances/instance1/info status=200 jobs=1 " in line
+        assert 'text="read the record of instance1"' in line
+        assert (await one.ask(Door.REMOTE, "GET", "/2/instances/instance1"))[1] == []
 
     audited(act)
 

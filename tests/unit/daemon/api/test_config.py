@@ -177,3 +177,28 @@ def test_a_round_that_is_about_to_submit_its_jobs_keeps_the_configuration(
         assert "jobs have not ended" in (await taken).json()["detail"]
 
     local(act, outcomes={"migrate": "held"})
+
+
+def test_simulated_instances_are_imported_by_the_controller_of_a_lab_only(local: Callable[..., None]) -> None:
+    async def act(one: Reached) -> None:
+        assert (await take_over(one, force=True)).status_code == 200
+        one.running.where.lab_file.unlink()
+        refused = await take_over(one, force=True)
+        assert (refused.status_code, "instance instance1: hypervisor: fake is for labs" in refused.text) == (400, True)
+
+    local(act)
+
+
+def test_a_document_with_values_that_cannot_be_set_is_refused_as_a_whole(local: Callable[..., None]) -> None:
+    async def act(one: Reached) -> None:
+        before = one.running.configuration.current
+        document = (await one.client.get("/2/config")).json()
+        document["maintenance"]["settings"]["agent_port"] = 99999999
+        document["nodes"][before.node("node2").uuid]["primary_ip"] = "-oProxyCommand=id"
+        status, text = await one.refused("PUT", "/2/config", document)
+        assert status == 400
+        assert "the settings: agent_port: " in text
+        assert "node node2: primary_ip: " in text
+        assert one.running.configuration.current == before
+
+    local(act)

@@ -42,7 +42,8 @@ def test_a_node_with_another_diagnose_command_is_in_the_list_and_a_finding(
         nodes = {node["name"]: wording.health(node) for node in (await one.ask("GET", "/1/nodes")).json()}
         assert (nodes["node2"], nodes["node3"]) == ("Ok (by another command)", "Ok")
         one.running.queue.resume()
-        job = (await one.ask("PUT", "/2/verify")).json()["id"]
+        told = (await one.ask("PUT", "/2/verify")).json()
+        job = told["id"]
         await asyncio.wait_for(one.running.queue.wait(job, seconds=twins.LIMIT), twins.LIMIT)
         (spec,) = [spec for spec in one.twin.specs.values() if spec.kind == "cluster_verify"]
         assert list(spec.variables["step"]["differing"]) == ["node2"]

@@ -4,8 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.api.asking import Door
+from ansible_collections.roundsman.cluster.daemon.jobs import process
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import parameters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, parameters
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import instance_making as opcodes
 
 from tests.unit.daemon.api import reached
 
@@ -164,7 +166,7 @@ def test_the_remote_door_takes_no_playbook_by_its_path_whatever_its_headers(
     async def act(one: reached.Reached) -> None:
         body = {**WEB, "os_playbook": str(playbook)}
         answer = await one.client.post("/2/instances", json=body, headers=headers)
-        assert answer.status_code == 409
+        assert answer.status_code == 403
         assert answer.json()["detail"].startswith("os_playbook: only root on the controller may set this")
         assert (await one.ask("GET", "/2/jobs")).json() == []
 
@@ -184,6 +186,32 @@ def test_root_on_the_controller_names_a_playbook_by_its_path(local: Callable[...
     local(act)
 
 
+def test_a_playbook_that_others_could_have_written_is_refused_when_it_is_named_and_when_it_would_run(
+    local: Callable[..., None], tmp_path: Path
+) -> None:
+    folder = tmp_path / "playbooks"
+    folder.mkdir()
+    playbook = folder / "os.yml"
+    playbook.write_text("[]")
+
+    async def act(one: reached.Reached) -> None:
+        body = {**WEB, "os_playbook": str(playbook)}
+        folder.chmod(0o777)
+        status, told = await one.refused("POST", "/2/instances", body)
+        assert status == 409
+        assert f"{playbook}: {folder} has the mode 0777, so others than its owner can write it" in told
+        folder.chmod(0o755)
+        current = one.running.configuration.current
+        made = opcodes.InstanceCreate(current.instance("instance1").uuid, str(playbook))
+        environment = {"ROUNDSMAN_ROOT": str(one.running.where.root)}
+        assert process.run_spec(current, made, granted={}, environment=environment).kind == "instance_create"
+        playbook.chmod(0o666)
+        with pytest.raises(errors.Refused, match=r"os\.yml has the mode 0666, so others than its owner can write it"):
+            process.run_spec(current, made, granted={}, environment=environment)
+
+    local(act)
+
+
 def test_a_console_is_reached_over_ssh(local: Callable[..., None]) -> None:
     async def act(one: reached.Reached) -> None:
         found = (await one.ask("GET", "/2/instances/instance1/console")).json()
@@ -194,5 +222,16 @@ def test_a_console_is_reached_over_ssh(local: Callable[..., None]) -> None:
         found = (await one.ask("GET", "/2/instances/instance1/console")).json()
         assert (found["user"], found["port"], found["host"]) == ("ops", 222, "127.0.0.1")
         assert found["command"] == ["sudo", "virsh", "--connect", "qemu:///system", "console", "instance1"]
+
+    local(act)
+
+
+@pytest.mark.parametrize("is_lab", [True, False])
+def test_the_simulated_hypervisor_is_for_labs(local: Callable[..., None], *, is_lab: bool) -> None:
+    async def act(one: reached.Reached) -> None:
+        if not is_lab:
+            (one.running.where.root.parent / "lab.json").unlink()
+        answer = await one.client.post("/2/instances?dry-run=1", json={**WEB, "hypervisor": "fake"})
+        assert (answer.status_code, "fake is for labs" in answer.text) == ((200, False) if is_lab else (409, True))
 
     local(act)

@@ -7,6 +7,7 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.cli import explanation, wording
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
+from tests.unit import other_users
 from tests.unit.daemon import twins
 from tests.unit.daemon.api.reached import Reached, livelock, reach
 
@@ -248,6 +249,22 @@ def test_a_pause_holds_rounds_until_it_is_lifted(local: Callable[..., None]) -> 
     local(act)
 
 
+@other_users.only_root
+def test_a_livelock_that_the_daemon_cannot_read_is_a_refusal_with_a_remedy_and_no_defect(
+    local: Callable[..., None],
+) -> None:
+    async def act(one: Reached) -> None:
+        hold = {"owner": "play-1", "livelock": "play-1", "wants": {f"node/{uuid(one)}": "exclusive"}}
+        with livelock(one.running.where, "play-1"):
+            with other_users.acting_as(other_users.DAEMON):
+                status, text = await one.refused("POST", "/2/hold", hold)
+            path = one.running.where.livelocks / "play-1"
+            assert (status, text.partition(" cannot be read")[0]) == (409, str(path))
+            assert f"`chmod 0644 {path}`" in text
+
+    local(act)
+
+
 def test_a_play_by_hand_holds_and_records_while_its_livelock_is_held(local: Callable[..., None]) -> None:
     async def act(one: Reached) -> None:
         lock = f"node/{uuid(one)}"
@@ -257,7 +274,10 @@ def test_a_play_by_hand_holds_and_records_while_its_livelock_is_held(local: Call
         assert (await one.refused("POST", "/2/hold", hold))[0] == 409
         with livelock(one.running.where, "play-1"):
             status, text = await one.refused("POST", "/2/record", record)
-            assert (status, text) == (409, f"{lock} is not held: call hold first")
+            assert (status, text) == (
+                409,
+                f"{lock} is not held: run the play again",
+            )
             assert (await one.ask("POST", "/2/hold", hold)).json() == {lock: "exclusive"}
             other = {**record, "changes": [{**change, "node": uuid(one, "node3")}]}
             assert (await one.refused("POST", "/2/record", other))[0] == 409

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import dataclasses
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon import app as apps
 from ansible_collections.roundsman.cluster.daemon.api import instance_making as resource
 from ansible_collections.roundsman.cluster.daemon.api.asking import Door
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     host_variables,
     hvparams,
     instance_making,
+    membership,
     parameter_rules,
     permissions,
     tree,
@@ -25,8 +30,10 @@ from tests.unit.daemon.api import reached
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
+    import httpx
+
+PAGE = Path(__file__).parents[4] / "docs/decisions/privileges.md"
 ADMINISTRATOR = 54321
 """The uid of somebody who reaches the socket and is neither root nor the daemon's user."""
 NODE = {*parameter_rules.NODE, "ndparams", "readd", "drained", "offline", "powered", "auto_promote"}
@@ -241,6 +248,40 @@ def test_every_field_of_every_resource_that_changes_something_has_its_line(docum
     assert {name for name, least in permissions.FIELDS.items() if least is Requester.ROOT} == {
         *("oob_program", "os_playbook", "domain_xml", "serial_log", "file_storage_dir", "shared_file_storage_dir")
     }
+    assert {name for name, least in permissions.FIELDS.items() if least is Requester.ADMINISTRATOR} == {
+        *("vnc", "accept_cluster_key", "primary_ip", "secondary_ip", "migration_transport")
+    }
+
+
+def test_the_page_has_a_row_for_each_field_that_not_everybody_may_set() -> None:
+    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    for name, least in permissions.FIELDS.items():
+        if least is not Requester.REMOTE:
+            may = ["no" if rank < least else "yes" for rank in Requester]
+            assert any(f"`{name}`" in row and row.endswith(f"| {' | '.join(may)} |") for row in rows), name
+
+
+def test_addresses_and_a_transport_in_clear_are_an_administrator_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With both a remote user could have the memory of a guest sent to a machine of theirs."""
+    leaking: list[tuple[str, str, dict[str, Any]]] = [
+        ("POST", "/2/nodes/node2/modify", {"primary_ip": "203.0.113.9"}),
+        ("POST", "/2/nodes/node2/modify", {"secondary_ip": "203.0.113.9"}),
+        ("POST", "/2/nodes", {"name": "node9", "primary_ip": "203.0.113.9"}),
+        ("PUT", "/2/instances/instance1/modify", {"hvparams": {"migration_transport": "tcp"}}),
+    ]
+
+    async def act(one: reached.Reached) -> None:
+        for method, path, body in leaking:
+            status, told = await one.refused(method, path, body)
+            assert (status, "only administrators on the controller may set this" in told) == (403, True), (path, told)
+        for transport in ("ssh", "tls", "default"):
+            body = {"hvparams": {"migration_transport": transport}}
+            answer = await one.client.put("/2/instances/instance1/modify", json=body)
+            assert "may set this" not in answer.text
+
+    reached.reach(tmp_path, monkeypatch, act, is_local=False, door=Door.REMOTE)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +314,7 @@ def test_a_field_is_set_only_by_those_who_may(
                     body = {name: body}
                 url = path.replace("{name}", "none").replace("{job}", "999").replace("{verb}", "verify")
                 answer = await one.client.request(method, url.replace("{uuid}", "x").replace("{what}", "x"), json=body)
-                is_refused = answer.status_code == 409 and "may set this" in answer.json()["detail"]
+                is_refused = answer.status_code == 403 and "may set this" in answer.json()["detail"]
                 assert is_refused is (rank < least), (method, path, names, answer.text)
                 asked += 1
 
@@ -287,7 +328,7 @@ def test_what_is_refused_names_the_field_who_may_set_it_and_the_remedy(
     async def act(one: reached.Reached) -> None:
         status, told = await one.refused("POST", "/2/nodes/node2/modify", {"ndparams": {"oob_program": "/bin/oob"}})
         assert (status, told) == (
-            409,
+            403,
             f"oob_program: {ROOT_ONLY}, or name a helper program that root put into {one.running.where.oob_programs}",
         )
         status, told = await one.refused("PUT", "/2/modify", {"accept_cluster_key": True})
@@ -313,7 +354,7 @@ def test_no_depth_of_nesting_hides_a_field(tmp_path: Path, monkeypatch: pytest.M
         for body in nested:
             headers = {"content-type": "application/json"}
             answer = await one.client.post("/2/nodes/node2/modify", content=body, headers=headers)
-            assert answer.status_code in {400, 409}, (len(body), answer.text)
+            assert answer.status_code in {400, 403}, (len(body), answer.text)
         assert one.running.configuration.current.node("node2").ndparams == given
 
     reached.reach(tmp_path, monkeypatch, act, is_local=False, door=Door.REMOTE)
@@ -338,11 +379,47 @@ def test_others_than_root_name_a_helper_program_in_a_folder_of_root_s(
         (folder / "oob").write_text("#!/bin/sh\n")
         (folder / "oob").chmod(mode)
         answer = await one.ask("POST", "/2/nodes/node2/modify", {"oob_program": f"{folder}/{path}"})
-        assert answer.status_code == (200 if is_taken else 409), answer.text
+        assert answer.status_code == (200 if is_taken else 403), answer.text
         for plain in ("ipmi", "default", "!"):
             assert (await one.ask("POST", "/2/nodes/node2/modify", {"oob_program": plain})).status_code == 200
 
     reached.reach(tmp_path, monkeypatch, act, is_local=False, door=Door.REMOTE)
+
+
+@pytest.mark.parametrize(("uid", "is_root"), [(0, True), (ADMINISTRATOR, False)])
+def test_an_import_of_others_than_root_brings_no_program_into_use_that_root_has_not_put_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uid: int, *, is_root: bool
+) -> None:
+    async def act(one: reached.Reached) -> None:
+        folder, elsewhere = one.running.where.oob_programs, one.running.where.root / "program"
+        folder.mkdir(mode=0o755)
+        for path in (folder / "oob", elsewhere):
+            path.write_text("#!/bin/sh\n")
+            path.chmod(0o755)
+        document = (await one.client.get("/2/config")).json()
+
+        async def put(program: str) -> httpx.Response:
+            changed = copy.deepcopy(document)
+            next(iter(changed["nodes"].values()))["ndparams"]["oob_program"] = program
+            return await one.client.put("/2/config", json=changed, params={"force": True})
+
+        for program in ("ipmi", str(folder / "oob")):
+            assert (await put(program)).status_code == 200
+        refused = await put(str(elsewhere))
+        assert refused.status_code == (200 if is_root else 403), refused.text
+        if not is_root:
+            assert refused.json()["detail"] == (
+                f"oob_program: {ROOT_ONLY}, or name a helper program that root put into {folder}"
+            )
+            await one.running.configuration.commit(lambda cluster: [_with_program(cluster, str(elsewhere))])
+            assert (await put(str(elsewhere))).status_code == 200, "it was in use before"
+
+    reached.reach(tmp_path, monkeypatch, act, is_local=False, door=Door.SOCKET, uid=uid)
+
+
+def _with_program(cluster: clusters.Cluster, program: str) -> membership.ParametersStand:
+    own = cluster.cluster
+    return membership.ParametersStand(dataclasses.replace(own, ndparams={**own.ndparams, "oob_program": program}))
 
 
 def test_a_folder_that_others_may_write_has_no_helper_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,7 +429,7 @@ def test_a_folder_that_others_may_write_has_no_helper_programs(tmp_path: Path, m
         (folder / "oob").write_text("#!/bin/sh\n")
         (folder / "oob").chmod(0o755)
         folder.chmod(0o777)
-        assert (await one.refused("PUT", "/2/modify", {"oob_program": f"{folder}/oob"}))[0] == 409
+        assert (await one.refused("PUT", "/2/modify", {"oob_program": f"{folder}/oob"}))[0] == 403
 
     reached.reach(tmp_path, monkeypatch, act, is_local=False, door=Door.REMOTE)
 

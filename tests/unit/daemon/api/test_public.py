@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon import failures
+from ansible_collections.roundsman.cluster.daemon.api import answers
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.api.reached import Reached, reach
@@ -33,6 +35,37 @@ def test_the_network_may_read_everything_and_change_nothing(tmp_path: Path, monk
                 status, _ = await one.refused(method, path)
                 assert status == 405, (method, path)
         assert (await one.ask("PUT", "/1/status")).headers["allow"] == "GET"
+
+    reach(tmp_path, monkeypatch, act, is_local=False)
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if path not in {"/", "/1/rounds"}])
+def test_a_crowd_that_asks_for_the_whole_cluster_has_it_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    made = list[object]()
+    encoded = answers.encoded
+
+    def count(content: object) -> bytes:
+        made.append(content)
+        return encoded(content)
+
+    async def act(one: Reached) -> None:
+        monkeypatch.setattr(answers, "encoded", count)
+        found = await asyncio.gather(*(one.ask("GET", path) for _ in range(20)))
+        assert {answer.status_code for answer in found} == {200}
+        assert len(made) == 1
+
+    reach(tmp_path, monkeypatch, act, is_local=False)
+
+
+def test_head_is_answered_as_get_without_the_body(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(one: Reached) -> None:
+        for path in ("/1/health", "/ui", "/1/explain/nothing"):
+            whole, head = await one.ask("GET", path), await one.ask("HEAD", path)
+            assert (head.status_code, head.content) == (whole.status_code, b"")
+            for name in ("content-type", "content-length"):
+                assert head.headers[name] == whole.headers[name]
 
     reach(tmp_path, monkeypatch, act, is_local=False)
 

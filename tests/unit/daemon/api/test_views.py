@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
-from ansible_collections.roundsman.cluster.daemon.api import replica_views, views
+from ansible_collections.roundsman.cluster.daemon.api import page, replica_views, snapshots, views
+from ansible_collections.roundsman.cluster.daemon.api.fields import nodes
 from ansible_collections.roundsman.cluster.daemon.cli import explanation
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, json_values, replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Role
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Disk, Role
 
 from tests.unit import small_cluster
 from tests.unit.daemon import twins
@@ -81,6 +82,20 @@ def test_a_node_shows_its_role_health_and_what_runs_there(tmp_path: Path, monkey
     assert told["node2"]["mfree"] == 131_072 - 2048 - 1024
 
 
+def test_the_memory_of_an_instance_that_is_being_made_is_not_free_wherever_it_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(one: service.Service) -> Any:
+        cluster = one.configuration.current
+        unfinished = dataclasses.replace(cluster.instance("instance1"), admin_state="down", tags=(clusters.UNFINISHED,))
+        changed = clusters.with_instance(cluster, unfinished)
+        node = changed.node("node2")
+        seen = snapshots.Snapshot(changed)
+        return [views.node(changed, node, one.intake)["mfree"], nodes.FIELDS["mfree"].read(seen, node)]
+
+    assert orjson.loads(shown(tmp_path, monkeypatch, look, SAID)) == [131_072 - 2048 - 1024] * 2
+
+
 def test_a_problem_is_shown_instead_of_the_health(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def look(one: service.Service) -> Any:
         cluster = one.configuration.current
@@ -138,6 +153,25 @@ def test_an_explanation_tells_the_incidents_and_jobs_of_that_node_alone(
     assert [one["node_name"] for one in ill["incidents"]] == ["node2"]
     assert [one["id"] for one in ill["jobs"]] == ill["incidents"][0]["jobs"]
     assert well["incidents"] == well["jobs"] == well["planned"] == []
+
+
+def test_an_explanation_has_the_job_that_is_changing_an_instance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(one: service.Service) -> Any:
+        cluster, queue = one.configuration.current, one.queue
+        nodes = [
+            views.explain(cluster, name, intake=one.intake, queue=queue, preview=one.rounds.preview())
+            for name in ("node2", "node4")
+        ]
+        return [*nodes, replica_views.explain(cluster, "instance1", intake=one.intake, queue=queue)]
+
+    node2, node4, held = orjson.loads(shown(tmp_path, monkeypatch, look, SAID))
+    (job,) = held["at_work"]
+    assert (job["subject"], job["what"]) == ("instance1", "migrate instance1 from node2 to node3")
+    assert time.time() - 60 < job["since"] <= time.time()
+    assert job in node2["at_work"]
+    assert node4["at_work"] == []
 
 
 def test_whatever_holds_maintenance_is_told() -> None:
@@ -213,6 +247,53 @@ def test_a_node_that_lived_since_it_was_known_to_be_off_is_not_called_off_and_ha
     assert "`roundsman node power off node2 --force`" in said
 
 
+def test_a_replica_in_sync_that_no_agent_saw_so_is_told_where_agents_are_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        lab = twins.lab(tmp_path, pairs=[("node2", "node3")])
+        running, _ = twins.assemble(lab, monkeypatch)
+        without = running.configuration.current
+        settings = dataclasses.replace(without.maintenance.settings, agent_port=1815)
+        cluster = dataclasses.replace(without, maintenance=dataclasses.replace(without.maintenance, settings=settings))
+        (fact,) = twins.replica_facts(cluster, cluster.node("node3")).replicas or ()
+        for seen, named in (((), ["node3"]), ((("192.0.2.2", 3.0),), [])):
+            facts = replicas.NodeFacts("", (dataclasses.replace(fact, seen=seen),))
+            twins.report(lab, running, "node3", '{"status":"Ok"}', facts=facts)
+            await running.intake.take_all()
+            assert [one["node"] for one in replica_views.unmeasured(cluster, running.intake)] == named
+            assert replica_views.unmeasured(without, running.intake) == []
+
+    asyncio.run(scenario())
+
+
+def test_disks_that_failed_under_a_replica_are_told_of_primary_and_secondary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        lab = twins.lab(tmp_path, pairs=[("node2", "node3")])
+        running, _ = twins.assemble(lab, monkeypatch)
+        cluster = running.configuration.current
+        for name in ("node2", "node3"):
+            twins.report(lab, running, name, '{"status":"Ok"}')
+        await running.intake.take_all()
+        assert replica_views.failed_disks(cluster, running.intake) == []
+        for name, disk in (("node2", Disk.DISKLESS), ("node3", Disk.FAILED)):
+            facts = twins.replica_facts(cluster, cluster.node(name))
+            (fact,) = facts.replicas or ()
+            failed = replicas.NodeFacts("", (dataclasses.replace(fact, disk=disk),))
+            twins.report(lab, running, name, '{"status":"Ok"}', facts=failed)
+        await running.intake.take_all()
+        primary, secondary = replica_views.failed_disks(cluster, running.intake)
+        assert (primary["node"], secondary["node"]) == ("node2", "node3")
+        assert "the disk of instance1 on node2 has failed (Diskless), and its writes reach only" in primary["text"]
+        assert "the disk of instance1 on node3 has failed (Failed), and no write reaches it" in secondary["text"]
+        assert "`roundsman instance repair-disks instance1`" in primary["text"]
+        await running.queue.stop()
+
+    asyncio.run(scenario())
+
+
 def test_what_a_node_that_has_booted_again_reports_shows_which_of_its_instances_are_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +310,7 @@ def test_what_a_node_that_has_booted_again_reports_shows_which_of_its_instances_
             given: dict[str, Any] = {"intake": running.intake, "queue": running.queue}
             of_node = views.explain(cluster, "node2", **given, preview=running.rounds.preview())
             of_instance = replica_views.explain(cluster, "instance1", **given)
+            assert [entry["instance"] for entry in page.state(running)["down"]] == of_node["down"]
             lines = [one["unlisted"] is not None for one in of_instance["replicas"]]
             return [of_node["down"], of_instance["is_down"], lines]
 
@@ -239,6 +321,8 @@ def test_what_a_node_that_has_booted_again_reports_shows_which_of_its_instances_
         (fact,) = writes.replicas or ()
         secondary = replicas.NodeFacts("", (dataclasses.replace(fact, role=Role.SECONDARY),))
         assert await told(secondary) == [["instance1"], True, [False]]
+        start = {"instance": "instance1", "node": "node2", "command": "roundsman instance start instance1"}
+        assert page.state(running)["down"] == [start]
         await running.configuration.commit(lambda _: [changes.InstanceState(instance.uuid, "down")])
         assert await told(secondary) == [[], False, [False]]
         await running.queue.stop()

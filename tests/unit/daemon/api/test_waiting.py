@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon import app as apps
+from ansible_collections.roundsman.cluster.daemon.api import waiting
 from ansible_collections.roundsman.cluster.daemon.api.asking import Door
 from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.daemon.serving import bounded_serving
+from fastapi import FastAPI
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.api import reached
@@ -24,10 +27,10 @@ WAITS = ("/2/jobs/7/log?seconds=60", "/2/jobs/7/wait?timeout=60", "/1/news?after
 class Client:
     """One connection to the application, which its test may close."""
 
-    def __init__(self, app: Any, path: str) -> None:
+    def __init__(self, app: Any, path: str, *, address: str = "") -> None:
         target, _, query = path.partition("?")
         self._scope = {"type": "http", "method": "GET", "path": target, "raw_path": target.encode(), "headers": []}
-        self._scope |= {"query_string": query.encode(), "client": (str(os.geteuid()), os.getpid())}
+        self._scope |= {"query_string": query.encode(), "client": (address or str(os.geteuid()), os.getpid())}
         self._messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._messages.put_nowait({"type": "http.request", "body": b""})
         self._waits = asyncio.Event()
@@ -87,6 +90,42 @@ def test_followers_take_no_descriptors_and_threads_and_one_too_many_is_refused(
         await again.close()
 
     reached.reach(tmp_path, monkeypatch, act, is_local=True, outcomes={"power": "held"})
+
+
+def test_addresses_that_wait_leave_connections_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "MOST_PUBLIC", 60)
+
+    async def act(one: reached.Reached) -> None:
+        app = apps.make_app(one.running, door=Door.PUBLIC)
+        one.running.news.number = 0
+        clients = [Client(app, WAITS[2], address="192.0.2.1") for _ in range(50)]
+        await asyncio.gather(*(client.until_it_waits() for client in clients))
+        further = [Client(app, WAITS[2], address="192.0.2.1")]
+        more = [Client(app, WAITS[2], address=f"2001:db8:0:{number}::1") for number in range(10)]
+        await asyncio.gather(*(client.until_it_waits() for client in more))
+        further.append(Client(app, WAITS[2], address="192.0.2.3"))
+        for client in further:
+            await asyncio.wait_for(client.served, twins.LIMIT)
+            assert client.status == 429
+        await asyncio.gather(*(client.close() for client in (*clients, *more)))
+        again = Client(app, WAITS[2], address="192.0.2.1")
+        await again.until_it_waits()
+        await again.close()
+
+    reached.reach(tmp_path, monkeypatch, act, is_local=False)
+
+
+def test_fewer_may_wait_than_there_are_connections() -> None:
+    assert 0.6 * apps.LIMITS[Door.PUBLIC].connections >= waiting.MOST_PUBLIC
+    assert 5 * waiting.MOST[Door.PUBLIC] < waiting.MOST_PUBLIC
+
+
+def test_at_the_public_door_the_machine_itself_finds_a_place_whoever_has_the_others() -> None:
+    gate = bounded_serving.Server(FastAPI(), limits=apps.LIMITS[Door.PUBLIC]).gate
+    gate.keep_for(["127.0.0.1"])
+    others = (f"192.0.2.{number}" for number in range(1, 255) for _ in range(100))
+    assert sum(gate.admit(address) is not None for address in others) < apps.LIMITS[Door.PUBLIC].connections
+    assert [gate.admit("127.0.0.1") is not None for _ in range(21)] == [*[True] * 20, False]
 
 
 async def _run_job(one: reached.Reached) -> None:

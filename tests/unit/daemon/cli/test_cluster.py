@@ -18,10 +18,17 @@ FOUND = [
 ]
 
 
-def ends(daemon: StandIn, found: list[dict[str, str]] | None, *, text: str = "3 nodes with OOB") -> None:
+def ends(
+    daemon: StandIn,
+    found: list[dict[str, str]] | None,
+    *,
+    text: str = "3 nodes with OOB",
+    left: dict[str, str] | None = None,
+) -> None:
     told: dict[str, Any] = canned.job(20, "cluster_verify", {}, status=values.Status.SUCCESS, text=text)
+    value = None if found is None else {"findings": found, "looked_at": ["node1", "node2"], "not_looked_at": left or {}}
     daemon.put("PUT", "/2/verify", {"id": 20})
-    daemon.put("GET", "/2/jobs/20/wait", {**told, "results": [found]})
+    daemon.put("GET", "/2/jobs/20/wait", {**told, "results": [value]})
 
 
 @pytest.mark.parametrize(("found", "name"), [(FOUND, "verify-findings"), ([], "verify-nothing")])
@@ -31,7 +38,7 @@ def test_each_finding_is_a_line_and_exit_status_1(
     ends(daemon, found)
     assert printed.of(roundsman("cluster", "verify")) == printed.text(name)
     code, out, _ = roundsman("cluster", "verify", "-o", "json")
-    assert (code, json.loads(out)) == (int(bool(found)), found)
+    assert (code, json.loads(out)["findings"]) == (int(bool(found)), found)
 
 
 def test_where_there_is_nothing_to_verify_it_is_said_why(daemon: StandIn, roundsman: Run) -> None:
@@ -46,3 +53,15 @@ def test_a_job_that_failed_verified_nothing(daemon: StandIn, roundsman: Run) -> 
     found = roundsman("cluster", "verify")
     assert found == (1, "", "roundsman: job 20 ended as error: it is lost, and not repeated\n")
     assert roundsman("cluster", "verify", "--submit") == (0, "20\n", "")
+
+
+@pytest.mark.parametrize("found", [FOUND, []])
+def test_nodes_that_were_not_looked_at_are_named_with_the_reason(
+    found: list[dict[str, str]], daemon: StandIn, roundsman: Run
+) -> None:
+    left = {"node3": "it is offline, and it does not answer"}
+    ends(daemon, found, left=left)
+    _, out, _ = roundsman("cluster", "verify")
+    assert "Not looked at: node3, because it is offline, and it does not answer.\n" in out
+    assert ("Nothing is wrong on 2 of 3 nodes (" in out) == (not found)
+    assert json.loads(roundsman("cluster", "verify", "-o", "json")[1])["not_looked_at"] == left

@@ -36,10 +36,32 @@ def test_status_shows_incidents_the_round_refusals_and_what_is_silent(daemon: St
     assert "connection refused" in out
 
 
+def test_status_says_what_to_do_about_reports_that_the_daemon_may_not_read(daemon: StandIn, roundsman: Run) -> None:
+    state = json.loads(canned.answers()["GET", "/1/page"]) | {"rejected": {"unreadable": 3}}
+    daemon.put("GET", "/1/page", state)
+    out = roundsman("status")[1]
+    assert words(out, "unreadable ") == ["unreadable", "3"]
+    assert "make reports readable (0644)" in out
+
+
 def test_a_paused_cluster_says_so(daemon: StandIn, roundsman: Run) -> None:
     state = json.loads(canned.answers()["GET", "/1/page"]) | {"paused": "new switch"}
     daemon.put("GET", "/1/page", state)
     assert "Maintenance is paused: new switch" in roundsman("status")[1]
+
+
+def test_what_should_run_and_does_not_comes_first_with_the_command_that_starts_it(
+    daemon: StandIn, roundsman: Run
+) -> None:
+    assert "is down" not in roundsman("status")[1]
+    down = [
+        {"instance": f"db{number}", "node": "node1", "command": f"roundsman instance start db{number}"}
+        for number in range(1, 11)
+    ]
+    daemon.put("GET", "/1/page", json.loads(canned.answers()["GET", "/1/page"]) | {"down": down})
+    lines = roundsman("status")[1].splitlines()
+    assert lines[1] == "db1 should run on node1, and is down. Start it: `roundsman instance start db1`"
+    assert lines[9] == "db9 and db10 should run, too, and are down."
 
 
 def test_piped_output_has_no_control_characters_and_no_trailing_blanks(daemon: StandIn, roundsman: Run) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 import pwd
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.unit.daemon.cli.conftest import Run
 
-OLDER = dataclasses.replace(small_cluster.make(), serial_no=41)
+OLDER = dataclasses.replace(small_cluster.with_uuids(small_cluster.make()), serial_no=41, mtime=1000.0)
 NEWER = dataclasses.replace(OLDER, serial_no=99)
 
 
@@ -56,7 +57,9 @@ def test_an_import_without_the_daemon_is_in_the_audit_log(where: tree.Tree, tmp_
     where.log.mkdir(parents=True)
     where.audit_log.touch()
     given = tmp_path / "edited.json"
-    given.write_bytes(document.dump(changes.apply(NEWER, changes.NodePowered("n3", powered=False), now=1.0)))
+    given.write_bytes(
+        document.dump(changes.apply(NEWER, changes.NodePowered(small_cluster.uid("n3"), powered=False), now=1.0))
+    )
     roundsman("config", "import", str(given))
     assert where.audit_log.read_text() == ""
     assert roundsman("config", "import", str(given), "--yes")[0] == 0
@@ -64,6 +67,18 @@ def test_an_import_without_the_daemon_is_in_the_audit_log(where: tree.Tree, tmp_
     user = f"user={pwd.getpwuid(os.getuid()).pw_name} uid={os.getuid()}"
     assert f'roundsman.audit: command {user} door=command-line text="config import: ' in line
     assert line.endswith('version 101: nodes: node3 (not powered)"')
+
+
+def test_an_import_on_a_new_machine_is_in_the_audit_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, roundsman: Run
+) -> None:
+    where, given = tree.Tree(tmp_path / "new"), tmp_path / "backup.json"
+    where.lib.mkdir(parents=True)
+    monkeypatch.setenv("ROUNDSMAN_ROOT", str(where.root))
+    given.write_bytes(document.dump(NEWER))
+    assert roundsman("config", "import", str(given), "--yes")[0] == 0
+    (line,) = where.audit_log.read_text().splitlines()
+    assert 'text="config import: version 100: new: ' in line
 
 
 def test_the_import_says_first_what_it_would_change(where: tree.Tree, tmp_path: Path, roundsman: Run) -> None:
@@ -80,7 +95,7 @@ def test_the_import_says_first_what_it_would_change(where: tree.Tree, tmp_path: 
 
 def edited(cluster: clusters.Cluster) -> clusters.Cluster:
     """An export of a configuration that a person edited: its serial number is that of the export."""
-    changed = changes.apply(cluster, changes.NodePowered("n3", powered=False), now=1.0)
+    changed = changes.apply(cluster, changes.NodePowered(small_cluster.uid("n3"), powered=False), now=1.0)
     return dataclasses.replace(changed, serial_no=cluster.serial_no, mtime=cluster.mtime)
 
 
@@ -124,8 +139,8 @@ def test_a_backup_on_a_new_root_pauses(tmp_path: Path, monkeypatch: pytest.Monke
     found.lib.mkdir(parents=True)
     given = tmp_path / "backup.json"
     given.write_bytes(document.dump(OLDER))
-    status, out, _err = roundsman("config", "import", str(given), "--yes")
-    assert status == 0
+    status, out, err = roundsman("config", "import", str(given), "--yes")
+    assert (status, err) == (0, "")
     assert "there is no present configuration" in out
     assert store.read(found.config).maintenance.settings.paused == (
         "configuration imported from a backup (serial 41): check where instances run, then run `roundsman resume`"
@@ -148,6 +163,49 @@ def test_the_text_of_a_person_who_paused_is_kept(
     assert store.read(where.config).maintenance.settings.paused == "new switch"
     assert "Maintenance is paused: new switch." in out
     assert "check where instances run" in out
+
+
+def test_the_import_lists_the_programs_paths_definitions_and_addresses_that_are_new(
+    where: tree.Tree, tmp_path: Path, roundsman: Run
+) -> None:
+    edit = json.loads(document.dump(NEWER))
+    edit["cluster"]["file_storage_dir"] = "/etc"
+    edit["maintenance"]["settings"]["diagnose_command"] = "smart"
+    for uuid, address in (("n2", "192.0.2.2"), ("n3", "192.0.2.3")):
+        edit["nodes"][small_cluster.uid(uuid)]["primary_ip"] = address
+        edit["nodes"][small_cluster.uid(uuid)]["ndparams"]["oob_program"] = "/home/x/oob"
+    xml = "<domain type='kvm' passwd='SECRET'>\n<devices/></domain>"
+    digest = hashlib.sha256(xml.encode()).hexdigest()
+    edit["instances"][small_cluster.uid("i1")]["hvparams"] = {"domain_xml": xml, "serial_log": "/etc/\u202ex"}
+    edit["instances"][small_cluster.uid("i1")]["disks"][0]["name"] = "web"
+    given = tmp_path / "edited.json"
+    given.write_text(json.dumps(edit))
+    _status, out, _err = roundsman("config", "import", str(given))
+    assert [line for line in out.splitlines() if line.startswith("New: ")] == [
+        "New: primary_ip 192.0.2.2: node node2",
+        "New: primary_ip 192.0.2.3: node node3",
+        "New: adopted disk web: instance inst1",
+        "New: serial_log /etc/\\u202ex: instance inst1",
+        f"New: domain_xml <domain type='kvm' passwd=hidden> (SHA-256 {digest}): instance inst1",
+        "New: file_storage_dir /etc: the cluster",
+        "New: diagnose_command smart: the cluster",
+        "New: oob_program /home/x/oob: node node2, node node3",
+    ]
+
+
+def test_a_document_with_values_that_cannot_be_set_is_refused_as_a_whole(
+    where: tree.Tree, tmp_path: Path, roundsman: Run
+) -> None:
+    edit = json.loads(document.dump(NEWER))
+    edit["maintenance"]["settings"]["agent_port"] = 99999999
+    edit["nodes"][small_cluster.uid("n3")]["name"] = "../../x"
+    given = tmp_path / "edited.json"
+    given.write_text(json.dumps(edit))
+    status, _out, err = roundsman("config", "import", str(given), "--yes")
+    assert status == 1
+    assert "the settings: agent_port: 99999999 is not a whole number" in err
+    assert "node ../../x: name: " in err
+    assert store.read(where.config) == NEWER
 
 
 def test_an_export_is_whole_and_for_its_owner_only(where: tree.Tree, tmp_path: Path, roundsman: Run) -> None:
@@ -187,8 +245,8 @@ def test_an_export_never_takes_the_place_of_what_is_no_file(tmp_path: Path, roun
 def versions(where: tree.Tree) -> tree.Tree:
     """Versions 41, 99, 100 and 102: of each the changes that it has over the one before."""
     stated: list[list[changes.Change]] = [
-        [changes.NodePowered("n3", powered=False)],
-        [changes.InstanceState("i1", "down"), changes.RoundStands(4, ())],
+        [changes.NodePowered(small_cluster.uid("n3"), powered=False)],
+        [changes.InstanceState(small_cluster.uid("i1"), "down"), changes.RoundStands(4, ())],
     ]
     cluster = NEWER
     for one in stated:

@@ -6,6 +6,7 @@ import json
 import sys
 import tempfile
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,12 +14,11 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import ep
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
-from tests.unit import small_cluster
+from tests.unit import other_users, small_cluster
 from tests.unit.daemon.cli import terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.unit.daemon.cli.conftest import Run
 
@@ -76,10 +76,31 @@ def test_what_is_not_clear_is_refused_in_one_line(roundsman: Run, words: list[st
     assert len(err.splitlines()) == 1
 
 
+@other_users.only_root
+def test_without_the_daemon_who_cannot_read_the_configuration_is_told_who_may(
+    roundsman: Run, monkeypatch: pytest.MonkeyPatch, where: tree.Tree
+) -> None:
+    with other_users.open_folder() as folder:
+        found = tree.Tree(folder)
+        other_users.make_folder(found.lib, owner=0, group=0, mode=0o755)
+        found.config.write_bytes(where.config.read_bytes())
+        found.config.chmod(0o600)
+        monkeypatch.setenv("ROUNDSMAN_ROOT", str(folder))
+        assert roundsman("cluster", "epo", "--all", "--dry-run")[0] == 0
+        with other_users.acting_as(other_users.DAEMON):
+            status, _out, err = roundsman("cluster", "epo", "--all", "--dry-run")
+    assert (status, len(err.splitlines())) == (1, 1)
+    assert err.startswith(f"roundsman: no daemon answers at {found.socket}: start it with ")
+    assert err.endswith(f"; only root and the user of roundsmand can read {found.config}\n")
+
+
 PLAYBOOK = """#!{python}
 import json, os, signal, sys
 inventory = json.load(open(sys.argv[sys.argv.index("-i") + 1]))
-json.dump({{"root": inventory["root"], "home": os.environ["ANSIBLE_HOME"]}}, open({told!r}, "w"))
+told = {{"root": inventory["root"], "home": os.environ["ANSIBLE_HOME"], "config": os.environ.get("ANSIBLE_CONFIG")}}
+told["cwd"] = os.getcwd()
+told["settings"] = open(told["config"]).read() if told["config"] else None
+json.dump(told, open({told!r}, "w"))
 {last}
 """
 
@@ -111,6 +132,32 @@ def test_the_play_finds_a_lab_that_was_named_from_the_working_folder(
     told = plays("")
     assert roundsman("cluster", "epo", "--all", "--force")[0] == 0
     assert json.loads(told.read_text())["root"] == str(tmp_path / "root")
+
+
+def test_no_configuration_of_ansible_that_lies_where_somebody_stands_steers_the_play(
+    roundsman: Run, plays: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("ANSIBLE_CONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    (tmp_path / "ansible.cfg").write_text("[defaults]\nlibrary = /tmp/evil\n")
+    monkeypatch.chdir(tmp_path)
+    told = plays("")
+    assert roundsman("cluster", "epo", "--all", "--force")[0] == 0
+    # The machine's own counts, where there is one.
+    found = json.loads(told.read_text())
+    assert found["config"] in {"/etc/ansible/ansible.cfg", str(Path(found["home"]).with_name("ansible.cfg"))}
+    assert "evil" not in found["settings"]
+
+
+def test_the_play_stands_in_a_folder_of_its_own_where_nobody_else_can_put_plugins(
+    roundsman: Run, plays: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = plays("")
+    assert roundsman("cluster", "epo", "--all", "--force")[0] == 0
+    found = json.loads(told.read_text())
+    assert found["cwd"] == str(Path(found["home"]).parent)
 
 
 def test_no_temporary_folder_is_taken_for_a_number(

@@ -89,6 +89,7 @@ def test_an_instance_that_is_degraded_or_down_has_the_same_steps_and_its_replica
     unlisted = {"volume": None, "fact": None, "last_in_sync": None, "unlisted": 80.0}
     value: dict[str, Any] = {
         "failing": [],
+        "at_work": [],
         "instance": {"name": "instance2", "primary": "node1", "secondaries": ["node2"]},
         "parted": PARTED,
         "being_made": None,
@@ -104,6 +105,41 @@ def test_an_instance_that_is_degraded_or_down_has_the_same_steps_and_its_replica
     assert said.endswith(f"What you do next:\n  {START}\n  R{STEP[1:]}")
     healthy = value | {"parted": None, "is_down": False}
     assert "next" not in "\n".join(explanation.instance_sentences(healthy, now=200.0))
+    refused = {"in_sync": False, "reason": "node1 is silent", "unblock": "power node1 off", "loss": ""}
+    said = "\n".join(
+        explanation.instance_sentences(value | {"is_down": False, "failover": refused, **AT_WORK}, now=200.0)
+    )
+    assert "instance2 is degraded since 10:00." in said, "what is known stays"
+    assert MOVING in said
+    assert "repair-disks" not in said
+    assert "power node1 off" not in said
+    assert said.endswith(WAIT)
+
+
+MOVING = "Job 6 has been at work on instance2 for 2 min: move the replica of instance2 from node2 to node3."
+WAIT = "What you do next:\n  Wait until job 6 has ended: `roundsman jobs watch 6`"
+WHAT = "move the replica of instance2 from node2 to node3"
+AT_WORK = {"at_work": [{"job": 6, "subject": "instance2", "what": WHAT, "since": 80.0}]}
+
+
+def test_an_object_that_a_job_is_changing_has_that_job_and_no_step_against_it() -> None:
+    refused = {"instance": "instance2", "in_sync": False, "reason": "x", "unblock": "power node1 off", "loss": ""}
+    value = told("node1") | {"degraded": [PARTED], "failovers": [refused]}
+    said = text(value | AT_WORK)
+    assert MOVING in said
+    assert "instance2 is degraded since 10:00." in said
+    assert "power node1 off" not in said
+    assert said.endswith(WAIT)
+    other = PARTED | {"instance": "instance3"}
+    assert text(value | AT_WORK | {"degraded": [PARTED, other]}).endswith(f"What you do next:\n  R{STEP[1:]}")
+
+
+def test_a_node_whose_role_a_job_is_changing_has_no_step_of_its_own() -> None:
+    value = told("node2") | {"incidents": [], "jobs": [], "refusals": [], "planned": []}
+    busy = [{"job": 6, "subject": "node2", "what": "undrain node2", "since": 80.0}]
+    said = text(value | {"at_work": busy})
+    assert "Job 6 has been at work on node2 for 2 min: undrain node2." in said
+    assert said.endswith(WAIT)
 
 
 def test_a_pause_is_lifted_by_resume() -> None:

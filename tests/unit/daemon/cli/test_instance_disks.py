@@ -60,6 +60,20 @@ def test_a_node_with_a_replica_is_named_to_discard_it(
     assert daemon.asked("PUT") == [("/2/instances/web1/repair-disks", {"discard": node})]
 
 
+def test_a_start_after_a_split_brain_names_the_node_whose_data_are_given_up(
+    daemon: StandIn, roundsman: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    stored(daemon, ["web1"])
+    daemon.put("PUT", "/2/instances/web1/startup", 20)
+    monkeypatch.setattr(questions, "confirm", lambda text, *, yes: asked.append(f"{text} {yes}"))
+    assert roundsman("instance", "start", "web1", "--discard", "node2", "--submit") == (0, "20\n", "")
+    assert asked == ["Discard what only node2 has of the disks of web1? False"]
+    assert daemon.asked("PUT") == [("/2/instances/web1/startup", {"discard": "node2"})]
+    code, _, err = roundsman("instance", "start", "web1", "--discard", "node3")
+    assert (code, "node3 has no replica of web1; use node1 or node2" in err) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("instance", "node", "said"),
     [

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import stat
 import subprocess
@@ -8,8 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.lab import building, processes
+from ansible_collections.roundsman.cluster.daemon.cli import lab as lab_commands
+from ansible_collections.roundsman.cluster.daemon.lab import building, checker, losses, processes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+
+from tests.unit import other_users
 
 if TYPE_CHECKING:
     from ansible_collections.roundsman.cluster.daemon.lab import world
@@ -22,7 +26,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder without labs, and no processes of labs."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ROUNDSMAN_ROOT", raising=False)
-    for name in ("start_bmcs", "start_daemon", "down"):
+    for name in ("start_bmcs", "start_agents", "start_daemon", "down"):
         monkeypatch.setattr(processes, name, lambda _: None)
     return tmp_path
 
@@ -80,6 +84,18 @@ def test_without_a_folder_the_only_lab_is_meant_and_of_several_none(roundsman: R
     assert err == "roundsman: there are several labs: choose one with --dir: .lab/a, .lab/b\n"
 
 
+@other_users.only_root
+def test_root_starts_and_removes_no_lab_of_somebody_else_that_it_was_not_told_of(roundsman: Run) -> None:
+    lab_in(".lab/default")
+    os.chown(".lab", 65534, 65534)
+    told = ".lab/default does not count without --dir, because .lab is owned by uid 65534\n"
+    for words in (("lab", "down", "--remove"), ("lab", "break", "node3"), ("lab", "up")):
+        code, _, err = roundsman(*words)
+        assert (code, err.endswith(told), err.count("\n")) == (1, True, 1)
+    assert Path(".lab/default/lab.json").exists()
+    assert roundsman("lab", "down", "--remove", "--dir", ".lab/default")[0] == 0
+
+
 def test_of_several_labs_the_only_live_one_is_meant_but_never_for_down(
     roundsman: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +144,17 @@ def test_a_lab_that_is_there_takes_no_other_options(option: str, other: str, rou
     assert (code, out) == (1, "")
     assert err.startswith("roundsman: there is a lab in .lab/default already: bring it down with --remove, or leave ")
     assert err.endswith(f" these options out: {option}\n")
+
+
+def test_a_lab_has_agents_unless_it_is_told_otherwise_or_has_too_many_nodes(roundsman: Run) -> None:
+    assert roundsman("lab", "up", "--nodes", "2", "--instances", "1", "--dir", "with")[0] == 0
+    assert json.loads(Path("with/lab.json").read_text())["ports"]["agent"]
+    assert roundsman("lab", "up", "--nodes", "2", "--instances", "1", "--dir", "without", "--no-agents")[0] == 0
+    assert "agent" not in json.loads(Path("without/lab.json").read_text())["ports"]
+    code, _, err = roundsman("lab", "up", "--nodes", "101", "--instances", "0", "--dir", "large")
+    assert (code, err) == (1, "roundsman: agents of more than 100 nodes take too much memory: add --no-agents\n")
+    code, _, err = roundsman("lab", "break", "node1", "--agent", "--dir", "without")
+    assert (code, err.startswith("roundsman: the nodes of this lab have no agents")) == (1, True)
 
 
 def test_a_lab_that_is_there_starts_again_without_options_or_with_its_own(roundsman: Run) -> None:
@@ -179,7 +206,7 @@ def test_mend_gives_a_node_its_commands_back(harm: str, roundsman: Run) -> None:
             path.unlink()
             path.symlink_to("/bin/false")
     node.say('{"status": "evacuate"}')
-    assert roundsman("lab", "mend", "node1")[1].startswith('node1: its diagnose command prints {"status": "Ok"}; ')
+    assert roundsman("lab", "fix", "node1")[1].startswith('node1: its diagnose command prints {"status": "Ok"}; ')
     for path in (commands / "node-diagnose-commands/lab-diagnose", commands / "node-repair-commands/lab-repair"):
         assert not path.is_symlink()
         assert [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent)] == [0o755, 0o755]
@@ -281,7 +308,7 @@ USAGE: dict[tuple[str, ...], str] = {
     ("--late", "inf"): "must be > 0 and <= 86400 seconds",
     ("--boot-seconds", "3"): "--boot-seconds needs --reboot",
     ("--reboot", "--boot-seconds", "nan"): "--boot-seconds nan: must be >= 0 and <= 86400 seconds",
-    ("--reboot", "--power"): "choose one of --reboot and --power",
+    ("--reboot", "--power"): "choose one of --panic, --reboot, --power and --rack",
     ("--garbage", "much"): "--garbage much: use one of before, instead, cut",
     ("--garbage", ""): "use one of before, instead, cut",
     ("--migration", "never"): "--migration never: use one of before, during, after, paused",
@@ -372,3 +399,21 @@ def test_fix_takes_a_fault_as_status_shows_it(shown: str, roundsman: Run) -> Non
     roundsman("lab", "break", "node1", *shown.split())
     assert roundsman("lab", "fix", "node1", *shown.split())[1].startswith(f"node1: ended {shown};")
     assert standing(roundsman) == {}
+
+
+def test_check_counts_every_write_that_is_gone_and_says_that_none_was_only_where_that_is_so(
+    roundsman: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab_in(".lab/default")
+    rest = "; no instance was lost or ran twice, and each opcode ran once\n"
+    assert roundsman("lab", "check")[:2] == (0, f"no acknowledged write was lost{rest}{lab_commands.NOT_ASKED}\n")
+    lost = losses.Lost("web1", "node3", "1/0", "started", 80, 100, 6.0, 120.0, None, is_given_up=False)
+    monkeypatch.setattr(checker, "lost", lambda _: [lost])
+    code, out, _ = roundsman("lab", "check")
+    assert (code, out) == (
+        0,
+        f"{lost.text}\n20 acknowledged writes are gone, all as allowed{rest}{lab_commands.NOT_ASKED}\n",
+    )
+    monkeypatch.setattr(checker, "check", lambda *_, **__: [lost.text])
+    code, out, _ = roundsman("lab", "check")
+    assert (code, "acknowledged writes are gone" in out) == (1, False)

@@ -29,6 +29,8 @@ DONE = canned.job(20, "cluster_modify", {"fields": {"paused": "x"}}, status=valu
         ),
         (["name=a=b"], {"name": "a=b"}),
         (["hostvars.ansible_user=root", "hostvars.port=22"], {"hostvars": {"ansible_user": "root", "port": "22"}}),
+        (["failover_max_loss=6m"], {"failover_max_loss": 360}),
+        (["failover_max_loss=default"], {"failover_max_loss": "default"}),
         (["oob_program=!", "x=[1]"], {"oob_program": "!", "x": "[1]"}),
     ],
 )

@@ -119,6 +119,37 @@ def test_consistency_is_ignored_only_by_failovers_and_by_whoever_confirms_it(
     assert [document.ignore_consistency for document in _asked(running)] == [True, True]
 
 
+LOST = "possible loss: writes of the last 262 s"
+
+
+def test_an_evacuation_by_failover_prints_the_possible_loss_before_and_after(
+    roundsman: Run, running: stand_in.StandIn
+) -> None:
+    against = {"instance": "instance9", "in_sync": False, "reason": "it is stale", "unblock": "wait", "loss": ""}
+    known = {"instance": "instance1", "in_sync": True, "reason": "", "unblock": "", "loss": LOST}
+    running.put("GET", "/1/explain/node2", {"failovers": [known, against]})
+    done = canned.job(8, "failover", MOVE, status=values.Status.SUCCESS)
+    done["opcodes"][0]["text"] = LOST
+    running.put("GET", "/2/jobs/8/wait", done)
+    status, out, err = roundsman("evacuate", "node2", "--failover")
+    assert err == f"roundsman: instance1: {LOST}\nroundsman: instance9: it is stale\n"
+    assert f"Job 8: fail instance1 over from node2 to node1: success ({LOST})\n" in out
+    assert status == 0
+
+
+def test_the_loss_that_a_person_accepts_is_part_of_the_plan_and_only_of_failovers(
+    roundsman: Run, running: stand_in.StandIn
+) -> None:
+    status, _, err = roundsman("evacuate", "node2", "--max-loss", "6m")
+    assert (status, "--failover" in err) == (2, True)
+    out = roundsman("evacuate", "node2", "--failover", "--max-loss", "6m", "--plan", "-o", "commands")[1]
+    failovers = [line for line in out.splitlines() if "instance failover" in line]
+    assert failovers
+    assert all(line.endswith(" --max-loss 360s") for line in failovers)
+    roundsman("evacuate", "node2", "--failover", "--max-loss", "6m")
+    assert [(document.max_loss, document.ignore_consistency) for document in _asked(running)] == [(360, False)]
+
+
 def test_an_evacuation_is_run_as_it_is_planned(roundsman: Run, running: stand_in.StandIn) -> None:
     planned = json.loads(roundsman("evacuate", "node2", "--plan", "-o", "json")[1])
     assert _asked(running) == []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import settling, task_log, values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, power
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import log_output
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import log_output, run_records
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.jobs import daemons
@@ -117,6 +117,25 @@ def test_a_play_that_failed_with_a_value_has_looked_itself(daemon: daemons.Daemo
         assert powered(running), "what is not confirmed leaves the record as it is"
 
     daemon.run(act, outcomes={"power": "error"})
+
+
+@pytest.mark.parametrize("told", ["error", "success"])
+def test_a_play_whose_record_is_unknown_has_failed_and_is_looked_after_though_it_left_a_value(
+    daemon: daemons.Daemon, told: str
+) -> None:
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        twin.values["power"] = [outcome("off", sent=True)]
+        await running.queue.submit([twins.job(1, daemons.power(running, "off"))])
+        (run,) = await twins.until_held(twin)
+        (run / run_records.UNKNOWN).touch()
+        twin.finish(run, told)
+        await twins.jobs_end(running)
+        assert twin.ran == ["power 1/0", "find_power 0/lookup"]
+        assert running.queue.jobs[1].status is values.Status.ERROR
+        assert "what the run recorded last is unknown" in running.queue.jobs[1].text
+        assert not powered(running), "its BMC was asked"
+
+    daemon.run(act, outcomes={"power": "held"})
 
 
 def test_after_a_lost_command_for_several_nodes_each_is_looked_at(daemon: daemons.Daemon) -> None:

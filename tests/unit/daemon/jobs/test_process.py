@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import process, recovery, settling
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_group, run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import installed_version, run_group, run_records
 
 LEFT = "import os, sys, time; os.write(1, b'%s %d\\n' % (sys.argv[1].encode(), os.getpid())); time.sleep(60)"
 TREE = """
@@ -164,3 +164,22 @@ def test_processes_killed_for_lack_of_memory_are_in_the_log_once(caplog: pytest.
     assert [line.partition(";")[0] for line in caplog.messages] == [
         "out of memory: the kernel killed 3 processes of roundsmand and its jobs"
     ]
+
+
+def test_the_process_of_a_run_holds_the_version_of_its_daemon_by_the_same_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = os.open(tmp_path / "in-use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    monkeypatch.setattr(installed_version, "hold", lambda: lock)
+    processes = process.Processes()
+    processes.start(tmp_path / "run", overdue(tmp_path))
+    (child,) = processes.children.values()
+    os.kill(child.pid, signal.SIGSTOP)
+    os.close(lock)
+    with (tmp_path / "in-use").open("rb") as file:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        child.kill()
+        child.wait()
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

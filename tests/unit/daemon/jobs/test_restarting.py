@@ -124,13 +124,12 @@ def test_a_failover_that_never_began_is_judged_again_before_it_is_started(daemon
     (found[0] / "began").unlink()
 
     async def act(running: service.Service, twin: twins.Processes) -> None:
-        # Its source, which could be asked before, has died meanwhile.
-        source = running.configuration.current.node("node1").uuid
-        running.intake.seen[source] = agents.Seen(misses=1)
+        # Its target, which could be asked before, has fallen silent meanwhile.
+        running.intake.seen[running.queue.jobs[1].opcodes[0].params["target"]] = agents.Seen(misses=1)
         running.queue.resume()
         await twins.jobs_end(running)
         assert twin.ran == []
-        assert "is not known to be in sync" in running.queue.jobs[1].text
+        assert "did not answer when it was last asked" in running.queue.jobs[1].text
 
     daemon.run(act)
 

@@ -78,12 +78,11 @@ def test_a_failover_is_judged_when_it_has_its_slot_which_a_refusal_gives_back(da
         (first,) = await twins.until_held(twin)
         await running.queue.submit([twins.job(2, dataclasses.replace(daemons.move(running), kind="failover"))])
         await daemons.until(running, lambda: running.queue.summary()["slots"]["awaited"] == 1)
-        # Its source, which could be asked before, dies while the failover waits.
-        source = running.configuration.current.node("node1").uuid
-        running.intake.seen[source] = agents.Seen(misses=1)
+        # Its target, which could be asked before, falls silent while the failover waits.
+        running.intake.seen[running.queue.jobs[2].opcodes[0].params["target"]] = agents.Seen(misses=1)
         twin.finish(first)
         await running.queue.wait(2, seconds=twins.LIMIT)
-        assert "is not known to be in sync" in running.queue.jobs[2].text
+        assert "did not answer when it was last asked" in running.queue.jobs[2].text
         assert twin.ran == ["health 1/0"]
         await running.queue.submit([twins.job(3, daemons.delay())])
         await twins.jobs_end(running)

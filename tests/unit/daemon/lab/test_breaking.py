@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import breaking
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
 
 from tests.unit.daemon import twins
 
@@ -25,9 +26,16 @@ GIVEN: dict[str, Any] = {
     "migration": "before",
     "late": 1.0,
     "boot_seconds": 1.0,
+    "loss": 30.0,
+    "clock": -3600.0,
+    "returns": 3600.0,
+    "slow_resync": 1024,
+    "rack": ("node3",),
     "link": ("node3",),
     "bmc": ("slow",),
-    **dict.fromkeys(("hang", "silent", "reboot", "power"), True),
+    **dict.fromkeys(
+        ("hang", "silent", "agent", "ssh", "replication", "lies", "full", "panic", "reboot", "power"), True
+    ),
     **dict.fromkeys(("disk", "slow_stop", "ignore_stop", "crash", "user_shutdown", "autostart"), ("instance1",)),
 }
 NEEDED: dict[str, dict[str, Any]] = {"boot_seconds": {"reboot": True}}
@@ -35,7 +43,10 @@ NEEDED: dict[str, dict[str, Any]] = {"boot_seconds": {"reboot": True}}
 
 @pytest.fixture
 def lab(tmp_path: Path) -> world.Lab:
-    return twins.lab(tmp_path, pairs=[("node2", "node3")])
+    made = twins.lab(tmp_path, pairs=[("node2", "node3")])
+    settings = made.settings()
+    made.settings_file.write_text(json.dumps({**settings, "ports": {**settings["ports"], "agent": 3}}))
+    return made
 
 
 def steps(lab: world.Lab, **given: Any) -> list[str]:

@@ -9,15 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import building, checker
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake, simulated_world
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import drbd, errors, signing, tree
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
-    drbd_node,
-    programs,
-    simulated_world,
-    templates,
-)
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_node, programs, templates
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from tests.unit.daemon import twins

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import store as job_store
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.lab import checker, journals, orders
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake, simulated, simulated_world
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
     diagnosis,
@@ -18,8 +19,6 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     tree,
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated, simulated_world
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import log_output, sealed_json
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
@@ -158,10 +157,12 @@ def test_an_opcode_that_claims_what_never_happened_is_found(lab: world.Lab) -> N
     assert len(checker.check(lab)) == 2
 
 
-LOST = (
-    "instance1 lost 60 acknowledged writes: it started on node3 with write 40, and 100 was acknowledged before "
-    "(opcode 1/0)"
-)
+def lost(stated: float, *, seconds: float = 12) -> str:
+    """What is found of 60 writes that were lost, where so many seconds of them were stated."""
+    return (
+        f"instance1 lost 60 acknowledged writes ({seconds:g} s): it started on node3 with write 40, and 100 was "
+        f"acknowledged before (opcode 1/0); only the loss of {stated:g} s was stated"
+    )
 
 
 def test_a_start_on_all_acknowledged_writes_is_in_order(lab: world.Lab) -> None:
@@ -173,11 +174,11 @@ def test_a_start_on_all_acknowledged_writes_is_in_order(lab: world.Lab) -> None:
 def test_acknowledged_writes_lost_to_a_start_on_a_stale_replica_are_found(lab: world.Lab) -> None:
     fail_over(lab, acknowledged=100, read=40)
     ordered(lab, "failover", source="node2", target="node3")
-    assert checker.check(lab) == [LOST]
+    assert checker.check(lab) == [lost(0)]
     assert checker.check_journals(lab) == []
     note(lab, "node3", "stopped", counter=40)
     note(lab, "node3", "started", "2/0", counter=40)
-    assert LOST in checker.check(lab), "it was lost, whatever came later"
+    assert lost(0) in checker.check(lab), "it was lost, whatever came later"
 
 
 def test_a_loss_that_a_person_accepted_is_none(lab: world.Lab) -> None:
@@ -187,10 +188,10 @@ def test_a_loss_that_a_person_accepted_is_none(lab: world.Lab) -> None:
     note(lab, "node3", "stopped", "2/0", counter=50)
     note(lab, "node3", "started", "2/0", counter=45)
     (wrong,) = checker.check(lab)
-    assert wrong.startswith("instance1 lost 5 acknowledged writes")
+    assert wrong.startswith("instance1 lost 5 acknowledged writes (1 s)")
 
 
-@pytest.mark.parametrize(("stated", "wrong"), [(30, []), (2, [LOST]), (None, [LOST])])
+@pytest.mark.parametrize(("stated", "wrong"), [(30, []), (2, [lost(2, seconds=30)]), (None, [lost(0, seconds=30)])])
 def test_a_loss_is_measured_by_what_the_opcode_said(
     lab: world.Lab, monkeypatch: pytest.MonkeyPatch, stated: float | None, wrong: list[str]
 ) -> None:
@@ -245,10 +246,7 @@ def test_whoever_ignored_consistency_has_not_discarded_the_disk_with_the_newer_w
     ],
 )
 def test_a_loss_by_a_play_by_hand_is_measured_by_what_it_announced(lab: world.Lab, told: str, wrong: int) -> None:
-    log = tree.Tree(lab.controller).audit_log
-    log.parent.mkdir(parents=True, exist_ok=True)
-    log.touch()
-    log_output.append_audit(log, [f"record user=root uid=0 play=play-1-2: {told}"])
+    log_output.append_audit(tree.Tree(lab.controller), [f"record user=root uid=0 play=play-1-2: {told}"])
     fail_over(lab, acknowledged=100, read=60)
     journal = lab.node("node3").root / fake.JOURNAL
     journal.write_text(journal.read_text().replace('"opcode": "1/0"', '"opcode": "by hand"'))

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.lab import losses, orders
 
 from tests.unit.daemon.lab import written
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FAILOVER = {"instance": "web1", "source": "node2", "target": "node3"}
 YESTERDAY = {"possible_loss": {"seconds": 86_400.0, "last_in_sync": 1.0, "ignored": False}}
@@ -19,45 +23,84 @@ def fail_over(journal: written.Journal, *, died: float, lost: int) -> None:
     journal.web1(died + 10, "node3", "started", "1/0", counter=5000 - lost)
 
 
-def found(journal: written.Journal, *, started: float, **params: object) -> list[str]:
+def ordered(started: float, **params: object) -> orders.Orders:
     failed_over = written.opcode(
         "failover", started=started, ended=started + 20, result=YESTERDAY, **{**FAILOVER, **params}
     )
-    return losses.writes(journal.events, written.ordered(failed_over), journal.seen)
+    return written.ordered(failed_over)
+
+
+def found(
+    journal: written.Journal, limits: Mapping[str, float] | None = None, *, started: float, **params: object
+) -> list[str]:
+    return losses.writes(journal.events, ordered(started, **params), journal.seen, limits or {})
+
+
+def counted(journal: written.Journal, **params: object) -> list[losses.Lost]:
+    return losses.lost(journal.events, ordered(302, **params), journal.seen, {})
 
 
 @pytest.mark.parametrize(
-    ("has_agents", "lost", "count"),
-    [(True, 20, 0), (True, 5 * 124, 0), (True, 5 * 130, 1), (False, 60, 0), (False, 200, 1), (True, 5000, 1)],
+    ("lost", "limits", "accepted", "count"),
+    [
+        (20, {}, None, 0),
+        (5 * 120, {}, None, 0),
+        (5 * 120 + 1, {}, None, 1),
+        (5 * 120 + 1, {}, 121, 0),
+        (5 * 122, {}, 121, 1),
+        (20, {"web1": 3.0}, None, 1),
+        (20, {"web1": 4.0}, None, 0),
+        (1, {"web1": 0.0}, None, 1),
+        (1, {"web1": 0.0}, 1, 0),
+        (20, {"other": 0.0}, None, 0),
+    ],
 )
-def test_a_loss_beyond_what_could_be_unknown_is_found_whatever_was_stated(
-    has_agents: bool, lost: int, count: int
+def test_more_than_the_limit_is_lost_only_where_a_person_accepted_it_whatever_was_stated(
+    lost: int, limits: dict[str, float], accepted: int | None, count: int
 ) -> None:
-    journal = written.Journal(has_agents=has_agents)
+    journal = written.Journal()
     journal.report("node2", 0, 300)
     fail_over(journal, died=300, lost=lost)
-    wrong = found(journal, started=302)
+    wrong = found(journal, limits, started=302, max_loss=accepted)
     assert len(wrong) == count
     if count:
-        assert wrong[0].startswith(f"web1 lost {lost} acknowledged writes: it started on node3")
-        assert "before it ended on node2 could be unknown" in wrong[0]
-        assert found(journal, started=302, ignore_consistency=True) == []
+        assert wrong[0].startswith(f"web1 lost {lost} acknowledged writes ({lost / 5:g} s): it started on node3")
+        assert found(journal, limits, started=302, ignore_consistency=True) == []
 
 
-def test_what_a_silent_node_writes_until_it_is_fenced_could_not_be_known() -> None:
-    journal = written.Journal(has_agents=False)
+def test_that_a_node_was_silent_or_the_controller_frozen_is_no_excuse_for_more_than_the_limit() -> None:
+    journal = written.Journal()
     journal.report("node2", 0, 300)
-    journal.answers(200, "node2", "not")
-    fail_over(journal, died=300, lost=5 * 100)
-    assert found(journal, started=220) == []
-
-
-def test_what_was_written_while_the_controller_was_frozen_could_not_be_known() -> None:
-    journal = written.Journal(has_agents=False)
-    journal.report("node2", 0, 300)
+    journal.answers(100, "node2", "not")
     journal.deaf(205, until=298)
-    fail_over(journal, died=300, lost=5 * 95)
-    assert found(journal, started=302) == []
+    fail_over(journal, died=300, lost=5 * 200)
+    (wrong,) = found(journal, started=302)
+    assert wrong.endswith("; nobody accepted more than the limit of 120 s")
+
+
+@pytest.mark.parametrize(("stated", "count"), [(3.7, 1), (4.0, 0)])
+def test_what_is_stated_is_not_less_than_what_is_lost_though_a_person_accepts_more(stated: float, count: int) -> None:
+    journal = written.Journal()
+    fail_over(journal, died=300, lost=20)
+    result = {"possible_loss": {"seconds": stated, "last_in_sync": 1.0, "ignored": False}}
+    order = written.opcode("failover", started=302, ended=322, result=result, **FAILOVER, max_loss=600)
+    wrong = losses.writes(journal.events, written.ordered(order), journal.seen, {})
+    assert [text.rpartition("; ")[2] for text in wrong] == [f"only the loss of {stated:g} s was stated"] * count
+
+
+def test_every_loss_is_counted_in_writes_and_seconds_the_allowed_ones_too() -> None:
+    journal = written.Journal()
+    fail_over(journal, died=300, lost=20)
+    (lost,) = counted(journal)
+    assert (lost.writes, lost.seconds, lost.stated, lost.limit, lost.problem) == (20, 4.0, 86_400.0, 120.0, "")
+    assert lost.text.endswith("(opcode 1/0); 86400 s were stated, and the limit is 120 s")
+    (lost,) = counted(journal, max_loss=600)
+    assert lost.text.endswith("; 86400 s were stated, and a person accepted 600 s")
+    (lost,) = counted(journal, ignore_consistency=True)
+    assert lost.text.endswith("; a person gave them up")
+    kept = written.Journal()
+    fail_over(kept, died=300, lost=0)
+    assert counted(kept) == []
 
 
 def test_writes_of_a_primary_that_had_reported_that_it_is_alone_are_not_lost_unasked() -> None:
@@ -81,7 +124,7 @@ def test_the_first_start_after_a_failover_while_it_was_down_loses_what_that_gave
     journal.web1(130, "node3", "started", "2/0", counter=4000)
     failed_over = written.opcode("failover", started=100, ended=105, ignore_consistency=ignores, **FAILOVER)
     start = written.opcode("startup", started=125, ended=131, instance="web1")
-    assert len(losses.writes(journal.events, written.ordered(failed_over, start), journal.seen)) == count
+    assert len(losses.writes(journal.events, written.ordered(failed_over, start), journal.seen, {})) == count
 
 
 @pytest.mark.parametrize(("failed", "target", "count"), [(False, "node3", 0), (True, "node3", 1), (False, "node4", 1)])
@@ -95,7 +138,7 @@ def test_only_a_failover_that_succeeded_and_led_to_this_node_gave_writes_up_for_
     order = written.opcode("failover", started=100, ended=105, ignore_consistency=True, **given)
     order = dataclasses.replace(order, status=values.Status.ERROR) if failed else order
     start = written.opcode("startup", started=125, ended=131, instance="web1")
-    assert len(losses.writes(journal.events, written.ordered(order, start), journal.seen)) == count
+    assert len(losses.writes(journal.events, written.ordered(order, start), journal.seen, {})) == count
 
 
 def test_the_last_failover_while_an_instance_was_down_decides_what_its_start_may_lose() -> None:
@@ -105,7 +148,7 @@ def test_the_last_failover_while_an_instance_was_down_decides_what_its_start_may
     first = written.opcode("failover", started=100, ended=105, ignore_consistency=True, **FAILOVER)
     last = written.opcode("failover", started=110, ended=115, **FAILOVER)
     start = written.opcode("startup", started=125, ended=131, instance="web1")
-    assert len(losses.writes(journal.events, written.ordered(first, last, start), journal.seen)) == 1
+    assert len(losses.writes(journal.events, written.ordered(first, last, start), journal.seen, {})) == 1
 
 
 def test_an_end_with_fewer_writes_does_not_lower_what_was_acknowledged() -> None:
@@ -114,7 +157,7 @@ def test_an_end_with_fewer_writes_does_not_lower_what_was_acknowledged() -> None
     journal.web1(100, "node3", "stopped", counter=4000)
     journal.web1(130, "node3", "started", "1/0", counter=4000)
     start = written.opcode("startup", started=125, ended=131, instance="web1")
-    (wrong,) = losses.writes(journal.events, written.ordered(start), journal.seen)
+    (wrong,) = losses.writes(journal.events, written.ordered(start), journal.seen, {})
     assert wrong.startswith("web1 lost 1000 acknowledged writes")
 
 
@@ -140,9 +183,9 @@ def test_a_loss_by_hand_is_judged_by_the_same_rule() -> None:
     fail_over(journal, died=292, lost=60)
     events = [{**event, "opcode": "by hand"} if event["opcode"] == "1/0" else event for event in journal.events]
     said = orders.Stated(294.0, "web1", "node2", "node3", 86_400.0)
-    assert len(losses.writes(events, written.ordered(by_hand=(said,)), journal.seen)) == 1
+    assert len(losses.writes(events, written.ordered(by_hand=(said,)), journal.seen, {})) == 1
     ignored = orders.Stated(294.0, "web1", "node2", "node3", None, is_ignored=True)
-    assert losses.writes(events, written.ordered(by_hand=(ignored,)), journal.seen) == []
+    assert losses.writes(events, written.ordered(by_hand=(ignored,)), journal.seen, {}) == []
 
 
 def test_a_failover_that_was_killed_after_the_start_has_no_result_and_was_announced() -> None:
@@ -150,11 +193,11 @@ def test_a_failover_that_was_killed_after_the_start_has_no_result_and_was_announ
     journal.report("node2", 0, 300)
     fail_over(journal, died=300, lost=20)
     killed = written.opcode("failover", started=302, instance="web1", source="node2", target="node3")
-    assert len(losses.writes(journal.events, written.ordered(killed), journal.seen)) == 1
+    assert len(losses.writes(journal.events, written.ordered(killed), journal.seen, {})) == 1
     for seconds, wrong in ((6.0, 0), (0.0, 1)):
         said = orders.Stated(308.0, "web1", "", "node3", seconds)
         announced = written.ordered(killed, announced=(said,))
-        assert len(losses.writes(journal.events, announced, journal.seen)) == wrong
+        assert len(losses.writes(journal.events, announced, journal.seen, {})) == wrong
 
 
 def test_what_was_announced_does_not_excuse_a_failover_that_succeeded_and_said_that_it_loses_nothing() -> None:
@@ -164,7 +207,7 @@ def test_what_was_announced_does_not_excuse_a_failover_that_succeeded_and_said_t
     said = orders.Stated(308.0, "web1", "", "node3", 6.0)
     succeeded = written.opcode("failover", started=302, ended=320, **FAILOVER)
     announced = written.ordered(succeeded, announced=(said,))
-    assert len(losses.writes(journal.events, announced, journal.seen)) == 1
+    assert len(losses.writes(journal.events, announced, journal.seen, {})) == 1
 
 
 @pytest.mark.parametrize(
@@ -185,7 +228,7 @@ def test_writes_that_only_one_side_of_a_split_brain_has_are_overwritten_only_whe
 ) -> None:
     journal = written.Journal()
     journal.web1(100, "node3", "overwritten", counter=50, newest=80, lost=20)
-    wrong = losses.writes(journal.events, written.ordered(order), journal.seen)  # type: ignore[arg-type]
+    wrong = losses.writes(journal.events, written.ordered(order), journal.seen, {})  # type: ignore[arg-type]
     assert (wrong == []) is is_allowed
 
 
@@ -194,7 +237,7 @@ def test_the_secondary_of_a_primary_without_a_disk_is_not_removed() -> None:
     journal.web1(100, "node3", "replica removed", "1/0", counter=80, newest=50)
     order = written.opcode("replace_disks", started=90, ended=110, instance="web1", old="node3", new="node3")
     before = written.opcode("repair_disks", started=20, ended=30, instance="web1", discard="node3")
-    (wrong,) = losses.writes(journal.events, written.ordered(order, before), journal.seen)
+    (wrong,) = losses.writes(journal.events, written.ordered(order, before), journal.seen, {})
     assert wrong.startswith("the newest replica of web1 was removed on node3")
 
 
@@ -209,7 +252,7 @@ def test_a_start_that_reads_the_last_acknowledged_write_loses_nothing_whoever_di
     journal = written.Journal()
     journal.web1(90, "node2", "stopped", counter=5000)
     journal.web1(130, "node3", "started", "unknown", counter=5000)
-    assert losses.writes(journal.events, written.ordered(), journal.seen) == []
+    assert losses.writes(journal.events, written.ordered(), journal.seen, {}) == []
 
 
 def test_only_the_replicas_that_a_person_gives_up_are_given_up_and_not_what_the_opcode_does_beside() -> None:
@@ -219,7 +262,7 @@ def test_only_the_replicas_that_a_person_gives_up_are_given_up_and_not_what_the_
         journal.web1(90, "node2", "stopped", counter=5000)
         journal.web1(100, "node2", event, "1/0", counter=5000)
         journal.web1(130, "node3", "started", "9/0", counter=4000)
-        assert len(losses.writes(journal.events, written.ordered(recreated), journal.seen)) == count
+        assert len(losses.writes(journal.events, written.ordered(recreated), journal.seen, {})) == count
 
 
 @pytest.mark.parametrize(
@@ -230,7 +273,7 @@ def test_a_replica_may_be_removed_while_another_one_has_as_many_writes(
 ) -> None:
     journal = written.Journal()
     journal.web1(100, "node3", "replica removed", "1/0", counter=counter, newest=newest)
-    wrong = losses.writes(journal.events, written.ordered(), journal.seen)
+    wrong = losses.writes(journal.events, written.ordered(), journal.seen, {})
     assert len(wrong) == count
     assert all(f"no other had more than {newest or 0} " in text for text in wrong)
 
@@ -253,4 +296,4 @@ def test_events_that_tell_of_no_write_are_not_judged() -> None:
     for second, event in enumerate(("started", "stopped", "replica removed", "overwritten", "replica created")):
         journal.web1(90 + second, "node2", event)
     journal.web1(100, "node3", "parted", counter=80, newest=50)
-    assert losses.writes(journal.events, written.ordered(), journal.seen) == []
+    assert losses.writes(journal.events, written.ordered(), journal.seen, {}) == []

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import orders
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated_world
 
 from tests.unit.daemon.lab import written
 
@@ -49,12 +50,9 @@ def test_what_was_announced_is_about_one_instance_one_target_and_some_minutes(
     assert orders.Stated(AT, "web1", "node2", "node3", 0.0).is_of(event, at=at) is is_of
 
 
-def test_an_announced_loss_allows_so_many_seconds_of_writes_and_not_one_more() -> None:
-    stated = orders.Stated(AT, "web1", "node2", "node3", 10.0)
-    most = round(15.0 * simulated_world.WRITES_PER_SECOND)
-    assert stated.allows(most, at=AT + 5)
-    assert not stated.allows(most + 1, at=AT + 5)
-    assert orders.Stated(AT, "web1", "node2", "node3", None).allows(10**9, at=AT)
+def test_an_announced_loss_grows_until_the_start_and_one_that_nobody_could_tell_has_no_bound() -> None:
+    assert orders.Stated(AT, "web1", "node2", "node3", 10.0).loss(at=AT + 5) == 15
+    assert orders.Stated(AT, "web1", "node2", "node3", None).loss(at=AT) == math.inf
 
 
 @pytest.mark.parametrize(
@@ -118,7 +116,8 @@ def test_what_no_known_opcode_did_was_decided_when_it_happened_and_gives_nothing
     event = {**WEB1, "event": "started", "opcode": "9/0", "ns": 50 * written.SECOND}
     assert written.ordered().decided(event) == 50
     assert not written.ordered().ignores_consistency(event, ended=0.0)
-    assert not written.ordered().states_loss(event, 1)
+    assert written.ordered().stated_loss(event) is None
+    assert written.ordered().accepted_loss(event) is None
     not_begun = written.opcode("failover", started=0.0)
     assert written.ordered(not_begun).decided({**event, "opcode": "1/0"}) == 50
     begun = written.opcode("failover", started=40.0)
@@ -129,6 +128,4 @@ def test_a_failover_may_lose_as_many_writes_as_it_said() -> None:
     result = {"possible_loss": {"seconds": 10.0}}
     ordered = written.ordered(written.opcode("failover", started=40, ended=60, result=result))
     event = {**WEB1, "event": "started", "opcode": "1/0", "ns": 50 * written.SECOND}
-    most = round(10.0 * simulated_world.WRITES_PER_SECOND)
-    assert ordered.states_loss(event, most)
-    assert not ordered.states_loss(event, most + 1)
+    assert ordered.stated_loss(event) == 10

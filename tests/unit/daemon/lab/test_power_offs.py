@@ -46,12 +46,12 @@ def test_an_emergency_excuses_power_offs_from_its_order_to_its_end(at: float, wr
 def test_the_audit_log_says_from_when_to_when_an_emergency_stood() -> None:
     prefix = "2026-11-22 10:0{}:00,000 INFO record user=root uid=0 play=p: "
     told = [
-        "an emergency power off by root of 2 nodes and 3 instances stands",
-        "the emergency power off by root goes on, now of 3 nodes and 4 instances",
-        "the return of 3 nodes and 4 instances from the emergency power off by root begins",
+        'an emergency power off by root of 2 nodes and 3 instances stands {"emergency": "stands"}',
+        'the emergency power off by root goes on, now of 3 nodes and 4 instances {"emergency": "stands"}',
+        'the return of 3 nodes and 4 instances from the emergency power off by root begins {"emergency": "returns"}',
         "node3 is recorded as powered on, was off",
-        "the emergency power off by root is lifted; no nodes and no instances were on its list at last",
-        "an emergency power off by root of 1 node and no instances stands",
+        'the emergency power off by root is lifted; no nodes and 1 instance were on its list {"emergency": "lifted"}',
+        'an emergency power off by root of 1 node and no instances stands {"emergency": "stands"}',
     ]
     log = "\n".join(f"{prefix.format(minute)}{text}" for minute, text in enumerate(told))
     (first, second), (third, end) = orders.emergencies(log)

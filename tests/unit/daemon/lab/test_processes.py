@@ -79,3 +79,10 @@ def test_a_free_port_can_be_bound(kind: socket.SocketKind) -> None:
 def test_no_client_is_given_a_port_of_a_lab() -> None:
     first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     assert processes.free_port() < first
+
+
+def test_what_runs_of_a_test_bed_is_ended_though_it_is_no_lab(lab: world.Lab, child: subprocess.Popen[bytes]) -> None:
+    lab.settings_file.unlink()
+    processes.remember(lab, "bmcs", child.pid)
+    processes.down(lab)
+    assert not processes.is_running(lab, "bmcs")

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import standing_faults
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake, simulated_node
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated_world
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake, simulated_node, simulated_world
 
 from tests.unit.daemon import twins
 
@@ -118,13 +117,6 @@ def test_the_agent_of_a_node_that_hangs_keeps_its_port_and_does_not_answer(node:
         assert process.wait(60) == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("fault", ["cut", "silent"])
-def test_nobody_connects_to_the_agent_of_a_node_that_is_not_reached(node: world.LabNode, fault: str) -> None:
-    with agent(node) as process:
-        {"cut": cut, "silent": silence}[fault](node)
-        assert process.wait(60) == -signal.SIGKILL
-
-
 def cut(node: world.LabNode) -> None:
     node.cut(is_cut=True)
 
@@ -150,7 +142,7 @@ def test_a_boot_has_an_identifier_of_its_own(node: world.LabNode) -> None:
 
 
 def test_every_fault_stands_until_it_is_fixed(node: world.LabNode) -> None:
-    for act in (cut, silence, lambda each: each.hang(is_hung=True)):
+    for act in (cut, silence, lambda each: each.hang(is_hung=True), lambda each: each.cut_agent(is_cut=True)):
         act(node)
     node.cut_link("node3", is_cut=True)
     node.lose_disk("instance1", is_lost=True)
@@ -161,8 +153,18 @@ def test_every_fault_stands_until_it_is_fixed(node: world.LabNode) -> None:
     node.autostart("instance1", is_on=True)
     node.fail_migrations("after")
     node.set_faults(["dead"])
+    node.cut_ssh(is_cut=True)
+    node.cut_replication(is_cut=True)
+    node.lose_packets(30)
+    node.lie(is_lying=True)
+    node.set_clock(-3600)
+    node.fill_group(is_full=True)
+    node.slow_resync(1024)
+    node.return_after(3600)
+    node.panic()
+    assert "panic" in {fault.option for fault in node.standing()}
     node.reboot(seconds=3600)
-    options = {fault.option for fault in standing_faults.FAULTS} - {"power"}
+    options = {fault.option for fault in standing_faults.FAULTS} - {"power", "panic"}
     assert {fault.option for fault in node.standing()} == options
     node.lose_power()
     assert {fault.option for fault in node.standing()} == options - {"reboot"} | {"power"}

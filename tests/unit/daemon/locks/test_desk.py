@@ -19,6 +19,8 @@ from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_f
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.unit import other_users
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -175,6 +177,23 @@ def test_locks_survive_a_restart_but_not_those_of_processes_that_ended(tmp_path:
             await asyncio.wait_for(waiting, 60)
 
     asyncio.run(story())
+
+
+@other_users.only_root
+def test_a_play_whose_livelock_cannot_be_read_keeps_its_locks_over_a_restart(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(folder: Path) -> None:
+        livelock = folder / "play-1"
+        livelock.touch(mode=0o600)
+        await at(folder).acquire(holders.Owner("play-1", str(livelock)), {"node/1": X})
+        (folder / "locks.data").chmod(0o644)
+        after = at(folder)
+        with other_users.acting_as(other_users.DAEMON):
+            after.restore()
+        assert [owner.name for owner in after.table.owners()] == ["play-1"]
+        assert f"`chmod 0644 {livelock}`" in caplog.text
+
+    with other_users.open_folder() as folder:
+        asyncio.run(story(folder))
 
 
 @pytest.fixture

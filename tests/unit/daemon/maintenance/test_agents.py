@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.api import views
-from ansible_collections.roundsman.cluster.daemon.maintenance import agents, lives
+from ansible_collections.roundsman.cluster.daemon.maintenance import agents
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
     collected,
     errors,
-    evidence,
     membership,
-    replicas,
     reports,
     roles,
 )
@@ -82,6 +80,33 @@ def test_the_report_of_a_real_agent_becomes_an_incident(running: service.Service
     assert set(running.agents.silences()[0]) == {uuid(running, name) for name in NAMES[1:]}
 
 
+@pytest.mark.parametrize("address", ["192.0.2.1\0", "a" * 300, ".."])
+def test_an_address_or_a_port_that_nothing_can_have_is_the_trouble_of_that_node(
+    running: service.Service, address: str
+) -> None:
+    async def scenario() -> None:
+        async with node_agents.answering(running) as answers:
+            answers.diagnose("node1", node_agents.ok(twins.lab_of(running), running, "node1"))
+            odd = replace(running.configuration.current.node("node2"), name="../node2/" + "x" * 300, primary_ip=address)
+            await running.configuration.commit(lambda _: [membership.NodeStands(odd)])
+            await running.poll.once()
+            assert running.agents.seen[odd.uuid].misses == 1
+            assert running.agents.seen[uuid(running, "node1")].misses == 0
+        folder = running.where.spool
+        assert all(path.parent == folder for path in folder.rglob("*") if path.is_file())
+
+    asyncio.run(scenario())
+
+
+def test_a_port_that_nothing_can_have_is_silence(running: service.Service) -> None:
+    async def scenario() -> None:
+        await node_agents.poll_agents(running, 99999999)
+        await running.poll.once()
+        assert {seen.misses for seen in running.agents.seen.values()} == {1}
+
+    asyncio.run(scenario())
+
+
 def test_silence_is_counted_and_is_no_health(running: service.Service) -> None:
     async def scenario() -> None:
         lab, quiet = twins.lab_of(running), uuid(running, "node2")
@@ -121,63 +146,30 @@ def test_silence_is_counted_and_is_no_health(running: service.Service) -> None:
     asyncio.run(scenario())
 
 
-def test_a_node_that_accepts_connections_and_gives_no_answer_is_silent_and_lives(running: service.Service) -> None:
+def test_a_node_that_accepts_connections_and_gives_no_answer_is_silent(running: service.Service) -> None:
     async def scenario() -> None:
         node = uuid(running, "node2")
         async with node_agents.answering(running):
             await running.poll.once()
-            hung = running.intake.life(node)
-            assert (running.agents.seen[node].misses, running.agents.seen[node].text) == (
-                1,
-                "it hangs up without an answer",
-            )
-            assert hung.asked is not None
-            assert hung.alive == hung.asked.last
+            seen = running.agents.seen[node]
+            assert (seen.misses, seen.text) == (1, "it hangs up without an answer")
         await running.poll.once()
-        gone = running.intake.life(node)
         assert running.agents.seen[node].misses == 2
-        assert gone.alive == hung.alive, "a connection that is refused shows nothing"
 
     asyncio.run(scenario())
 
 
-def test_a_node_that_answered_with_errors_only_is_known_to_have_lived_once_it_is_off(running: service.Service) -> None:
+def test_a_node_that_is_off_is_not_asked_any_more(running: service.Service) -> None:
     async def scenario() -> None:
         node = uuid(running, "node2")
         async with node_agents.answering(running) as answers:
             answers.diagnose("node2", b"", status=500)
             await running.poll.once()
-            alive = running.intake.life(node).alive
-            assert alive is not None
-            assert running.intake.life(node).asked == evidence.Asked(alive, alive)
             await running.configuration.commit(lambda _: [changes.NodePowered(node, powered=False)])
             await running.poll.once()
-            known = running.intake.life(node)
-            assert known.alive == alive
-            assert known.unheard(120.0) == known.off, "it answered the last question, and is not asked any more"
             cluster = running.configuration.current
             assert views.node(cluster, cluster.node("node2"), running.intake)["agent"] is None
             assert node not in running.agents.silences()[0]
-
-    asyncio.run(scenario())
-
-
-def test_a_node_that_no_agent_was_asked_for_longer_than_the_window_is_asked_anew(
-    running: service.Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def scenario() -> None:
-        interval = max(running.configuration.current.maintenance.settings.diagnose_interval, 60.0)
-        begin = time.time()
-        first, second, late = (replicas.Moment(begin + at, at) for at in (0.0, 2 * interval, 4 * interval + 1))
-        node = uuid(running, "node2")
-        async with node_agents.answering(running):
-            found = [await asked_at(moment, node) for moment in (first, second, late)]
-        assert found == [evidence.Asked(first, first), evidence.Asked(first, second), evidence.Asked(late, late)]
-
-    async def asked_at(moment: replicas.Moment, node: str) -> evidence.Asked | None:
-        monkeypatch.setattr(lives.Lives, "now", lambda _: moment)
-        await running.poll.once()
-        return running.intake.life(node).asked
 
     asyncio.run(scenario())
 

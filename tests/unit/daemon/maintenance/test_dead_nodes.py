@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.daemon.api import views
 from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.daemon.maintenance import agents
 from ansible_collections.roundsman.cluster.daemon.maintenance import dead_nodes as silent_nodes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
@@ -55,15 +56,34 @@ class Nodes:
         self.answering = 5
         self.now = 1000.0
         monkeypatch.setattr(self.service.dead, "_silences", self._silences)
+        self.reads: dict[str, power.State] = {}
+        monkeypatch.setattr(self.service.readings, "_clock", lambda: self.now)
         self.stepped = 0.0
-        self.since = 500.0
         monkeypatch.setattr(self.service.dead, "_clock", lambda: self.now + self.stepped)
         monkeypatch.setattr(self.service.dead, "_monotonic", lambda: self.now)
         for name in lab.settings()["nodes"]:
             twins.report(lab, self.service, name, '{"status":"Ok"}')
+        self.since = time.time()
+
+    async def hear(self, *names: str, lost: Sequence[str] = ()) -> None:
+        """Have these nodes report, with these instances cut from their peers."""
+        running: service.Service = self.service
+        for name in names:
+            facts = twins.replica_facts(running.configuration.current, self.node(name), lost=lost)
+            twins.report(twins.lab_of(running), running, name, '{"status":"Ok"}', facts=facts)
+        await running.intake.take_all()
+
+    async def lose(self, name: str) -> None:
+        """Have the peers of a node report that they lost it."""
+        cluster = self.service.configuration.current
+        shared = [one for one in cluster.instances.values() if self.node(name).uuid in one.nodes]
+        peers = {cluster.node_name(uuid) for one in shared for uuid in one.nodes} - {name}
+        await self.hear(*sorted(peers), lost=[one.name for one in shared])
 
     def _silences(self) -> tuple[dict[str, dead_nodes.Silence], int]:
-        found = {self.node(name).uuid: dead_nodes.Silence(misses, self.since) for name, misses in self.silent.items()}
+        found = {
+            self.node(name).uuid: dead_nodes.Silence(misses, self.since, misses) for name, misses in self.silent.items()
+        }
         return found, self.answering
 
     def node(self, name: str) -> clusters.Node:
@@ -75,7 +95,15 @@ class Nodes:
         def told(variables: dict[str, Any]) -> list[dict[str, Any]]:
             return [outcome(name, state, power.Command(variables["step"]["command"]), then)]
 
+        self.reads[name] = state
         self.twin.values["power"] = told
+
+    async def step(self) -> None:
+        """Look at the silent nodes, have the BMCs answer that are to be read, and look again."""
+        await self.service.dead.step()
+        for watch in self.service.readings._watched.values():
+            watch.take(self.reads.get(watch.target.name, power.State.UNKNOWN), at=self.now)
+        await self.service.dead.step()
 
     @property
     def commands(self) -> list[str]:
@@ -89,10 +117,14 @@ class Nodes:
         before = None
         while before is not running.configuration.current or running.queue.unfinished(running.queue.jobs):
             before = running.configuration.current
-            await running.dead.step()
+            await self.step()
             await twins.settle(running)
-            await running.dead.step()
+            await self.step()
             await twins.settle(running)
+
+    async def change_settings(self, **fields: Any) -> None:
+        settings = dataclasses.replace(self.service.configuration.current.maintenance.settings, **fields)
+        await self.service.configuration.commit(lambda _: [changes.SettingsStand(settings)])
 
     def has_lived(self, name: str) -> bool:
         """Whether it has shown a sign of life since it was known to be off."""
@@ -100,6 +132,13 @@ class Nodes:
 
     def verdict(self, name: str) -> dead_nodes.Verdict:
         return self.service.dead.verdicts[self.node(name).uuid]
+
+    def shown(self, name: str) -> dict[str, Any]:
+        """The node as its user is shown it; a poll has missed it."""
+        running: service.Service = self.service
+        node = self.node(name)
+        running.intake.seen[node.uuid] = agents.Seen(misses=self.silent.get(name, 0), since=self.since)
+        return views.node(running.configuration.current, node, running.intake)
 
     def primaries(self, name: str) -> list[str]:
         return [one.name for one in self.service.configuration.current.primaries(self.node(name).uuid)]
@@ -130,8 +169,7 @@ def test_a_dead_node_is_emptied_by_failover_and_leaves_service_once_its_bmc_says
         nodes.silent["node3"] = 3
         nodes.bmc("node3", power.State.OFF)
         await nodes.settle()
-        assert nodes.kinds[:2] == ["power", "power"], "its BMC is asked before anything else"
-        assert nodes.commands == ["status", "confirm_off"], "what it says is put to the test"
+        assert nodes.commands == ["confirm_off"], "what its BMC says is put to the test"
         assert nodes.primaries("node3") == []
         assert "migrate" not in nodes.kinds
         assert nodes.kinds.count("failover") == len(held)
@@ -145,13 +183,13 @@ def test_a_dead_node_is_emptied_by_failover_and_leaves_service_once_its_bmc_says
 
 
 @pytest.mark.parametrize("step", [3600.0, -3600.0, 86400.0, -86400.0])
-def test_a_bmc_is_asked_again_after_five_minutes_whatever_the_clock_does(
+def test_a_bmc_that_did_not_read_off_is_commanded_again_after_five_minutes_whatever_the_clock_does(
     lab: world.Lab, monkeypatch: pytest.MonkeyPatch, step: float
 ) -> None:
     async def scenario() -> None:
-        nodes = Nodes(lab, monkeypatch)
+        nodes = Nodes(lab, monkeypatch, power="error")
         nodes.silent["node3"] = 3
-        nodes.bmc("node3", power.State.UNKNOWN)
+        nodes.bmc("node3", power.State.OFF, then=power.State.ON)
         await nodes.settle()
         assert nodes.kinds == ["power"]
         nodes.stepped = step
@@ -177,7 +215,7 @@ def test_nothing_is_started_while_the_bmc_does_not_say_off(
         await nodes.settle()
         nodes.silent["node3"] = 50
         await nodes.settle()
-        assert nodes.kinds == ["power"], "asked once, and not at every poll"
+        assert nodes.kinds == []
         assert nodes.primaries("node3") == held
         assert nodes.service.configuration.current.maintenance.incidents == ()
         assert nodes.verdict("node3").unblock
@@ -191,7 +229,7 @@ def test_a_bmc_that_did_not_say_off_is_asked_again_later(lab: world.Lab, monkeyp
         nodes.silent["node3"] = 3
         nodes.bmc("node3", power.State.UNKNOWN)
         await nodes.settle()
-        nodes.now += silent_nodes.ASKED_AGAIN + 1
+        nodes.now += 10
         nodes.bmc("node3", power.State.OFF)
         await nodes.settle()
         assert nodes.primaries("node3") == []
@@ -204,7 +242,7 @@ def test_what_the_bmc_said_before_this_silence_does_not_count(lab: world.Lab, mo
         nodes = Nodes(lab, monkeypatch)
         nodes.silent["node3"] = 3
         nodes.bmc("node3", power.State.OFF)
-        await nodes.service.dead.step()
+        await nodes.step()
         await twins.jobs_end(nodes.service)
         nodes.since = 600.0  # It answered meanwhile, and fell silent again.
         await nodes.service.dead.step()
@@ -224,12 +262,103 @@ def test_with_the_policy_fence_a_node_that_is_on_is_powered_off_first(
         )
         await nodes.service.configuration.commit(lambda _: [changes.SettingsStand(settings)])
         nodes.silent["node3"] = 3
+        await nodes.lose("node3")
         nodes.bmc("node3", power.State.ON)
         await nodes.settle()
-        assert nodes.kinds[:2] == ["power", "power"]
-        assert nodes.commands == ["status", "fence"]
+        assert nodes.kinds[:1] == ["power"]
+        assert nodes.commands == ["fence"]
         assert nodes.primaries("node3") == []
         assert not nodes.node("node3").powered
+
+    asyncio.run(scenario())
+
+
+def fencing(folder: Path) -> world.Lab:
+    """Six nodes in a ring: node1 is the primary of instance1, node2 has its replica; the policy is fence."""
+    pairs = [(f"node{one}", f"node{one % 6 + 1}") for one in range(1, 7)]
+    return twins.lab(folder, nodes=6, pairs=pairs, dead_after=3, dead_node_policy="fence")
+
+
+def test_a_silent_node_to_which_replication_lives_is_deaf_and_is_not_fenced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(fencing(tmp_path), monkeypatch)
+        nodes.silent["node3"] = 3
+        nodes.since = time.time() - 60
+        nodes.bmc("node3", power.State.ON)
+        await nodes.hear("node4", lost=["instance3"])
+        await nodes.settle()
+        assert nodes.commands == []
+        verdict, shown = nodes.verdict("node3"), nodes.shown("node3")
+        assert "it is deaf, not dead: node2 reports at " in verdict.reason
+        assert shown["deaf"].startswith("it is deaf, not dead: node2 reports at ")
+        assert "its agent or its management link repaired" in verdict.unblock
+
+        nodes.silent.clear()
+        await nodes.settle()
+        assert nodes.shown("node3")["deaf"] is None
+
+    asyncio.run(scenario())
+
+
+def test_what_a_peer_reports_is_judged_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(fencing(tmp_path), monkeypatch)
+        nodes.service.dead._awake.clear()
+        await nodes.hear("node4")
+        assert nodes.service.dead._awake.is_set()
+
+    asyncio.run(scenario())
+
+
+def test_a_bmc_that_says_off_of_a_node_to_which_replication_lives_powers_nothing_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(fencing(tmp_path), monkeypatch)
+        await nodes.service.intake.take_all()
+        nodes.silent["node3"] = 3
+        nodes.since = time.time() - 60
+        nodes.bmc("node3", power.State.OFF)
+        await nodes.settle()
+        assert nodes.commands == []
+        assert "its BMC says that it is off: it may run its instances" in nodes.verdict("node3").reason
+        await nodes.lose("node3")
+        await nodes.settle()
+        assert nodes.commands == ["confirm_off"]
+
+    asyncio.run(scenario())
+
+
+def test_a_fence_that_waits_for_a_lock_is_canceled_once_a_peer_is_connected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(fencing(tmp_path), monkeypatch, migrate="held")
+        (moved,) = (one for one in nodes.service.configuration.current.instances.values() if one.name == "instance3")
+        params = {"instance": moved.uuid, "source": moved.primary_node, "target": moved.secondary_nodes[0]}
+        await nodes.service.queue.submit([twins.job(0, values.Opcode("migrate", params))])
+        (run,) = await twins.until_held(nodes.twin)
+        nodes.silent["node3"] = 3
+        nodes.since = time.time() - 60
+        nodes.service.dead._reads[moved.primary_node] = silent_nodes.Read(
+            dead_nodes.Reading(power.State.ON), nodes.now, nodes.since, 0.0
+        )
+        await nodes.lose("node3")
+        await nodes.service.dead.step()
+        (fence,) = power_jobs(nodes)
+        assert not nodes.service.queue.jobs[fence].is_final
+
+        await nodes.hear("node2")
+        await nodes.service.dead.step()
+        assert nodes.service.queue.jobs[fence].status is values.Status.CANCELED
+        nodes.twin.finish(run)
+        await nodes.settle()
+        assert "power" not in nodes.kinds
+        await nodes.lose("node3")
+        await nodes.settle()
+        assert nodes.commands == ["fence", "fence"], "a peer that lost it later has it fenced at once"
 
     asyncio.run(scenario())
 
@@ -238,17 +367,18 @@ def test_a_node_that_is_not_powered_off_keeps_its_instances_and_is_not_fenced_at
     lab: world.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
-        nodes = Nodes(lab, monkeypatch, power="success error")
+        nodes = Nodes(lab, monkeypatch, power="error")
         settings = dataclasses.replace(
             nodes.service.configuration.current.maintenance.settings, dead_node_policy="fence"
         )
         await nodes.service.configuration.commit(lambda _: [changes.SettingsStand(settings)])
         held = nodes.primaries("node3")
         nodes.silent["node3"] = 3
+        await nodes.lose("node3")
         nodes.bmc("node3", power.State.ON, then=power.State.ON)
         await nodes.settle()
         await nodes.settle()
-        assert nodes.kinds == ["power", "power"]
+        assert nodes.kinds == ["power"]
         assert nodes.primaries("node3") == held
         (refusal,) = nodes.service.rounds.preview().refusals
         assert "nobody has confirmed that it is off" in refusal.reason
@@ -319,8 +449,33 @@ def test_a_pause_that_begins_between_two_silent_nodes_holds_the_second(
 
         monkeypatch.setattr(nodes.service.queue, "submit", submit_and_pause)
         nodes.silent.update({"node2": 3, "node3": 3})
+        nodes.reads.update({"node2": power.State.OFF, "node3": power.State.OFF})
         await nodes.settle()
         assert len(power_jobs(nodes)) == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_answers_while_another_is_commanded_is_left_alone(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        submit = nodes.service.queue.submit
+
+        async def submit_and_answer(jobs: Sequence[values.Job]) -> list[values.Job]:
+            submitted = await submit(jobs)
+            (commanded,) = [name for name in nodes.silent if name in str(jobs[0].names)]
+            nodes.silent = {commanded: 3}
+            nodes.service.dead.observed(nodes.service.configuration.current)
+            return submitted
+
+        monkeypatch.setattr(nodes.service.queue, "submit", submit_and_answer)
+        nodes.silent.update({"node2": 3, "node3": 3})
+        nodes.reads.update({"node2": power.State.OFF, "node3": power.State.OFF})
+        await nodes.step()
+        assert nodes.commands == ["confirm_off"]
+        await twins.jobs_end(nodes.service)
 
     asyncio.run(scenario())
 
@@ -329,20 +484,20 @@ def test_a_bmc_that_says_off_of_a_node_that_is_on_moves_nothing(
     lab: world.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
-        nodes = Nodes(lab, monkeypatch, power="success error")
+        nodes = Nodes(lab, monkeypatch, power="error")
         held = nodes.primaries("node3")
         nodes.silent["node3"] = 3
         nodes.bmc("node3", power.State.OFF, then=power.State.ON)
         await nodes.settle()
         await nodes.settle()
-        assert nodes.commands == ["status", "confirm_off"], "once, and not at every poll"
+        assert nodes.commands == ["confirm_off"], "once, and not at every poll"
         assert nodes.primaries("node3") == held
         assert nodes.service.configuration.current.maintenance.incidents == ()
         assert "says that it is on when it is commanded off" in nodes.verdict("node3").reason
-        nodes.now += silent_nodes.ASKED_AGAIN + 1
+        nodes.now += silent_nodes.COMMANDED_AGAIN + 1
         nodes.bmc("node3", power.State.OFF)
         await nodes.settle()
-        assert nodes.commands[2:] == ["status", "confirm_off"], "what it said before is not remembered for ever"
+        assert nodes.commands[1:] == ["confirm_off"], "what it said before is not remembered for ever"
 
     asyncio.run(scenario())
 
@@ -355,12 +510,12 @@ def test_a_node_that_is_recorded_as_off_is_commanded_off_before_anything_starts(
         nodes.silent["node3"] = 3
         nodes.bmc("node3", power.State.ON)
         await nodes.settle()
-        assert nodes.commands == ["status"]
+        assert nodes.commands == []
         stated = changes.NodePowered(nodes.node("node3").uuid, powered=False)
         await nodes.service.configuration.commit(lambda _: [stated])
         nodes.bmc("node3", power.State.OFF)
         await nodes.settle()
-        assert nodes.commands == ["status", "confirm_off"]
+        assert nodes.commands == ["confirm_off"]
         assert nodes.primaries("node3") == []
 
     asyncio.run(scenario())
@@ -380,24 +535,25 @@ def check_listed(nodes: Nodes) -> incidents.Incident:
     return incident
 
 
-def test_the_jobs_that_read_the_bmc_before_there_was_an_incident_stand_in_it(
+def test_the_jobs_at_the_bmc_before_there_was_an_incident_stand_in_it(
     lab: world.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
-        nodes = Nodes(lab, monkeypatch)
+        nodes = Nodes(lab, monkeypatch, power="error success")
         nodes.silent["node3"] = 3
-        nodes.bmc("node3", power.State.UNKNOWN)
+        nodes.bmc("node3", power.State.OFF, then=power.State.UNKNOWN)
         await nodes.settle()
-        nodes.now += silent_nodes.ASKED_AGAIN + 1
+        assert nodes.service.configuration.current.maintenance.incidents == ()
+        nodes.now += silent_nodes.COMMANDED_AGAIN + 1
         nodes.bmc("node3", power.State.OFF)
         await nodes.settle()
-        assert len(power_jobs(nodes)) == 3
+        assert len(power_jobs(nodes)) == 2
         assert check_listed(nodes).repair_status.value == "completed"
 
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(("ends", "status"), [("success", "completed"), ("success error", "noted")])
+@pytest.mark.parametrize(("ends", "status"), [("success", "completed"), ("error", "noted")])
 def test_the_job_that_fences_stands_in_its_incident_and_does_not_fail_it(
     lab: world.Lab, monkeypatch: pytest.MonkeyPatch, ends: str, status: str
 ) -> None:
@@ -408,24 +564,11 @@ def test_the_job_that_fences_stands_in_its_incident_and_does_not_fail_it(
         )
         await nodes.service.configuration.commit(lambda _: [changes.SettingsStand(settings)])
         nodes.silent["node3"] = 3
+        await nodes.lose("node3")
         nodes.bmc("node3", power.State.ON, then=power.State.OFF if status == "completed" else power.State.ON)
         await nodes.settle()
-        assert len(power_jobs(nodes)) == 2
+        assert len(power_jobs(nodes)) == 1
         assert check_listed(nodes).repair_status.value == status
-
-    asyncio.run(scenario())
-
-
-def test_a_bmc_that_cannot_be_read_fails_no_incident(lab: world.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        nodes = Nodes(lab, monkeypatch, power="error success")
-        nodes.silent["node3"] = 3
-        await nodes.settle()
-        nodes.now += silent_nodes.ASKED_AGAIN + 1
-        nodes.bmc("node3", power.State.OFF)
-        await nodes.settle()
-        assert len(power_jobs(nodes)) == 3
-        assert check_listed(nodes).repair_status.value == "completed"
 
     asyncio.run(scenario())
 
@@ -451,22 +594,12 @@ def test_an_instance_whose_replica_is_not_known_to_be_in_sync_waits_and_the_othe
         (refusal,) = [one for one in nodes.service.rounds.preview().refusals if one.subject == "instance1"]
         assert "node3 reported at" in refusal.reason
         assert "`roundsman instance failover instance1 --ignore-consistency`" in refusal.unblock
-        (moved,) = [one for job in nodes.service.queue.jobs.values() for one in job.opcodes if one.kind == "failover"]
-        loss = moved.result["possible_loss"]
-        assert moved.text.startswith("possible loss: writes of the last ")
-        assert 0 <= loss["seconds"] < 60
-        assert not loss["ignored"]
-        trails = [entry.text for job in nodes.service.queue.jobs.values() for entry in job.reason]
-        assert any("possible loss: writes of the last" in text for text in trails), "the plan says it, too"
 
     asyncio.run(scenario())
 
 
 class Doubted(Nodes):
-    """Nodes of which node3 is known to be off and keeps instance1, because its target node1 is drained.
-
-    The replica of instance2 on node3 is there for its primary node2 to report that node3 is connected.
-    """
+    """Nodes of which node3 is known to be off and keeps instance1, because its target node1 is drained."""
 
     @classmethod
     async def begin(cls, folder: Path, monkeypatch: pytest.MonkeyPatch, *, by_person: bool) -> Doubted:
@@ -474,8 +607,6 @@ class Doubted(Nodes):
         nodes = cls(twins.lab(folder, nodes=6, pairs=pairs, dead_after=3, dead_node_policy="failover"), monkeypatch)
         monkeypatch.setattr(nodes.service.dead, "_clock", time.time)
         await nodes.hear()
-        lives = nodes.service.intake.lives
-        lives.ask(nodes.node("node3").uuid, lives.now(), gap=1e9)
         await nodes.change("node1", drained=True)
         nodes.silent["node3"] = 3
         nodes.bmc("node3", power.State.UNKNOWN if by_person else power.State.OFF)
@@ -490,18 +621,13 @@ class Doubted(Nodes):
         await self.service.configuration.commit(lambda _: [membership.NodeStands(node)])
 
     async def hear(self, *names: str, lost: Sequence[str] = ()) -> None:
-        """Have these nodes report, with these instances cut from their peers."""
-        running: service.Service = self.service
-        for name in names:
-            facts = twins.replica_facts(running.configuration.current, self.node(name), lost=lost)
-            twins.report(twins.lab_of(running), running, name, '{"status":"Ok"}', facts=facts)
-        await running.intake.take_all()
-        await running.replicas.step()
+        await super().hear(*names, lost=lost)
+        await self.service.replicas.step()
 
     async def revive(self) -> None:
-        """The peers of node3 report that they are connected to it, long after it was known to be off."""
+        """A connection to node3 shows that it lives, long after it was known to be off."""
         await self.change("node3", off_since=self.node("node3").off_since - 1000)
-        await self.hear("node1", "node2")
+        await self.service.configuration.commit(lambda _: [changes.NodeLived(self.node("node3").uuid)])
         assert self.has_lived("node3")
 
     async def state_off(self) -> None:
@@ -515,19 +641,20 @@ class Doubted(Nodes):
 
 
 @pytest.mark.parametrize("by_person", [False, True], ids=["by its BMC", "by a person"])
-def test_what_was_known_of_the_power_ends_with_a_peers_word_and_nothing_starts_it_anew_by_itself(
+def test_what_was_known_of_the_power_ends_with_a_sign_of_life_and_nothing_starts_it_anew_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, by_person: bool
 ) -> None:
     async def scenario() -> None:
         nodes = await Doubted.begin(tmp_path, monkeypatch, by_person=by_person)
+        before = nodes.commands
         await nodes.revive()
         await nodes.hear("node1", lost=["instance1"])
         await nodes.undrain()
-        nodes.now += silent_nodes.ASKED_AGAIN + 1
+        nodes.now += silent_nodes.COMMANDED_AGAIN + 1
         await nodes.settle()
         assert nodes.primaries("node3") == ["instance1"]
         assert nodes.has_lived("node3"), "nobody confirmed it again"
-        assert set(nodes.commands[-2:]) == {"status"}, "its BMC is only asked"
+        assert nodes.commands == before, "its BMC is only read"
         verdict = nodes.verdict("node3")
         assert verdict.step is dead_nodes.Step.WAIT
         assert "it showed that it lives, after it was known to be off" in verdict.reason
@@ -571,10 +698,11 @@ def test_with_the_policy_fence_a_node_that_came_back_is_powered_off_and_fails_ov
         fence = changes.SettingsStand(dataclasses.replace(settings, dead_node_policy="fence"))
         await nodes.service.configuration.commit(lambda _: [fence])
         await nodes.revive()
+        await nodes.lose("node3")
         nodes.bmc("node3", power.State.ON)
         before = len(nodes.commands)
         await nodes.undrain()
-        assert nodes.commands[before:] == ["status", "fence"]
+        assert nodes.commands[before:] == ["fence"]
         assert nodes.primaries("node3") == []
 
     asyncio.run(scenario())
@@ -634,8 +762,6 @@ async def recorded_off(folder: Path, monkeypatch: pytest.MonkeyPatch, **outcomes
     nodes = Doubted(lab, monkeypatch, **outcomes)
     monkeypatch.setattr(nodes.service.dead, "_clock", time.time)
     await nodes.hear()
-    lives = nodes.service.intake.lives
-    lives.ask(nodes.node("node3").uuid, lives.now(), gap=1e9)
     off = changes.NodePowered(nodes.node("node3").uuid, powered=False)
     await nodes.service.configuration.commit(lambda _: [off])
     nodes.silent["node3"] = 3
@@ -663,10 +789,10 @@ def test_a_command_from_before_a_sign_of_life_confirms_nothing_after_it(
         nodes.twin.outcomes = {}
         nodes.twin.finish(run)
         await nodes.settle()
-        assert ("power" in nodes.kinds, nodes.has_lived("node3")) == (True, True)
-        assert nodes.commands == ["confirm_off", "status"], "its BMC is only asked"
+        assert nodes.has_lived("node3")
+        assert nodes.commands == ["confirm_off"], "its BMC is only read"
         assert nodes.primaries("node3") == ["instance1"]
-        assert nodes.kinds.count("power") == (2 if has_begun else 1), "nothing is commanded once it has lived"
+        assert nodes.kinds.count("power") == (1 if has_begun else 0), "nothing is commanded once it has lived"
 
     asyncio.run(scenario())
 
@@ -705,16 +831,163 @@ def test_a_bmc_that_reads_off_and_takes_no_off_is_asked_again(lab: world.Lab, mo
             return [power.judge(command, name="node3", before=off, seconds=0.1, failure=failure, **values).as_dict()]
 
         nodes.twin.values["power"] = told
-        nodes.twin.outcomes["power"] = "success error success error"
+        nodes.twin.outcomes["power"] = "error"
+        nodes.reads["node3"] = off
         nodes.silent["node3"] = 3
         await nodes.settle()
         await nodes.service.dead.step()
-        assert nodes.commands == ["status", "confirm_off"]
+        assert nodes.commands == ["confirm_off"]
         assert "accepted no command to power off (auth)" in nodes.verdict("node3").reason
-        nodes.now += silent_nodes.ASKED_AGAIN + 1
+        nodes.now += silent_nodes.COMMANDED_AGAIN + 1
         await nodes.settle()
-        assert nodes.commands == ["status", "confirm_off"] * 2, "it may have been repaired"
+        assert nodes.commands == ["confirm_off"] * 2, "it may have been repaired"
         assert nodes.primaries("node3")
+
+    asyncio.run(scenario())
+
+
+async def cut(nodes: Nodes, *, step: float = 0.0) -> float:
+    """Cut the power of node3: it misses a question, reads off at once, and is dead later; returns when it read off.
+
+    The clock is set in between.
+    """
+    nodes.silent["node3"] = 1
+    nodes.bmc("node3", power.State.OFF)
+    await nodes.step()
+    first, nodes.stepped = nodes.now, step
+    for _ in range(5):
+        nodes.now += 5
+        await nodes.step()
+    nodes.silent["node3"] = 3
+    await nodes.settle()
+    assert nodes.commands == ["confirm_off"]
+    return first
+
+
+@pytest.mark.parametrize("step", [0.0, -3600.0, 3600.0])
+def test_a_node_is_off_since_its_bmc_read_off_first_whatever_the_clock_does(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, step: float
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        monkeypatch.setattr(nodes.service.configuration, "_clock", lambda: nodes.now + nodes.stepped)
+        nodes.now = 100_000.0
+        first = await cut(nodes, step=step)
+        assert nodes.node("node3").off_since == first + step, "by the clock as it is now"
+        dated = nodes.service.configuration.current
+        monkeypatch.setattr(nodes.service.readings, "_clock", lambda: nodes.now + 0.01)
+        await nodes.step()
+        assert nodes.service.configuration.current is dated, "it is dated once, though two clocks never agree"
+
+    asyncio.run(scenario())
+
+
+def test_a_clock_that_was_set_back_after_the_off_was_recorded_makes_it_no_longer_than_it_was(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        nodes.now = 100_000.0
+        monkeypatch.setattr(nodes.service.configuration, "_clock", lambda: nodes.now + 3600)
+        first = await cut(nodes)
+        assert nodes.node("node3").off_since == first + 25 + 3600, "by the clock as it was then"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("other", [power.State.ON, power.State.UNKNOWN])
+def test_another_answer_in_between_begins_a_new_row(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, other: power.State
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        monkeypatch.setattr(nodes.service.configuration, "_clock", lambda: nodes.now)
+        nodes.silent["node3"] = 1
+        nodes.bmc("node3", power.State.OFF)
+        await nodes.step()
+        nodes.reads["node3"] = other
+        nodes.now += 5
+        await nodes.step()
+        nodes.now += 5
+        first = await cut(nodes)
+        assert nodes.node("node3").off_since == first
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_answered_in_between_is_off_since_it_read_off_after_that(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        monkeypatch.setattr(nodes.service.configuration, "_clock", lambda: nodes.now)
+        nodes.silent["node3"] = 1
+        nodes.bmc("node3", power.State.OFF)
+        await nodes.step()
+        nodes.since, nodes.now = 600.0, nodes.now + 5
+        first = await cut(nodes)
+        assert nodes.node("node3").off_since == first
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_read_on_and_was_fenced_is_off_since_then(lab: world.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        monkeypatch.setattr(nodes.service.configuration, "_clock", lambda: nodes.now)
+        await nodes.change_settings(dead_node_policy="fence")
+        nodes.silent["node3"] = 1
+        nodes.bmc("node3", power.State.ON)
+        await nodes.step()
+        nodes.now += 25
+        await nodes.lose("node3")
+        nodes.silent["node3"] = 3
+        await nodes.settle()
+        assert nodes.commands == ["fence"]
+        assert nodes.node("node3").off_since == nodes.now
+
+    asyncio.run(scenario())
+
+
+def watched(nodes: Nodes) -> set[str]:
+    return {watch.target.name for watch in nodes.service.readings._watched.values()}
+
+
+def test_the_bmcs_of_suspects_are_read_save_while_nothing_may_be_done(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        nodes.service.agents.suspects.add(nodes.node("node2").uuid)  # a peer has lost it
+        nodes.silent.update({"node1": 1, "node3": 1})
+        await nodes.step()
+        assert nodes.service.configuration.current.cluster.master_node == nodes.node("node1").uuid
+        assert watched(nodes) == {"node2", "node3"}
+        for setting, nothing in (({"paused": "tea"}, {"paused": ""}), ({"dead_after": 0}, {"dead_after": 3})):
+            await nodes.change_settings(**setting)
+            await nodes.step()
+            assert watched(nodes) == set(), setting
+            await nodes.change_settings(**nothing)
+            await nodes.step()
+            assert watched(nodes) == {"node2", "node3"}
+        assert nodes.twin.ran == []
+
+    asyncio.run(scenario())
+
+
+def test_a_storm_stops_fencing_and_not_reading(lab: world.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        nodes = Nodes(lab, monkeypatch)
+        await nodes.change_settings(dead_node_policy="fence")
+        names = {"node2", "node3", "node4"}
+        nodes.silent.update(dict.fromkeys(names, 3))
+        nodes.reads.update(dict.fromkeys(names, power.State.ON))
+        instances = nodes.service.configuration.current.instances.values()
+        await nodes.hear("node1", "node5", "node6", lost=[instance.name for instance in instances])
+        await nodes.settle()
+        assert watched(nodes) == names
+        assert nodes.commands == []
+        assert "storm" in nodes.verdict("node3").reason
 
     asyncio.run(scenario())
 
@@ -740,6 +1013,7 @@ def test_a_node_that_left_is_known_to_no_part_any_more(tmp_path: Path, monkeypat
         nodes = Nodes(lab, monkeypatch)
         uuid = nodes.node("node3").uuid
         nodes.silent["node3"] = 3
+        await nodes.lose("node3")
         nodes.bmc("node3", power.State.ON)
         await nodes.settle()
         assert "fence" in nodes.commands
@@ -758,6 +1032,7 @@ def test_a_node_that_left_is_known_to_no_part_any_more(tmp_path: Path, monkeypat
         )
         await nodes.settle()
         await nodes.service.agents.ask()
+        nodes.service.intake.follow_offs()
         assert those_who_know() == []
 
     asyncio.run(scenario())

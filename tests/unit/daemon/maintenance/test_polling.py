@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
-import time
 from typing import TYPE_CHECKING
 
-from ansible_collections.roundsman.cluster.daemon.maintenance import lives
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, evidence, replicas, roles
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, roles
 
 from tests.unit.daemon import twins
 
@@ -98,19 +97,19 @@ def test_a_node_whose_host_variables_others_could_write_is_not_polled_and_the_re
     asyncio.run(scenario())
 
 
-def test_a_node_that_was_not_polled_for_longer_than_the_window_is_asked_anew(
+def test_a_node_whose_address_would_be_an_option_of_ssh_is_not_polled_and_the_reason_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
-        running, _ = twins.assemble(twins.lab(tmp_path, diagnose_interval=30.0), monkeypatch)
-        window = 2 * (30.0 + 4 * 0.5)
-        begin = time.time()
-        first, second, late = (replicas.Moment(begin + at, at) for at in (0.0, window, 2 * window + 1))
-        node, found = running.configuration.current.node("node2").uuid, []
-        for moment in (first, second, late):
-            monkeypatch.setattr(lives.Lives, "now", lambda _, at=moment: at)
-            await running.poll.once()
-            found.append(running.intake.life(node).asked)
-        assert found == [evidence.Asked(first, first), evidence.Asked(first, second), evidence.Asked(late, late)]
+        lab = twins.lab(tmp_path)
+        running, twin = twins.assemble(lab, monkeypatch)
+        current = running.configuration.current
+        node = dataclasses.replace(current.node("node2"), primary_ip="-oProxyCommand=id")
+        odd = dataclasses.replace(current, nodes={**current.nodes, node.uuid: node})
+        monkeypatch.setattr(type(running.configuration), "current", odd)
+        await running.poll.once()
+        (spec,) = twin.specs.values()
+        assert set(json.loads(spec.inventory)["all"]["hosts"]) == {"localhost", "node1", "node3", "node4"}
+        assert "ssh would take its primary_ip '-oProxyCommand=id' for an option" in running.poll.problem
 
     asyncio.run(scenario())

@@ -17,6 +17,7 @@ from ansible_collections.roundsman.cluster.daemon.maintenance import reports as 
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, reports, signing, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
+from tests.unit import other_users
 from tests.unit.daemon import twins
 
 if TYPE_CHECKING:
@@ -235,6 +236,21 @@ def test_a_rejected_report_is_moved_aside_with_its_reason_and_counted(one: Spool
     assert one.spooled() == []
     assert one.intake.rejections == {"malformed": 1}
     assert one.news == 1
+
+
+@other_users.only_root
+@pytest.mark.parametrize("size", [10, rejected.HEAD + 1])
+def test_a_file_that_the_daemons_user_may_not_read_is_counted_and_leaves_the_spool(size: int) -> None:
+    with other_users.open_folder() as folder:
+        one = Spooled(twins.lab(folder))
+        one.report()
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, other_users.DAEMON, other_users.DAEMON, follow_symlinks=False)
+        one.drop(b"x" * size, "node2-1.json").chmod(0o600)
+        with other_users.acting_as(other_users.DAEMON):
+            assert not one.take()
+        assert one.spooled() == []
+        assert one.intake.rejections == {"unreadable": 1}
 
 
 def test_counts_survive_a_restart_and_grow_on(one: Spooled) -> None:

@@ -263,6 +263,31 @@ def test_a_live_repair_without_a_command_is_completed_at_once(lab: world.Lab, mo
     asyncio.run(scenario())
 
 
+def test_a_node_that_says_ok_since_its_incident_failed_takes_its_replicas_in_the_last_resort(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        lab = twins.lab(tmp_path, nodes=3, pairs=[("node2", "node3")])
+        running, _ = twins.assemble(lab, monkeypatch, outcomes={"repair_command": "error"})
+        twins.report(lab, running, "node3", REPAIR)
+        await twins.settle(running)
+        assert status(running, "node3") == "failed"
+        twins.report(lab, running, "node2", EVACUATE)
+        await twins.settle(running)
+        instance = running.configuration.current.instance("instance1")
+        assert running.configuration.current.node_name(instance.primary_node) == "node2"
+        refused = [refusal.unblock for refusal in running.rounds.preview().refusals]
+        ack = f"`roundsman incident ack {incident(running, 'node3').uuid[:8]}`"
+        assert any(ack in unblock for unblock in refused), refused
+        twins.report(lab, running, "node3", '{"status":"Ok"}')
+        await twins.settle(running)
+        instance = running.configuration.current.instance("instance1")
+        assert running.configuration.current.node_name(instance.primary_node) == "node3"
+        assert status(running, "node3") == "failed", "nobody has acknowledged it"
+
+    asyncio.run(scenario())
+
+
 def test_every_job_carries_the_daemon_and_the_incident_in_its_reason_trail(
     lab: world.Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.daemon import failures
 from ansible_collections.roundsman.cluster.daemon.maintenance import spool
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+
+from tests.unit import other_users
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,3 +116,17 @@ def test_dead_kernel_events_are_noticed_the_spool_is_polled_and_the_watch_starts
         await asyncio.wait([task])
 
     asyncio.run(scenario())
+
+
+@other_users.only_root
+def test_a_file_that_the_daemon_may_not_read_is_unreadable_and_not_malformed() -> None:
+    with other_users.open_folder() as folder:
+        report = folder / "node2-1.json"
+        report.touch(mode=0o600)
+        with other_users.acting_as(other_users.DAEMON), pytest.raises(errors.ReportRejected) as rejected:
+            spool.content(report, is_kept=True)
+    assert rejected.value.reason == "unreadable"
+    assert str(rejected.value) == (
+        f"the user with uid {other_users.DAEMON}, which is roundsmand's, may not read this file of uid 0 with the mode "
+        "0600: put reports into the spool as that user, or readable by it (0644)"
+    )

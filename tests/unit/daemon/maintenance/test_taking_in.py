@@ -99,14 +99,14 @@ def test_what_was_put_into_its_place_is_seen_though_the_rest_broke_off(
     running: service.Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spool(running, "node1", "node2")
-    rename = Path.rename
+    rename = durable_files.rename
 
-    def full(path: Path, target: Path) -> Path:
+    def full(path: Path, target: Path) -> None:
         if path.name.startswith("node2"):
             raise OSError(28, "No space left on device")
-        return rename(path, target)
+        rename(path, target)
 
-    monkeypatch.setattr(Path, "rename", full)
+    monkeypatch.setattr(durable_files, "rename", full)
     with pytest.raises(OSError, match="No space"):
         asyncio.run(running.intake.take_all())
     assert set(running.intake.observed()) == {uuid(running, "node1")}

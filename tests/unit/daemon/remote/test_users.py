@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import stat
 from typing import TYPE_CHECKING
 
@@ -8,9 +11,12 @@ import argon2
 import pytest
 from ansible_collections.roundsman.cluster.daemon.remote import users
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import sealed_json
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, sealed_json
+
+from tests.unit import other_users, others_folders
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -108,3 +114,92 @@ def test_a_file_that_others_can_read_is_refused(path: Path) -> None:
     path.chmod(0o644)
     with pytest.raises(errors.Refused, match="mode 0644"):
         users.read(path)
+
+
+@pytest.fixture
+def lib() -> Iterator[Path]:
+    """The folder of the daemon as root of a machine sees it, `rapi` of the remote API's user in it, and victims."""
+    with other_users.open_folder() as place:
+        others_folders.make_victims(place / "victims")
+        (place / "lib").mkdir()
+        users.add(place / "lib/rapi/users", "rita", password="reads", access=users.Access.READ)
+        others_folders.give(place / "lib")
+        yield place / "lib"
+
+
+def change_as_root(path: Path) -> None:
+    """All that root does with the users, refused or not."""
+    with contextlib.suppress(errors.RoundsmanError):
+        users.add(path, "wim", password="x", access=users.Access.WRITE)
+    with contextlib.suppress(errors.RoundsmanError):
+        users.change(path, "rita", password="y", access=None)
+    with contextlib.suppress(errors.RoundsmanError):
+        users.remove(path, "rita")
+
+
+@other_users.only_root
+def test_what_root_writes_belongs_to_the_owner_of_the_folder(lib: Path) -> None:
+    change_as_root(lib / "rapi/users")
+    assert list(users.read(lib / "rapi/users")) == ["wim"]
+    assert {path.stat().st_uid for path in lib.rglob("*")} == {others_folders.LESSER}
+
+
+@other_users.only_root
+@pytest.mark.parametrize("trap", ["rapi", "rapi/users", "rapi/.users.PID.new"])
+def test_no_link_of_the_folders_owner_leads_root_to_another_file(lib: Path, trap: str) -> None:
+    victims = lib.parent / "victims"
+    before = others_folders.look(victims)
+    others_folders.plant(lib / trap.replace("PID", str(os.getpid())), victims)
+    change_as_root(lib / "rapi/users")
+    assert others_folders.look(victims) == before
+
+
+@other_users.only_root
+def test_a_link_that_is_put_there_between_two_steps_leads_root_nowhere(
+    lib: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, victims, swaps = lib / "rapi/users", lib.parent / "victims", 0
+    before, sync = others_folders.look(victims), durable_files._sync_names
+
+    def swap(descriptor: int, written: Path) -> None:
+        nonlocal swaps
+        sync(descriptor, written)
+        with other_users.acting_as(others_folders.LESSER):
+            others_folders.plant(path, victims)
+        swaps += 1
+
+    monkeypatch.setattr(durable_files, "_sync_names", swap)
+    change_as_root(path)
+    assert others_folders.look(victims) == before
+    assert swaps
+
+
+@other_users.only_root
+def test_an_account_that_races_with_root_wins_nothing(lib: Path) -> None:
+    path, victims = lib / "rapi/users", lib.parent / "victims"
+    before = others_folders.look(victims)
+    begun, begin = os.pipe()
+    racer = others_folders.start(lambda: race(path, victims / "secret", begin))
+    try:
+        os.read(begun, 1)
+        for number in range(40):
+            with contextlib.suppress(errors.RoundsmanError):
+                users.add(path, f"wim{number}", password="x", access=users.Access.WRITE)
+    finally:
+        os.kill(racer, signal.SIGKILL)
+        os.waitpid(racer, 0)
+        os.close(begun)
+        os.close(begin)
+    assert others_folders.look(victims) == before
+
+
+def race(path: Path, victim: Path, begin: int) -> None:
+    """Exchange a file for a link to a victim, and back, for ever."""
+    os.write(begin, b".")
+    kept = path.with_name("kept")
+    while True:
+        with contextlib.suppress(OSError):
+            path.rename(kept)
+            path.symlink_to(victim)
+            os.sched_yield()
+            kept.rename(path)

@@ -35,6 +35,29 @@ def test_a_gate_has_places_for_all_and_for_each_address() -> None:
     assert gate.open == 3
 
 
+def test_each_own_address_has_places_that_no_other_address_takes() -> None:
+    gate = bounded_connections.Gate(most=20, most_of_one=5, kept=2)
+    gate.keep_for(["127.0.0.1", "::1", "192.0.2.1", "127.0.0.1"])
+    others = [f"127.0.0.{number}" for number in range(2, 9)] + ["2001:db8::1", "192.0.2.2"]
+    admitted = [gate.admit(address) for address in others for _ in range(5)]
+    assert sum(free is not None for free in admitted) == 20 - 3 * 2
+    for address in ("127.0.0.1", "::1", "192.0.2.1", "::ffff:127.0.0.1"):
+        found = [gate.admit(address) is not None for _ in range(3)]
+        assert found == ([False] * 3 if address.startswith("::f") else [True, True, False]), address
+    assert gate.open == 20
+    assert admitted[0] is not None
+    admitted[0]()
+    assert gate.admit("127.0.0.1") is not None
+    assert gate.admit("192.0.2.2") is None
+
+
+def test_an_own_address_also_has_its_part_of_the_common_places() -> None:
+    gate = bounded_connections.Gate(most=20, most_of_one=5, kept=2)
+    gate.keep_for(["127.0.0.1"])
+    assert [gate.admit("127.0.0.1") is not None for _ in range(6)] == [True] * 5 + [False]
+    assert sum(gate.admit(f"192.0.2.{number}") is not None for number in range(30)) == 15
+
+
 def test_a_place_is_freed_once_however_often_it_is_said() -> None:
     gate = bounded_connections.Gate(most=2, most_of_one=2)
     first, second = gate.admit("192.0.2.1"), gate.admit("192.0.2.1")

@@ -235,3 +235,23 @@ def test_a_body_within_the_limit_is_passed_on(size: int) -> None:
             writer.close()
 
     run(test)
+
+
+def test_other_addresses_of_the_loopback_network_leave_places_for_the_machine_itself() -> None:
+    async def test() -> None:
+        async with (
+            served(Application(), connections=6, connections_of_one=6, connections_kept=2) as (_, port),
+            contextlib.AsyncExitStack() as opened,
+        ):
+            for number in range(2, 8):
+                _, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(f"127.0.0.{number}", 0))
+                opened.callback(writer.close)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.9", 0))
+            opened.callback(writer.close)
+            assert await until_closed(reader) == b""
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            opened.callback(writer.close)
+            writer.write(GET)
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+
+    run(test)

@@ -27,7 +27,8 @@ def verify(controller: Controller, **options: Any) -> dict[str, Any]:
 
 
 def found(result: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(finding["check"], finding["node"]) for finding in result["findings"]]
+    # The small cluster's UUIDs are none that an import takes.
+    return [(one["check"], one["node"]) for one in result["findings"] if one["check"] != "configuration"]
 
 
 def work(controller: Controller, locks: dict[str, str]) -> None:
@@ -66,10 +67,38 @@ def test_each_check_tells_its_finding_and_mends_nothing(
     assert {command for command, _ in bmcs.sent} <= {"status"}
 
 
+def test_what_no_import_would_take_is_a_finding_of_the_configuration(controller: Controller) -> None:
+    told = [finding for finding in verify(controller)["findings"] if finding["check"] == "configuration"]
+    (line,) = [finding for finding in told if finding["text"].startswith("node node3: uuid:")]
+    assert line["node"] == "node1"
+    assert line["text"].endswith("correct it with a command, or in an export that is imported then")
+
+
+def test_a_node_that_is_offline_may_be_silent_and_what_it_runs_is_judged_all_the_same(controller: Controller) -> None:
+    def seen(answers: list[dict[str, Any]], *offline: str, **more: Any) -> dict[str, Any]:
+        return verify(controller, runs={**RIGHT, "node3": answers}, offline=list(offline), **more)
+
+    silent: dict[str, Any] = {"unreachable": True, "msg": "no route"}
+    away = seen([silent], "node3", not_asked={"node10": "it is recorded as powered off"})
+    assert (found(away), away["looked_at"]) == ([], ["node1", "node2"])
+    assert away["not_looked_at"] == {
+        "node10": "it is recorded as powered off",
+        "node3": "it is offline, and it does not answer",
+    }
+    # One that is in service has to answer; and what an offline one says counts.
+    assert found(seen([silent])) == [("instances", "node3")]
+    assert found(seen([{"states": {"inst1": "running"}}], "node3")) == [("instances", "node3")]
+    assert seen([{"states": {}}], "node3")["not_looked_at"] == {}
+    # It could not run on a node that is away; on one that answers it would.
+    assert found(verify(controller, runs={**RIGHT, "node2": [silent]}, offline=["node2"])) == []
+    down = verify(controller, runs={**RIGHT, "node2": [{"states": {}}]}, offline=["node2"])["findings"]
+    assert "roundsman node online node2" in next(one["text"] for one in down if one["check"] == "instances")
+
+
 def test_texts_of_nodes_are_printable_and_cut_and_many_are_counted(controller: Controller) -> None:
     states = {f"\x1b[2J\nnode1: {number:0600}": "running\r" for number in range(150)}
     result = verify(controller, runs={**RIGHT, "node3": [{"states": states}]})
-    texts = [finding["text"] for finding in result["findings"]]
+    texts = [finding["text"] for finding in result["findings"] if finding["check"] == "instances"]
     assert len(texts) == 101
     assert texts[-1] == "and 50 more on node3"
     assert all(text.isprintable() and len(text) < 600 for text in texts)

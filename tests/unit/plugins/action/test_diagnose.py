@@ -5,6 +5,7 @@ import os
 import pathlib
 import pwd
 import re
+import stat
 import subprocess
 import sys
 import time
@@ -12,6 +13,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import reports, signing
+
+from tests.unit import other_users
 
 CHECKOUT = pathlib.Path(__file__).parents[4]
 CLUSTER_KEY = b"0123456789abcdef0123456789abcdef01234567\n"
@@ -116,3 +119,33 @@ def test_a_spool_that_cannot_be_written_fails_the_task(place: pathlib.Path) -> N
     results = ask(place, spool=str(place / "none"))
     assert "envelope" not in results["alive"]
     assert "cannot write to the spool" in results["alive"]["msg"]
+
+
+@other_users.only_root
+def test_what_root_puts_into_the_daemons_spool_is_the_daemons_whatever_its_umask(place: pathlib.Path) -> None:
+    spool = place / "spool"
+    os.chown(spool, other_users.DAEMON, other_users.ADMINISTRATORS)
+    spool.chmod(0o770)
+    (place / "victim").write_text("kept")
+    (spool / "gone.unreachable").symlink_to(place / "victim")
+    before = os.umask(0o077)
+    try:
+        ask(place, spool=str(spool))
+    finally:
+        os.umask(before)
+    assert len(spooled(place)) == 2
+    for path in spool.iterdir():
+        found = path.lstat()
+        assert (stat.S_ISREG(found.st_mode), stat.S_IMODE(found.st_mode)) == (True, 0o644)
+        assert (found.st_uid, found.st_gid) == (other_users.DAEMON, other_users.ADMINISTRATORS)
+    assert (place / "victim").read_text() == "kept"
+    assert (place / "victim").stat().st_uid == 0
+
+
+def test_a_spool_that_is_a_link_fails_the_task(place: pathlib.Path) -> None:
+    (place / "elsewhere").mkdir()
+    (place / "spool").rmdir()
+    (place / "spool").symlink_to(place / "elsewhere")
+    results = ask(place, spool=str(place / "spool"))
+    assert "cannot write to the spool" in results["alive"]["msg"]
+    assert list((place / "elsewhere").iterdir()) == []

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.action import epo_returned
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes
 
 from tests.unit import small_cluster
+
+if TYPE_CHECKING:
+    from .running import Controller
 
 RUNNING = {"name": "inst1", "running": True}
 
@@ -27,3 +31,12 @@ def test_only_its_own_primary_says_that_an_instance_runs_again(
     told: dict[str, Any] = {"hostvars": {name: {} for name in ("node1", "node2", "node3", "node10")}}
     told["hostvars"][node] = {"epo_step": {"results": [result]}}
     assert epo_returned._running(small_cluster.make(), told) == found
+
+
+def test_a_node_that_plays_leave_out_is_not_waited_for_and_told_with_the_reason(controller: Controller) -> None:
+    standing = changes.EpoStands(("n2", "n3"), ("i1",), "root", returning=True)
+    controller.configure(changes.apply_all(small_cluster.make(), [standing], now=1.0))
+    variables = {"hostvars": {"node3": {"epo_answer": {}}}, "roundsman_left_out": {"node2": "it is somebody's"}}
+    result = controller.run("epo_returned", is_check=True, nodes={"node2": "n2", "node3": "n3"}, variables=variables)
+    assert (result["waiting"], result["starts"]) == ([], {})
+    assert "node2 is left out of plays: it is somebody's" in result["missed"]

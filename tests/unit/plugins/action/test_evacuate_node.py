@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
@@ -7,6 +8,7 @@ import pytest
 from ansible_collections.roundsman.cluster.plugins.action import evacuate_node
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Disk
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import holding
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import room_now
 
@@ -16,23 +18,26 @@ from tests.unit.daemon.maintenance.test_replicas import NAME
 if TYPE_CHECKING:
     from tests.unit.daemon.maintenance.test_replicas import Pair
 
+    from .running import Controller
+
 
 def test_replicas_are_judged_again_once_the_locks_are_held(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     play = holding.find_play(str(pair.service.where.root), pid=1)
     options: dict[str, Any] = {"node": "node2", "failover": True, "ignore_consistency": False, "time_limit": 300.0}
+    options["max_loss"] = -1
     waited: list[float] = []
 
     def hold(_play: holding.Play, _wants: Any, *, time_limit: float) -> None:
         waited.append(time_limit)
         if len(waited) == 2:
-            (pair.service.where.reports / f"{pair.uuid('node3')}.json").write_bytes(b"{}")
+            asyncio.run(pair.hear("node3", lost=True, disk=Disk.OUTDATED))
 
     monkeypatch.setattr(holding, "hold", hold)
     cluster, _, plan = evacuate_node._planned(play, options)
     assert [job.opcodes[0].kind for job in plan.jobs] == ["failover"]
     _, found, held = evacuate_node._held(play, options, cluster, plan)
     assert held == plan
-    assert [evidence.counts_as_in_sync for evidence in found.values()] == [True]
+    assert [answer.keeps_back for answer in found.values()] == [False]
     with pytest.raises(errors.Refused, match="changed while the locks were waited for"):
         evacuate_node._held(play, options, cluster, plan)
     assert NAME in {one.subject for one in evacuate_node._planned(play, options)[2].refusals}
@@ -43,7 +48,7 @@ def test_a_node_that_lived_since_it_was_known_to_be_off_is_not_passed_over_as_of
     off = dataclasses.replace(cluster.node("n3"), powered=False, off_since=10.0)
     for node, known in ((off, ["n3"]), (dataclasses.replace(off, alive_at=20.0), [])):
         changed = clusters.with_node(cluster, node)
-        assert evacuate_node._look(changed, changed.node_name("n2"), [])["off"] == known
+        assert evacuate_node._look(changed, changed.node_name("n2"), [], left_out={})["off"] == known
 
 
 def two(*disks: clusters.Disk) -> clusters.Cluster:
@@ -56,7 +61,7 @@ def two(*disks: clusters.Disk) -> clusters.Cluster:
 
 def planned(cluster: clusters.Cluster) -> evacuate_node.Steps:
     plan = evacuate_node._plan(cluster, "node2", failover=True, proof={})
-    return evacuate_node._steps(cluster, plan, ignore_consistency=True, judged={})
+    return evacuate_node._steps(cluster, plan, {"ignore_consistency": True, "max_loss": -1}, judged={})
 
 
 @pytest.mark.parametrize("is_dead", [False, True])
@@ -101,3 +106,14 @@ def test_a_new_secondary_is_not_made_for_a_move_that_is_refused(monkeypatch: pyt
     monkeypatch.setattr(room_now, "refuse_without_memory", refuse)
     found = planned(cluster)
     assert (found.steps, [one.subject for one in found.refusals]) == ((), ["inst1", "web1"])
+
+
+def test_a_node_that_plays_leave_out_is_neither_evacuated_nor_asked(controller: Controller) -> None:
+    left_out = {"roundsman_left_out": {"node2": "node2.yml is owned by uid 12345"}}
+    options: dict[str, Any] = {"node": "node2", "is_check": True, "variables": left_out}
+    assert controller.refusal("evacuate_node", **options) == (
+        "node2 is left out of plays: node2.yml is owned by uid 12345"
+    )
+    look = evacuate_node._look(small_cluster.make(), "node1", [], left_out={"node2": "no"})
+    assert "n2" not in [node["uuid"] for node in look["nodes"]]
+    assert "node2" in look["unasked"]

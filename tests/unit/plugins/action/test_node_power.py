@@ -148,7 +148,7 @@ def test_a_record_that_is_refused_fails_the_task_with_the_nodes_that_it_is_about
     controller.run("hold", nodes={"n10": "exclusive"})
     options: dict[str, Any] = {"command": "off", "targets": TARGETS[1:], "credentials_file": "/none"}
     said = controller.refusal("node_power", **options)
-    assert said == "the power of node3, node10 could not be recorded: node/n3 is not held: call hold first"
+    assert said == "the power of node3, node10 could not be recorded: node/n3 is not held: run the play again"
     assert controller.recorded == []
 
 

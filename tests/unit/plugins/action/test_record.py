@@ -35,7 +35,7 @@ def test_in_check_mode_a_change_is_checked_and_not_recorded(controller: Controll
     ("options", "said"),
     [
         ({"changes": [OFF, ON]}, "node/n2 is only shared: hold it exclusively first"),
-        ({**OFF, "node": "n1"}, "node/n1 is not held: call hold first"),
+        ({**OFF, "node": "n1"}, "node/n1 is not held: run the play again"),
         ({**OFF, "powered": "\x1b[2Jno\n"}, "node_powered: powered is '\\x1b[2Jno\\n', which is not a bool"),
         ({**OFF, "serial_no": 7}, "node_powered: there is no field 'serial_no'"),
         ({"change": "config", "text": "x"}, "'config' is not a change that can be recorded"),

@@ -48,6 +48,35 @@ def test_the_texts_of_a_node_are_made_printable() -> None:
     assert silent.why == "\\x1b[2J"
 
 
+def test_a_number_that_is_too_large_to_be_one_is_an_answer_that_cannot_be_understood() -> None:
+    seen = {"192.0.2.2": 10**400}
+    told = replica_check._node(
+        {"name": "node2", "disks": {"disks": [{**DISK, "text": "", "peer_address": "192.0.2.2", "seen": seen}]}}
+    )
+    assert (told.replicas, told.why) == (None, "its answer cannot be understood")
+
+
+@pytest.mark.parametrize(
+    ("seen", "alone"),
+    [
+        ({"192.0.2.2": 312.4, "192.0.2.9": 1.0}, 312.4),
+        ({"192.0.2.9": 1.0}, None),
+        ({"192.0.2.2": "now"}, None),
+        ({"192.0.2.2": float("nan")}, None),
+        ({"192.0.2.2": 1e12}, None),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_since_when_a_replica_is_alone_is_what_its_node_saw_of_the_address_of_its_peer(
+    seen: Any, alone: float | None
+) -> None:
+    disk = {**DISK, "text": "up", "peer_address": "192.0.2.2", "seen": seen, "out_of_sync": 8}
+    told = replica_check._node({"name": "node2", "disks": {"disks": [disk]}})
+    assert told.replicas is not None
+    assert (told.replicas[0].alone, told.replicas[0].out_of_sync) == (alone, 8)
+
+
 def test_a_new_secondary_is_judged_by_the_rule_for_new_ones() -> None:
     primary, new = node("node2", "node4", OURS), node("node4", "node2", OURS)
     assert objection(primary=primary, old=new, made=True) == ""

@@ -7,8 +7,8 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible.playbook.play_context import PlayContext
 from ansible.plugins.connection.local import Connection as LocalConnection
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_node
 from ansible_collections.roundsman.cluster.plugins.connection import lab_node
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import simulated_node
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import connection_tries
 
 from tests.unit.daemon import twins

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import fake
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import simulated, simulated_world
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake, simulated, simulated_world
 
 if TYPE_CHECKING:
     import pathlib

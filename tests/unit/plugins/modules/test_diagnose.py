@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import diagnosis, replicas, reports, signing
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import replica_facts
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import sights
 from ansible_collections.roundsman.cluster.plugins.modules import diagnose
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def test_a_report_holds_the_boot_and_the_replicas_of_its_node(
     root: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put(root, 'echo \'{"status": "Ok"}\'')
-    boot = root / replica_facts.BOOT_ID
+    boot = root / sights.BOOT_ID
     boot.parent.mkdir(parents=True)
     boot.write_text("0f2a4b6c-1111-2222-3333-444455556666\n")
     assert delivered(run(capsys, command="probe")).facts == replicas.NodeFacts(boot.read_text().strip(), ())

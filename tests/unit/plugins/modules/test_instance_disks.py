@@ -101,3 +101,15 @@ def test_what_has_no_driver_is_refused(node: Node) -> None:
     told = node.call(instance_disks, instance="a", state="info", hypervisor="kvm", disk_template="rbd")
     assert told["failed"]
     assert "there is no disk template 'rbd': use one of diskless, drbd, file, plain, sharedfile" in told["msg"]
+
+
+def test_a_node_without_the_address_on_record_is_not_prepared_for_a_migration(node: Node, other: Node) -> None:
+    make_pair(node, other)
+    options = {**THERE, "own_address": True, "here": {"name": "node3", "address": "203.0.113.254"}}
+    before = other.events()
+    told = other.call(instance_disks, instance="a", state="shared", **options)
+    assert told["failed"]
+    assert told["msg"].startswith("node3 does not have the address 203.0.113.254, ")
+    assert other.events() == before
+    there = {**options, "here": {**options["here"], "address": "127.0.0.1"}}
+    assert not other.call(instance_disks, instance="a", state="info", **there)["failed"]

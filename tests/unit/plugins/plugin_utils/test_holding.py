@@ -20,7 +20,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks imp
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import holding, livelocks, run_group, run_records
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
-from tests.unit import small_cluster
+from tests.unit import other_users, small_cluster
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,7 +95,7 @@ def test_under_the_daemon_nothing_is_held_that_was_not_granted(
 ) -> None:
     with pytest.raises(errors.LockRefused, match="was not granted to this job"):
         holding.hold(play(where, playbook), wants, time_limit=1)
-    with pytest.raises(errors.Refused, match="call hold first"):
+    with pytest.raises(errors.Refused, match="run the play again"):
         holding.record(play(where, playbook), OFF, now=1.0)
 
 
@@ -145,7 +145,7 @@ def test_without_a_daemon_a_record_is_committed(where: tree.Tree, playbook: Play
 
 
 def test_without_hold_a_record_fails_and_nothing_is_written(where: tree.Tree, playbook: Playbook) -> None:
-    with pytest.raises(errors.Refused, match="node/n3 is not held: call hold first"):
+    with pytest.raises(errors.Refused, match="node/n3 is not held: run the play again"):
         holding.record(play(where, playbook), OFF, now=1.0)
     holding.hold(play(where, playbook), {"node/n2": X}, time_limit=1)
     with pytest.raises(errors.Refused, match="node/n3 is not held"):
@@ -153,17 +153,12 @@ def test_without_hold_a_record_fails_and_nothing_is_written(where: tree.Tree, pl
     assert store.read(where.config).nodes["n3"].powered
 
 
-def test_without_a_daemon_power_is_in_the_audit_log_that_the_daemon_has_made(
-    where: tree.Tree, playbook: Playbook
-) -> None:
+def test_without_a_daemon_power_is_in_the_audit_log(where: tree.Tree, playbook: Playbook) -> None:
     one = play(where, playbook)
     holding.hold(one, {"node/n3": X}, time_limit=1)
-    where.log.mkdir(parents=True)
     holding.record(one, OFF, now=1.0)
-    assert not where.audit_log.exists()
-    where.audit_log.touch(mode=0o600)
     holding.record(one, dataclasses.replace(OFF, powered=True), now=2.0)
-    (line,) = where.audit_log.read_text().splitlines()
+    _, line = where.audit_log.read_text().splitlines()
     user = f"user={pwd.getpwuid(os.getuid()).pw_name} uid={os.getuid()}"
     assert line.endswith(
         f"INFO roundsman.audit: record {user} play={one.name}: node3 is recorded as powered on, was off"
@@ -185,12 +180,63 @@ def test_without_a_daemon_the_right_to_write_is_held_until_the_play_ends(
     os.close(store.open_lock(where))
 
 
-def test_a_play_whose_keeper_was_killed_records_nothing(where: tree.Tree, playbook: Playbook) -> None:
+@other_users.only_root
+@pytest.mark.parametrize("name", ["hold", "hold.lock"])
+def test_what_another_user_says_that_roots_play_holds_is_refused(
+    where: tree.Tree, playbook: Playbook, name: str
+) -> None:
+    one = play(where, playbook)
+    planted = one.state if name == "hold" else one.turns
+    where.livelocks.mkdir()
+    planted.write_text(json.dumps({"play": one.name, "alone": True, "locks": {"node/n3": "exclusive"}}))
+    os.chown(planted, other_users.DAEMON, other_users.DAEMON)
+    refused = f"{planted} belongs to the user with uid {other_users.DAEMON}"
+    with pytest.raises(errors.Refused, match=refused):
+        holding.hold(one, {"node/n3": X}, time_limit=1)
+    with pytest.raises(errors.Refused, match=refused if name == "hold" else "is not held"):
+        holding.record(one, OFF, now=1.0)
+    assert store.read(where.config).nodes["n3"].powered
+
+
+@other_users.only_root
+def test_nobody_takes_the_names_that_a_play_of_root_is_going_to_use(where: tree.Tree, playbook: Playbook) -> None:
+    """What others may know of a process before are its pid and its start, and each name seen betrays no other one."""
+    one = play(where, playbook)
+    names = [path.name for path in (one.livelock, one.state, one.turns, one.processes)]
+    assert len({name.partition(".")[0] for name in names}) == len(names)
+    with other_users.acting_as(other_users.DAEMON), pytest.raises(PermissionError):
+        assert play(where, playbook).livelock
+    where.livelocks.mkdir()
+    for suffix in ("", ".hold", ".hold.lock", ".run"):
+        planted = where.livelocks / f"{one.name}{suffix}"
+        planted.touch()
+        os.chown(planted, other_users.DAEMON, other_users.DAEMON)
+    holding.hold(one, {"node/n3": X}, time_limit=1)
+    command = os.popen(f"pgrep --list-full -f 'keeper.py {playbook.pid}'").read()
+    assert command
+    assert not any(name in command for name in names), "every user can read the arguments of the keeper"
+
+
+def test_what_another_play_of_the_same_user_holds_is_not_held_by_this_one(
+    where: tree.Tree, playbook: Playbook, other: Playbook
+) -> None:
+    first, second = play(where, playbook), play(where, other)
+    with Daemon(where):
+        holding.hold(first, {"node/n3": X}, time_limit=1)
+        holding.hold(second, {"node/n2": X}, time_limit=1)
+        first.state.replace(second.state)
+        with pytest.raises(errors.Refused, match=f"is not of {second.name}"):
+            holding.record(second, OFF, now=1.0)
+
+
+def test_a_play_whose_keeper_was_killed_holds_and_records_nothing(where: tree.Tree, playbook: Playbook) -> None:
     one = play(where, playbook)
     holding.hold(one, {"node/n3": X}, time_limit=1)
-    for line in os.popen(f"pgrep -f 'keeper.py {playbook.pid} {one.livelock}'").read().split():
+    for line in os.popen(f"pgrep -f 'keeper.py {playbook.pid}$'").read().split():
         os.kill(int(line), signal.SIGKILL)
     wait_until_free(one.livelock)
+    with pytest.raises(errors.Refused, match="keeper"):
+        holding.hold(one, {"node/n2": X}, time_limit=1)
     with pytest.raises(errors.Refused, match="keeper"):
         holding.record(one, OFF, now=1.0)
     assert store.read(where.config).nodes["n3"].powered
@@ -245,6 +291,17 @@ def test_a_play_that_still_runs_with_locks_of_a_stopped_daemon_is_waited_for(
     other.wait()
     wait_until_free(livelock)
     holding.hold(play(where, playbook), {"instance/i1": X}, time_limit=1)
+
+
+def test_a_table_of_a_stopped_daemon_has_only_livelocks_of_their_own_folder_opened(
+    where: tree.Tree, playbook: Playbook, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    descriptor = os.open(elsewhere, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    left(where, holders.Owner("play-x", str(elsewhere)))
+    holding.hold(play(where, playbook), {"instance/i1": X}, time_limit=1)
+    os.close(descriptor)
 
 
 def test_a_damaged_table_of_a_stopped_daemon_lets_nobody_go_on(where: tree.Tree, playbook: Playbook) -> None:
@@ -309,7 +366,7 @@ def test_with_a_daemon_its_table_is_asked_and_it_gets_the_change(
     with Daemon(where) as daemon:
         holding.hold(one, {"node/n3": X}, time_limit=5)
         holding.record(one, OFF, now=1.0)
-    same = {"owner": one.name, "livelock": one.name}
+    same = {"owner": one.name, "livelock": one.livelock.name}
     assert daemon.asked == [
         ("/2/hold", {**same, "wants": {"node/n3": "exclusive"}, "time_limit": 5}),
         ("/2/record", {**same, "changes": [recording.encode(OFF)]}),
@@ -327,7 +384,7 @@ def test_a_hold_that_was_refused_can_be_tried_again(where: tree.Tree, playbook: 
         pytest.raises(errors.LockRefused, match="held by job 4"),
     ):
         holding.hold(one, {"node/n3": X}, time_limit=5)
-    with pytest.raises(errors.Refused, match="call hold first"):
+    with pytest.raises(errors.Refused, match="run the play again"):
         holding.record(one, OFF, now=1.0)
     where.socket.unlink()
     with Daemon(where):

@@ -7,7 +7,10 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import livelocks
+
+from tests.unit import other_users
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,3 +38,24 @@ def test_a_link_is_no_livelock_even_if_what_it_leads_to_is_locked(tmp_path: Path
 def test_a_pipe_in_the_place_of_a_livelock_blocks_nobody(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "play")
     assert not livelocks.is_alive(tmp_path / "play")
+
+
+@other_users.only_root
+def test_a_livelock_that_this_user_cannot_read_is_refused_with_its_name_and_a_remedy() -> None:
+    with other_users.open_folder() as folder:
+        livelock = folder / "play-1"
+        livelock.touch(mode=0o600)
+        with other_users.acting_as(other_users.DAEMON), pytest.raises(errors.Refused) as refused:
+            livelocks.is_alive(livelock)
+        assert str(refused.value) == (
+            f"{livelock} cannot be read by the user with uid {other_users.DAEMON}: Permission denied; "
+            f"make it readable (`chmod 0644 {livelock}`), then retry"
+        )
+
+
+def test_a_livelock_of_another_user_does_not_stand_for_a_play_of_this_one(tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path / "play", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    assert livelocks.is_alive(tmp_path / "play", owner=os.geteuid())
+    assert not livelocks.is_alive(tmp_path / "play", owner=os.geteuid() + 1)
+    os.close(descriptor)

@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import log_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -103,16 +105,68 @@ def _fail() -> None:
 def test_a_text_from_outside_can_neither_forge_a_line_nor_steer_a_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file, audit = tmp_path / "roundsmand.log", tmp_path / "audit.log"
+    where = tree.Tree(tmp_path)
+    where.log.mkdir(parents=True)
+    file, audit = where.log / "roundsmand.log", where.audit_log
     log_output.install(level="info", file=file, audit=audit)
     logging.getLogger("one").warning("node %s cannot be diagnosed: %s", "node3", HOSTILE)
     logging.getLogger(log_output.AUDIT).info("job 1: %s", HOSTILE)
-    log_output.append_audit(audit, [HOSTILE])
+    log_output.append_audit(where, [HOSTILE])
     for text, count in ((file.read_text(), 2), (audit.read_text(), 2), (capsys.readouterr().err, 2)):
         lines = text.split("\n")[:-1]
         assert len(lines) == count
         assert all(line.isprintable() for line in lines)
         assert r"text\n2026-11-22 00:00:00,000 CRITICAL forged line\r\x1b]0;title\x07 \x7f\x9b31m \u202eabc" in lines[0]
+
+
+@pytest.fixture(name="where")
+def fixture_where() -> Iterator[tree.Tree]:
+    """The tree of a controller that every user can reach."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        where = tree.Tree(Path(folder))
+        where.lib.mkdir(parents=True)
+        yield where
+
+
+@pytest.mark.parametrize("has_folder", [False, True])
+def test_an_audit_log_that_is_missing_is_created_for_the_daemons_user(where: tree.Tree, *, has_folder: bool) -> None:
+    if has_folder:
+        where.log.mkdir(parents=True)
+    owner = (os.getuid(), os.getgid())
+    if os.geteuid() == 0:
+        owner = (12345, 12346)
+        for folder in [where.lib, *([where.log] if has_folder else [])]:
+            os.chown(folder, *owner)
+    log_output.append_audit(where, ["a line"])
+    assert where.audit_log.read_text().endswith(": a line\n")
+    for path, mode in ((where.audit_log, 0o600), *([] if has_folder else [(where.log, 0o750)])):
+        found = path.stat()
+        assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (*owner, mode)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as another user")
+def test_nobody_but_root_and_the_daemons_user_creates_it(where: tree.Tree) -> None:
+    where.log.mkdir(parents=True)
+    where.log.chmod(0o777)
+    child = os.fork()
+    if child == 0:
+        os.setresuid(12347, 12347, 12347)
+        log_output.append_audit(where, ["a line"])
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert not where.audit_log.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may act for another user")
+def test_root_follows_no_link_that_the_daemons_user_has_put_in_its_place(where: tree.Tree) -> None:
+    victim = where.root / "victim"
+    where.log.mkdir(parents=True)
+    for folder in (where.lib, where.log):
+        os.chown(folder, 12345, 12345)
+    where.audit_log.symlink_to(victim)
+    log_output.append_audit(where, ["a line"])
+    assert not victim.exists()
 
 
 def test_a_traceback_stays_readable_and_each_of_its_lines_is_indented(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -153,6 +154,30 @@ def test_a_program_that_is_not_there_cannot_be_started(tmp_path: Path) -> None:
     with pytest.raises(errors.CommandFailed, match="No such file") as caught:
         placing.Program(tmp_path / "allocator").decide(MODEL, RELOCATE)
     assert caught.value.reason == "start"
+
+
+def test_a_program_that_others_could_have_written_is_not_run(tmp_path: Path) -> None:
+    program = _program(tmp_path, f"touch {tmp_path}/ran; echo '{YES}'")
+    program.path.chmod(0o777)
+    with pytest.raises(errors.CommandFailed, match="allocator has the mode 0777, so others than its owner") as caught:
+        program.decide(MODEL, RELOCATE)
+    assert caught.value.reason == "start"
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_program_that_was_checked_is_run_under_its_own_name_though_it_is_replaced_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, start = _program(tmp_path, f"echo '{YES}'"), subprocess.Popen
+
+    def swapped(command: list[str], **options: Any) -> Any:
+        _program(tmp_path / "other", "exit 1").path.rename(program.path)
+        assert command[0] == str(program.path)
+        return start(command, **options)
+
+    (tmp_path / "other").mkdir()
+    monkeypatch.setattr(subprocess, "Popen", swapped)
+    assert program.decide(MODEL, RELOCATE).placements == (allocator.Placement("web1", ("node3",)),)
 
 
 def test_an_answer_that_is_no_json_is_refused(tmp_path: Path) -> None:

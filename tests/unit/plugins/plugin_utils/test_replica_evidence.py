@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
-    evidence,
+    possible_loss,
     replicas,
     reports,
     signing,
@@ -18,6 +18,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.possible_loss import Answer, Verdict
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.replicas import Moment
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import replica_evidence
 
@@ -54,43 +55,11 @@ def with_node(uuid: str, **fields: object) -> clusters.Cluster:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of nodes, all of which lived until 200 s."""
+    """What nodes have reported, and the present."""
 
     tracks: dict[str, replicas.NodeTrack]
-
-    def life(self, _node: str) -> evidence.Life:
-        return evidence.Life(Moment(210.0), Moment(200.0), evidence.Asked(Moment(0.0), Moment(205.0)))
-
-
-class LivedOn(Known):
-    """The same, where all were known to be off before."""
-
-    def life(self, _node: str) -> evidence.Life:
-        return evidence.Life(Moment(210.0), Moment(200.0), off=Moment(190.0))
-
-
-@pytest.mark.parametrize(("ndparams", "has_bmc"), [({"oob_program": "ipmi"}, True), ({}, False)])
-def test_what_a_person_does_about_a_source_that_lived_on_fits_its_bmc(
-    ndparams: dict[str, str], *, has_bmc: bool
-) -> None:
-    cluster = with_node("n2", ndparams=ndparams, powered=False, off_since=190.0, alive_at=200.0)
-    found = replica_evidence.judge(cluster, INSTANCE, LivedOn({}), source="n2", target="n3")
-    assert found.unblock.startswith("check on site whether node2 is on; if it is on, run `roundsman node ")
-    assert "`roundsman node modify node2 --powered yes`" in found.unblock
-    assert "`roundsman node confirm-off node2`" in found.unblock
-    assert ("`roundsman node power off node2 --force`" in found.unblock) is has_bmc
-    assert "starts a second copy if node2 runs" in found.unblock
-
-
-@pytest.mark.parametrize(
-    ("reported", "recorded", "alive"), [(100.0, 300.0, 300.0), (300.0, 100.0, 300.0), (100.0, 0.0, 100.0)]
-)
-def test_a_node_has_lived_until_the_later_of_its_reports_and_of_what_is_on_record(
-    reported: float, recorded: float, alive: float
-) -> None:
-    cluster = with_node("n2", alive_at=recorded)
-    life = replica_evidence.life(cluster, "n2", now=Moment(400.0), alive=Moment(reported), asked=None)
-    assert life.alive == Moment(alive)
+    offs: dict[str, Moment] = dataclasses.field(default_factory=dict)
+    now: Moment = dataclasses.field(default_factory=lambda: Moment(210.0))
 
 
 class Reports:
@@ -128,21 +97,184 @@ def test_by_hand_the_later_of_a_nodes_two_reports_counts_from_when_it_was_made(t
     assert found.read(now=700.0).tracks["n2"].at == Moment(650.0), "a clock that is ahead makes no later report"
 
 
-def test_by_hand_a_node_may_have_lived_until_now_because_nobody_asks_it_between_its_reports(tmp_path: Path) -> None:
-    found = Reports(tmp_path)
-    found.accept("diagnosis", made=200.0, accepted=200.0)
-    life = found.read(now=230.0).life("n2")
-    assert (life.alive, life.unheard(120.0)) == (Moment(200.0), Moment(230.0))
+P = "192.0.2.2"
+"""The address by which node3 sees node2."""
 
 
-def test_of_two_new_replicas_that_are_being_made_the_first_began_the_time_in_which_the_primary_proves_nothing() -> None:
+def apart(seen: float | None = None, *, at: float = 1000.0, **changed: Any) -> replicas.NodeTrack:
+    """The newest report of node3, which has lost node2, and saw it so many seconds before."""
+    facts = tuple(
+        dataclasses.replace(
+            fact(name, joined=False, role=Role.SECONDARY), seen=() if seen is None else ((P, seen),), **changed
+        )
+        for name in (FIRST, SECOND)
+    )
+    return replicas.followed(None, replicas.NodeFacts("", facts), at=Moment(at))
+
+
+OFF = with_node("n2", secondary_ip=P, powered=False, off_since=980.0, ndparams={"oob_program": "ipmi"})
+
+
+def estimated(track_of_target: replicas.NodeTrack | None, cluster: clusters.Cluster = OFF, **known: Any) -> Answer:
+    source = known.pop("source", None)
+    accepted = known.pop("accepted", None)
+    tracks = {uuid: one for uuid, one in (("n2", source), ("n3", track_of_target)) if one is not None}
+    found = Known(tracks, **known)
+    return replica_evidence.estimate(
+        cluster, cluster.instances["i1"], found, source="n2", target="n3", accepted=accepted
+    )
+
+
+def test_the_newest_report_of_the_target_says_no_more_than_what_it_would_answer() -> None:
+    """It saw node2 at 970, 10 s before that was known to be off, and may have lost it 20 s before."""
+    found = estimated(apart(30.0))
+    assert (found.verdict, found.seconds, found.last_in_sync, found.seen_off) == (Verdict.GO, 30.0, 950.0, 980.0)
+    found = estimated(apart(300.0))
+    assert (found.verdict, found.seconds, found.keeps_back) == (Verdict.ASK, 300.0, True)
+    assert "`roundsman instance failover inst1 --max-loss 310s`" in found.unblock, "the next answer may take longer"
+    assert not estimated(apart(300.0), accepted=300).keeps_back
+    assert estimated(apart(300.0), accepted=299).keeps_back
+
+
+def test_a_report_that_saw_the_source_at_no_time_of_a_calendar_is_judged_without_its_age() -> None:
+    """A node with a valid key ended the daemon, at each start, once a peer of it was dead."""
+    for age in (1e12, 1e300):
+        assert not estimated(apart(age)).keeps_back
+
+
+def test_what_the_report_of_the_target_does_not_know_the_play_asks() -> None:
+    for track_of_target in (None, track((1000, {})), apart(None), track((1000, {FIRST: True, SECOND: True}))):
+        assert not estimated(track_of_target).keeps_back
+    assert not estimated(apart(300.0), with_node("n2", secondary_ip=P), accepted=320).keeps_back, (
+        "it is not known to be off yet"
+    )
+
+
+def test_a_target_that_is_outdated_and_a_source_that_wrote_alone_are_known_before() -> None:
+    assert "is Outdated" in estimated(apart(30.0, disk=Disk.OUTDATED)).reason
+    alone = track((900, {FIRST: True, SECOND: True}), (950, {FIRST: False, SECOND: True}))
+    found = estimated(apart(30.0), source=alone)
+    assert (found.verdict, found.keeps_back) == (Verdict.REFUSE, True)
+    assert "node2 reported at 1970-01-01 00:15:50 UTC that the pair is not in sync" in found.reason
+    back = track((950, {FIRST: False, SECOND: False}), (960, {FIRST: True, SECOND: True}))
+    assert estimated(apart(30.0), source=back).verdict is Verdict.GO, "only its own later word takes that back"
+
+
+@pytest.mark.parametrize(
+    ("node", "reported", "against"),
+    [
+        ("n2", None, True),
+        ("n2", track((940, {FIRST: True, SECOND: True})), True),
+        ("n2", track((960, {FIRST: True, SECOND: True})), False),
+        ("n2", track((945, {FIRST: True, SECOND: True}), (960, {FIRST: True})), True),
+        ("n3", None, False),
+    ],
+)
+def test_a_word_of_the_source_that_is_on_record_stands_until_it_reports_in_sync_later(
+    node: str, reported: replicas.NodeTrack | None, *, against: bool
+) -> None:
+    parted = dataclasses.replace(INSTANCE, parted=replicas.Parted(950.0, 940.0, node))
+    found = estimated(apart(30.0), clusters.with_instance(OFF, parted), source=reported)
+    assert (found.verdict is Verdict.REFUSE) is against
+
+
+def test_a_primary_whose_own_disk_failed_writes_to_its_secondary_and_has_not_lost_it() -> None:
+    facts = tuple(dataclasses.replace(fact(name, joined=True), disk=Disk.DISKLESS) for name in (FIRST, SECOND))
+    diskless = replicas.followed(None, replicas.NodeFacts("", facts), at=Moment(970.0))
+    assert estimated(apart(30.0), source=diskless).verdict is Verdict.GO
+
+
+def test_the_generation_is_that_of_the_last_report_in_sync_or_one_that_came_from_it_before_the_sight() -> None:
+    source = track((960, {FIRST: True, SECOND: True}))
+    for changed, verdict in (
+        ({}, Verdict.GO),
+        ({"current": 32}, Verdict.REFUSE),
+        ({"current": 32, "bitmap": 16}, Verdict.GO),
+    ):
+        assert estimated(apart(30.0, **changed), source=source).verdict is verdict
+    disk = possible_loss.Disk("r0", "UpToDate", age=30.0, current=32, bitmap=0, ancestors=(16,))
+    for at, verdict in ((960.0, Verdict.GO), (975.0, Verdict.REFUSE)):
+        source = track((at, {FIRST: True, SECOND: True}))
+        answered = replica_evidence.Answered(1000.0, 5000.0, (disk, disk), 20.0)
+        found = replica_evidence.judge(OFF, INSTANCE, Known({"n2": source}), answered, source="n2", target="n3")
+        assert found.verdict is verdict
+
+
+def test_of_two_reports_in_sync_the_later_one_has_the_generation() -> None:
+    before = tuple(
+        dataclasses.replace(fact(name, joined=True, role=Role.SECONDARY), current=8) for name in (FIRST, SECOND)
+    )
+    target = replicas.followed(None, replicas.NodeFacts("", before), at=Moment(900.0))
+    facts = tuple(dataclasses.replace(fact(name, joined=False), seen=((P, 30.0),)) for name in (FIRST, SECOND))
+    target = replicas.followed(target, replicas.NodeFacts("", facts), at=Moment(1000.0))
+    assert estimated(target).verdict is Verdict.REFUSE
+    assert estimated(target, source=track((960, {FIRST: True, SECOND: True}))).verdict is Verdict.GO
+
+
+@pytest.mark.parametrize(("group", "cluster", "verdict"), [(20, 600, Verdict.ASK), (600, 20, Verdict.GO)])
+def test_the_limit_of_the_group_is_stronger_than_that_of_the_cluster(
+    group: int, cluster: int, verdict: Verdict
+) -> None:
+    limited = dataclasses.replace(
+        OFF,
+        cluster=dataclasses.replace(OFF.cluster, failover_max_loss=cluster),
+        nodegroups={uuid: dataclasses.replace(one, failover_max_loss=group) for uuid, one in OFF.nodegroups.items()},
+    )
+    assert estimated(apart(30.0), limited).verdict is verdict
+
+
+def test_a_node_that_has_lived_since_it_was_off_is_not_known_to_be_off() -> None:
+    lived = with_node("n2", secondary_ip=P, powered=False, off_since=980.0, alive_at=985.0)
+    assert (estimated(apart(30.0), lived).verdict, estimated(apart(30.0), lived).seen_off) == (Verdict.WAIT, 0.0)
+
+
+def test_while_a_new_replica_is_being_made_the_secondary_is_no_target_and_the_way_out_is_named() -> None:
     making = [clusters.LeftBehind(node, INSTANCE, since, is_new=True) for node, since in (("n10", 50.0), ("n1", 150.0))]
     for left in (making, making[::-1]):
-        maintenance = dataclasses.replace(CLUSTER.maintenance, left_behind=tuple(left))
-        cluster = dataclasses.replace(CLUSTER, maintenance=maintenance)
-        both = dict.fromkeys((FIRST, SECOND), True)
-        known = Known({"n2": track((100, both)), "n3": track((40, both))})
-        assert replica_evidence.judge(cluster, INSTANCE, known, source="n2", target="n3").last_in_sync == 40.0
+        cluster = dataclasses.replace(OFF, maintenance=dataclasses.replace(OFF.maintenance, left_behind=tuple(left)))
+        found = estimated(apart(30.0), cluster)
+        assert found.verdict is Verdict.REFUSE
+        assert "node2 may have written to a new replica on " in found.reason
+        assert "since 1970-01-01 00:00:50 UTC, because replace-disks has not ended" in found.reason
+        assert "then `roundsman instance replace-disks inst1 --to " in found.unblock
+
+
+def test_another_address_than_that_of_the_source_is_no_sight_of_it() -> None:
+    facts = tuple(
+        dataclasses.replace(fact(name, joined=False), seen=(("192.0.2.77", 30.0),)) for name in (FIRST, SECOND)
+    )
+    other = replicas.followed(None, replicas.NodeFacts("", facts), at=Moment(1000.0))
+    assert estimated(other).verdict is Verdict.UNKNOWN
+
+
+def test_a_clock_of_the_controller_that_was_set_makes_no_loss_smaller() -> None:
+    """It was set forward by 500 s since node2 was known to be off: by the other clock only 20 s have passed."""
+    set_forward = replicas.NodeTrack(Moment(1500.0, 520.0), is_known=True, volumes=apart(30.0).volumes)
+    offs = {"n2": Moment(980.0, 500.0)}
+    assert estimated(set_forward, offs=offs).seconds == 30.0
+    set_back = replicas.NodeTrack(Moment(500.0, 520.0), is_known=True, volumes=apart(30.0).volumes)
+    assert estimated(set_back, offs=offs).seconds == 530.0, "the larger one counts"
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "since", "person"), [(0.0, 980.0, ""), (980.0, 980.0, "a person"), (985.0, 980.0, "")]
+)
+def test_the_word_of_a_person_needs_the_word_of_a_person(confirmed: float, since: float, person: str) -> None:
+    node = dataclasses.replace(OFF.nodes["n2"], off_confirmed=confirmed, off_since=since)
+    assert replica_evidence.stated_by(node) == person
+    found = estimated(apart(30.0), clusters.with_node(OFF, node))
+    assert (found.verdict is Verdict.ASK) is bool(person)
+    assert not estimated(apart(30.0), clusters.with_node(OFF, node), accepted=30).keeps_back
+
+
+def test_a_refusal_stands_while_the_limit_and_what_is_known_of_the_power_are_the_same() -> None:
+    before = replica_evidence.basis(OFF, INSTANCE)
+    assert replica_evidence.basis(with_node("n2", secondary_ip=P, powered=False, off_since=990.0), INSTANCE) != before
+    cluster = dataclasses.replace(OFF, cluster=dataclasses.replace(OFF.cluster, failover_max_loss=30))
+    assert replica_evidence.basis(cluster, INSTANCE) != before
+    assert (
+        replica_evidence.basis(OFF, dataclasses.replace(INSTANCE, primary_node="n3", secondary_nodes=("n2",))) != before
+    )
 
 
 def test_a_replica_is_judged_only_where_its_primary_is_not_contacted() -> None:
@@ -172,17 +304,6 @@ def test_a_new_primary_that_writes_alone_is_put_on_record_once_and_apart_for_as_
     assert parted(dataclasses.replace(before, parted=found)) is None
 
 
-def test_the_last_peer_that_was_connected_shows_that_a_node_lived_though_it_was_known_to_be_off() -> None:
-    # The first one is connected for as long as DRBD needs to notice.
-    seen = {"n3": track((1010, {FIRST: True})), "n10": track((3000, {"other": True}))}
-    for peers in (("n3", "n10"), ("n10", "n3")):
-        named = {"n3": clusters.Disk(1, name=FIRST), "n10": clusters.Disk(1, name="other")}
-        pairs = {uuid: clusters.Instance(uuid, uuid, "n2", (uuid,), disks=(named[uuid],)) for uuid in peers}
-        cluster = dataclasses.replace(with_node("n2", powered=False, off_since=1000.0), instances=pairs)
-        found = replica_evidence.returned(cluster, seen, ["n3", "n10"], now=4000.0)
-        assert found == [changes.NodeLived("n2", at=3000.0, witness="n10")]
-
-
 @pytest.mark.parametrize(
     ("recorded", "reported", "now", "lives"),
     [
@@ -201,10 +322,3 @@ def test_no_clock_that_was_ahead_hides_the_report_of_a_node_that_was_known_to_be
     cluster = with_node("n2", powered=False, off_since=8000.0, alive_at=8000.0, mtime=recorded)
     found = replica_evidence.returned(cluster, {"n2": track((reported, {}))}, ["n2"], now=now)
     assert found == ([changes.NodeLived("n2")] if lives else [])
-
-
-def test_no_clock_that_was_ahead_hides_the_word_of_a_peer() -> None:
-    cluster = with_node("n2", powered=False, off_since=8000.0, alive_at=8000.0, mtime=1000.0)
-    seen = {"n3": track((3000, {FIRST: True, SECOND: True}))}
-    found = replica_evidence.returned(cluster, seen, ["n3"], now=3000.0)
-    assert found == [changes.NodeLived("n2", at=3000.0, witness="n3")]

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import errno
+import os
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, recording
@@ -55,6 +57,24 @@ def test_changes_that_are_recorded_together_are_durable_by_one_write(
     (lines,) = written
     (tmp_path / run_records.CHANGES).write_text(f"{lines}\n")
     assert run_records.recorded(tmp_path, expected=3) == run_records.Recorded(RECORDED, [])
+
+
+def test_a_record_that_the_disk_may_not_have_kept_is_unknown_to_whoever_settles_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_descriptor: int) -> NoReturn:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    run_records.append(tmp_path, recording.encode(RECORDED[0]))
+    with monkeypatch.context() as patched:
+        patched.setattr(durable_files, "_DISK", durable_files.Disk())
+        patched.setattr(os, "fsync", fail)
+        with pytest.raises(errors.StateUnknown, match=r"changes\.jsonl: the disk failed"):
+            run_records.append(tmp_path, recording.encode(RECORDED[1]))
+    found = run_records.recorded(tmp_path, expected=None)
+    assert (found.changes, found.is_unknown) == (RECORDED[:2], True)
+    (told,) = found.unreadable
+    assert told.endswith("what the run recorded last is unknown")
 
 
 def test_changes_before_and_after_a_damaged_line_count(run: Path) -> None:

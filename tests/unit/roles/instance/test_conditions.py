@@ -28,10 +28,12 @@ GUARDED: dict[str, Any] = {
     "instance_primary": ONE,
     "instance_members": [ONE, TWO],
     "instance_source_oob": "ipmi",
+    "instance_allow_failover": True,
     "instance_source_stated_off": False,
     "instance_old": TWO,
     "instance_new": THREE,
     "instance_old_reachable": True,
+    "instance_old_kept": "",
     "instance_old_generations": [],
     "instance_left_at": THREE,
     "instance_now_nodes": [ONE, TWO],
@@ -41,6 +43,12 @@ GUARDED: dict[str, Any] = {
     "instance_unasked": [],
 }
 Told = dict[str, Any]
+
+
+NOT_OFF = "Refuse to start a second copy where the source is not off any more"
+NOT_STOPPED: dict[str, Any] = {"instance_stop": SILENT, "instance_life": {"alive": ""}, "instance_fence": FENCED}
+NOTED = "Note when the source was known to be off, if it did not confirm the stop"
+READ_AGAIN = "Read its power once more, right before the target may write"
 
 
 def check(objection: str, **more: Any) -> Told:
@@ -72,6 +80,11 @@ MADE = "Keep the record and the old replica unless the new secondary has the dat
 IN_SYNC = "Keep the old replica unless the new one is in sync"
 UP = {"instance_replica_answer": AT_SECONDARY}
 STATED_OFF = {"instance_life": {"alive": ""}, "instance_source_stated_off": True}
+
+LIVE_ONLY = "Refuse to fail over an instance that shall be migrated live only"
+GUESTS: Told = {"running": [], "states": {}, "migrations": {}}
+RUNS = {"instance_source_guests": {**GUESTS, "states": {"web1": "running"}}, "instance_target_guests": SKIPPED}
+CRASHED = {"instance_source_guests": GUESTS, "instance_target_guests": GUESTS}
 
 REFUSALS: list[tuple[str, str, Told, bool]] = [
     *(("failover", name, check("it has the older data"), True) for name in OBJECTED),
@@ -105,8 +118,16 @@ REFUSALS: list[tuple[str, str, Told, bool]] = [
         ("fence_source", FENCE, {**STATED_OFF, "instance_fence": one}, True)
         for one in (READS_ON, unconfirmed("off", "off"), unconfirmed("off", "unknown", "timeout", read_on=True))
     ),
-    ("migrate", ARRIVED, {"instance_arrival": {"running": ["web1"]}}, False),
-    *(("migrate", ARRIVED, {"instance_arrival": one}, True) for one in (ABSENT, SILENT, FAILED, SKIPPED)),
+    ("failover", NOT_OFF, {**NOT_STOPPED, "instance_power": {"results": [{"after": "off"}]}}, False),
+    *(
+        ("failover", NOT_OFF, {**NOT_STOPPED, "instance_power": one}, True)
+        for one in ({"results": [{"after": "on"}]}, {"results": [{"after": "unknown"}]}, FAILED, SKIPPED)
+    ),
+    ("migrate_live", ARRIVED, {"instance_arrival": {"running": ["web1"]}}, False),
+    *(("migrate_live", ARRIVED, {"instance_arrival": one}, True) for one in (ABSENT, SILENT, FAILED, SKIPPED)),
+    ("migrate", LIVE_ONLY, CRASHED, False),
+    ("migrate", LIVE_ONLY, {**CRASHED, "instance_allow_failover": False}, True),
+    ("migrate", LIVE_ONLY, {**RUNS, "instance_allow_failover": False}, False),
     ("start_look", OLDER, {**UP, **check("node1 has the older replica")}, True),
     ("start_look", OLDER, {**UP, **check("")}, False),
     *(("start_look", OLDER, {**UP, "instance_check": one}, True) for one in (FAILED, SKIPPED)),
@@ -183,6 +204,8 @@ DROP = "Remove the replica from the old secondary"
 DROPPED = "Record that the old replica is removed"
 NOWHERE = {"instance_look": guests(IDLE, IDLE)}
 
+MIGRATES, FAILS_OVER = "Migrate it live", "Fail it over, as it runs on neither node"
+
 STEPS: list[tuple[str, str, Told, bool]] = [
     ("failover", STOP, {"instance_stop": {"running": False}}, False),
     *(("failover", STOP, {"instance_stop": one}, True) for one in ({"running": True}, SILENT, FAILED, SKIPPED)),
@@ -220,6 +243,26 @@ STEPS: list[tuple[str, str, Told, bool]] = [
     ),
     ("find_instance", WHERE, {"instance_look": guests({**IDLE, "running": ["web1"]}, IDLE)}, True),
     ("find_instance", WHERE, {"instance_look": guests(SILENT, {**IDLE, "running": ["web1"]})}, False),
+    *(
+        ("migrate", way, told, is_down == (way == FAILS_OVER))
+        for way in (MIGRATES, FAILS_OVER)
+        for told, is_down in (
+            (CRASHED, True),
+            ({**CRASHED, "instance_source_guests": {**GUESTS, "states": {"web1": "crashed"}}}, True),
+            (
+                {**CRASHED, "instance_source_guests": {**GUESTS, "states": {"web1": "crashed, and is kept paused"}}},
+                True,
+            ),
+            # What is alive, or may be, is never ended: a migration says why it cannot take it.
+            (RUNS, False),
+            ({**CRASHED, "instance_source_guests": {**GUESTS, "states": {"web1": "paused by somebody"}}}, False),
+            ({**CRASHED, "instance_source_guests": {**GUESTS, "states": {"web1": "in migration"}}}, False),
+            ({**CRASHED, "instance_source_guests": {**GUESTS, "migrations": {"web1": {}}}}, False),
+            *(({**CRASHED, "instance_source_guests": one}, False) for one in (SILENT, FAILED)),
+            *(({**CRASHED, "instance_target_guests": one}, False) for one in (SILENT, FAILED, SKIPPED)),
+            ({**CRASHED, "instance_target_guests": {**GUESTS, "states": {"web1": "running"}}}, False),
+        )
+    ),
     ("remove_replica", COMPARE, {}, True),
     ("replace_disks", MAKING, {}, True),
     ("replace_disks", MAKING, {"instance_new": TWO}, False),
@@ -241,10 +284,12 @@ def test_a_step_runs_where_what_it_needs_is_known(file: str, name: str, told: To
     ("file", "order"),
     [
         ("failover", [OBJECTED[0], "Stop the instance on its primary", STOP, OBJECTED[1], CLOSE, DEMOTED, OPEN]),
+        ("failover", [NOTED, OBJECTED[1], READ_AGAIN, NOT_OFF, OPEN]),
+        ("failover_look", ["Note when the target is asked", "Ask the target for its replica"]),
         ("failover", [OPEN, WRITES, CLOSE_FORCED, DOWN_AGAIN, "Record the new primary"]),
         ("failover_back", [CLOSE_TARGET, "Start the instance again where it was"]),
         ("fence_source", [OFF, FENCE]),
-        ("migrate", ["Ask the target whether the instance runs there", ARRIVED, "Record the new primary"]),
+        ("migrate_live", ["Ask the target whether the instance runs there", ARRIVED, "Record the new primary"]),
         ("remove_replica", [RUNNING, OTHERS, COMPARE, WROTE, "Remove the replica"]),
         (
             "replace_disks",
@@ -269,6 +314,34 @@ def test_a_step_runs_where_what_it_needs_is_known(file: str, name: str, told: To
 )
 def test_what_may_refuse_is_asked_before_what_cannot_be_undone(file: str, order: list[str]) -> None:
     assert [one["name"] for one in role_tasks.tasks("instance", file) if one["name"] in order] == order
+
+
+def test_the_time_since_when_a_source_is_off_is_noted_once_that_is_known() -> None:
+    again = role_tasks.task("instance", "failover", "Look at both nodes again")
+    told = {"instance_time_look": 10.0, "instance_time_off": 70.0}
+    assert role_tasks.value("instance", again["vars"]["instance_look_times"], told) == {"look": 10.0, "seen_off": 70.0}
+    text = (role_tasks.ROLES / "instance/tasks/failover.yml").read_text()
+    assert text.index("import_tasks: fence_source.yml") < text.index(NOTED) < text.index(again["name"])
+
+
+@pytest.mark.parametrize(
+    ("told", "by"),
+    [
+        (NOT_STOPPED, "bmc"),
+        ({**NOT_STOPPED, "instance_stop": {"running": False}}, ""),
+        ({**NOT_STOPPED, "instance_fence": unconfirmed("off", "off", "refused")}, ""),
+        (
+            {
+                **NOT_STOPPED,
+                "instance_fence": unconfirmed("off", "off", "refused"),
+                "instance_source_stated_off": True,
+            },
+            "stated",
+        ),
+    ],
+)
+def test_an_off_that_its_bmc_did_not_take_is_no_word_of_the_bmc(told: Told, by: str) -> None:
+    assert role_tasks.value("instance", "{{ instance_fenced_by }}", {**GUARDED, **told}) == by
 
 
 @pytest.mark.parametrize(
@@ -354,6 +427,7 @@ ALLOWED = {
     ("replace_disks", "instance_disks_last"): [True, "{{ instance_old_judged }}"],
     ("replace_disks", "instance_disks_new_secret"): ["{{ not instance_is_copied }}"] * 3,
     ("start", "instance_disks_alone"): [True],
+    ("startup", "instance_disks_force"): ["{{ instance_discarded | length > 0 }}"],
 }
 
 
@@ -486,6 +560,7 @@ def test_each_step_of_a_replacement_is_at_its_node() -> None:
         ({"instance_is_copied": True}, {ANEW, APART}),
         ({"instance_old_reachable": False}, {ANEW, OF_OLD, DROP}),
         ({"instance_new": TWO}, {DROP}),
+        ({"instance_old_kept": "the replica of web1 on node2 may have writes that no other has"}, {ANEW, DROP}),
         (
             {"instance": {**DRBD, "disk_template": "plain"}},
             {name for name, *_ in REPLACING} - {MAKE, DROP},
@@ -652,3 +727,25 @@ def test_a_step_of_an_evacuation_has_what_was_planned_for_it() -> None:
     assert role_tasks.value("evacuate", included["vars"], known) == {"step": planned}
     asked = role_tasks.value("evacuate", included["ansible.builtin.include_role"], known)
     assert asked == {"name": "roundsman.cluster.instance", "tasks_from": "replace_disks"}
+
+
+@pytest.mark.parametrize("has_replicas", [False, True])
+def test_before_memory_is_sent_to_it_the_target_and_no_other_node_confirms_its_address(*, has_replicas: bool) -> None:
+    known = {**GUARDED, "instance_has_replicas": has_replicas, "roundsman_opcode": "migrate"}
+    asked = []
+    for one in role_tasks.tasks("instance", "migrate_live"):
+        given = one.get("vars", {})
+        if "instance_disks_own_address" not in given or not role_tasks.runs("instance", one, known):
+            continue
+        for member in [ONE, TWO] if "loop" in one else [role_tasks.value("instance", given["instance_member"], known)]:
+            told = {**known, "instance_member": member}
+            if role_tasks.value("instance", given["instance_disks_own_address"], told) is True:
+                asked.append((one["name"], member["name"]))
+    [(name, node)] = asked
+    names = [one["name"] for one in role_tasks.tasks("instance", "migrate_live")]
+    assert node == "node2"
+    assert names.index(name) < names.index("Hand the running instance over to its new primary")
+    module = next(one for one in role_tasks.tasks("instance", "disks_of_member") if "timeout" in one)
+    (arguments,) = (value for key, value in module.items() if key.endswith(".instance_disks"))
+    told = {**known, "instance_disks_own_address": True}
+    assert role_tasks.value("instance", arguments["own_address"], told) is True

@@ -9,13 +9,18 @@ import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import dead_nodes, diagnosis, incidents, power
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.dead_nodes import Reading, Silence, Step
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.witnesses import Peer, Word
 
-LONG = Silence(misses=5, since=100.0)
+LONG = Silence(misses=5, since=100.0, ssh_misses=5)
 ON, OFF, UNKNOWN = (Reading(state) for state in (power.State.ON, power.State.OFF, power.State.UNKNOWN))
 FENCED = Reading(power.State.OFF, is_commanded=True, is_fenced=True)
 DENIED = Reading(power.State.ON, is_commanded=True)
 UNSTEADY = Reading(power.State.OFF, is_commanded=True)
 ALIVE = Reading(power.State.UNKNOWN, is_commanded=True, alive="it is alive: its SSH port accepts connections")
+WITNESS = (Peer("node3", Word.LOST, 110.0, reaches=True),)
+DEAF = (Peer("node3", Word.CONNECTED, 130.0),)
+UNHEARD = (Peer("node3", Word.UNKNOWN, why="node3 has not reported since node2 fell silent"),)
+DOUBTED = (Peer("node3", Word.LOST, 110.0, has_third=True),)
 READINGS = (None, ON, OFF, UNKNOWN, FENCED, DENIED, UNSTEADY, ALIVE)
 
 
@@ -42,10 +47,17 @@ def judged(
     others: tuple[str, ...] = (),
     answering: int = 5,
     node: str = "n2",
+    peers: tuple[Peer, ...] = WITNESS,
 ) -> dead_nodes.Verdict:
     silences = {node: silence, **dict.fromkeys(others, LONG)}
     return dead_nodes.judge(
-        cluster, cluster.nodes[node], silence=silence, silences=silences, answering=answering, reads=reads
+        cluster,
+        cluster.nodes[node],
+        silence=silence,
+        silences=silences,
+        answering=answering,
+        reads=reads,
+        peers=peers,
     )
 
 
@@ -184,6 +196,71 @@ def test_when_nobody_answers_the_fault_is_here() -> None:
     assert "the fault may be here" in verdict.reason
 
 
+@pytest.mark.parametrize(
+    ("peers", "reason", "unblock"),
+    [
+        (DEAF, "but it is deaf, not dead: node3 reports at 1970-01-01 00:02:10 UTC", "its management link repaired"),
+        (UNHEARD, "node3 has not reported since node2 fell silent", "the next report of node3"),
+        (DOUBTED, "only node3 reports that it lost it", "the replication link of node3 restored"),
+    ],
+)
+def test_a_node_that_is_on_is_not_powered_off_for_its_silence_alone(
+    peers: tuple[Peer, ...], reason: str, unblock: str
+) -> None:
+    for reads in (ON, DENIED):
+        verdict = judged(cluster_of(policy="fence"), reads=reads, peers=peers)
+        assert verdict.step is Step.WAIT
+        assert reason in verdict.reason
+        assert unblock in verdict.unblock
+        assert "`roundsman node power off node2 --force`" in verdict.unblock
+
+
+def test_replication_that_lives_is_told_whatever_its_bmc_says_and_keeps_its_power() -> None:
+    for cluster, reads in (
+        (cluster_of(policy="failover"), ON),
+        (cluster_of(policy="failover"), OFF),
+        (cluster_of(policy="fence"), UNKNOWN),
+        (cluster_of(oob="!"), None),
+        (with_node(cluster_of(), powered=False), None),
+    ):
+        verdict = judged(cluster, reads=reads, peers=DEAF)
+        assert verdict.step is Step.WAIT
+        assert "it is deaf, not dead: node3 reports at" in verdict.reason
+        assert verdict.unblock
+    assert judged(cluster_of(), peers=DEAF).step is Step.ASK, "its BMC is read all the same"
+
+
+def test_where_no_peer_can_say_it_the_silence_of_its_ssh_server_is_the_second_witness() -> None:
+    pair = (Peer("node3", Word.LOST, 110.0),)
+    for peers in ((), pair):
+        for misses, step in ((0, Step.WAIT), (4, Step.WAIT), (5, Step.FENCE)):
+            silence = Silence(9, 100.0, ssh_misses=misses)
+            verdict = judged(cluster_of(policy="fence"), silence=silence, reads=ON, peers=peers)
+            assert verdict.step is step
+            waits = f"its SSH server has been silent for {misses} of 5 questions in a row"
+            assert (waits in verdict.reason) is (step is Step.WAIT)
+    greets = Silence(9, 100.0, ssh_misses=0)
+    assert judged(cluster_of(policy="fence"), silence=greets, reads=ON, peers=WITNESS).step is Step.FENCE
+
+
+def test_where_only_the_master_answers_no_node_is_powered_off_for_its_silence() -> None:
+    """The controller is on the master: with its own network cut it hears that node, and no other."""
+    pair = (Peer("node1", Word.LOST, 110.0),)
+    for peers in ((), pair):
+        verdict = judged(cluster_of(3, policy="fence"), reads=ON, others=("n3",), peers=peers)
+        assert verdict.step is Step.WAIT
+        assert "of all other nodes only the master answers: the fault may be here" in verdict.reason
+        assert "another node that answers" in verdict.unblock
+        assert judged(cluster_of(3, policy="fence"), reads=ON, peers=peers).step is Step.FENCE, "node3 answers"
+        assert judged(cluster_of(2, policy="fence"), reads=ON, peers=peers).step is Step.FENCE, "there is no third node"
+    away = clusters.with_node(
+        cluster_of(3, policy="fence"), dataclasses.replace(cluster_of().nodes["n3"], offline=True)
+    )
+    assert judged(away, reads=ON, peers=pair).step is Step.FENCE, "node3 is not asked"
+    witnessed = (Peer("node1", Word.LOST, 110.0, reaches=True),)
+    assert judged(cluster_of(3, policy="fence"), reads=ON, others=("n3",), peers=witnessed).step is Step.FENCE
+
+
 def test_in_a_storm_no_node_is_powered_off_for_its_silence() -> None:
     cluster = cluster_of(policy="fence")
     assert judged(cluster, reads=ON, others=("n3",)).step is Step.FENCE
@@ -197,7 +274,7 @@ def test_the_master_is_never_taken_for_dead() -> None:
 
 
 def test_nothing_is_moved_or_powered_off_unless_the_power_is_known_whatever_else_is_true() -> None:
-    for policy, oob, reads, powered, confirmed, answering, others, alive in itertools.product(
+    for policy, oob, reads, powered, confirmed, answering, others, alive, peers in itertools.product(
         dead_nodes.POLICIES,
         ("ipmi", "!"),
         READINGS,
@@ -206,17 +283,19 @@ def test_nothing_is_moved_or_powered_off_unless_the_power_is_known_whatever_else
         (0, 5),
         ((), ("n3",), ("n3", "n4")),
         (0.0, 20.0),
+        ((), WITNESS, DEAF, UNHEARD, DOUBTED),
     ):
         cluster = with_node(
             cluster_of(policy=policy, oob=oob), powered=powered, off_confirmed=confirmed, off_since=9.0, alive_at=alive
         )
-        step = judged(cluster, reads=reads, answering=answering, others=others).step
+        step = judged(cluster, reads=reads, answering=answering, others=others, peers=peers).step
         has_lived = alive > 0 and (confirmed > 0 or not powered)
         is_off = not has_lived and (confirmed or (reads is FENCED and oob == "ipmi"))
         assert step is not Step.FAIL_OVER or (is_off and policy != "none")
         assert step is not Step.CONFIRM or (policy != "none" and oob == "ipmi" and answering and reads is not ALIVE)
-        assert step is not Step.CONFIRM or not has_lived
+        assert step is not Step.CONFIRM or (not has_lived and peers is not DEAF)
         assert step is not Step.FENCE or (policy == "fence" and reads in {ON, DENIED} and answering and len(others) < 2)
+        assert step is not Step.FENCE or peers in {(), WITNESS}
 
 
 @pytest.mark.parametrize("command", list(power.Command))
@@ -357,3 +436,42 @@ def test_second_copies_on_a_node_without_a_bmc_are_ended_on_site() -> None:
 def test_a_node_that_takes_no_instances_has_no_second_copies() -> None:
     cluster = with_node(lived(vm_capable=False), offline=True)
     assert dead_nodes.to_confirm_again(cluster, cluster.nodes["n2"]).startswith("check on site whether node2 is on")
+
+
+def asking(**settings: object) -> clusters.Cluster:
+    """Nodes that agents are asked of, with these settings beside those of a minute's polls."""
+    cluster = cluster_of()
+    known: dict[str, object] = {"agent_port": 1815, "dead_after": 5, "dead_node_policy": "failover", **settings}
+    stands = dataclasses.replace(cluster.maintenance.settings, **known)  # type: ignore[arg-type]
+    return dataclasses.replace(cluster, maintenance=clusters.Maintenance(settings=stands))
+
+
+@pytest.mark.parametrize(("changed", "is_told"), [({}, True), ({"dead_node_policy": "none", "dead_after": 0}, False)])
+def test_settings_about_silent_nodes_do_nothing_without_agents_and_the_nodes_and_the_remedy_are_named(
+    changed: dict[str, object], *, is_told: bool
+) -> None:
+    text = dead_nodes.without_agents(asking(agent_port=0, **changed))
+    assert bool(text) is is_told
+    if is_told:
+        assert text.startswith("dead_after=5 and dead_node_policy=failover do nothing for node1, node2, node3")
+        assert "roundsman.cluster.node_agent" in text
+        assert "`roundsman cluster modify agent_port=1815`" in text
+    assert dead_nodes.without_agents(asking(**changed)) == ""
+
+
+def test_limits_that_the_detection_of_a_dead_node_cannot_meet_and_large_ones_are_told() -> None:
+    assert dead_nodes.setting_problems(asking()) == [], "the defaults do"
+    slow = dataclasses.replace(asking().cluster, failover_max_loss=94)
+    (text,) = dead_nodes.setting_problems(dataclasses.replace(asking(), cluster=slow))
+    assert text.startswith("failover_max_loss is 94 s, and a dead node's failover may lose 95 s (diagnose_interval")
+    assert "not every one goes on unattended" in text
+    group = dataclasses.replace(asking().nodegroups["g"], failover_max_loss=601)
+    large = dataclasses.replace(asking(), nodegroups={"g": group})
+    (text,) = dead_nodes.setting_problems(large)
+    assert text.startswith(
+        "failover_max_loss of the node group default is 601 s: a failover that nobody ordered may lose"
+    )
+    assert dead_nodes.setting_problems(asking(dead_node_policy="none")) == []
+    (text,) = dead_nodes.setting_problems(asking(dead_after=0))
+    assert "dead_node_policy=failover does nothing: dead_after is 0" in text
+    assert len(dead_nodes.setting_problems(asking(agent_port=0))) == 1

@@ -215,7 +215,6 @@ def test_the_newer_of_two_replicas_counts_on_either_node_once_a_person_says_so()
 @pytest.mark.parametrize(
     ("primary", "discard"),
     [
-        (_runs(connection=ALONE, generation=SPLIT[0]), Where.PRIMARY),
         (_runs(Disk.INCONSISTENT, ALONE, generation=SPLIT[0]), Where.SECONDARY),
         (_runs(Disk.DISKLESS, ALONE, generation=SPLIT[0]), Where.SECONDARY),
     ],
@@ -223,6 +222,27 @@ def test_the_newer_of_two_replicas_counts_on_either_node_once_a_person_says_so()
 def test_a_person_cannot_discard_what_a_primary_writes_or_the_only_good_replica(primary: Side, discard: Where) -> None:
     verdict = decide(Pair(primary, _side(connection=ALONE, generation=SPLIT[1]), discard=discard))
     assert verdict.kind is Kind.REFUSED
+
+
+@pytest.mark.parametrize("secondary", [_side, _runs])
+def test_a_primary_that_a_person_gives_up_is_closed_first_which_drbd_refuses_while_a_guest_uses_it(
+    secondary: Callable[..., Side],
+) -> None:
+    """A failover that was killed after its promotion leaves a primary without a guest, and so may both nodes be."""
+    pair = _runs(connection=ALONE, generation=SPLIT[0]), secondary(connection=ALONE, generation=SPLIT[1])
+    closing = decide(Pair(*pair, discard=Where.PRIMARY))
+    assert _steps(closing) == [(Action.DEMOTE, "primary")]
+    in_use = decide(Pair(*pair, frozenset(closing.steps), discard=Where.PRIMARY))
+    assert (in_use.kind, "its disk is in use" in in_use.reason) == (Kind.REFUSED, True)
+    assert "roundsman instance stop NAME" in in_use.unblock
+    closed = decide(Pair(_side(connection=ALONE, generation=SPLIT[0]), pair[1], discard=Where.PRIMARY))
+    assert _steps(closed) == [(Action.DISCARD, "primary"), (Action.CONNECT, "secondary")]
+
+
+def test_a_choice_that_a_cut_link_hinders_names_the_command_that_uses_the_other_side_now() -> None:
+    pair = _side(connection=CONNECTING, generation=SPLIT[0]), _side(connection=CONNECTING, generation=SPLIT[1])
+    assert "roundsman instance failover NAME --ignore-consistency" in decide(Pair(*pair, discard=Where.PRIMARY)).unblock
+    assert decide(Pair(*pair, discard=Where.SECONDARY)).unblock == "the network between them"
 
 
 def test_a_person_may_keep_the_replica_that_was_outdated_when_the_two_lost_each_other() -> None:

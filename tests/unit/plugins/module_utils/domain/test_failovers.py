@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from typing import Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import failovers
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import failovers, possible_loss
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.failovers import (
     Failover,
-    LastAnswer,
     Node,
     Replica,
 )
@@ -18,8 +18,7 @@ ALONE = Replica("Secondary, Connecting, UpToDate/DUnknown", is_synced=False, dis
 DOWN = Replica("is down on this node", is_synced=False, disk="", is_connected=False)
 SOURCE, TARGET = Node("node1", replicas=(GOOD, GOOD)), Node("node2", replicas=(GOOD, GOOD))
 SILENT = Node("node1", answers=False, why="timed out", replicas=None)
-UNKNOWN = "it was not judged whether the replica on node2 is in sync without it: retry"
-HEARD = LastAnswer(was_in_sync=True, age=20.0, interval=10.0)
+GO = possible_loss.Answer(possible_loss.Verdict.GO, 12.5, last_in_sync=5.0, seen_off=17.5)
 ASKED = Failover("web1", is_replicated=True, source=SOURCE, target=TARGET)
 
 
@@ -72,7 +71,7 @@ def test_nodes_that_list_other_replicas_than_each_other_or_none_are_not_in_sync(
 def test_a_target_that_lists_no_replica_is_refused_whatever_is_known_of_its_source() -> None:
     target = Node("node2", replicas=())
     for ignore in (False, True):
-        assert "lists no replica" in refusal(source=None, target=target, is_judged=True, ignore_consistency=ignore)
+        assert "lists no replica" in refusal(source=None, target=target, loss=GO, ignore_consistency=ignore)
 
 
 def test_a_person_may_ignore_that_the_pair_is_not_in_sync() -> None:
@@ -93,7 +92,7 @@ def test_a_replica_that_cannot_be_started_is_refused_in_every_case(disk: str, ig
 
 def test_with_a_source_that_is_gone_a_person_may_try_a_replica_that_is_down() -> None:
     gone: dict[str, Any] = {"source": None, "target": dataclasses.replace(TARGET, replicas=(DOWN,))}
-    assert "cannot be started (is down on this node)" in refusal(**gone, is_judged=True)
+    assert "cannot be started (is down on this node)" in refusal(**gone, loss=GO)
     assert refusal(**gone, ignore_consistency=True) == ""
 
 
@@ -117,9 +116,9 @@ def test_a_person_may_have_the_last_whole_replica_promoted_by_force_and_is_told_
 @pytest.mark.parametrize(
     "changed",
     [
-        {"ignore_consistency": False, "is_judged": True},
+        {"ignore_consistency": False, "loss": GO},
         {"source": SOURCE},
-        {"source": SILENT, "is_stopped": True, "last_answer": HEARD},
+        {"source": SILENT, "is_stopped": True},
         {"target": Node("node2", replicas=(dataclasses.replace(OUTDATED, is_connected=True),))},
         *(
             {"target": Node("node2", replicas=(OUTDATED, worth(disk)))}
@@ -154,7 +153,7 @@ def test_an_outdated_replica_whose_source_answers_is_refused_and_nobody_is_told_
 def test_an_outdated_replica_whose_source_is_gone_is_refused_with_what_to_do_if_that_is_lost_for_good(
     source: Node | None, step: str
 ) -> None:
-    text = refusal(source=source, target=Node("node2", replicas=(OUTDATED,)), is_judged=True)
+    text = refusal(source=source, target=Node("node2", replicas=(OUTDATED,)), loss=GO)
     assert f"{step}, then retry with --ignore-consistency" in text
 
 
@@ -194,55 +193,55 @@ def test_a_target_that_cannot_run_it_is_refused_in_every_case(
 
 
 @pytest.mark.parametrize("source", [None, SILENT])
-def test_of_a_source_that_does_not_answer_what_is_known_counts(source: Node | None) -> None:
+@pytest.mark.parametrize("verdict", possible_loss.Verdict)
+def test_of_a_source_that_does_not_answer_the_targets_answer_counts_once_it_is_off(
+    source: Node | None, verdict: possible_loss.Verdict
+) -> None:
+    answer = possible_loss.Answer(verdict, 12.5, "it may lack some", "a person", 5.0, 17.5)
     target = dataclasses.replace(TARGET, replicas=(ALONE,))
-    assert UNKNOWN in refusal(source=source, target=target)
-    assert refusal(source=source, target=target, is_judged=True) == ""
-    assert ", and it has parted since: retry" in refusal(
-        source=source, target=target, is_judged=True, against="it has parted since"
-    )
-    assert refusal(source=source, target=target, ignore_consistency=True) == ""
-    assert failovers.may_be_alone(dataclasses.replace(ASKED, source=source, target=target))
+    silent = dataclasses.replace(ASKED, source=source, target=target, loss=answer)
+    text = "" if verdict is possible_loss.Verdict.GO else "it may lack some; what would unblock it: a person"
+    before = text if verdict is possible_loss.Verdict.REFUSE else ""
+    assert (failovers.objection(silent), bool(failovers.waits(silent))) == (before, bool(before))
+    off = dataclasses.replace(silent, is_off=True)
+    waits = {"reason": "it may lack some", "unblock": "a person"} if text else {}
+    assert (failovers.objection(off), failovers.waits(off)) == (text, waits)
+    assert failovers.may_be_alone(off)
+    by_person = dataclasses.replace(off, ignore_consistency=True)
+    assert (failovers.objection(by_person), failovers.waits(by_person)) == ("", {})
+    stated = {"seconds": 12.5, "last_in_sync": 5.0, "ignored": bool(text)}
+    assert failovers.stated_loss(by_person) == stated
+    assert failovers.stated_loss(dataclasses.replace(off, is_stopped=True)) == {}
+    told = failovers.announced_text(by_person)
+    if text:
+        assert told == (
+            "web1 fails over to node2 with ignore_consistency: it may lack some; possible loss: writes of the last 13 s"
+        )
+    else:
+        assert told == (
+            "web1 fails over to node2, whose replica was last known to be in sync at 1970-01-01 00:00:05 UTC; "
+            "possible loss: writes of the last 13 s"
+        )
+
+
+def test_a_target_that_was_not_asked_is_no_target() -> None:
+    target = dataclasses.replace(TARGET, replicas=(ALONE,))
+    assert "node2 was not asked what may be lost: retry" in refusal(source=None, target=target)
+    full = dataclasses.replace(TARGET, answers=False, why="timed out")
+    answer = possible_loss.Answer(possible_loss.Verdict.ASK, 12.5, "it may lack some", "a person")
+    silent = dataclasses.replace(ASKED, source=None, target=full, loss=answer, is_off=True)
+    assert failovers.waits(silent) == {}, "no number lifts that"
 
 
 def test_a_source_that_goes_silent_after_the_stop_is_no_dead_one() -> None:
-    silent: dict[str, Any] = {"source": SILENT, "is_stopped": True, "last_answer": HEARD, "is_judged": True}
+    silent: dict[str, Any] = {"source": SILENT, "is_stopped": True, "loss": GO}
     assert "node1 does not answer since web1 was stopped there (timed out)" in refusal(**silent)
     assert refusal(**silent, ignore_consistency=True) == ""
 
 
 def test_a_source_that_answers_and_whose_disks_cannot_be_read_is_not_in_sync() -> None:
     broken = Node("node1", why="lvs hangs", replicas=None)
-    assert "the disks of web1 on node1 cannot be read (lvs hangs)" in refusal(source=broken, last_answer=HEARD)
-
-
-@pytest.mark.parametrize("is_judged", [False, True])
-@pytest.mark.parametrize(
-    ("last", "text"),
-    [
-        (HEARD, ""),
-        (dataclasses.replace(HEARD, age=20.5), "last seen in sync 20 s before that (at most 20 s count)"),
-        (dataclasses.replace(HEARD, age=-1.0), "last seen in sync -1 s before that"),
-        (dataclasses.replace(HEARD, age=float("inf")), "at most 20 s count"),
-        (dataclasses.replace(HEARD, is_parted=True), "it is on record that the replicas are not in sync"),
-        (dataclasses.replace(HEARD, was_in_sync=False), "it was not known before that the replicas are in sync"),
-    ],
-)
-def test_of_a_source_that_falls_silent_at_the_stop_its_answer_counts_for_two_intervals(
-    last: LastAnswer, text: str, is_judged: bool
-) -> None:
-    silent = dataclasses.replace(
-        ASKED, source=None, target=dataclasses.replace(TARGET, replicas=(ALONE,)), last_answer=last, is_judged=is_judged
-    )
-    found = failovers.objection(silent)
-    assert found.startswith("the source fell silent when web1 was stopped there") == bool(text)
-    assert text in found
-    by_person = dataclasses.replace(silent, ignore_consistency=True)
-    assert failovers.objection(by_person) == ""
-    loss = {"last_in_sync": 5.0, "seen_off": 9.0, "ignored": bool(text)}
-    assert failovers.stated_loss(by_person, last_in_sync=5.0, seen_off=9.0) == loss
-    stopped = dataclasses.replace(silent, is_stopped=True)
-    assert failovers.stated_loss(stopped, last_in_sync=5.0, seen_off=9.0) == {}
+    assert "the disks of web1 on node1 cannot be read (lvs hangs)" in refusal(source=broken)
 
 
 def test_without_replicas_only_the_target_is_judged() -> None:
@@ -251,6 +250,20 @@ def test_without_replicas_only_the_target_is_judged() -> None:
 
 
 DISK = {"text": "Primary, Connected", "synced": True, "disk": "UpToDate", "connected": True}
+
+
+def test_what_a_node_has_seen_is_read_and_what_is_no_number_counts_for_nothing() -> None:
+    seen = {"192.0.2.1": 3.5, "192.0.2.2": "soon", "192.0.2.3": 10**400}
+    told = {**DISK, "seen": seen, "generation": {"identifiers": ["11", "20", "30"]}}
+    node = failovers.node("n", "web1", disks={"disks": [told], "uptime": 99})
+    (replica,) = node.replicas or ()
+    assert (node.uptime, replica.seen["192.0.2.1"], replica.generations) == (99.0, 3.5, (0x10, 0x20, 0x30))
+    assert math.isnan(replica.seen["192.0.2.2"])
+    assert math.isnan(replica.seen["192.0.2.3"]), "no float is so large: an answer of a node ended the play"
+    assert math.isnan(failovers.node("n", "web1", disks={"disks": [told], "uptime": 10**400}).uptime)
+    for odd in ({"seen": [], "generation": {"identifiers": ["x"]}}, {"seen": None, "generation": None}):
+        (replica,) = failovers.node("n", "web1", disks={"disks": [{**DISK, **odd}], "uptime": True}).replicas or ()
+        assert (replica.seen, replica.generations) == ({}, ())
 
 
 @pytest.mark.parametrize(
@@ -277,7 +290,8 @@ DISK = {"text": "Primary, Connected", "synced": True, "disk": "UpToDate", "conne
     ],
 )
 def test_what_modules_answer_is_read(guests: dict[str, Any] | None, disks: dict[str, Any], node: Node) -> None:
-    assert failovers.node("n", "web1", guests=guests, disks=disks) == node
+    found = failovers.node("n", "web1", guests=guests, disks=disks)
+    assert dataclasses.replace(found, uptime=0.0) == node
 
 
 @pytest.mark.parametrize(
@@ -303,4 +317,24 @@ def test_where_both_nodes_answer_and_are_not_connected_the_link_is_the_first_rem
         text = refusal(source=source, target=dataclasses.replace(TARGET, replicas=(replica, replica)))
         assert text.index(link) < text.index(repair)
     for pair in ((source, (DOWN, DOWN)), (SOURCE, (worth("Inconsistent"), GOOD)), (SILENT, (outdated, outdated))):
-        assert link not in refusal(source=pair[0], target=dataclasses.replace(TARGET, replicas=pair[1]), is_judged=True)
+        assert link not in refusal(source=pair[0], target=dataclasses.replace(TARGET, replicas=pair[1]), loss=GO)
+
+
+@pytest.mark.parametrize(
+    ("peer", "replicas", "is_named"),
+    [
+        ("node3", (DOWN, DOWN), True),
+        ("node3", None, True),
+        # The target's disks cannot be read: the source may be in sync with just that one.
+        ("node2", None, False),
+        ("", None, False),
+    ],
+)
+def test_where_the_source_is_in_sync_with_another_node_the_start_is_named(
+    peer: str, replicas: tuple[Replica, ...] | None, *, is_named: bool
+) -> None:
+    source = dataclasses.replace(SOURCE, replicas=(dataclasses.replace(GOOD, peer=peer),) * 2)
+    apart = tuple(dataclasses.replace(ALONE, disk="Outdated") for _ in replicas) if replicas else replicas
+    text = refusal(source=source, target=dataclasses.replace(TARGET, replicas=apart, why="stands alone"))
+    assert ("start web1 with `roundsman instance start web1`" in text) is is_named
+    assert "`roundsman instance repair-disks web1`" in text

@@ -27,6 +27,14 @@ def test_a_plain_host_variable_is_taken(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [("ansible_port", 2222, "2222"), ("ansible_become", True, "true"), ("ansible_become", False, "false")],
+)
+def test_a_number_or_a_boolean_of_json_is_kept_as_text(name: str, value: object, text: str) -> None:
+    assert host_variables.given("hostvars", {name: value}) == {name: text}
+
+
+@pytest.mark.parametrize(
     ("name", "text"),
     [
         ("ansible_host", "-oProxyCommand=id"),
@@ -55,6 +63,12 @@ def test_a_plain_host_variable_is_taken(name: str, text: str) -> None:
         ("roundsman_root", "/tmp"),
         ("roundsman_lab_root", "/tmp"),
         ("ansible_user", 5),
+        ("ansible_user", True),
+        ("ansible_port", True),
+        ("ansible_port", 22.0),
+        ("ansible_port", 65536),
+        ("ansible_port", 10**400),
+        ("ansible_become", 1),
         ("ansible_user", ["root"]),
     ],
 )

@@ -56,6 +56,7 @@ def test_each_drbd_device_of_the_cluster_has_a_minor_of_its_own_the_lowest_free(
     [
         ({"name": "inst1"}, "name: there is an instance 'inst1' already"),
         ({"name": ".x"}, "name: '.x' is no name of an instance"),
+        ({"name": "x" * 101}, "name: the name has 101 characters: use at most 100"),
         ({"colour": 1}, "there is no parameter 'colour' here"),
         ({"memory": None}, "memory: None is not a whole number"),
         ({"disk_template": "ext"}, "disk_template: 'ext' is none of"),

@@ -8,6 +8,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     addresses,
     changes,
     errors,
+    ip_addresses,
     joining,
     parameters,
 )
@@ -68,7 +69,7 @@ def test_nodes_are_reached_for_migrations_at_their_secondary_address() -> None:
 
 
 def test_only_ipv6_addresses_are_in_brackets_in_a_url() -> None:
-    assert [addresses.bracketed(one) for one in ("2001:db8::1", "[::1]", "192.0.2.1", "bmc1")] == [
+    assert [ip_addresses.bracketed(one) for one in ("2001:db8::1", "[::1]", "192.0.2.1", "bmc1")] == [
         "[2001:db8::1]",
         "[::1]",
         "192.0.2.1",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
@@ -37,9 +38,28 @@ def test_a_node_is_off_since_it_was_first_known_to_be_and_anew_after_a_sign_of_l
     assert after((5.0, changes.NodeOffConfirmed("n2", 4.5)), (6.0, off)) == (4.5, 0.0)
     assert (
         after((5.0, off), (6.0, changes.NodeOffConfirmed("n2", 6.0)), (7.0, changes.NodeOffConfirmed("n2", 0.0)))[0]
-        == 5.0
-    )
+        == 6.0
+    ), "a person has looked, because what was known before may have been wrong"
     assert after((5.0, changes.NodeOffConfirmed("n2", 5.0)), (7.0, changes.NodeOffConfirmed("n2", 0.0)))[0] == 0.0
+
+
+def test_a_confirmation_dates_the_off_by_the_readings_before_it_and_never_before_a_sign_of_life() -> None:
+    off, since = changes.NodePowered("n2", powered=False), known_off.seen_off
+    lived = changes.apply(CLUSTER, changes.NodeLived("n2"), now=40.0)
+    recorded = changes.apply(lived, off, now=100.0)
+
+    def dated(cluster: clusters.Cluster, off_at: float, **changed: Any) -> clusters.Node:
+        change = dataclasses.replace(off, off_at=off_at, **changed)
+        return changes.apply(cluster, change, now=110.0).node("n2")
+
+    assert since(dated(recorded, 70.0)) == 70.0
+    assert since(dated(lived, 70.0)) == 70.0, "nobody had recorded it"
+    assert since(dated(recorded, 105.0)) == 100.0, "it was known before that"
+    assert since(dated(recorded, 0.0)) == 100.0, "there were no readings"
+    assert since(dated(recorded, 30.0)) == 100.0, "it has lived since"
+    assert not known_off.is_off(dated(recorded, 70.0, powered=True))
+    returned = changes.apply(recorded, changes.NodeLived("n2"), now=105.0)
+    assert since(dated(returned, 107.0, confirms=False)) == 100.0, "a reading alone is no new confirmation"
 
 
 def test_what_is_confirmed_after_the_clock_was_set_back_comes_after_the_signs_of_life_before_that() -> None:

@@ -280,3 +280,13 @@ def test_networks_are_a_list_of_names() -> None:
     for value, named in (("prod", "networks: 'prod' is no list of names"), (["/"], "networks: '/' is not a name")):
         with pytest.raises(errors.InvalidInput, match=named):
             parameters.group_modify(CLUSTER, "rack one", {"networks": value})
+
+
+def test_a_rule_about_silent_nodes_is_refused_where_no_agent_is_asked() -> None:
+    for fields in ({"dead_after": 5}, {"dead_node_policy": "fence"}):
+        with pytest.raises(errors.Refused, match="agent_port is 0, so no agent is asked"):
+            parameters.cluster_modify(CLUSTER, fields)
+        assert parameters.cluster_modify(CLUSTER, {**fields, "agent_port": 1815})
+    asked = after(parameters.cluster_modify(CLUSTER, {"dead_after": 5, "agent_port": 1815}))
+    with pytest.raises(errors.Refused, match="dead_after=5 does nothing for node1"):
+        parameters.cluster_modify(asked, {"agent_port": 0})

@@ -233,3 +233,21 @@ def test_a_new_secondary_does_not_count_where_a_node_does_not_answer_or_has_othe
         text = replacements.objection_to_new("web1", *nodes)
         assert why in text
         assert silent in text
+
+
+def test_an_outdated_replica_that_the_primary_has_gone_on_without_holds_no_replacement_up_and_stays() -> None:
+    """The primary is connected and in sync with a new replica on node3; node2 was outdated, and may have writes."""
+    mine = dataclasses.replace(disk("UpToDate", "UpToDate", generation=OURS), peer="node3")
+    old = disk("Outdated", generation=STRANGE)
+    assert "may have data that node1 has not" in refusal(mine, old), "on its own node it would be removed"
+    primary, secondary = Node("node1", (mine,)), Node("node2", (old,))
+    assert replacements.objection("web1", primary, secondary, may_stay=True) == ""
+    text = replacements.kept("web1", primary, secondary)
+    assert text.startswith("the replica of web1 on node2 (Outdated/DUnknown) may have writes that no other replica has")
+    assert "`roundsman instance repair-disks web1 --discard node2`" in text
+    for other in (disk("UpToDate", generation=STRANGE), disk("Consistent", generation=STRANGE)):
+        assert replacements.objection("web1", primary, Node("node2", (other,)), may_stay=True)
+    alone = dataclasses.replace(disk("UpToDate", generation=OURS), peer="node3")
+    assert replacements.objection("web1", Node("node1", (alone,)), secondary, may_stay=True)
+    assert replacements.kept("web1", primary, Node("node2", (disk("Outdated", generation=BEFORE),))) == ""
+    assert replacements.kept("web1", primary, None) == ""

@@ -35,6 +35,9 @@ facts = st.builds(
     peer_disk=st.sampled_from(Disk),
     current=identifiers,
     bitmap=identifiers,
+    seen=st.dictionaries(
+        st.ip_addresses().map(str), st.floats(0, replicas.OLDEST), max_size=replicas.MOST_ADDRESSES
+    ).map(replicas.newest),
 )
 
 
@@ -53,6 +56,37 @@ def test_facts_go_through_a_report_unchanged(listed: list[replicas.ReplicaFact],
 def test_a_report_without_facts_is_valid_and_nothing_is_known() -> None:
     assert read({}) == replicas.UNKNOWN
     assert replicas.encode(replicas.UNKNOWN) == {}
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        "192.0.2.1",
+        ["192.0.2.1"],
+        {"node2": 1},
+        {"192.0.2.1; x": 1},
+        {"192.0.2.1": "1"},
+        {"192.0.2.1": True},
+        {"192.0.2.1": None},
+        {"192.0.2.1": -0.5},
+        {"192.0.2.1": 10**400},
+        {"192.0.2.1": 10**12},
+        {"192.0.2.1": 1, "x": 2},
+        {f"192.0.2.{number}": 1 for number in range(replicas.MOST_ADDRESSES + 1)},
+    ],
+)
+def test_sights_that_are_not_described_exactly_are_unknown_and_the_rest_of_the_fact_is_not(seen: Any) -> None:
+    assert read({"replicas": [{**ENTRY, "seen": seen}]}).replicas == (FACT,)
+
+
+def test_the_address_of_a_sight_is_read_in_its_usual_form() -> None:
+    found = read({"replicas": [{**ENTRY, "seen": {"2001:DB8:0::1": 7, "192.0.2.1": 2.5}}]}).replicas
+    assert found == (dataclasses.replace(FACT, seen=(("192.0.2.1", 2.5), ("2001:db8::1", 7.0))),)
+
+
+def test_of_many_addresses_a_fact_has_the_newest() -> None:
+    many = {f"192.0.2.{number}": float(number) for number in range(20, 0, -1)}
+    assert replicas.newest(many) == tuple((f"192.0.2.{n}", float(n)) for n in range(1, replicas.MOST_ADDRESSES + 1))
 
 
 def test_the_bit_of_the_role_is_no_part_of_a_generation() -> None:
@@ -170,6 +204,14 @@ def test_only_a_lost_secondary_of_a_running_primary_is_outdated(
     has_lost = connection is not Connection.CONNECTED and role is Role.SECONDARY
     assert found == (primary is APART and has_lost and disk in {Disk.UP_TO_DATE, Disk.CONSISTENT})
     assert not (found and replicas.to_outdate(_node(fact), _node(primary), ["r0"])), "never both"
+
+
+def test_a_secondary_that_was_promoted_since_it_lost_its_peer_is_not_outdated() -> None:
+    """The newest data may be there: where both were written a person chooses."""
+    lost = dataclasses.replace(SECONDARY, connection=Connection.CONNECTING)
+    for bitmap, is_outdated in ((None, True), (0, True), (0x10, False)):
+        fact = dataclasses.replace(lost, bitmap=bitmap)
+        assert replicas.to_outdate(_node(APART), _node(fact), ["r0"]) is is_outdated, bitmap
 
 
 def _node(fact: replicas.ReplicaFact | None) -> replicas.NodeTrack:

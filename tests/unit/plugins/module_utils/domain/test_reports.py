@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
+    collected,
     diagnosis,
     errors,
     replicas,
@@ -361,3 +362,38 @@ def test_facts_never_turn_a_large_diagnosis_into_a_problem() -> None:
     sent = reports.seal(large, node_uuid=NODE, timestamp_ns=STAMP, key=KEY, facts=many)
     report = accept(sent.envelope.encode())
     assert (report.diagnosis, report.facts) == (large, replicas.UNKNOWN)
+
+
+def with_sight(*, connection: Connection = Connection.CONNECTED, age: float = 1.0, stamp: int = STAMP) -> bytes:
+    fact = replicas.ReplicaFact(
+        "r0", 0, Role.PRIMARY, connection, Disk.UP_TO_DATE, Disk.UP_TO_DATE, 16, 0, seen=(("192.0.2.1", age),)
+    )
+    facts = replicas.NodeFacts("", (fact,))
+    return signed(reports.message(node_uuid=NODE, timestamp_ns=stamp, data=DATA, problem=None, facts=facts), now=NOW)
+
+
+def test_the_digest_of_a_report_changes_with_what_it_says_and_not_with_times_and_ages() -> None:
+    known = collected.content_digest(with_sight())
+    assert len(known) == 64
+    assert collected.content_digest(with_sight(age=7.5, stamp=STAMP + 10**10)) == known
+    assert collected.content_digest(with_sight(connection=Connection.CONNECTING)) != known
+    assert collected.content_digest(signed(message())) != known
+    assert collected.content_digest(signed(message())) != collected.content_digest(signed(message(node=OTHER)))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"x",
+        b"[]",
+        signed("7"),
+        signed("{}"),
+        signed('{"timestamp": 1, "replicas": 7}'),
+        signed('{"timestamp": 1, "replicas": [7]}'),
+        signed('{"timestamp": ' + "9" * 5000 + "}"),
+        signed("[" * 100_000),
+    ],
+)
+def test_what_is_no_report_has_no_digest(data: bytes) -> None:
+    assert collected.content_digest(data) == ""

@@ -15,8 +15,9 @@ TOGETHER = dataclasses.replace(
 )
 
 
-def refusal(mine: Replica, other: Replica) -> str:
-    return starts.objection("web1", Node("node1", (ALONE, mine)), Node("node2", (ALONE, other)))
+def refusal(mine: Replica, other: Replica, *, discards: bool = False) -> str:
+    primary, peer = Node("node1", (ALONE, mine)), Node("node2", (ALONE, other))
+    return starts.objection("web1", primary, peer, discards=discards)
 
 
 def replica(generation: Generation | None, disk: str = "UpToDate") -> Replica:
@@ -54,10 +55,34 @@ def test_a_replica_is_started_that_went_on_from_the_other_though_drbd_would_not_
 @pytest.mark.parametrize("theirs", [THEIRS, Generation(0x40)])
 def test_who_knows_that_the_primary_is_right_is_told_how_to_start_it(theirs: Generation) -> None:
     text = refusal(ALONE, replica(theirs))
-    assert (
-        "on node1 on purpose, set the other node offline first with `roundsman node offline node2`, then retry" in text
-    )
+    assert "on node1 on purpose, run `roundsman instance start web1 --discard node2`, which gives up" in text
     assert "run `roundsman instance failover web1 --ignore-consistency`" in text
+    assert refusal(ALONE, replica(theirs), discards=True) == ""
+
+
+def test_where_both_were_written_since_they_parted_nothing_starts_until_a_person_names_the_side_that_is_lost() -> None:
+    mine = dataclasses.replace(replica(OURS), out_of_sync=8, alone=312.4)
+    text = refusal(mine, dataclasses.replace(replica(THEIRS), out_of_sync=4096))
+    assert text == (
+        "both replicas of web1 were written since they parted, the one on node1 (Secondary, Connecting, "
+        "UpToDate/DUnknown; 8 KiB differ; last seen in sync 312 s ago), and the one on node2 (Secondary, Connecting, "
+        "UpToDate/DUnknown; 4096 KiB differ): it is not started. Choose the node whose writes are lost, then run "
+        "`roundsman instance start web1 --discard node2` or `roundsman instance start web1 --discard node1`"
+    )
+    assert refusal(mine, replica(THEIRS), discards=True) == ""
+    assert "KiB" not in refusal(replica(OURS), replica(THEIRS)), "DRBD does not always say it"
+
+
+@pytest.mark.parametrize("replicas", [None, (), (Replica("is down on this node", ""),)])
+def test_an_outdated_replica_is_started_once_a_person_gives_up_what_the_other_node_has(
+    replicas: tuple[Replica, ...] | None,
+) -> None:
+    """DRBD would refuse it, and the other node may be gone for good."""
+    primary, peer = Node("node1", (replica(BEFORE, "Outdated"),)), Node("node2", replicas, "timed out")
+    text = starts.objection("web1", primary, peer)
+    assert "is outdated, because web1 was written on node2 without it: it is not started there" in text
+    assert "run `roundsman instance start web1 --discard node2`, which gives up what node2 has" in text
+    assert starts.objection("web1", primary, peer, discards=True) == ""
 
 
 @pytest.mark.parametrize("connected", [False, True])
@@ -66,6 +91,8 @@ def test_what_may_run_on_the_other_node_is_not_started_here(connected: bool) -> 
     assert "node2 has the disks of web1 open for writing (Primary, ...), so it may run there" in refusal(ALONE, peer)
     plain = "run `roundsman instance failover web1`, then retry"
     assert (plain in refusal(ALONE, peer)) is connected
+    assert "data are on node1, run `roundsman instance start web1 --discard node2`" in refusal(ALONE, peer)
+    assert "so it may run there" in refusal(ALONE, peer, discards=True), "what it has open was not closed"
 
 
 @pytest.mark.parametrize(
@@ -73,8 +100,6 @@ def test_what_may_run_on_the_other_node_is_not_started_here(connected: bool) -> 
     [
         (ALONE, ALONE),
         (replica(OURS), ALONE),
-        # Both were written since: a failover to a stale replica must remain startable, and a person decides.
-        (replica(OURS), replica(THEIRS)),
         (replica(BEFORE), replica(Generation(4))),
         (replica(BEFORE), replica(THEIRS, "Inconsistent")),
         (replica(BEFORE), replica(THEIRS, "Diskless")),
@@ -89,6 +114,19 @@ def test_what_is_as_new_or_cannot_be_compared_is_started(mine: Replica, other: R
     assert refusal(mine, other) == ""
 
 
-@pytest.mark.parametrize("peer", [None, Node("node2", None, "timed out"), Node("node2", ())])
-def test_a_peer_that_cannot_be_asked_hinders_nothing(peer: Node | None) -> None:
+@pytest.mark.parametrize("peer", [Node("node2", None), Node("node2", None, "timed out"), Node("node2", ())])
+def test_a_peer_that_cannot_be_asked_hinders_nothing(peer: Node) -> None:
     assert starts.objection("web1", Node("node1", (ALONE,)), peer) == ""
+
+
+@pytest.mark.parametrize(("peer", "starts_it"), [("node3", True), ("node2", False), ("", False)])
+@pytest.mark.parametrize(("disk", "is_outdated"), [("Outdated", True), ("UpToDate", False), ("Consistent", False)])
+def test_an_outdated_replica_holds_no_start_up_where_the_primary_is_in_sync_with_one_on_another_node(
+    peer: str, disk: str, *, starts_it: bool, is_outdated: bool
+) -> None:
+    """A replacement of disks to node3 broke off after its resync; node2 is the secondary of record."""
+    mine = dataclasses.replace(TOGETHER, peer=peer)
+    for theirs in (replica(Generation(0x40), disk), replica(THEIRS, disk)):
+        assert (refusal(mine, theirs) == "") is (starts_it and is_outdated)
+    syncing = dataclasses.replace(mine, peer_disk="Inconsistent")
+    assert "no data in common" in refusal(syncing, replica(Generation(0x40), disk))

@@ -14,6 +14,7 @@ NAMES = {
     "rejected": "var/lib/roundsman/reports/rejected",
     "spool": "var/lib/roundsman/spool",
     "hmac_key": "var/lib/roundsman/hmac.key",
+    "ssh_key": "var/lib/roundsman/.ssh/id_ed25519",
     "socket": "run/roundsman/socket/roundsmand.sock",
     "rapi_socket": "run/roundsman/rapi/roundsmand.sock",
     "pid_file": "run/roundsman/roundsmand.pid",

@@ -123,3 +123,30 @@ def test_a_silent_libvirt_is_a_failure_and_no_empty_node(libvirts: Libvirts, dri
     for ask in (driver.running, driver.states, lambda: driver.stop("a", time_limit=0), lambda: driver.recover("a")):
         with pytest.raises(errors.Failed, match=r"failed to connect to the hypervisor"):
             ask()
+
+
+XML = """<domain type='kvm'><devices><disk device='disk'/><emulator>{emulator}</emulator>
+<interface type='ethernet'><script path='{script}'/></interface></devices></domain>"""
+
+
+@pytest.mark.parametrize("open_to_others", ["emulator", "script", ""])
+def test_an_adopted_definition_names_no_program_that_others_could_have_written(
+    libvirts: Libvirts, driver: kvm.Driver, tmp_path: Path, open_to_others: str
+) -> None:
+    for name in ("emulator", "script"):
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(0o777 if name == open_to_others else 0o755)
+    xml = XML.format(emulator=tmp_path / "emulator", script=tmp_path / "script")
+    given = facts(hvparams={"domain_xml": xml})
+    if not open_to_others:
+        assert driver.start("a", given)
+        return
+    with pytest.raises(errors.InvalidInput, match=f"a: its definition names .*{open_to_others} has the mode 0777"):
+        driver.start("a", given)
+    assert libvirts.here.domains == {}
+
+
+def test_a_program_that_is_missing_is_libvirt_s_to_tell(libvirts: Libvirts, driver: kvm.Driver) -> None:
+    xml = XML.format(emulator="/nowhere/qemu", script="")
+    assert driver.start("a", facts(hvparams={"domain_xml": xml}))
+    assert "/nowhere/qemu" in libvirts.here.domains["a"].xml

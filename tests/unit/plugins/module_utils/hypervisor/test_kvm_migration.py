@@ -370,3 +370,15 @@ def test_the_pause_that_is_allowed_is_said_first(libvirts: Libvirts, driver: kvm
     orders = [call for call in libvirts.calls if call[0].startswith("migrate")]
     assert orders[0] == ("migrate-setmaxdowntime", one.uuid, "50")
     assert orders[1][-1] == one.uuid, "a name of digits would be the number of another domain"
+
+
+@pytest.mark.parametrize("transport", ["ssh", "tls", "tcp"])
+def test_an_address_that_ssh_would_take_for_an_option_is_refused(
+    libvirts: Libvirts, driver: kvm.Driver, transport: str
+) -> None:
+    driver.start("a", facts())
+    libvirts.calls.clear()
+    with pytest.raises(errors.InvalidInput, match="'-oProxyCommand=id' begins with '-'"):
+        driver.migrate("a", "-oProxyCommand=id", hvparams={"migration_transport": transport})
+    assert [call[0] for call in libvirts.calls if call[0] == "migrate"] == []
+    assert driver.running() == ["a"]

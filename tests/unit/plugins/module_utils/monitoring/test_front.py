@@ -5,6 +5,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import collected, signing
 from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import front, listening, requests
 
 if TYPE_CHECKING:
@@ -144,5 +145,109 @@ def test_a_place_that_was_given_back_can_be_taken(tmp_path: Path, monkeypatch: p
         async with serving(tmp_path) as port:
             for _ in range(5):
                 assert (await answer(port, GET)).endswith(b"[1]")
+
+    asyncio.run(scenario())
+
+
+def sealed(status: str, *, at: int = 1) -> bytes:
+    """A report with this status, made at a time."""
+    text = collected.message(
+        collected.DIAGNOSE, node_uuid="n1", timestamp_ns=at, data=f'{{"status": "{status}"}}', problem=None
+    )
+    return signing.sign(text, key=b"key", now=at).encode()
+
+
+def publish(folder: Path, body: bytes) -> None:
+    """Put a report into its place as the other process does: as a whole."""
+    (folder / "node").mkdir(exist_ok=True)
+    (folder / "node/new").write_bytes(body)
+    (folder / "node/new").replace(folder / "node/diagnose")
+
+
+def asked(body: bytes, *, seconds: int = 50) -> bytes:
+    """The request of somebody who knows this report, and waits for another."""
+    path = collected.waiting_path(collected.DIAGNOSE, known=collected.content_digest(body), seconds=seconds)
+    return f"GET {path} HTTP/1.0\r\n\r\n".encode()
+
+
+async def until_waiting(waits: front.Front, count: int) -> None:
+    async with asyncio.timeout(60):
+        while sum(waits._waiting.values()) != count:  # noqa: ASYNC110 - a front has no event for it
+            await asyncio.sleep(0)
+
+
+@contextlib.asynccontextmanager
+async def waited_for(folder: Path, *, controllers: Sequence[str] = ()) -> AsyncIterator[tuple[front.Front, int]]:
+    ((_, listener),) = listening.sockets(["127.0.0.1"], 0, known={}).items()
+    waits = front.Front(folder, controllers=controllers, look_seconds=0.01)
+    server = await asyncio.start_server(waits.serve, sock=listener, limit=requests.HEAD_LIMIT)
+    async with server:
+        yield waits, listener.getsockname()[1]
+
+
+def test_an_answer_waits_until_the_report_says_something_else(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        publish(tmp_path, sealed("Ok"))
+        async with waited_for(tmp_path) as (waits, port):
+            waiting = asyncio.create_task(answer(port, asked(sealed("Ok"))))
+            await until_waiting(waits, 1)
+            publish(tmp_path, sealed("Ok", at=2))
+            await asyncio.sleep(0.1)
+            assert not waiting.done(), "only its time is another"
+            publish(tmp_path, sealed("evacuate", at=3))
+            assert (await waiting).endswith(sealed("evacuate", at=3))
+            await until_waiting(waits, 0)
+
+    asyncio.run(scenario())
+
+
+def test_a_report_that_says_something_else_already_or_a_time_that_is_over_is_answered_at_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        publish(tmp_path, sealed("evacuate"))
+        async with waited_for(tmp_path) as (_, port):
+            assert (await answer(port, asked(sealed("Ok")))).endswith(sealed("evacuate"))
+            assert (await answer(port, asked(sealed("evacuate"), seconds=0))).endswith(sealed("evacuate"))
+            unknown = b"GET /1/report/node/nothing?after=" + b"0" * 64 + b"&seconds=0 HTTP/1.0\r\n\r\n"
+            assert (await answer(port, unknown)).startswith(b"HTTP/1.1 404 ")
+
+    asyncio.run(scenario())
+
+
+def test_waiters_are_bounded_and_leave_when_their_clients_do(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        publish(tmp_path, sealed("Ok"))
+        async with waited_for(tmp_path) as (waits, port), contextlib.AsyncExitStack() as held:
+            writers = []
+            for _ in range(front.MOST_WAITING_OF_ONE):
+                _reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(asked(sealed("Ok")))
+                writers.append(writer)
+                held.callback(writer.close)
+            await until_waiting(waits, front.MOST_WAITING_OF_ONE)
+            assert (await answer(port, asked(sealed("Ok")))).endswith(sealed("Ok")), "one more is answered at once"
+            for number in range(front.MOST_WAITING // 2):
+                for _ in range(2):
+                    address = (f"127.0.1.{number + 1}", 0)
+                    _reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=address)
+                    writer.write(asked(sealed("Ok")))
+                    held.callback(writer.close)
+            await until_waiting(waits, front.MOST_WAITING)
+            assert (await answer(port, asked(sealed("Ok")), address="127.0.2.1")).endswith(sealed("Ok"))
+            for writer in writers:
+                writer.close()
+            await until_waiting(waits, front.MOST_WAITING - len(writers))
+
+    asyncio.run(scenario())
+
+
+def test_where_controllers_are_known_nobody_else_waits(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        publish(tmp_path, sealed("Ok"))
+        async with waited_for(tmp_path, controllers=["127.0.0.7"]) as (waits, port):
+            assert (await answer(port, asked(sealed("Ok")))).endswith(sealed("Ok"))
+            waiting = asyncio.create_task(answer(port, asked(sealed("Ok")), address="127.0.0.7"))
+            await until_waiting(waits, 1)
+            publish(tmp_path, sealed("evacuate"))
+            assert (await waiting).endswith(sealed("evacuate"))
 
     asyncio.run(scenario())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import collected
 from ansible_collections.roundsman.cluster.plugins.module_utils.monitoring import requests
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,3 +55,23 @@ def test_no_path_leads_out_of_the_folder_of_reports(path: str) -> None:
 
 def test_the_file_of_a_report_is_its_category_and_name() -> None:
     assert requests.report_file("/1/report/default/cpu-avg-load") == "default/cpu-avg-load"
+
+
+def test_who_waits_for_a_change_says_what_is_known_and_for_how_long() -> None:
+    known = "0123456789abcdef" * 4
+    path = collected.waiting_path(collected.DIAGNOSE, known=known, seconds=50.0)
+    asked = requests.parse(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+    assert asked == requests.Asked("/1/report/node/diagnose", has_body=True, after=known, seconds=50.0)
+
+
+@pytest.mark.parametrize(
+    "query", ["", "after=", "after=xyz&seconds=5", f"after={'0' * 64}", f"after={'0' * 64}&seconds=100", "seconds=5"]
+)
+def test_any_other_query_is_answered_at_once(query: str) -> None:
+    asked = requests.parse(f"GET /1/report/node/diagnose?{query} HTTP/1.0\r\n\r\n".encode())
+    assert asked == requests.Asked("/1/report/node/diagnose", has_body=True)
+
+
+def test_who_wants_no_body_waits_for_none() -> None:
+    asked = requests.parse(f"HEAD /1/report/node/diagnose?after={'0' * 64}&seconds=50 HTTP/1.0\r\n\r\n".encode())
+    assert (asked.after, asked.seconds) == ("", 0.0)

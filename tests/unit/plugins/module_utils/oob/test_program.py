@@ -4,11 +4,15 @@ import asyncio
 import contextlib
 import dataclasses
 import os
+import shutil
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, health, power
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import drivers, program
+
+from tests.unit import other_users
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -268,3 +272,95 @@ def test_a_program_that_leaves_a_process_with_its_pipes_open_has_answered_once_i
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), 9)
         os.close(opened)
+
+
+def refusal(one: power.Target) -> str:
+    with pytest.raises(errors.InvalidInput) as refused:
+        drivers.run([one], command=power.Command.STATUS)
+    told = str(refused.value)
+    assert told.startswith(f"{one.name}: ")
+    assert "\n" not in told
+    return told
+
+
+@other_users.only_root
+@pytest.mark.parametrize("is_file", [True, False])
+def test_root_runs_no_program_of_somebody_else(tmp_path: Path, is_file: bool) -> None:
+    one = target(tmp_path, WELL)
+    place = tmp_path / "oob" if is_file else tmp_path
+    os.chown(place, 65534, 65534)
+    assert f"{place} is owned by uid 65534: it must be owned by root: `chown root:root {place}`" in refusal(one)
+    assert not (tmp_path / "calls").exists()
+
+
+def test_a_program_that_others_may_write_is_not_run(tmp_path: Path) -> None:
+    one = target(tmp_path, WELL)
+    (tmp_path / "oob").chmod(0o775)
+    assert f"{tmp_path}/oob has the mode 0775, so others than its owner can write it" in refusal(one)
+    (tmp_path / "oob").chmod(0o755)
+    tmp_path.chmod(0o777)
+    assert f"{tmp_path} has the mode 0777, so others than its owner can write it" in refusal(one)
+    assert not (tmp_path / "calls").exists()
+
+
+@pytest.mark.parametrize("path", ["/bin/true", "/usr/bin/env", "/usr/bin/../bin/env", "/sbin/sysctl"])
+def test_a_command_of_the_system_is_no_helper_program(tmp_path: Path, path: str) -> None:
+    if not os.path.exists(path):  # noqa: PTH110 - a text with dots in it
+        pytest.skip(f"there is no {path} here")
+    (tmp_path / "link").symlink_to(path)
+    for driver in (path, str(tmp_path / "link")):
+        told = refusal(power.Target(name="node1", driver=driver))
+        assert f"{driver} is a command of the system, in " in told
+        assert "such as /opt/roundsman-oob" in told
+
+
+def test_a_node_s_name_never_becomes_an_option(tmp_path: Path) -> None:
+    one = dataclasses.replace(target(tmp_path, WELL), name="--force")
+    assert refusal(one) == "--force: a helper program would take this name for an option"
+    with pytest.raises(errors.PowerFailed, match="would take this name for an option"):
+        asyncio.run(program.Bmc(one).state())
+    assert not (tmp_path / "calls").exists()
+
+
+def test_the_program_that_was_checked_is_run_though_it_is_replaced_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, start = target(tmp_path, WELL), asyncio.create_subprocess_exec
+    swaps = []
+
+    async def swapped(*arguments: str, **options: object) -> asyncio.subprocess.Process:
+        (tmp_path / "other").write_text(f"#!/bin/sh\necho swapped >>{tmp_path}/calls\n")
+        (tmp_path / "other").chmod(0o755)
+        (tmp_path / "other").rename(tmp_path / "oob")
+        swaps.append(arguments)
+        return await start(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", swapped)
+    assert asyncio.run(program.Bmc(one).state()) is ON
+    assert (len(swaps), (tmp_path / "calls").read_text()) == (1, "power-status node1\n")
+
+
+def test_a_program_that_stops_being_trusted_between_two_calls_is_not_run_again(tmp_path: Path) -> None:
+    one = target(tmp_path, f"chmod 0777 {tmp_path}/oob\n{WELL}")
+    outcome = run(one, power.Command.OFF)
+    assert (outcome.confirmed, outcome.reason) == (False, "unconfigured")
+    assert "has the mode 0777, so others than its owner can write it" in (outcome.text or "")
+    assert (tmp_path / "calls").read_text() == "power-status node1\n"
+
+
+@pytest.mark.parametrize("interpreter", ["/usr/bin/env python3", sys.executable])
+def test_interpreters_find_the_program_by_its_descriptor(tmp_path: Path, interpreter: str) -> None:
+    (tmp_path / "oob").write_text(
+        f"#!{interpreter}\nimport sys\nprint('[[\"%s\", \"OK\"]]' % ' '.join(sys.argv[1:]))\n"
+    )
+    (tmp_path / "oob").chmod(0o755)
+    one = power.Target(name="node1", driver=str(tmp_path / "oob"))
+    assert asyncio.run(program.Bmc(one).health()) == [health.Item("health node1", health.Status.OK)]
+
+
+def test_a_compiled_program_is_run_by_its_descriptor_under_its_own_name(tmp_path: Path) -> None:
+    shutil.copy("/bin/sh", tmp_path / "oob")
+    one = power.Target(name="node1", driver=str(tmp_path / "oob"))
+    # A shell looks for a script called power-status, and complains under the name it was started by.
+    with pytest.raises(errors.PowerFailed, match=f"{tmp_path}/oob: .*power-status"):
+        asyncio.run(program.Bmc(one).state())

@@ -80,18 +80,25 @@ def test_the_library_of_redfish_missing_is_told_for_the_nodes_that_need_it(monke
     assert told(wanted) == ["node1 tried", "node2: driver"]
 
 
+def helper(folder: Path) -> str:
+    path = folder / "oob"
+    path.touch(mode=0o755)
+    return str(path)
+
+
 def test_a_driver_that_is_given_goes_before_that_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "bmc.json"
     path.touch(mode=0o600)
     path.write_text(json.dumps({"node1": {"address": "192.0.2.1"}, "node2": {"address": "192.0.2.2"}}))
-    chosen = {"node1": "redfish", "node3": "/bin/true"}
+    program = helper(tmp_path)
+    chosen = {"node1": "redfish", "node3": program}
     found = request.of_file(str(path), nodes=["node1", "node2", "node3"], chosen=chosen)
-    assert [one.target.driver for one in found if one.target] == ["redfish", "ipmi", "/bin/true"]
+    assert [one.target.driver for one in found if one.target] == ["redfish", "ipmi", program]
 
 
 def test_helper_programs_need_no_credentials_file(tmp_path: Path) -> None:
-    path = str(tmp_path / "absent.json")
-    (found,) = request.of_file(path, nodes=["node1"], chosen={"node1": "/bin/true"})
+    path, program = str(tmp_path / "absent.json"), helper(tmp_path)
+    (found,) = request.of_file(path, nodes=["node1"], chosen={"node1": program})
     assert found.target is not None
     with pytest.raises(errors.InvalidInput, match="cannot be read"):
-        request.of_file(path, nodes=["node1", "node2"], chosen={"node1": "/bin/true"})
+        request.of_file(path, nodes=["node1", "node2"], chosen={"node1": program})

@@ -9,18 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
-from ansible_collections.roundsman.cluster.plugins.module_utils.hypervisor import simulated_node
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
-    disks,
-    drbd_node,
-    drbd_resource,
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import (
+    simulated_node,
     simulated_programs,
     simulated_records,
     simulated_replica,
     simulated_store,
     simulated_world,
 )
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import disks, drbd_node, drbd_resource
 
 if TYPE_CHECKING:
     import contextlib

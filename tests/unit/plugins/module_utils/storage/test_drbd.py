@@ -5,6 +5,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_replica, simulated_world
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, replacements
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_generations import (
     Relation,
@@ -16,8 +17,6 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     drbd,
     drbd_node,
     drbd_roles,
-    simulated_replica,
-    simulated_world,
     templates,
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage.disks import Disk, State
@@ -147,7 +146,7 @@ def test_an_outdated_replica_without_its_peer_is_promoted_only_by_force_and_chec
     pair.drbdadm("outdate", NAME)
     with pytest.raises(errors.Failed, match="Need access to UpToDate data") as refused:
         templates.done(storage(pair, alone=True).steps(State.ACTIVE))
-    assert f"run `drbdadm primary --force {NAME}`, then `drbdadm secondary {NAME}`, then retry" in str(refused.value)
+    assert "`roundsman instance start NAME --discard NODE`" in str(refused.value)
     assert become(pair, State.ACTIVE, alone=True, force=True) == [
         f"make {NAME} primary by force, because it is Outdated and its peer is gone"
     ]

@@ -4,13 +4,10 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_lvm
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd_repairs import Action
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
-    drbd_repairing,
-    simulated_lvm,
-    templates,
-)
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_repairing, templates
 
 from tests.unit.plugins.module_utils.storage.machine import Machine
 
@@ -120,6 +117,8 @@ def test_what_is_done_already_is_not_done_again(machine: Machine, action: Action
         (Action.DISCARD, ["primary", "disconnect"], "what it writes is kept"),
         (Action.DISCARD, [], "there is no split brain"),
         (Action.OUTDATE, ["primary", "cut"], "its replica here is not outdated"),
+        # It was promoted since it lost its peer: the newest data may be here.
+        (Action.OUTDATE, ["primary", "cut", "secondary"], "a person decides whose data count"),
         (Action.REPLACE, [], "it is the opcode replace_disks"),
     ],
 )

@@ -35,6 +35,12 @@ def test_the_file_names_both_nodes_and_lets_nothing_be_recovered_automatically()
     assert "secret" not in RESOURCE.text()
 
 
+def test_the_address_of_the_peer_is_read_in_its_usual_form() -> None:
+    assert drbd_resource.written_peer_address(TEXT) == "2001:db8::2"
+    assert drbd_resource.written_peer_address(TEXT.replace("[2001:db8::2]", "[2001:DB8:0::2]")) == "2001:db8::2"
+    assert drbd_resource.written_peer_address("") == ""
+
+
 def test_version_9_numbers_the_nodes_and_lets_nobody_be_primary_unasked() -> None:
     text = dataclasses.replace(RESOURCE, node_ids=(1, 0)).text()
     assert drbd_resource.written_ids(text) == [1, 0]

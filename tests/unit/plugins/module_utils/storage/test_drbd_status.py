@@ -7,6 +7,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import er
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import (
     Connection,
     Disk,
+    Net,
     Replication,
     Role,
 )
@@ -145,3 +146,91 @@ def test_generation_identifiers_are_read_with_the_flag_of_a_crashed_primary() ->
     for text in ("", "1:2:3", "x:2:3:4", "1:2:3:4:yes"):
         with pytest.raises(errors.InvalidInput, match="no generation identifiers"):
             drbd_status.generation(text)
+
+
+SHOWN = """resource probe {
+    options {
+    }
+    net {
+        cram-hmac-alg   \t"sha256";
+        shared-secret   \t"protocol A; address ipv4 192.0.2.9:1; }";
+    }
+    _remote_host {
+        address\t\t\tipv4 10.80.147.12:11009;
+    }
+    _this_host {
+        address\t\t\tipv4 10.80.147.11:11009;
+        volume 0 {
+            device\t\t\tminor 9;
+            disk\t\t\t"/dev/roundsman/probe";
+            meta-disk\t\t\t"/dev/roundsman/probem";
+            disk {
+                resync-rate     \t20480k; # bytes/second
+            }
+        }
+    }
+}
+
+"""
+"""As version 8.4.11 printed it, save the secret."""
+SHOWN_ALONE = """resource alone {
+    options {
+    }
+    _this_host {
+        volume 0 {
+            device\t\t\tminor 8;
+            disk\t\t\t"/dev/roundsman/probe";
+            meta-disk\t\t\tinternal;
+            disk {
+            }
+        }
+    }
+}
+"""
+SHOWN_9 = """resource "r0" {
+    options {
+        auto-promote    \tno;
+    }
+    _this_host {
+        node-id\t\t\t1;
+        volume 0 {
+            device\t\t\tminor 0;
+        }
+    }
+    connection {
+        _peer_node_id 0;
+        path {
+            _this_host ipv6 [2001:db8::1]:7000;
+            _remote_host ipv6 [2001:DB8:0::2]:7000;
+        }
+        path {
+            _this_host ipv4 192.0.2.1:7000;
+            _remote_host ipv4 192.0.2.2:7000;
+        }
+        net {
+            protocol        \tB;
+            allow-two-primaries\tyes;
+            _name           \t"n2";
+        }
+    }
+}
+
+"""
+"""After the sources of drbd-utils 9."""
+
+
+def test_show_gives_the_address_of_the_peer_and_what_is_agreed_with_it() -> None:
+    peer = frozenset({"10.80.147.12"})
+    assert drbd_status.nets(SHOWN + SHOWN_ALONE) == {"probe": Net(peer), "alone": Net()}
+    two = SHOWN.replace("    net {\n", "    net {\n        protocol        \tA;\n        allow-two-primaries\tyes;\n")
+    assert drbd_status.nets(two) == {"probe": Net(peer, "A", two_primaries=True)}
+    rare = SHOWN.replace("    net {\n", "    net {\n        ping-int        \t30; # seconds\n")
+    assert drbd_status.nets(rare) == {"probe": Net(peer, ping_interval=30)}
+    six = SHOWN.replace("ipv4 10.80.147.12:", "ipv6 [2001:DB8:0::2]:")
+    assert drbd_status.nets(six) == {"probe": Net(frozenset({"2001:db8::2"}))}
+    assert drbd_status.nets("# No currently configured DRBD found.\n") == drbd_status.nets("") == {}
+
+
+def test_show_of_version_9_gives_the_addresses_of_all_paths() -> None:
+    both = frozenset({"192.0.2.2", "2001:db8::2"})
+    assert drbd_status.nets(SHOWN_9) == {"r0": Net(both, "B", two_primaries=True)}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import replicas
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Connection, Disk, Role
-from ansible_collections.roundsman.cluster.plugins.module_utils.storage import programs, replica_facts
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import programs, replica_facts, sights
 
 from tests.unit.plugins.module_utils.storage.machine import Machine
 
@@ -21,8 +21,8 @@ BOOT = "0f2a4b6c-1111-2222-3333-444455556666"
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """A node with one resource that has its peer."""
     found = Machine(tmp_path / "n1")
-    (found.root / replica_facts.BOOT_ID).parent.mkdir(parents=True)
-    (found.root / replica_facts.BOOT_ID).write_text(BOOT + "\n")
+    (found.root / sights.BOOT_ID).parent.mkdir(parents=True)
+    (found.root / sights.BOOT_ID).write_text(BOOT + "\n")
     found.place()
     found.drbdadm("primary", RESOURCE)
     monkeypatch.setattr(programs, "runner_for", lambda _root, **_: found)
@@ -51,6 +51,14 @@ def test_a_replica_is_read_with_its_generation_without_the_bit_of_the_role(machi
     assert read(machine) == replicas.NodeFacts(BOOT, (fact,))
 
 
+def test_a_fact_says_how_long_ago_the_replica_was_in_sync(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    sights.look(machine.root, hypervisor="kvm", now=100.0)
+    machine.set_link(is_cut=True)
+    monkeypatch.setattr(sights, "uptime", lambda: 130.0)
+    (fact,) = read(machine).replicas or ()
+    assert (fact.is_connected, fact.seen) == (False, (("192.0.2.2", 30.0),))
+
+
 def test_a_node_without_drbd_has_no_replicas_which_is_known(machine: Machine) -> None:
     (machine.root / "proc/drbd").unlink()
     assert read(machine) == replicas.NodeFacts(BOOT, ())
@@ -77,7 +85,7 @@ def test_all_programs_share_one_deadline(machine: Machine, monkeypatch: pytest.M
     machine.place("many", "u-2", minors=tuple(range(1, 50)))
     limits: list[float] = []
     moments = iter(range(1000))
-    monkeypatch.setattr(replica_facts, "time", types.SimpleNamespace(monotonic=lambda: float(next(moments))))
+    monkeypatch.setattr(programs, "time", types.SimpleNamespace(monotonic=lambda: float(next(moments))))
     run = machine.run
 
     def noted(*command: str, time_limit: float = 120, accepted: tuple[int, ...] = (0,)) -> str:
@@ -99,5 +107,5 @@ def test_more_replicas_than_a_report_may_hold_are_unknown(machine: Machine, monk
 @pytest.mark.parametrize("text", [b"../../x", b"\xff\xfe", b""])
 def test_a_boot_id_that_is_none_is_unknown(machine: Machine, text: bytes) -> None:
     (machine.root / "proc/drbd").unlink()
-    (machine.root / replica_facts.BOOT_ID).write_bytes(text)
+    (machine.root / sights.BOOT_ID).write_bytes(text)
     assert read(machine).boot_id == ""

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     diskless,
@@ -11,7 +12,6 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.storage import (
     file,
     plain,
     sharedfile,
-    simulated,
     templates,
 )
 

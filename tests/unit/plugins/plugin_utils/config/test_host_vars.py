@@ -5,8 +5,8 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils import trusted_paths
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import trusted_files
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import host_vars, hosts
 
 from tests.unit import small_cluster
@@ -54,7 +54,7 @@ def test_what_root_wrote_wins_and_may_be_a_template(folder: Path, tmp_path: Path
 def test_without_a_file_or_its_folder_there_is_nothing(tmp_path: Path) -> None:
     assert host_vars.load(tmp_path, "node2") == {}
     assert host_vars.load(tmp_path, "../config") == {}
-    assert host_vars.problem(tmp_path, "node2") == ""
+    assert hosts.problem(CLUSTER.nodes["n2"], root=tmp_path) == ""
 
 
 def linked(folder: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_file_that_is_not_root_s_alone_stops_the_run(
     prepare(folder)
     with pytest.raises(errors.Refused, match=told):
         hosts.run_inventory(CLUSTER, ["n2"], root=str(tmp_path))
-    assert told in host_vars.problem(tmp_path, "node2")
+    assert told in hosts.problem(CLUSTER.nodes["n2"], root=tmp_path)
 
 
 def test_a_bad_file_of_one_node_stops_no_run_about_another(folder: Path, tmp_path: Path) -> None:
@@ -121,4 +121,4 @@ def test_a_file_of_another_owner_is_refused_and_below_the_real_root_only_root_ow
     with pytest.raises(errors.Refused, match="is owned by uid 65534: it must be owned by root"):
         host_vars.load(tmp_path, "node2")
     os.chown(tmp_path, 65534, 65534)
-    assert trusted_files.owners(tmp_path) == {0}
+    assert trusted_paths.owners(tmp_path) == {0}

@@ -3,10 +3,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from typing import TYPE_CHECKING, Any
 
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import hosts
 
 from tests.unit import small_cluster
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CLUSTER = small_cluster.make()
 
@@ -69,3 +75,36 @@ def test_an_agent_is_told_what_the_cluster_polls_and_at_which_rate() -> None:
         "diagnose_interval": 60.0,
         "controllers": ["192.0.2.1"],
     }
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("name", "-F/tmp/x"), ("primary_ip", "-oProxyCommand=id"), ("secondary_ip", "-oProxyCommand=id")],
+)
+def test_a_node_whose_name_or_address_would_be_an_option_of_ssh_is_no_host_and_stops_no_other(
+    tmp_path: Path, field: str, value: str
+) -> None:
+    fields: dict[str, Any] = {field: value}
+    node = dataclasses.replace(CLUSTER.nodes["n2"], **fields)
+    cluster = dataclasses.replace(CLUSTER, nodes={**CLUSTER.nodes, "n2": node})
+    told = f"ssh would take its {field} '{value}' for an option"
+    assert told in hosts.problem(node, root=tmp_path)
+    with pytest.raises(errors.Refused, match=told):
+        hosts.variables(cluster, node)
+    with pytest.raises(errors.Refused, match=told):
+        hosts.connection(node, root=tmp_path)
+    with pytest.raises(errors.Refused, match=told):
+        hosts.run_inventory(cluster, ["n1", "n2"], root=str(tmp_path))
+    assert hosts.run_inventory(cluster, ["n1", "n3"], root=str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["../../../evil/x", "/evil/x", "localhost", "all", ""])
+def test_a_node_whose_name_means_something_else_to_ansible_is_no_host_and_stops_no_other(
+    tmp_path: Path, name: str
+) -> None:
+    node = dataclasses.replace(CLUSTER.nodes["n2"], name=name)
+    cluster = dataclasses.replace(CLUSTER, nodes={**CLUSTER.nodes, "n2": node})
+    assert "correct it in an export, and import that" in hosts.problem(node, root=tmp_path)
+    with pytest.raises(errors.Refused, match="node n2: name: "):
+        hosts.run_inventory(cluster, ["n1", "n2"], root=str(tmp_path))
+    assert hosts.run_inventory(cluster, ["n1", "n3"], root=str(tmp_path))

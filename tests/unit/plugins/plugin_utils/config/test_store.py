@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 from typing import TYPE_CHECKING
@@ -8,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, left_replicas, tree
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, unsynced
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, history, store
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit import small_cluster
+from tests.unit import other_users, others_folders, small_cluster
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,6 +84,25 @@ def test_only_one_holds_the_right_to_write_and_says_who(where: tree.Tree) -> Non
             store.open_lock(where)
     os.close(store.open_lock(where))
     assert where.config_lock.stat().st_ino == inode
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_what_a_play_by_hand_leaves_unknown_is_noted_for_the_next_daemon(
+    where: tree.Tree, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = number
+
+    def fail(_descriptor: int) -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(durable_files, "_DISK", durable_files.Disk())
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(errors.StateUnknown, match="the disk failed"):
+        store.commit(where, [changes.NodePowered("n3", powered=False)], now=1.0)
+    assert "config.data" in unsynced.pending(where)
 
 
 def test_a_commit_applies_and_writes_only_what_is_new(where: tree.Tree) -> None:
@@ -164,17 +184,31 @@ def test_without_any_version_a_missing_configuration_says_how_to_begin(tmp_path:
         store.read(tmp_path / "config.data")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_what_root_makes_belongs_to_the_owner_of_the_folder_the_daemon(tmp_path: Path) -> None:
-    where = tree.Tree(tmp_path)
-    where.lib.mkdir(parents=True)
-    os.chown(where.lib, 4321, 4322)
-    with store.locked(where, "roundsman config import"):
-        store.write(where.config, CLUSTER)
-    store.write(where.config, NEWER)
-    found = {path: (path.stat().st_uid, path.stat().st_gid) for path in where.lib.rglob("*")}
+@other_users.only_root
+def test_what_root_makes_belongs_to_the_owner_of_the_folder_the_daemon() -> None:
+    with other_users.open_folder() as place:
+        where = tree.Tree(place)
+        where.lib.mkdir(parents=True)
+        others_folders.give(where.lib)
+        with store.locked(where, "roundsman config import"):
+            store.write(where.config, CLUSTER)
+        store.commit(where, [changes.NodePowered("n3", powered=False)], now=1.0)
+        found = {path: (path.stat().st_uid, path.stat().st_gid) for path in where.lib.rglob("*")}
     assert len(found) == 6
-    assert set(found.values()) == {(4321, 4322)}
+    assert set(found.values()) == {(others_folders.LESSER, others_folders.LESSER)}
+
+
+@other_users.only_root
+def test_a_lock_that_is_left_to_root_is_refused_with_what_to_do() -> None:
+    with other_users.open_folder() as place:
+        where = tree.Tree(place)
+        where.lib.mkdir(parents=True)
+        others_folders.give(where.lib)
+        where.config_lock.touch(mode=0o640)
+        with pytest.raises(errors.StoreFailed) as refused, store.locked(where, "roundsman config import"):
+            pass
+    remedy = f"as root, run `chown --no-dereference --reference={where.lib} {where.config_lock}`, then retry"
+    assert str(refused.value) == f"{where.config_lock} belongs to another user: {remedy}"
 
 
 def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:

@@ -37,8 +37,21 @@ def test_every_reachable_node_is_asked_what_runs_there_and_no_instance_is_held_m
     assert VERIFY.wants(CLUSTER) == dict.fromkeys([f"node/{uuid}" for uuid in asked], contract.SHARED)
     assert sorted(told["held"]) == sorted(asked)
     assert "inst1" in told["records"]
-    assert VERIFY.hosts(with_node("n3", offline=True)) == ["n1", "n2", "n10"]
     assert VERIFY.hosts(with_node("n10", vm_capable=False)) == ["n1", "n2", "n3"]
+
+
+def test_offline_and_drained_nodes_are_asked_too_but_none_that_is_recorded_as_off() -> None:
+    offline = with_node("n3", offline=True)
+    told = VERIFY.variables(offline)
+    assert (told["running"], told["offline"], told["not_asked"]) == (["node1", "node2", "node10"], ["node3"], {})
+    assert VERIFY.hosts(offline) == ["n1", "n2", "n10", "n3"]
+    assert "node/n3" in VERIFY.wants(offline)
+    assert VERIFY.variables(with_node("n3", drained=True))["running"] == ["node1", "node2", "node3", "node10"]
+    for off in ({"powered": False}, {"off_confirmed": 5.0}):
+        for role in ({}, {"offline": True}):
+            known = with_node("n3", **off, **role)
+            assert "n3" not in VERIFY.hosts(known)
+            assert list(VERIFY.variables(known)["not_asked"]) == ["node3"]
 
 
 def test_a_candidate_out_of_reach_is_told_and_not_contacted() -> None:
@@ -99,3 +112,20 @@ def test_a_degraded_instance_is_told_with_what_to_do() -> None:
     assert "inst1 is degraded since" in degraded["text"]
     assert "restore the replication link between node2 and node3" in degraded["text"]
     assert degraded["text"].endswith("then run `roundsman instance repair-disks inst1`")
+
+
+def test_nodes_that_are_not_asked_have_their_reason() -> None:
+    def not_asked(cluster: clusters.Cluster) -> Any:
+        return VERIFY.variables(cluster)["not_asked"]
+
+    assert not_asked(CLUSTER) == {}
+    assert not_asked(with_node("n3", powered=False)) == {"node3": "it is recorded as powered off"}
+    assert not_asked(with_node("n10", off_confirmed=5.0)) == {"node10": "a person stated that it is off"}
+    assert not_asked(with_node("n10", vm_capable=False, off_confirmed=5.0)) == {}
+
+
+def test_failed_disks_are_findings_of_replicas() -> None:
+    entry = {"node": "node2", "text": "the disk of inst1 on node2 has failed"}
+    for one in (cluster_verify.ClusterVerify(failed_disks=[entry]), cluster_verify.ClusterVerify(unmeasured=[entry])):
+        assert one.variables(CLUSTER)["degraded"] == [entry]
+        assert one.moot(dataclasses.replace(with_node("n3", ndparams={}), instances={})) == ""

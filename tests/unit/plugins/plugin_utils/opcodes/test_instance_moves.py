@@ -7,9 +7,7 @@ import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
     errors,
-    evidence,
     left_replicas,
-    replicas,
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, instance_moves
@@ -133,19 +131,16 @@ def test_a_replacement_that_does_not_fit_is_refused(old: str, new: str, text: st
         instance_moves.ReplaceDisks("i1", old, new).variables(CLUSTER)
 
 
-STALE = evidence.Evidence("stale", "a person", 5.0)
-
-
 class Facts:
     """What the daemon would know of nodes beside the configuration."""
 
-    def __init__(self, *silent: str, found: evidence.Evidence | None = None) -> None:
+    def __init__(self, *silent: str, off: tuple[float, float] | None = None) -> None:
         self._silent = silent
-        self._found = found or STALE
+        self._off = off
 
-    def evidence(self, instance: str, *, source: str, target: str) -> evidence.Evidence:
-        assert (instance, source, target) == ("i1", "n2", "n3")
-        return self._found
+    def off(self, node: str) -> tuple[float, float] | None:
+        assert node == "n2"
+        return self._off
 
     async def take_all(self) -> bool:
         return False
@@ -278,38 +273,28 @@ def test_a_failover_knows_what_a_person_stated_of_its_source() -> None:
     assert not instance_moves.Failover("i1", "n2", "n3").variables(lived)["source_stated_off"]
 
 
-def test_a_failover_knows_since_when_its_pair_is_on_record_as_out_of_sync() -> None:
-    for parted, since in ((None, 0.0), (replicas.Parted(7.5, 5.0, "n2", ()), 7.5)):
-        cluster = with_instance(parted=parted)
-        assert instance_moves.Failover("i1", "n2", "n3").variables(cluster)["parted_since"] == since
+def test_a_failover_may_lose_what_a_person_accepted_or_what_the_group_of_its_source_allows_then() -> None:
+    for accepted, told in ((None, -1), (0, 0), (360, 360)):
+        assert instance_moves.Failover("i1", "n2", "n3", max_loss=accepted).variables(CLUSTER)["max_loss"] == told
 
 
-IN_SYNC = evidence.Evidence(last_in_sync=5.0, seen_off=9.0)
 OFF = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.node("n2"), offline=True))
 
 
-def test_a_failover_from_a_node_that_cannot_be_asked_needs_evidence_before_anything_is_done() -> None:
+def test_the_play_of_a_failover_is_told_since_when_its_source_is_off_by_a_clock_that_nobody_sets() -> None:
     move = instance_moves.Failover("i1", "n2", "n3")
-    for cluster, facts in ((OFF, Facts()), (CLUSTER, Facts("n2"))):
-        with pytest.raises(errors.Refused, match="stale; what would unblock it: a person"):
-            move.check_facts(cluster, facts)
-    assert move.check_facts(OFF, Facts(found=IN_SYNC)) == contract.Start(IN_SYNC)
-    assert move.check_facts(CLUSTER, Facts()) is None, "its play asks the source itself"
-    found = move.check_facts(CLUSTER, Facts(found=IN_SYNC))
-    assert found == contract.Start(IN_SYNC, is_asked=True), "should it die meanwhile"
+    for off in (None, (1000.0, 7.5)):
+        assert move.check_facts(OFF, Facts(off=off)) == contract.Start(off)
+    with pytest.raises(errors.Refused, match="node3 did not answer"):
+        move.check_facts(OFF, Facts("n3"))
 
 
-def test_a_person_may_ignore_the_evidence_which_is_kept() -> None:
-    move = instance_moves.Failover("i1", "n2", "n3", ignore_consistency=True)
-    assert move.check_facts(OFF, Facts()) == contract.Start(STALE, is_overridden=True)
-    assert move.check_facts(OFF, Facts(found=IN_SYNC)) == contract.Start(IN_SYNC)
-
-
-def test_an_instance_without_replicas_needs_no_evidence() -> None:
-    shared = clusters.with_instance(
-        OFF, dataclasses.replace(CLUSTER.instance("i1"), disk_template="sharedfile", secondary_nodes=())
-    )
-    assert instance_moves.Failover("i1", "n2", "n10").check_facts(shared, Facts()) is None
+def test_the_result_of_a_failover_that_waits_for_a_person_has_why() -> None:
+    waits = {"reason": "it may lack some", "unblock": "a person", "basis": [120, 0.0, "n2", "n3"]}
+    move = instance_moves.Failover("i1", "n2", "n3")
+    assert move.outcome({"waits": waits}) == {"waits": waits}
+    for value in (None, {}, {"source_stopped": True}):
+        assert move.outcome(value) is None
 
 
 def test_only_a_replacement_gives_a_primary_another_peer_while_a_new_replica_is_made() -> None:

@@ -34,3 +34,10 @@ def test_an_instance_starts_without_a_secondary_that_may_not_be_contacted() -> N
     offline = clusters.with_node(CLUSTER, dataclasses.replace(CLUSTER.node("n3"), offline=True))
     assert instance_runs.Startup("i1").hosts(offline) == ["n2"]
     assert instance_runs.Startup("i1").variables(offline)["members"] == [PRIMARY]
+
+
+def test_only_the_data_of_the_secondary_are_given_up_for_a_start() -> None:
+    assert instance_runs.Startup("i1").variables(CLUSTER)["discarded"] == ""
+    assert instance_runs.Startup("i1", "n3").variables(CLUSTER)["discarded"] == "node3"
+    with pytest.raises(errors.Refused, match=r"node2 is not the secondary of .* any more: nothing is given up"):
+        instance_runs.Startup("i1", "n2").variables(CLUSTER)

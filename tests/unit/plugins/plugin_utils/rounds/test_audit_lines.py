@@ -24,16 +24,25 @@ def test_an_emergency_power_off_is_told_when_it_stands_returns_and_is_lifted() -
     assert told(
         stands("n2", "n3"), stands("n2", "n3", returning=True), stands("n2", returning=True), changes.EpoGone()
     ) == [
-        "an emergency power off by ops of 2 nodes and 1 instance stands",
-        "the return of 2 nodes and 1 instance from the emergency power off by ops begins",
-        "the emergency power off by ops is lifted; 1 node and 1 instance were on its list at last",
+        'an emergency power off by ops of 2 nodes and 1 instance stands {"emergency": "stands"}',
+        'the return of 2 nodes and 1 instance from the emergency power off by ops begins {"emergency": "returns"}',
+        (
+            "the emergency power off by ops is lifted; 1 node and 1 instance were on its list at last "
+            '{"emergency": "lifted"}'
+        ),
     ]
 
 
 def test_more_nodes_and_a_return_that_is_turned_back_are_told_and_the_same_again_is_not() -> None:
     assert told(stands("n2"), stands("n2"), stands("n2", "n3"), stands("n2", returning=True), stands("n2")) == [
-        "an emergency power off by ops of 1 node and 1 instance stands",
-        "the emergency power off by ops goes on, now of 2 nodes and 1 instance",
-        "the return of 1 node and 1 instance from the emergency power off by ops begins",
-        "the emergency power off by ops goes on, now of 1 node and 1 instance",
+        'an emergency power off by ops of 1 node and 1 instance stands {"emergency": "stands"}',
+        'the emergency power off by ops goes on, now of 2 nodes and 1 instance {"emergency": "stands"}',
+        'the return of 1 node and 1 instance from the emergency power off by ops begins {"emergency": "returns"}',
+        'the emergency power off by ops goes on, now of 1 node and 1 instance {"emergency": "stands"}',
     ]
+
+
+def test_the_data_of_a_line_is_at_its_end_and_other_lines_have_none() -> None:
+    assert audit_lines.fields(audit_lines.with_fields("it {stands}", emergency="stands")) == {"emergency": "stands"}
+    for line in ("", "it stands", "it {stands}", "it stands {", 'it stands [1] {"a"', "it stands {} 1"):
+        assert audit_lines.fields(line) == {}

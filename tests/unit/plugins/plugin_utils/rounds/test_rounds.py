@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, replicas
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import rounds
 
 from . import steps, tables
@@ -212,6 +213,50 @@ def test_nodes_with_an_open_or_failed_incident_are_no_targets() -> None:
             + f"incident b1 node2 {incident} 200 command=fix\ninstance1 diskless 100 0 node1\n"
         )
         assert steps.of(_plan(table).jobs)["move:instance1"] == ["migrate instance1 node1 node3"]
+
+
+RECOVERED = (
+    "node1 16384 1000\nnode2 16384 1000\ninstance1 drbd 1024 100 node1 node2\nincident a1 node1 evacuate noted 100\n"
+)
+FAILED = "incident b1b2b3b4-x node2 live-repair failed 50 command=fix\n"
+
+
+def test_a_secondary_that_says_ok_since_an_incident_of_it_failed_is_the_last_resort() -> None:
+    cluster = tables.read(RECOVERED + FAILED)
+    stays = rounds.plan(cluster, at_work={})
+    assert "move:instance1" not in steps.of(stays.jobs)
+    assert "node2 free of its incident (`roundsman incident ack b1b2b3b4`)" in stays.refusals[0].unblock
+    (move,) = [
+        job for job in rounds.plan(cluster, at_work={}, recovered=["u-node2"]).jobs if job.key == "move:instance1"
+    ]
+    assert steps.text(move) == ["migrate instance1 node1 node2"]
+    assert "node2 is the last resort: it says Ok since an incident of it failed" in move.reason
+    assert "`roundsman incident ack b1b2b3b4`" in move.reason
+
+
+def test_a_recovered_secondary_is_no_resort_while_there_is_another_way_or_the_pair_is_not_in_sync() -> None:
+    third = tables.read("node3 16384 1000\nnode4 16384 1000\n" + RECOVERED + FAILED)
+    (move,) = [job for job in rounds.plan(third, at_work={}, recovered=["u-node2"]).jobs if job.key == "move:instance1"]
+    assert steps.text(move)[0] == "replace_disks instance1 node2 node3"
+    degraded = changes.apply(
+        tables.read(RECOVERED + FAILED),
+        changes.InstanceParted("u-instance1", replicas.Parted(5.0, 4.0, "u-node1")),
+        now=9.0,
+    )
+    assert "move:instance1" not in steps.of(rounds.plan(degraded, at_work={}, recovered=["u-node2"]).jobs)
+    drained = tables.read((RECOVERED + FAILED).replace("node2 16384 1000\n", "node2 16384 1000 drained\n"))
+    assert "move:instance1" not in steps.of(rounds.plan(drained, at_work={}, recovered=["u-node2"]).jobs)
+
+
+def test_recovered_are_nodes_that_say_ok_since_their_last_failed_incident_and_have_no_open_one() -> None:
+    def recovered(incidents: str, *, ok_at: float) -> frozenset[str]:
+        return rounds.recovered(tables.read(RECOVERED + incidents), lambda _node, since: ok_at >= since)
+
+    assert recovered(FAILED, ok_at=60.0) == {"u-node2"}
+    assert recovered(FAILED, ok_at=40.0) == frozenset()
+    assert recovered(FAILED + "incident c1 node2 evacuate noted 60\n", ok_at=99.0) == frozenset()
+    assert recovered(FAILED + "incident c1 node2 evacuate failed 80\n", ok_at=70.0) == frozenset()
+    assert recovered("incident c1 node2 evacuate completed 80\n", ok_at=99.0) == frozenset()
 
 
 def test_nodes_with_a_canceled_or_completed_incident_are_targets() -> None:

@@ -1,0 +1,410 @@
+"""The simulated hypervisor of the lab: an instance "runs" on the node that has its file in `RUNNING`.
+
+Every event of an instance is appended, durably, to the node's journal. A live migration takes the instance's hypervisor
+parameter `migration_seconds`, then moves the file to the other node in one step; a soft stop takes `shutdown_seconds`.
+Faults are in `simulated_node`. `recover` completes the journal after a step that was killed before its entry.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Mapping, Optional
+
+from ....plugins.module_utils.domain import errors
+from ....plugins.module_utils.domain import hvparams as parameters
+from . import node_journal, simulated_node, simulated_world
+
+RUNNING = "var/lib/roundsman/fake/running"
+JOURNAL = node_journal.JOURNAL
+MIGRATING = "var/lib/roundsman/fake/migrating"
+append = node_journal.append
+PAUSED = "var/lib/roundsman/fake/paused"
+ARRIVALS, DEPARTURES = frozenset({"started", "received", "resumed"}), frozenset({"stopped", "handed over"})
+WRITES_PER_SECOND = simulated_world.WRITES_PER_SECOND
+"""How often an instance that has disks writes its counter to them."""
+LOOK = 0.1
+"""How often a soft stop looks whether the instance has stopped, in seconds."""
+PHASES = ("before", "during", "after", "paused", "lost")
+"""Where a migration can be made to fail: before anything moved; in mid copy; after the hand-over, when the instance
+runs on the target; in the hand-over, where the target runs the guest and reboots, and the source stays paused; after
+it, where the guest dies on the target."""
+
+
+class Driver:
+    """The fake hypervisor of the node with this root; `opcode` is written beside every event.
+
+    A driver belongs to the boot of its node in which it was made: after another boot it changes nothing any more.
+    """
+
+    def __init__(self, root: Path, *, opcode: str) -> None:
+        self._root = root
+        self._opcode = opcode
+        self._boot = simulated_node.boot_id(root)
+
+    @property
+    def progress(self) -> Mapping[str, float]:
+        """Nothing: a simulated migration has no memory to copy."""
+        return {}
+
+    def running(self) -> List[str]:
+        """The names of the instances that run here."""
+        return _names(self._root / RUNNING)
+
+    def states(self) -> Dict[str, str]:
+        """Of every instance that is here its state in plain words."""
+        paused = dict.fromkeys(_names(self._root / PAUSED), "paused in migration")
+        return {**paused, **dict.fromkeys(self.running(), "running")}
+
+    def facts(self) -> Dict[str, Dict[str, Any]]:
+        """Of every instance that runs here its memory (MiB), vcpus, and the CPU time it has used, which is none."""
+        found = {}
+        for name in self.running():
+            stated = self._stated(name)
+            if stated is not None:
+                found[name] = {"memory": stated.get("memory", 0), "vcpus": stated.get("vcpus", 1), "cpu_seconds": 0.0}
+        return found
+
+    def migrations(self) -> Dict[str, Dict[str, Any]]:
+        """The migrations that were begun and have no known end."""
+        return {name: {} for name in _names(self._root / MIGRATING)}
+
+    def start(self, name: str, facts: Mapping[str, Any]) -> bool:
+        """Start an instance on the `devices` of its facts; returns whether it was not running yet.
+
+        Raises:
+            Failed: the node has no such hypervisor or no power, a device cannot be written, or the instance is here
+                and paused.
+        """
+        path = self._path(name)
+        with self._alive():
+            if (self._root / PAUSED / path.name).exists():
+                raise errors.Failed(f"{name} is here already, paused in migration: stop it first")
+            if path.exists():
+                return False
+            if not path.parent.is_dir():
+                raise errors.Failed(f"this node has no fake hypervisor at {path.parent}")
+            counter = self._start_writing(name, facts)
+            with path.open("x") as stream:
+                json.dump(dict(facts), stream)
+            self._note(name, "started", counter=counter)
+        return True
+
+    def stop(self, name: str, *, time_limit: float) -> bool:
+        """Stop an instance softly, and hard after `time_limit` seconds; returns whether it was here.
+
+        A paused instance cannot hear a soft stop.
+
+        Raises:
+            Failed: the node has no power.
+        """
+        paused = self._root / PAUSED / f"{name}.json"
+        if paused.exists():
+            with self._alive():
+                paused.unlink()
+                (self._root / MIGRATING / paused.name).unlink(missing_ok=True)
+                self._note(name, "paused removed")
+            return True
+        if not self._path(name).exists():
+            return False
+        why = "stop" if time_limit > 0 and self._ends_softly(name, time_limit=time_limit) else "destroy"
+        self.end(name, why=why)
+        return True
+
+    def end(self, name: str, *, why: str) -> bool:
+        """Let an instance end at once, by its hypervisor, its user or a crash; returns whether it ran."""
+        with self._alive():
+            try:
+                self._path(name).unlink()
+            except FileNotFoundError:
+                return False
+            self._note(name, "stopped", why=why, counter=self._stop_writing(name))
+        return True
+
+    def die(self, *, why: str) -> None:
+        """End everything here together with the node; nobody else may change its power meanwhile."""
+        for name in sorted({*self.running(), *self.migrations()}):
+            self.recover(name)
+        counters = simulated_world.lose_power(self._root) if self._has_disks() else {}
+        for name in self.running():
+            self._path(name).unlink()
+            self._note(name, "stopped", why=why, counter=counters.get(name))
+        for name in _names(self._root / PAUSED):
+            (self._root / PAUSED / f"{name}.json").unlink()
+            (self._root / MIGRATING / f"{name}.json").unlink(missing_ok=True)
+            self._note(name, "paused removed")
+
+    def migrate(self, name: str, target: str, *, hvparams: Mapping[str, str]) -> bool:
+        """Hand a running instance over to the node whose wire is the folder `target`.
+
+        Returns whether it was here; when it runs there already, nothing is done.
+
+        Raises:
+            Failed: it runs on neither node, the other node does not answer, or the migration breaks off.
+        """
+        there = Path(target) / RUNNING / f"{name}.json"
+        if not self._path(name).exists():
+            if (self._root / PAUSED / there.name).exists():
+                raise errors.Failed(f"{name} is paused in migration here: only what runs is migrated live")
+            if there.exists():
+                return False
+            raise errors.Failed(f"{name} does not run here, nor on the target")
+        fails = simulated_node.fault(self._root, simulated_node.MIGRATION)
+        if not there.parent.is_dir() or fails == "before":
+            raise errors.Failed("the target node does not answer")
+        if there.exists():
+            raise errors.Failed(f"{name} runs on the target already: it must be stopped on one of the two")
+        intent, root = self._root / MIGRATING / there.name, Path(target).resolve()
+        begun = {"target": target, "opcode": self._opcode, "boot": simulated_node.boot_id(root)}
+        intent.parent.mkdir(exist_ok=True)
+        intent.write_text(json.dumps(begun))
+        why = self._copy_memory(hvparams)
+        if why or fails == "during":
+            intent.unlink()
+            raise errors.Failed(f"the migration of {name} broke off: {why or 'Input/output error'}; it still runs here")
+        try:
+            self._hand_over(name, there, root, begun, pauses=fails == "paused")
+        except errors.Failed:
+            intent.unlink(missing_ok=True)
+            raise
+        if fails == "paused":
+            reboot(root, by="a migration that failed")
+            raise errors.Failed(f"{name} was not migrated: the target's connection broke; it is paused here")
+        intent.unlink()
+        self._break_end(name, root, fails)
+        return True
+
+    def _break_end(self, name: str, root: Path, fails: str) -> None:
+        """Let what follows a hand-over fail: the guest ends on the target, or nobody hears that it runs there."""
+        if fails == "lost":
+            Driver(root, opcode=self._opcode).end(name, why="crash")
+            raise errors.Failed(f"{name} was not migrated: the guest ended in the hand-over, and runs on neither node")
+        if fails == "after":
+            raise errors.Failed(f"{name} was not migrated: the connection broke before its end was confirmed")
+
+    def _copy_memory(self, hvparams: Mapping[str, str]) -> str:
+        """Let the time of a migration pass; returns why it broke off, '' when it did not."""
+        seconds, limit = float(hvparams.get("migration_seconds", "0")), parameters.kvm(hvparams).migration_limit
+        time.sleep(min(seconds, limit))
+        return f"it did not end within {limit:g} s" if seconds > limit else ""
+
+    def _hand_over(self, name: str, there: Path, root: Path, begun: Mapping[str, str], *, pauses: bool) -> None:
+        paused = self._root / PAUSED / there.name
+        with self._alive(), contextlib.ExitStack() as held:
+            try:
+                held.enter_context(simulated_node.alive(root, boot=begun["boot"]))
+                if pauses:
+                    paused.parent.mkdir(exist_ok=True)
+                    paused.write_bytes(self._path(name).read_bytes())
+                self._path(name).rename(there)
+                counter = self._hand_over_disks(name, root)
+            except (OSError, errors.Failed) as error:
+                if not self._path(name).exists():
+                    there.rename(self._path(name))
+                paused.unlink(missing_ok=True)
+                why = error.strerror if isinstance(error, OSError) else error
+                raise errors.Failed(f"the migration of {name} broke off: {why}; it still runs here") from error
+            self._note(name, "handed over", counter=counter)
+            append(root, self._entry(name, "received", counter=counter))
+
+    def recover(self, name: str) -> str:
+        """Write into the journals what a step that was killed had done to an instance; nobody else may work on it.
+
+        Returns what a person has to know, "" where the journals say it all. A paused instance goes on only where its
+        target is in the boot in which the migration began, and has not got it.
+        """
+        intent, told = self._root / MIGRATING / f"{name}.json", ""
+        if (self._root / PAUSED / intent.name).exists():
+            told = self._recover_paused(name, intent)
+        elif intent.exists():
+            self._recover_migration(name, intent)
+        is_here, last = self._path(name).exists(), self._last(self._root, name)
+        # Where it does not run its disks are closed, whatever a killed step had opened them for.
+        counter = self._acknowledged(name) if is_here else self._stop_writing(name)
+        if is_here and last not in ARRIVALS:
+            self._note(name, "started", counter=counter)
+        elif not is_here and last in ARRIVALS:
+            self._note(name, "stopped", why="stop", counter=counter)
+        return told
+
+    def _recover_migration(self, name: str, intent: Path) -> None:
+        begun = _read(intent)
+        if begun is not None:  # else it was killed while it wrote down what it was about to do, and had done nothing
+            self._enter_hand_over(name, begun)
+        intent.unlink()
+
+    def _enter_hand_over(self, name: str, begun: Mapping[str, str]) -> None:
+        """Put into both journals a hand-over that took place."""
+        target = Path(begun["target"])
+        if self._path(name).exists():
+            return
+        is_there = (target / RUNNING / f"{name}.json").exists()
+        counter = self._hand_over_disks(name, target.resolve()) if is_there else None
+        if is_there and counter is None and self._has_disks():  # they had been handed over before it was killed
+            counter = simulated_world.acknowledged(target.resolve(), name)
+        for root, event, is_new in (
+            (self._root, "handed over", self._last(self._root, name) in ARRIVALS),
+            (target, "received", is_there and self._last(target, name) not in ARRIVALS),
+        ):
+            if is_new:
+                append(root, {**self._entry(name, event, counter=counter), "opcode": begun["opcode"]})
+
+    def _recover_paused(self, name: str, intent: Path) -> str:
+        begun, paused = _read(intent), self._root / PAUSED / intent.name
+        if begun is None:
+            return f"{name} is paused in migration here, and it is not known whether it ran elsewhere"
+        self._enter_hand_over(name, begun)
+        target = Path(begun["target"])
+        if self._path(name).exists():  # killed before the hand-over
+            paused.unlink()
+        elif not target.exists():
+            return f"{name} is paused in migration here, and the target does not answer: it may run there"
+        elif (target / RUNNING / intent.name).exists():
+            paused.unlink()
+        elif simulated_node.boot_id(target) != begun["boot"]:
+            return f"{name} is paused in migration here, and may have run on the target, which has booted since"
+        else:
+            counter = self._start_writing(name, _read(paused) or {})
+            paused.rename(self._path(name))
+            self._note(name, "resumed", counter=counter)
+        intent.unlink()
+        return ""
+
+    @staticmethod
+    def _last(root: Path, name: str) -> str:
+        path = root / JOURNAL
+        lines = path.read_text().splitlines() if path.exists() else []
+        entries = (json.loads(line) for line in reversed(lines) if f'"{name}"' in line)
+        moves = (entry["event"] for entry in entries if entry.get("instance") == name)
+        return next((event for event in moves if event in ARRIVALS | DEPARTURES), "")
+
+    def _ends_softly(self, name: str, *, time_limit: float) -> bool:
+        """Wait until an instance has shut itself down; False when the time is over before."""
+        seconds = self._shutdown_seconds(name)
+        deadline = time.monotonic() + min(seconds, time_limit)
+        while self._path(name).exists():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return seconds <= time_limit
+            time.sleep(min(LOOK, left))
+        return True
+
+    def _shutdown_seconds(self, name: str) -> float:
+        fault = simulated_node.stop_fault(self._root, name)
+        if fault:
+            return float("inf") if fault == simulated_node.NEVER else float(fault)
+        return float(((self._stated(name) or {}).get("hvparams") or {}).get("shutdown_seconds", "0"))
+
+    def _stated(self, name: str) -> Optional[Dict[str, Any]]:
+        """The facts with which an instance was started; None while it is being started, or has just stopped."""
+        return _read(self._path(name))
+
+    def _alive(self) -> contextlib.AbstractContextManager[None]:
+        return simulated_node.alive(self._root, boot=self._boot)
+
+    def _path(self, name: str) -> Path:
+        return self._root / RUNNING / f"{name}.json"
+
+    def _note(self, name: str, event: str, **more: Any) -> None:
+        append(self._root, self._entry(name, event, **more))
+
+    def _entry(self, name: str, event: str, **more: Any) -> Dict[str, Any]:
+        known = {key: value for key, value in more.items() if value is not None}
+        return {"instance": name, "opcode": self._opcode, "event": event, **known}
+
+    def _has_disks(self) -> bool:
+        """Whether this is a node of a lab, whose disks are simulated."""
+        return (self._root / simulated_node.LAB).is_dir()
+
+    def _start_writing(self, name: str, facts: Mapping[str, Any]) -> Optional[int]:
+        """Open the disks of an instance; returns the counter that it reads, None where it has none."""
+        devices = facts.get("devices") or ()
+        if not devices or not self._has_disks():
+            return None
+        return simulated_world.start_writing(self._root, name, devices=devices, opcode=self._opcode)
+
+    def _stop_writing(self, name: str) -> Optional[int]:
+        return simulated_world.stop_writing(self._root, name) if self._has_disks() else None
+
+    def _acknowledged(self, name: str) -> Optional[int]:
+        return simulated_world.acknowledged(self._root, name) if self._has_disks() else None
+
+    def _hand_over_disks(self, name: str, target: Path) -> Optional[int]:
+        return simulated_world.hand_over(self._root, target, name) if self._has_disks() else None
+
+
+def lose_power(root: Path, *, by: str) -> None:
+    """Take a node's power, and with it all that runs there; `by` is who takes it."""
+    with _ending_boot(root, why="power", event="powered off", by=by):
+        (root / simulated_node.PANIC).unlink(missing_ok=True)
+        (root / simulated_node.OFF).write_text(by)
+        simulated_node.plan_return(root)
+
+
+def panic(root: Path) -> None:
+    """Let a node's kernel panic: all that runs there and all its links are gone, and its power stays on."""
+    with _ending_boot(root, why="panic", event="panicked", by="lab break"):
+        (root / simulated_node.PANIC).touch()
+
+
+def power_on(root: Path) -> None:
+    """Give a node its power back: it boots at once."""
+    simulated_node.begin_reboot(root, seconds=0)
+    simulated_node.new_boot(root)
+    for path in (simulated_node.OFF, simulated_node.RETURN_AT):
+        (root / path).unlink(missing_ok=True)
+    append(root, {"event": "powered on", "opcode": ""})
+    come_up(root)
+
+
+def reboot(root: Path, *, by: str, seconds: float = 0.0) -> None:
+    """Let a node lose all that runs there and boot, which takes so many seconds."""
+    with _ending_boot(root, why="reboot", event="rebooted", by=by):
+        (root / simulated_node.PANIC).unlink(missing_ok=True)
+        simulated_node.begin_reboot(root, seconds=seconds)
+        simulated_node.new_boot(root)
+    come_up(root)
+
+
+@contextlib.contextmanager
+def _ending_boot(root: Path, *, why: str, event: str, by: str) -> Iterator[None]:
+    """Let all that runs on a node die; what the block does to its power follows while nothing can begin there."""
+    with simulated_node.power_held(root, is_changing=True):
+        driver = Driver(root, opcode="power off" if why == "power" else why)
+        ran = driver.running()
+        driver.die(why=why)
+        append(root, {"event": event, "ran": ran, "by": by})
+        yield
+        simulated_node.rewire(root)
+    simulated_node.end_processes(root)
+
+
+def come_up(root: Path) -> None:
+    """Finish a boot whose time is over: the node is reached again, and starts what it starts by itself."""
+    if simulated_node.is_due_back(root):
+        power_on(root)
+    if not (root / simulated_node.REBOOTS).exists() or not simulated_node.is_on(root):
+        return
+    try:
+        (root / simulated_node.REBOOTS).unlink()
+    except FileNotFoundError:  # somebody else does it
+        return
+    simulated_node.rewire(root)
+    for name, facts in simulated_node.faults(root, simulated_node.AUTOSTART).items():
+        with contextlib.suppress(errors.Failed):  # its disks cannot be used here
+            simulated_world.promote(root, name)
+            Driver(root, opcode="autostart").start(name, json.loads(facts))
+
+
+def _names(folder: Path) -> List[str]:
+    return sorted(path.stem for path in folder.glob("*.json")) if folder.is_dir() else []
+
+
+def _read(path: Path) -> Optional[Dict[str, Any]]:
+    try:
+        content: Dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return content

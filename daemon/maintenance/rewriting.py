@@ -1,0 +1,122 @@
+"""State that a failed disk may not have kept is written again under other names, before anybody relies on it.
+
+What a failed fsync did not write, the kernel still shows and takes for written; only a new file is written for certain.
+Files in the folder of a run are left alone: a process may be appending to them, and what is made of them is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import stat
+from concurrent import futures
+from typing import TYPE_CHECKING
+
+from ...plugins.module_utils.domain import errors
+from ...plugins.plugin_utils import durable_files, unsynced
+from ...plugins.plugin_utils.config import history
+from ..jobs import store
+from . import spool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ...plugins.module_utils.domain import tree
+    from ..abnormal_ends import ReadOnly
+    from ..configuration import Configuration
+    from ..locks.desk import Desk
+
+PROOF = ".proof"
+LOG = logging.getLogger(__name__)
+TOGETHER = 16
+"""How many files are made durable at once: file systems join such requests."""
+
+
+async def at_start(where: tree.Tree, *, configuration: Configuration, desk: Desk, read_only: ReadOnly) -> None:
+    """Write the state again if a disk failed in this boot; while there is no room for it the daemon is read-only.
+
+    Raises:
+        StateUnknown: the disk failed again.
+    """
+    failed = unsynced.pending(where)
+    if not failed or read_only.reason:
+        return
+    try:
+        await write_again(where, configuration=configuration, desk=desk)
+    except (errors.StoreFailed, OSError) as error:
+        read_only.wait_for_disk(failed, str(error))
+
+
+async def write_again(where: tree.Tree, *, configuration: Configuration, desk: Desk) -> None:
+    """Write all state again, durably.
+
+    Raises:
+        StoreFailed, OSError: there is no room for it, or a file cannot be read. StateUnknown: the disk failed again.
+    """
+    # Who has them in memory writes them: a play by hand may record in a daemon that is read-only.
+    await configuration.write_again()
+    desk.write_again()
+    count = await asyncio.to_thread(_write_files, where)
+    unsynced.clear(where)
+    LOG.info("all state was written again: %d files beside the configuration and the lock table", count)
+
+
+def _write_files(where: tree.Tree) -> int:
+    with futures.ThreadPoolExecutor(TOGETHER) as pool:
+        count = sum(pool.map(_written, _files(where)))
+        count += sum(pool.map(_spooled, _entries(where.spool)))
+    # A name that was removed, or moved to another folder, leaves nothing to write: each folder has one new name.
+    for folder in _folders(where):
+        if folder.is_dir():
+            durable_files.replace(folder / PROOF, b"proof\n")
+            (folder / PROOF).unlink()
+    return count
+
+
+def _files(where: tree.Tree) -> Iterator[Path]:
+    if where.queue.is_dir():
+        yield where.queue / "drain"
+        yield from (where.queue / str(number) / "job.json" for number in store.numbers(where.queue))
+    for folder in (where.rounds, where.reports, where.report_originals):
+        yield from (path for path in _entries(folder) if path.suffix == ".json")
+    # Each is another name of a file that was the configuration, perhaps of the one that could not be written.
+    yield from (version.path for version in history.versions(where.config))
+
+
+def _folders(where: tree.Tree) -> Iterator[Path]:
+    archive = where.queue / "archive"
+    yield from (where.lib, history.folder(where.config), where.queue, archive, where.queue / "damaged")
+    # A job was complete before it was moved here, so only its name may be lost.
+    yield from (path for path in _entries(archive) if path.is_dir() and not path.is_symlink())
+    yield from (where.rounds, where.reports, where.report_originals)
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
+
+
+def _written(path: Path) -> bool:
+    """Write a file again, unless it is not the daemon's: it never read that one, so nothing relies on it."""
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            LOG.warning("%s is not a regular file: it is not written again; remove it", path)
+            return False
+        durable_files.write_again(path)
+    except FileNotFoundError:
+        return False
+    except PermissionError as error:
+        LOG.warning("%s: it is not written again; remove it, or give it to the daemon's user: %s", path, error)
+        return False
+    return True
+
+
+def _spooled(path: Path) -> bool:
+    """A report that was not accepted because of the disk; those that are refused are left to the next step."""
+    if path.suffix != ".json":
+        return False
+    try:
+        spool.content(path, is_kept=False)
+    except (errors.ReportRejected, OSError):
+        return False
+    return _written(path)

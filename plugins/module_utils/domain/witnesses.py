@@ -1,0 +1,91 @@
+"""The second witness before a silent node is powered off: what its DRBD peers that answer report of it.
+
+A node may be silent because only its management link is cut. Its peers tell it from one that is dead, or cut off from
+everything: they reach it by another network (docs/decisions/dead-nodes.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Sequence
+
+from . import evidence
+
+
+class Word(Enum):
+    """What a peer's newest report says of its replication to a node."""
+
+    CONNECTED = "connected"
+    LOST = "lost"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A node that answers and has replicas with a silent one, with its word of it, from a report made since then.
+
+    `at` is when that report was made (unix seconds), `why` says why its word is unknown. `reaches` says that it is
+    connected to yet another node by replication, `has_third` that it has replicas with yet another one that answers.
+    """
+
+    name: str
+    word: Word
+    at: float = 0.0
+    why: str = ""
+    reaches: bool = False
+    has_third: bool = False
+
+
+class Finding(Enum):
+    """What the peers of a silent node make of it."""
+
+    DEAF = "replication to it lives"
+    DEAD = "its peers have lost it, too"
+    DOUBT = "the fault may be at its peer"
+    UNKNOWN = "a peer has not said it"
+    NONE = "no peer can say it"
+
+
+@dataclass(frozen=True)
+class Testimony:
+    """What the peers make of a silent node, in words too, and what would settle it."""
+
+    finding: Finding
+    text: str = ""
+    cure: str = ""
+
+
+def judge(peers: Sequence[Peer]) -> Testimony:
+    """What the peers of a silent node make of it; the first rule that applies decides.
+
+    One that is still connected proves that it lives. While the word of any is unknown nothing is concluded. One that
+    lost it proves something only if its own network is known to work, or if another peer lost it as well. Of a pair
+    without a third node that answers, and of a node without peers, nothing can be said.
+    """
+    connected = [peer for peer in peers if peer.word is Word.CONNECTED]
+    unknown = [peer for peer in peers if peer.word is Word.UNKNOWN]
+    lost = [peer for peer in peers if peer.word is Word.LOST]
+    reaching = [peer for peer in lost if peer.reaches]
+    if connected:
+        newest = max(connected, key=lambda peer: peer.at)
+        text = f"{newest.name} reports at {evidence.clock(newest.at)} that it is connected to it by replication"
+        return Testimony(Finding.DEAF, f"it is deaf, not dead: {text}")
+    if unknown:
+        cure = f"the next report of {_both(unknown)}"
+        return Testimony(Finding.UNKNOWN, "; ".join(peer.why for peer in unknown), cure)
+    if reaching:
+        return Testimony(Finding.DEAD, f"{_both(reaching)} lost it, and still reached other nodes by replication")
+    if len(lost) > 1:
+        return Testimony(Finding.DEAD, f"its DRBD peers {_both(lost)} lost it, too")
+    if lost and lost[0].has_third:
+        name = lost[0].name
+        text = f"only {name} reports that it lost it, and {name} reaches no other node by replication either"
+        return Testimony(
+            Finding.DOUBT, f"{text}: the fault may be at {name}", f"the replication link of {name} restored"
+        )
+    return Testimony(Finding.NONE, "no DRBD peer can say whether it lives")
+
+
+def _both(peers: Sequence[Peer]) -> str:
+    return " and ".join(sorted(peer.name for peer in peers))

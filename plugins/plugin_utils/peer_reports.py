@@ -1,0 +1,132 @@
+"""What the DRBD peers of silent nodes report of them, from the configuration and the newest reports."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from ..module_utils.domain import possible_loss, witnesses
+from ..module_utils.domain.drbd import Connection
+from . import replica_evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from ..module_utils.domain import cluster as clusters
+    from ..module_utils.domain import dead_nodes, replicas
+
+EARLIER = 30.0
+"""Seconds before the first question that a node missed from which a peer that lost it says it of the same fault."""
+_GIVEN_UP = Connection.STANDALONE
+"""The connection of a replica that waits for no peer: it says nothing of the other node."""
+
+
+def words(
+    cluster: clusters.Cluster,
+    tracks: Mapping[str, replicas.NodeTrack],
+    silences: Mapping[str, dead_nodes.Silence],
+    *,
+    answering: Collection[str],
+    current: Collection[str],
+    moving: Collection[str] = frozenset(),
+) -> dict[str, list[witnesses.Peer]]:
+    """By silent node (UUID) its DRBD peers that answer, with their words of it.
+
+    A peer without a replica that is up and shared with the node has none; the reports of the nodes `current` (UUIDs)
+    count. Jobs are at work on the instances `moving`: to whom their nodes are connected is not known.
+    """
+    found: dict[str, list[witnesses.Peer]] = {}
+    unsure = {left.instance.uuid for left in cluster.maintenance.left_behind if left.is_new}.union(moving)
+    for uuid, shared in _shared(cluster, answering).items() if silences else ():
+        silent = sorted(silences.keys() & shared.keys())
+        if silent:
+            told = _Report(tracks.get(uuid) if uuid in current else None, shared, unsure=unsure)
+            for node in silent:
+                names = cluster.node_name(uuid), cluster.node_name(node)
+                peer = told.peer(node, names, since=silences[node].since, answering=answering)
+                if peer is not None:
+                    found.setdefault(node, []).append(peer)
+    return found
+
+
+def _shared(
+    cluster: clusters.Cluster, nodes: Collection[str]
+) -> Mapping[str, Mapping[str, Collection[clusters.Instance]]]:
+    """The replicated instances that each of these nodes shares with each other node."""
+    found: dict[str, dict[str, list[clusters.Instance]]] = defaultdict(lambda: defaultdict(list))
+    for instance in cluster.instances.values():
+        if instance.disk_template == replica_evidence.REPLICATED:
+            for node, other in itertools.permutations(instance.nodes, 2):
+                if node in nodes:
+                    found[node][other].append(instance)
+    return found
+
+
+class _Report:
+    """The newest report of a node that answers; without one that counts it has no word of any node."""
+
+    def __init__(
+        self,
+        track: replicas.NodeTrack | None,
+        shared: Mapping[str, Collection[clusters.Instance]],
+        *,
+        unsure: Collection[str],
+    ) -> None:
+        self._track = track
+        self._shared = shared
+        self._unsure = unsure
+        self._by_resource: dict[str, set[Connection]] = defaultdict(set)
+        for (resource, _), volume in track.volumes.items() if track is not None else ():
+            if volume.fact is not None:
+                self._by_resource[resource].add(volume.fact.connection)
+
+    def peer(
+        self, silent: str, names: tuple[str, str], *, since: float, answering: Collection[str]
+    ) -> witnesses.Peer | None:
+        """Its word of a node (UUID) that is silent since a unix time; `names` are its own and that of the node."""
+        known, at = self._connections(self._sure(silent)), self._track.at.wall if self._track is not None else 0.0
+        why = self._unknown(silent, names, since=since)
+        if why:
+            return witnesses.Peer(names[0], witnesses.Word.UNKNOWN, at, why)
+        if Connection.CONNECTED in known:
+            return witnesses.Peer(names[0], witnesses.Word.CONNECTED, at)
+        if not known - {_GIVEN_UP}:
+            return None
+        others = self._shared.keys() - {silent}
+        return witnesses.Peer(
+            names[0],
+            witnesses.Word.LOST,
+            at,
+            reaches=any(Connection.CONNECTED in self._connections(self._sure(other)) for other in others),
+            has_third=any(self._connections(self._shared[other]) - {_GIVEN_UP} for other in others & set(answering)),
+        )
+
+    def _unknown(self, silent: str, names: tuple[str, str], *, since: float) -> str:
+        """Why it does not say whether it is connected to a silent node, or ''."""
+        own, name = names
+        is_connected = Connection.CONNECTED in self._connections(self._shared[silent])
+        if self._track is None or self._track.at.wall <= (since if is_connected else since - EARLIER):
+            return f"{own} has not reported since {name} fell silent, so whether it is connected to it is not known"
+        if not self._track.is_known:
+            return f"the report of {own} does not say whether it is connected to {name}"
+        late = self._track.at.wall - since
+        if Connection.CONNECTED in self._connections(self._sure(silent)):
+            told = (
+                f"{own} was still connected to {name} {late:.0f} s after that fell silent, and DRBD notices a loss of"
+            )
+            return f"{told} power up to {possible_loss.NOTICED:.0f} s late" if late <= possible_loss.NOTICED else ""
+        if is_connected:
+            return f"{own} may be connected to {name}: disks that they share are being moved or replaced"
+        return ""
+
+    def _sure(self, node: str) -> Iterable[clusters.Instance]:
+        return (instance for instance in self._shared[node] if instance.uuid not in self._unsure)
+
+    def _connections(self, instances: Iterable[clusters.Instance]) -> set[Connection]:
+        return {
+            connection
+            for instance in instances
+            for name in replica_evidence.resources(instance)
+            for connection in self._by_resource.get(name, ())
+        }

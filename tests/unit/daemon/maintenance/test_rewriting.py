@@ -1,0 +1,83 @@
+"""What is written again after a failed disk; `tests/integration/test_failing_disk.py` lets each fsync fail."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon import app
+from ansible_collections.roundsman.cluster.daemon.maintenance import rewriting
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, unsynced
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import history
+
+from tests.unit.daemon import twins
+
+if TYPE_CHECKING:
+    from ansible_collections.roundsman.cluster.daemon import service
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> service.Service:
+    """A daemon that has archived a job, and that finds that the disk failed before."""
+    monkeypatch.setattr(durable_files, "_DISK", durable_files.Disk())
+    lab = twins.lab(tmp_path)
+    where = tree.Tree(lab.controller)
+    for folder in ("archive/0/5", "archive/3/30001", "damaged/7"):
+        (where.queue / folder).mkdir(parents=True)
+    found, _ = twins.assemble(lab, monkeypatch)
+    history.keep(where.config, found.configuration.current.serial_no)
+    unsynced.note(where, errors.StateUnknown("the disk failed"))
+    return found
+
+
+def test_the_kept_versions_and_the_names_of_archived_jobs_are_made_durable_too(
+    running: service.Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where, synced, real = running.where, set[str](), os.fsync
+    older = history.folder(where.config) / "0000000000.data"
+    older.write_bytes(where.config.read_bytes())
+    os.utime(older, (1000.0, 1000.0))
+    kept = {version.path: version.path.stat().st_ino for version in history.versions(where.config)}
+    assert len(kept) == 2
+
+    def watch(descriptor: int) -> None:
+        synced.add(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    asyncio.run(rewriting.write_again(where, configuration=running.configuration, desk=running.desk))
+    assert not unsynced.pending(where)
+    for folder in ("archive", "archive/0", "archive/3", "damaged"):
+        assert str(where.queue / folder) in synced
+    assert str(history.folder(where.config)) in synced
+    for path, inode in kept.items():
+        assert path.stat().st_ino != inode, f"{path} is a new file"
+    assert older.stat().st_mtime == 1000.0
+    assert not list(where.root.rglob(rewriting.PROOF))
+
+
+def test_systemd_waits_while_the_state_is_written_again(
+    running: service.Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+
+    class Seen(Exception):
+        pass
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "notify"))
+        listener.setblocking(False)
+
+        async def write_again(*_place: Any, **_parts: Any) -> NoReturn:
+            async with asyncio.timeout(twins.LIMIT):
+                assert (await asyncio.get_running_loop().sock_recv(listener, 100)).startswith(b"EXTEND_TIMEOUT_USEC=")
+            raise Seen
+
+        monkeypatch.setattr(rewriting, "write_again", write_again)
+        with pytest.raises(Seen):
+            asyncio.run(app.serve(running, bind="127.0.0.1", port=0, ready=None))

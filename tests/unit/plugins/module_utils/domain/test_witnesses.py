@@ -1,0 +1,72 @@
+"""The table of second witnesses, written by hand: what the peers of a silent node make of it, in all combinations."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import witnesses
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.witnesses import Finding, Peer, Word
+
+CONNECTED = "connected"
+UNKNOWN = "unknown"
+LOST_REACHES = "lost it, reaches another node"
+LOST_ALONE = "lost it, should reach another node and does not"
+LOST_PAIR = "lost it, and has no third node"
+
+TABLE: dict[frozenset[str], Finding] = {
+    # By the kinds of words that one peer or several say; the counts matter for those that lost it only (below).
+    frozenset(): Finding.NONE,
+    frozenset({LOST_REACHES}): Finding.DEAD,
+    frozenset({LOST_REACHES, LOST_ALONE}): Finding.DEAD,
+    frozenset({LOST_REACHES, LOST_PAIR}): Finding.DEAD,
+    frozenset({LOST_REACHES, LOST_ALONE, LOST_PAIR}): Finding.DEAD,
+    frozenset({LOST_ALONE, LOST_PAIR}): Finding.DEAD,
+}
+ALONE: dict[str, Finding] = {LOST_ALONE: Finding.DOUBT, LOST_PAIR: Finding.NONE}
+"""What one peer alone makes of it; two of the kind are two that lost it."""
+
+
+def expected(kinds: tuple[str, ...]) -> Finding:
+    """The row that applies, by the table."""
+    if CONNECTED in kinds:
+        return Finding.DEAF
+    if UNKNOWN in kinds:
+        return Finding.UNKNOWN
+    if len(set(kinds)) == 1 and kinds[0] in ALONE:
+        return ALONE[kinds[0]] if len(kinds) == 1 else Finding.DEAD
+    return TABLE[frozenset(kinds)]
+
+
+def peer(kind: str, number: int) -> Peer:
+    name, at = f"node{number}", 100.0 + number
+    return {
+        CONNECTED: Peer(name, Word.CONNECTED, at),
+        UNKNOWN: Peer(name, Word.UNKNOWN, at, f"{name} has not reported"),
+        LOST_REACHES: Peer(name, Word.LOST, at, reaches=True, has_third=True),
+        LOST_ALONE: Peer(name, Word.LOST, at, has_third=True),
+        LOST_PAIR: Peer(name, Word.LOST, at),
+    }[kind]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_each_combination_of_words_is_found_as_the_table_says(count: int) -> None:
+    kinds = (CONNECTED, UNKNOWN, LOST_REACHES, LOST_ALONE, LOST_PAIR)
+    for said in itertools.product(kinds, repeat=count):
+        told = witnesses.judge([peer(kind, number) for number, kind in enumerate(said, start=1)])
+        assert told.finding is expected(said), said
+        assert told.text, "each is told in words"
+        assert bool(told.cure) is (told.finding in {Finding.UNKNOWN, Finding.DOUBT}), said
+
+
+def test_the_newest_word_that_replication_lives_is_named() -> None:
+    told = witnesses.judge([peer(CONNECTED, 3), peer(CONNECTED, 4), peer(LOST_REACHES, 5)])
+    assert told.text == (
+        "it is deaf, not dead: node4 reports at 1970-01-01 00:01:44 UTC that it is connected to it by replication"
+    )
+
+
+def test_all_whose_word_is_unknown_are_named() -> None:
+    told = witnesses.judge([peer(UNKNOWN, 3), peer(LOST_REACHES, 5), peer(UNKNOWN, 4)])
+    assert told.text == "node3 has not reported; node4 has not reported"
+    assert told.cure == "the next report of node3 and node4"

@@ -1,0 +1,151 @@
+"""No dead ends: from what faults and kills leave, the commands that texts name bring an instance up."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import hypothesis
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_roles
+from hypothesis import strategies as st
+
+from .administration import INSTANCE, Administration, named
+from .copies import NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MOST_STEPS = 5
+NODES = ("n1", "n2", "n3")
+LINKS = (("n1", "n2"), ("n1", "n3"), ("n2", "n3"))
+START = f"roundsman instance start {INSTANCE}"
+PLAYS = ("start", "failover", "replace n1", "replace n2", "replace n3", "repair")
+SCENES: dict[str, tuple[tuple[str, Any], ...]] = {
+    "nothing": (),
+    "both wrote": (("cut", LINKS[0]), ("failover", 99), ("stray", "n1")),
+    "a failover that was killed before the guest started": (
+        ("cut", LINKS[0]),
+        ("off", "n1"),
+        ("failover", 5),
+        ("boot", "n1"),
+        ("stray", "n1"),
+    ),
+    "a secondary that was outdated": (("cut", LINKS[0]), ("rest", None), ("outdate", None)),
+    "an outdated secondary whose primary is off": (("cut", LINKS[0]), ("outdate", None), ("off", "n1")),
+    # The replacement broke off when the new replica was in sync, and the old one was written and outdated meanwhile.
+    "a replacement that broke off beside an outdated secondary": (
+        ("replace n3", 18),
+        ("rest", None),
+        ("stray", "n2"),
+        ("outdate anyhow", "n2"),
+        *(deed for _ in range(4) for deed in (("cut", LINKS[1]), ("rest", None), ("restore", LINKS[1]))),
+    ),
+}
+DEEDS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["cut", "restore"]), st.sampled_from(LINKS)),
+        st.tuples(st.sampled_from(["off", "boot", "stray"]), st.sampled_from(NODES)),
+        st.tuples(st.sampled_from(["outdate", "stop", "rest"]), st.none()),
+        st.tuples(st.sampled_from(PLAYS), st.integers(0, 30)),
+    ),
+    max_size=9,
+)
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing changes by waiting: the clock of the nodes goes when a test says so."""
+    for limit in ("PATIENCE", "IN_USE", "PAUSE"):
+        monkeypatch.setattr(drbd_roles, limit, 0.0)
+
+
+def happen(one: Administration, deed: str, about: Any) -> None:
+    """One thing that happens; what cannot happen now does not."""
+    acts: dict[str, Callable[[], object]] = {
+        "cut": lambda: one.link(*about, is_cut=True),
+        "restore": lambda: one.link(*about, is_cut=False),
+        "off": lambda: one.lose_power(about),
+        "boot": lambda: None if one.is_on(about) else one.boot(about),
+        "stray": lambda: one.stray(about),
+        "outdate": one.outdate,
+        "outdate anyhow": lambda: one.at(about).drbdadm("outdate", NAME),
+        "stop": lambda: one.stop() if one.is_on(one.primary) else None,
+        "rest": one.rest,
+    }
+    act = acts.get(deed)
+    if act is None:
+        verb, _, node = deed.partition(" ")
+        options = {"failover": " --ignore-consistency", "replace": f" --to {node}"}.get(verb, "")
+        name = {"repair": "repair-disks", "replace": "replace-disks"}.get(verb, verb)
+        one.kill(lambda: one.do(f"roundsman instance {name} {INSTANCE}{options}"), after=about)
+    else:
+        act()
+    one.rest()
+
+
+def follow(one: Administration, *, first: str = START, choice: int = 0) -> list[str]:
+    """Follow the commands of texts blindly until the instance runs, or for the most steps; what was done and said.
+
+    Of several that a text names the choice is which one comes first; what was done is followed by the start.
+    """
+    told: list[str] = []
+    tried: set[str] = set()
+    command = first
+    for _ in range(MOST_STEPS):
+        tried.add(command)
+        text = one.do(command)
+        told.append(f"{command}: {text or 'done'}")
+        if one.guests:
+            break
+        fresh = [each for each in named(text) if each not in tried]
+        command = fresh[choice % len(fresh)] if fresh else START
+    return told
+
+
+def in_peace(one: Administration, *, dead: str) -> None:
+    """After a power cut links and nodes are back, but for one that is lost for good, which a person sets offline."""
+    for name in sorted(one.guests):
+        one.lose_power(name)
+    for one_node, other in LINKS:
+        one.link(one_node, other, is_cut=False)
+    for name in NODES:
+        if name == dead:
+            if one.is_on(name):
+                one.lose_power(name)
+            one.offline.add(name)
+        elif not one.is_on(name):
+            one.boot(name)
+    one.find()
+    one.rest()
+
+
+@pytest.mark.parametrize("choice", range(3))
+@pytest.mark.parametrize("command", ["start", "failover", "replace-disks --to n3", "repair-disks"])
+@pytest.mark.parametrize("scene", SCENES)
+def test_each_command_works_or_names_one_that_does(scene: str, command: str, choice: int, tmp_path: Path) -> None:
+    verb, *options = command.split()
+    one = Administration(tmp_path)
+    for deed, about in SCENES[scene]:
+        happen(one, deed, about)
+    in_peace(one, dead="")
+    told = follow(one, first=" ".join(["roundsman instance", verb, INSTANCE, *options]), choice=choice)
+    assert len(one.guests) == 1, "\n".join(told)
+
+
+@hypothesis.settings(
+    max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(hypothesis.HealthCheck)
+)
+@hypothesis.given(scene=st.sampled_from(sorted(SCENES)), deeds=DEEDS, is_lost=st.booleans(), choice=st.integers(0, 3))
+def test_texts_followed_blindly_bring_every_instance_up(
+    scene: str, deeds: list[tuple[str, Any]], *, is_lost: bool, choice: int
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="roundsman-dead-ends-") as folder:
+        one = Administration(Path(folder))
+        for deed, about in (*SCENES[scene], *deeds):
+            happen(one, deed, about)
+        in_peace(one, dead=one.secondary if is_lost else "")
+        told = follow(one, choice=choice)
+        assert one.guests, "\n".join(told)
+        assert len(one.guests) == 1
