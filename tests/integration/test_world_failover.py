@@ -209,7 +209,8 @@ def test_a_source_that_dies_in_a_slow_stop_after_its_link_was_cut_loses_no_more_
 
     if is_reported:
         assert ended["status"] == "error"
-        assert "on record that the replicas are not in sync" in ended["text"]
+        assert "not known to be in sync: node2 reported at " in ended["text"]
+        assert " that the pair is not in sync" in ended["text"]
         assert (running_on(one), primary(one)) == ([], SOURCE)
     else:
         assert ended["status"] == "success", ended["text"]

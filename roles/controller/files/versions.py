@@ -21,6 +21,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ COMPLETE, IN_USE, REMOVED = ".complete", ".in-use", ".removed-"
 CURRENT, PREVIOUS = "current", "previous"
 RESTART = ".restart"
 """There from before a change until the role has restarted the units: a run that is killed between leaves it."""
+LOOKS = 100
+"""How often processes are looked at, at most, until each that is just starting has begun its program."""
 OLD_LAYOUT = ("bin", "include", "lib", "lib64", "share", "pyvenv.cfg")
 """What FOLDER has where it is a virtual environment itself, as it was before versions stood side by side."""
 SCHEMA = """
@@ -216,13 +219,26 @@ def is_in_use(path: Path) -> bool:
 def runs_below(*folders: Path) -> bool:
     """Whether the command line of a process, or a library that it has loaded, is in one of the folders."""
     texts = [os.fsencode(f"{folder}/") for folder in folders]
-    for process in Path("/proc").glob("[0-9]*"):
-        for name in ("cmdline", "maps"):
-            with contextlib.suppress(OSError):
-                known = (process / name).read_bytes()
-                if process.name != str(os.getpid()) and any(text in known for text in texts):
-                    return True
+    for _ in range(LOOKS):
+        memories = [_memory(path) for path in Path("/proc").glob("[0-9]*") if path.name != str(os.getpid())]
+        if any(text in known for text in texts for memory in memories for known in memory):
+            return True
+        # A process that is just starting its program has a memory without a command line; some have emptied it.
+        if all(command or not maps for command, maps in memories):
+            break
+        time.sleep(0.01)
     return False
+
+
+def _memory(process: Path) -> list[bytes]:
+    """The command line and the mapped files of a process; empty where it has ended, or is the kernel's."""
+    known = []
+    for name in ("cmdline", "maps"):
+        try:
+            known.append((process / name).read_bytes())
+        except OSError:
+            known.append(b"")
+    return known
 
 
 def _remove(path: Path) -> None:
