@@ -121,6 +121,82 @@ def test_version_9_tells_the_same_in_json() -> None:
     assert (side.connection, side.volumes[0].peer_disk) == (Connection.STANDALONE, Disk.UNKNOWN)
 
 
+def _recorded(*, state: str, replication: str, disk: str, address: str = "192.0.2.2", established: bool) -> str:
+    """All that the tools of version 9.26 and later print of a resource on a real node with DRBD 9."""
+    peer_device = {
+        "volume": 0,
+        "replication-state": replication,
+        "peer-disk-state": "UpToDate" if state == "Connected" else "DUnknown",
+        "peer-client": False,
+        "resync-suspended": "no" if state == "Connected" else "dependency",
+        "received": 13568,
+        "sent": 0,
+        "out-of-sync": 51968,
+        "pending": 1,
+        "unacked": 0,
+        "has-sync-details": replication == "SyncTarget",
+        "has-online-verify-details": False,
+        "percent-in-sync": 80.17,
+        "rs-total": 131072,
+        "db0/dt0 [MiB/s]": 38.41,
+        "estimated-seconds-to-finish": 1,
+        "percent-resync-done": 20.7,
+    }
+    path = {
+        "this_host": {"address": "192.0.2.1", "port": 11000, "family": "ipv4"},
+        "remote_host": {"address": address, "port": 11000, "family": "ipv4" if "." in address else "ipv6"},
+        "established": established,
+    }
+    connection = {
+        "peer-node-id": 1,
+        "name": "node2",
+        "connection-state": state,
+        "congested": False,
+        "peer-role": "Primary" if state == "Connected" else "Unknown",
+        "tls": False,
+        "ap-in-flight": 0,
+        "rs-in-flight": 0,
+        "paths": [path],
+        "peer_devices": [peer_device],
+    }
+    device = {"volume": 0, "minor": 0, "disk-state": disk, "client": False, "open": False, "quorum": True}
+    suspended = {f"suspended{why}": False for why in ("", "-user", "-no-data", "-fencing", "-quorum")}
+    resource = {"name": "r9", "node-id": 0, "role": "Secondary", **suspended, "force-io-failures": False}
+    return json.dumps([{**resource, "write-ordering": "flush", "devices": [device], "connections": [connection]}])
+
+
+@pytest.mark.parametrize("address", ["192.0.2.2", "2001:db8::2"])
+def test_version_9_tells_the_address_of_its_peer_by_the_path_that_is_established(address: str) -> None:
+    recorded = {"state": "Connected", "replication": "Established", "disk": "UpToDate", "address": address}
+    (side,) = drbd_status.of_json(_recorded(**recorded, established=True))
+    (volume,) = side.volumes
+    assert (side.connection, side.peer_role) == (Connection.CONNECTED, Role.PRIMARY)
+    assert side.addresses == {address}
+    assert (volume.disk, volume.peer_disk, volume.replication) == (
+        Disk.UP_TO_DATE,
+        Disk.UP_TO_DATE,
+        Replication.ESTABLISHED,
+    )
+
+
+@pytest.mark.parametrize("established", [True, False])
+@pytest.mark.parametrize("state", ["Connecting", "StandAlone"])
+def test_a_path_of_version_9_may_be_established_before_the_peers_are_connected(state: str, established: bool) -> None:
+    told = _recorded(state=state, replication="Off", disk="UpToDate", established=established)
+    (side,) = drbd_status.of_json(told)
+    assert side.connection is Connection(state)
+    assert side.addresses == ({"192.0.2.2"} if established else frozenset())
+    assert (side.volumes[0].peer_disk, side.volumes[0].done) == (Disk.UNKNOWN, None)
+
+
+def test_a_resync_of_version_9_tells_how_far_it_is() -> None:
+    told = _recorded(state="Connected", replication="SyncTarget", disk="Inconsistent", established=True)
+    (side,) = drbd_status.of_json(told)
+    (volume,) = side.volumes
+    assert (volume.disk, volume.replication) == (Disk.INCONSISTENT, Replication.SYNC_TARGET)
+    assert (volume.out_of_sync, volume.done) == (51968, 80.17)
+
+
 def test_json_that_is_not_drbds_is_an_error() -> None:
     for text in ("{", "{}x", '[{"name": "r0"}]', "[1]", '[{"name": "r0", "role": "Primary", "devices": [{}]}]'):
         with pytest.raises(errors.InvalidInput):

@@ -173,6 +173,9 @@ def test_a_drbd_that_does_not_answer_fails_the_look_and_keeps_what_was_seen(mach
     assert ages(machine, 120.0) == {RESOURCE: {0: {PEER: 20.0}}}
 
 
+GONE = '"peer-disk-state": "DUnknown"'
+
+
 def test_version_9_is_seen_by_the_path_that_is_established(machine: Machine) -> None:
     machine.use_version_9()
     machine.do("drbdsetup", "status")
@@ -212,6 +215,13 @@ def test_version_9_is_seen_by_the_path_that_is_established(machine: Machine) -> 
         path["established"] = False
     machine.answers["drbdsetup status"] = json.dumps([status])
     look(machine, 110.0)
+    assert ages(machine, 120.0)["r0"][0] == {"192.0.2.7": 10.0, "192.0.2.8": 10.0}
+
+    # As recorded with DRBD 9: a path is established again, and the peers still connect.
+    paths[0]["established"] = True
+    told = json.dumps([status]).replace('"Connected"', '"Connecting"').replace('"peer-disk-state": "UpToDate"', GONE)
+    machine.answers["drbdsetup status"] = told
+    look(machine, 120.0)
     assert ages(machine, 120.0)["r0"][0] == {"192.0.2.7": 10.0, "192.0.2.8": 10.0}
 
 
