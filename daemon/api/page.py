@@ -13,24 +13,26 @@ from . import replica_views, views
 
 if TYPE_CHECKING:
     from ..service import Service
+    from .snapshots import Snapshots
 
 TEMPLATE = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(
     Path(__file__).resolve().with_name("page.html").read_text(encoding="utf-8")
 )
 
 
-def state(service: Service) -> dict[str, Any]:
+def state(service: Service, snapshots: Snapshots) -> dict[str, Any]:
     """Everything that the page shows, in one answer."""
-    cluster = service.configuration.current
+    seen = snapshots.newest()
+    cluster = seen.cluster
     maintenance = cluster.maintenance
     return {
         "cluster": cluster.cluster.cluster_name,
         "master": cluster.node_name(cluster.cluster.master_node),
         "paused": service.read_only.reason or views.paused(cluster),
         "failing": service.failures.listed(),
-        "down": replica_views.all_down(cluster, service.intake, service.queue),
-        "nodes": views.nodes(cluster, service.intake),
-        "instances": views.instances(cluster),
+        "down": replica_views.all_down(seen, service.intake, service.queue),
+        "nodes": views.nodes(seen, service.intake),
+        "instances": views.instances(snapshots),
         "incidents": views.status(cluster),
         # As text too, because a browser would round the numbers in the nodes' own words.
         "originals": {incident.uuid: incident.original for incident in maintenance.incidents},

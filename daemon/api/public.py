@@ -14,6 +14,7 @@ from ...plugins.module_utils.domain import errors
 from ...plugins.plugin_utils import report_originals
 from . import asking, page, replica_views, views, waiting
 from .answers import Json, Shared
+from .snapshots import Snapshots
 
 if TYPE_CHECKING:
     from ..service import Service
@@ -28,8 +29,9 @@ def router(service: Service, *, is_local: bool = False) -> APIRouter:
         _versions(routes)
     _health(routes, service)
     _maintenance(routes, service)
-    _objects(routes, service)
-    _page(routes, service)
+    snapshots = Snapshots(lambda: service.configuration.current)
+    _objects(routes, service, snapshots)
+    _page(routes, service, snapshots)
     return routes
 
 
@@ -88,9 +90,9 @@ def _maintenance(routes: APIRouter, service: Service) -> None:
         return await shown_reports.get()
 
 
-def _objects(routes: APIRouter, service: Service) -> None:
-    shown_nodes = Shared(lambda: views.nodes(service.configuration.current, service.intake))
-    shown_instances = Shared(lambda: views.instances(service.configuration.current))
+def _objects(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
+    shown_nodes = Shared(lambda: views.nodes(snapshots.newest(), service.intake))
+    shown_instances = Shared(lambda: views.instances(snapshots))
     shown_jobs = Shared(lambda: [views.public_job(job) for job in service.queue.jobs.values()])
 
     @routes.get("/1/nodes")
@@ -130,8 +132,8 @@ def _objects(routes: APIRouter, service: Service) -> None:
         return Json(told)
 
 
-def _page(routes: APIRouter, service: Service) -> None:
-    shown = Shared(lambda: page.state(service))
+def _page(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
+    shown = Shared(lambda: page.state(service, snapshots))
 
     @routes.get("/1/page")
     async def page_state() -> Response:

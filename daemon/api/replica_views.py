@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import dead_nodes, drbd, evidence, possible_loss, replicas
 from ...plugins.plugin_utils import replica_evidence
-from ...plugins.plugin_utils.rounds.holdings import Holdings
 from ..jobs import values
 from . import at_work
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
     from ..jobs.queue import Queue
     from ..maintenance.reports import Intake
+    from .snapshots import Snapshot
 
 
 AHEAD = 5.0
@@ -81,9 +81,9 @@ def down(cluster: clusters.Cluster, node: clusters.Node, intake: Intake, queue: 
     return _down(cluster, node, intake, primaries=cluster.primaries(node.uuid), busy=_busy(queue))
 
 
-def all_down(cluster: clusters.Cluster, intake: Intake, queue: Queue) -> list[dict[str, str]]:
+def all_down(seen: Snapshot, intake: Intake, queue: Queue) -> list[dict[str, str]]:
     """All instances that `down` has of any node, by name, with their node and the command that starts each."""
-    held, busy = Holdings(cluster.instances), _busy(queue)
+    cluster, held, busy = seen.cluster, seen.holdings, _busy(queue)
     found = {
         name: node.name
         for node in cluster.nodes.values()

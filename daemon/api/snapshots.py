@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.module_utils.domain import errors
@@ -11,7 +11,9 @@ from ...plugins.plugin_utils.rounds.holdings import Holdings
 from . import answers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
+Named = TypeVar("Named", clusters.Node, clusters.Instance)
 
 
 class Snapshot:
@@ -53,6 +55,7 @@ class Snapshots:
         self._current = current
         self._last: Snapshot | None = None
         self._lists: dict[str, tuple[Sequence[object], bytes]] = {}
+        self._members: dict[str, dict[str, tuple[Sequence[object], bytes]]] = {}
 
     def newest(self) -> Snapshot:
         """The snapshot of the configuration as it is now."""
@@ -65,6 +68,29 @@ class Snapshots:
     def serialised(self, name: str, parts: Sequence[object], make: Callable[[], Any]) -> bytes:
         """A list as JSON text, made again only when one of the parts that it depends on is another object."""
         known = self._lists.get(name)
-        if known is None or any(old is not new for old, new in zip(known[0], parts, strict=True)):
+        if known is None or not _are_same(known[0], parts):
             self._lists[name] = known = (tuple(parts), answers.encoded(make()))
         return known[1]
+
+    def joined(
+        self,
+        name: str,
+        members: Iterable[Named],
+        *,
+        parts: Callable[[Named], Sequence[object]],
+        make: Callable[[Named], Any],
+    ) -> bytes:
+        """A list as JSON text, of which a member is made again only when one of the parts that it depends on is."""
+        known, found = self._members.get(name, {}), {}
+        for member in members:
+            now = parts(member)
+            entry = known.get(member.uuid)
+            if entry is None or not _are_same(entry[0], now):
+                entry = (now, answers.encoded(make(member)))
+            found[member.uuid] = entry
+        self._members[name] = found
+        return b"[" + b",".join(text for _, text in found.values()) + b"]"
+
+
+def _are_same(old: Sequence[object], new: Sequence[object]) -> bool:
+    return len(old) == len(new) and all(one is other for one, other in zip(old, new, strict=True))

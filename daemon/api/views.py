@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ..jobs.queue import Queue
     from ..maintenance.heard import Received
     from ..maintenance.reports import Intake
+    from .snapshots import Snapshot, Snapshots
 
 Named = TypeVar("Named", clusters.Node, clusters.Instance)
 
@@ -83,9 +85,9 @@ def paused(cluster: clusters.Cluster) -> str:
     return f"an emergency power off by {stands.by or 'somebody'} stands, {left}: `roundsman cluster epo --on`"
 
 
-def nodes(cluster: clusters.Cluster, intake: Intake) -> list[dict[str, Any]]:
+def nodes(seen: Snapshot, intake: Intake) -> list[dict[str, Any]]:
     """All nodes by name; the instances are gone through once, so the cost is O(nodes + instances)."""
-    held = holdings.Holdings(cluster.instances)
+    cluster, held = seen.cluster, seen.holdings
     return [
         _node(cluster, node, intake, primaries=held.primaries(node.uuid), secondaries=held.secondaries(node.uuid))
         for node in _by_name(cluster.nodes)
@@ -164,22 +166,36 @@ def _by_name(objects: Mapping[str, Named]) -> list[Named]:
     return sorted(objects.values(), key=lambda named: clusters.natural(named.name))
 
 
-def instances(cluster: clusters.Cluster) -> list[dict[str, Any]]:
-    """All instances by name."""
-    return [
-        {
-            **replica_views.placed(cluster, instance),
-            "hypervisor": instance.hypervisor,
-            "memory": instance.memory,
-            "disk": instance.disk_size,
-            "vcpus": instance.vcpus,
-            "parted": replica_views.parted(cluster, instance),
-            "disks": [{"size": disk.size, "minor": disk.minor, "name": disk.name} for disk in instance.disks],
-            "nics": [dataclasses.asdict(nic) for nic in instance.nics],
-            "tags": list(instance.tags),
-        }
-        for instance in _by_name(cluster.instances)
-    ]
+def instances(snapshots: Snapshots) -> orjson.Fragment:
+    """All instances by name; after a commit only those are made again that it changed."""
+    cluster = snapshots.newest().cluster
+    everything = (cluster.instances, cluster.nodes, cluster.maintenance.left_behind)
+
+    def parts(instance: clusters.Instance) -> tuple[object, ...]:
+        # How a pair parted names nodes, and what is being made of it.
+        rest = everything if instance.parted is not None else ()
+        return (instance, *(cluster.nodes.get(uuid) for uuid in instance.nodes), *rest)
+
+    def make() -> orjson.Fragment:
+        members = _by_name(cluster.instances)
+        told = snapshots.joined("shown instance", members, parts=parts, make=functools.partial(_instance, cluster))
+        return orjson.Fragment(told)
+
+    return orjson.Fragment(snapshots.serialised("shown instances", everything, make))
+
+
+def _instance(cluster: clusters.Cluster, instance: clusters.Instance) -> dict[str, Any]:
+    return {
+        **replica_views.placed(cluster, instance),
+        "hypervisor": instance.hypervisor,
+        "memory": instance.memory,
+        "disk": instance.disk_size,
+        "vcpus": instance.vcpus,
+        "parted": replica_views.parted(cluster, instance),
+        "disks": [{"size": disk.size, "minor": disk.minor, "name": disk.name} for disk in instance.disks],
+        "nics": [dataclasses.asdict(nic) for nic in instance.nics],
+        "tags": list(instance.tags),
+    }
 
 
 def job(job: values.Job) -> dict[str, Any]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
+REMEMBERED = 1 << 16
+"""Names whose keys are kept: lists of one cluster are put in order again and again."""
 
+
+@functools.lru_cache(maxsize=REMEMBERED)
 def key(name: str) -> tuple[object, ...]:
     """A sort key that puts node2 before node10."""
     return (*(_part(part) for part in re.split("([0-9]+)", name) if part), (-1, 0, name))

@@ -68,7 +68,8 @@ def test_the_page_names_no_address_outside() -> None:
 
 def test_what_a_node_says_is_never_part_of_the_html() -> None:
     service = canned.service()
-    assert "<script>alert(1)</script>" in orjson.loads(orjson.dumps(page.state(service)))["originals"][canned.LOST]
+    told = orjson.loads(orjson.dumps(page.state(service, canned.snapshots_of(service))))
+    assert "<script>alert(1)</script>" in told["originals"][canned.LOST]
     assert "alert(" not in html()
 
 
@@ -82,7 +83,8 @@ def test_the_script_makes_text_only() -> None:
 
 
 def test_the_state_gives_the_words_of_a_node_with_every_digit() -> None:
-    assert page.state(canned.service())["originals"][canned.BROKEN] == canned.ORIGINAL
+    service = canned.service()
+    assert page.state(service, canned.snapshots_of(service))["originals"][canned.BROKEN] == canned.ORIGINAL
 
 
 def test_changes_of_incidents_are_announced_to_screen_readers() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import orjson
 import pytest
 from ansible_collections.roundsman.cluster.daemon.api import snapshots
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors
@@ -59,3 +60,30 @@ def test_a_list_is_made_again_only_for_other_parts() -> None:
     one, other = object(), object()
     assert [seen.serialised("x", (one,), make) for _ in range(2)] == [b"[1]", b"[1]"]
     assert seen.serialised("x", (other,), make) == b"[1,1]"
+
+
+def test_of_a_list_only_the_members_are_made_again_that_a_commit_changed() -> None:
+    current, made = Current(), list[str]()
+    seen = snapshots.Snapshots(current)
+
+    def listed() -> list[str]:
+        made.clear()
+        cluster = seen.newest().cluster
+
+        def make(node: clusters.Node) -> str:
+            made.append(node.name)
+            return node.name
+
+        text = seen.joined("names", cluster.nodes.values(), parts=lambda node: (node,), make=make)
+        told: list[str] = orjson.loads(text)
+        return told
+
+    names = [node.name for node in current.cluster.nodes.values()]
+    assert (listed(), made) == (names, names)
+    assert (listed(), made) == (names, [])
+    current.cluster = changes.apply(current.cluster, changes.NodePowered("n3", powered=False), now=1.0)
+    assert (listed(), made) == (names, [current.cluster.nodes["n3"].name])
+    gone = dict(current.cluster.nodes)
+    del gone["n3"]
+    current.cluster = dataclasses.replace(current.cluster, nodes=gone)
+    assert (listed(), made) == ([name for name in names if name != "node3"], [])

@@ -71,7 +71,7 @@ def test_the_original_is_passed_through_value_exact(tmp_path: Path, monkeypatch:
 
 def test_a_node_shows_its_role_health_and_what_runs_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def look(one: service.Service) -> list[dict[str, Any]]:
-        return views.nodes(one.configuration.current, one.intake)
+        return views.nodes(snapshots.Snapshot(one.configuration.current), one.intake)
 
     told = {node["name"]: node for node in orjson.loads(shown(tmp_path, monkeypatch, look, SAID))}
     assert list(told) == ["node1", "node2", "node3", "node4"]
@@ -300,7 +300,7 @@ def test_what_a_node_that_has_booted_again_reports_shows_which_of_its_instances_
     async def scenario() -> None:
         lab = twins.lab(tmp_path, pairs=[("node2", "node3")])
         running, _ = twins.assemble(lab, monkeypatch)
-        cluster = running.configuration.current
+        cluster, shown_by = running.configuration.current, snapshots.Snapshots(lambda: running.configuration.current)
         node, instance = cluster.node("node2"), cluster.instance("instance1")
 
         async def told(facts: replicas.NodeFacts) -> list[Any]:
@@ -310,7 +310,7 @@ def test_what_a_node_that_has_booted_again_reports_shows_which_of_its_instances_
             given: dict[str, Any] = {"intake": running.intake, "queue": running.queue}
             of_node = views.explain(cluster, "node2", **given, preview=running.rounds.preview())
             of_instance = replica_views.explain(cluster, "instance1", **given)
-            assert [entry["instance"] for entry in page.state(running)["down"]] == of_node["down"]
+            assert [entry["instance"] for entry in page.state(running, shown_by)["down"]] == of_node["down"]
             lines = [one["unlisted"] is not None for one in of_instance["replicas"]]
             return [of_node["down"], of_instance["is_down"], lines]
 
@@ -322,7 +322,7 @@ def test_what_a_node_that_has_booted_again_reports_shows_which_of_its_instances_
         secondary = replicas.NodeFacts("", (dataclasses.replace(fact, role=Role.SECONDARY),))
         assert await told(secondary) == [["instance1"], True, [False]]
         start = {"instance": "instance1", "node": "node2", "command": "roundsman instance start instance1"}
-        assert page.state(running)["down"] == [start]
+        assert page.state(running, shown_by)["down"] == [start]
         await running.configuration.commit(lambda _: [changes.InstanceState(instance.uuid, "down")])
         assert await told(secondary) == [[], False, [False]]
         await running.queue.stop()

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 from ansible_collections.roundsman.cluster.daemon import failures
-from ansible_collections.roundsman.cluster.daemon.api import page, views
+from ansible_collections.roundsman.cluster.daemon.api import page, snapshots, views
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import diagnosis, incidents, reports
@@ -56,16 +56,21 @@ def service(*, at_work: bool = True, name: str = "north") -> Any:
     )
 
 
+def snapshots_of(service: Any) -> snapshots.Snapshots:
+    """What serves the lists of such a daemon."""
+    return snapshots.Snapshots(lambda: service.configuration.current)
+
+
 def answers(*, at_work: bool = True) -> dict[tuple[str, str], bytes]:
     """The answers to every GET of the command line, by method and path."""
     parts = service(at_work=at_work)
     cluster, preview = parts.configuration.current, parts.rounds.preview()
     told = [views.job(one) for one in jobs()]
     found: dict[str, Any] = {
-        "/1/page": page.state(parts),
+        "/1/page": page.state(parts, snapshots_of(parts)),
         "/1/status": views.status(cluster),
-        "/1/nodes": views.nodes(cluster, parts.intake),
-        "/1/instances": views.instances(cluster),
+        "/1/nodes": views.nodes(snapshots.Snapshot(cluster), parts.intake),
+        "/1/instances": views.instances(snapshots_of(parts)),
         "/1/plan": views.plan(cluster, preview, is_at_work=at_work),
         "/1/jobs": [views.public_job(one) for one in jobs()],
         "/2/jobs": told,

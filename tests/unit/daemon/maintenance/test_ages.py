@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.api import views
+from ansible_collections.roundsman.cluster.daemon.api import snapshots, views
 from ansible_collections.roundsman.cluster.daemon.cli import wording
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, roles
 
@@ -41,7 +41,7 @@ def hear(lab: world.Lab, monkeypatch: pytest.MonkeyPatch, said: str = OK) -> ser
 def health(running: service.Service) -> dict[str, str]:
     """The word of each node, the same in all places that show it."""
     cluster = running.configuration.current
-    told: list[dict[str, Any]] = views.nodes(cluster, running.intake)
+    told: list[dict[str, Any]] = views.nodes(snapshots.Snapshot(cluster), running.intake)
     reported = views.reports(cluster, running.intake, poll_problem="")["nodes"]
     assert {one["name"]: one["health"] for one in told} == {name: one["health"] for name, one in reported.items()}
     return {one["name"]: wording.health(one) for one in told}
