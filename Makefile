@@ -9,7 +9,7 @@ TOOLS := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_HOME="$(CURDIR)/.lab/ansible" \
 # Hundreds of processes start from the collection: each would compile it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup constraints demo test slowtest labtest thorough traces realtest guesttest testbed molecule sanity galaxy changelog check bench chaos
+.PHONY: help setup constraints demo test slowtest labtest thorough traces realtest guesttest testbed molecule sanity galaxy changelog check bench chaos simulate
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -101,3 +101,7 @@ bench: setup ## what power, an opcode, a round, the queue and planning cost, in 
 chaos: setup ## half an hour: a lab whose world, processes and users all go wrong (MINUTES=… SEED=… MUTANT=…)
 	PYTHONPATH=. $(BIN)/python -m tests.chaos.run --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) \
 	  $(if $(MUTANT),--mutant $(MUTANT)) $(CHAOS)
+
+simulate: setup ## the whole daemon on virtual time, under faults (SEEDS=… FROM=… SECONDS=… or SEED=…, MUTANT=…)
+	PYTHONPATH=. $(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) --seeds $(or $(SEEDS),100) \
+	  --from $(or $(FROM),1) --seconds $(or $(SECONDS),0) --steps $(or $(STEPS),40) $(if $(MUTANT),--mutant $(MUTANT))

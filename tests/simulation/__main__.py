@@ -1,0 +1,62 @@
+"""Play seeds: `python -m tests.simulation --seeds 100 [--from 1] [--seconds 30]`, or one with its trace: `--seed 7`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+
+from tests.simulation import case, mutants, trial
+
+
+def main() -> None:
+    """Play seeds until all are done, one fails, or time is up."""
+    options = _options()
+    with mutants.put_back(mutants.find(options.mutant)) if options.mutant else contextlib.nullcontext():
+        _play(options)
+
+
+def _play(options: argparse.Namespace) -> None:
+    if options.seed is not None:
+        sys.exit(_one(options.seed, steps=options.steps))
+    began, used = time.monotonic(), time.process_time()
+    settled = daemons = played = 0
+    for seed in range(options.first, options.first + options.seeds):
+        if options.seconds and time.monotonic() - began > options.seconds:
+            break
+        outcome = trial.play(case.of_seed(seed, steps=options.steps))
+        played, settled, daemons = played + 1, settled + outcome.settled, daemons + outcome.daemons
+        if outcome.violations:
+            print(f"seed {seed}: {'; '.join(outcome.violations)}")
+            print(f"again, with its trace: make simulate SEED={seed} STEPS={options.steps}")
+            sys.exit(1)
+    minutes = (time.process_time() - used) / 60
+    print(
+        f"seeds {options.first} to {options.first + played - 1}: {settled} jobs settled in {daemons} daemons, "
+        f"{settled / minutes:.0f} in a CPU minute; no invariant was violated"
+    )
+
+
+def _one(seed: int, *, steps: int) -> int:
+    outcome = trial.play(case.of_seed(seed, steps=steps))
+    print("\n".join(outcome.lines))
+    print(f"trace {outcome.trace}: {outcome.settled} jobs settled, {outcome.daemons} daemons, {outcome.seconds:.0f} s")
+    for violation in outcome.violations:
+        print(f"VIOLATION: {violation}")
+    return bool(outcome.violations)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seed", type=int, help="play this seed only, and print its trace")
+    parser.add_argument("--seeds", type=int, default=100, help="how many seeds are played (default: 100)")
+    parser.add_argument("--from", type=int, default=1, dest="first", help="the first seed (default: 1)")
+    parser.add_argument("--seconds", type=float, default=0.0, help="begin no seed after so many seconds")
+    parser.add_argument("--steps", type=int, default=40, help="how much users do in each (default: 40)")
+    parser.add_argument("--mutant", default="", help="with a bug of the past put back (tests/simulation/mutants.py)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""A case: all that one run of the simulation follows from. A seed makes one; a folder of `cases` keeps one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+FAULTS: dict[str, float] = {
+    "kill-at-sync": 0.002,
+    "kill-in-thread": 0.003,
+    "kill-at-point": 0.02,
+    "process-never-begins": 0.02,
+    "process-killed": 0.02,
+    "process-hangs": 0.005,
+    "play-fails": 0.05,
+}
+"""What can go wrong, and how often of the times at which it could: docs/decisions/simulation.md says what each is."""
+STEPS: dict[str, int] = {
+    "move": 12,
+    "move-many": 4,
+    "failover": 3,
+    "start-or-stop": 3,
+    "delay": 4,
+    "tag": 4,
+    "untag": 2,
+    "evacuate": 2,
+    "drain-node": 2,
+    "cancel": 4,
+    "priority": 2,
+    "filter": 1,
+    "drain-queue": 1,
+    "restart": 1,
+    "kill": 1,
+}
+"""What users do, and how often in relation to each other."""
+BUSY, QUIET = 5.0, 300.0
+"""Seconds from one step to the next: often none to the first of these, sometimes up to the second."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What users do at a moment (seconds from the start); `number` decides about what, and stays when others go."""
+
+    number: int
+    at: float
+    do: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """A seed with the rates of its faults and the steps of its users; `text` says what it once showed."""
+
+    seed: int
+    steps: tuple[Step, ...]
+    faults: Mapping[str, float] = field(default_factory=lambda: dict(FAULTS))
+    text: str = ""
+
+    def without_fault(self, name: str) -> Case:
+        return dataclasses.replace(self, faults={fault: rate for fault, rate in self.faults.items() if fault != name})
+
+    def save(self, folder: Path) -> None:
+        """Write the case into a folder of its own."""
+        folder.mkdir(parents=True, exist_ok=True)
+        steps = [f"{step.number} {step.at:g} {step.do}" for step in self.steps]
+        told = {"text": self.text, "seed": self.seed, "faults": dict(self.faults), "steps": steps}
+        (folder / "case.json").write_text(json.dumps(told, indent=1) + "\n")
+
+
+def of_seed(seed: int, *, steps: int = 40) -> Case:
+    """The case that a seed makes: a part of the faults, and so many steps."""
+    rng = random.Random(f"{seed}/case")
+    faults = {name: rate * rng.choice((0.5, 1, 2)) for name, rate in FAULTS.items() if rng.random() < 0.7}
+    at, made = 0.0, []
+    for number in range(steps):
+        at += rng.random() * (QUIET if rng.random() < 0.1 else BUSY)
+        (do,) = rng.choices(list(STEPS), list(STEPS.values()))
+        made.append(Step(number, round(at, 3), do))
+    return Case(seed, tuple(made), faults)
+
+
+def load(folder: Path) -> Case:
+    """The case of a folder."""
+    told = json.loads((folder / "case.json").read_text())
+    steps = [line.split(" ", 2) for line in told["steps"]]
+    made = tuple(Step(int(number), float(at), do) for number, at, do in steps)
+    return Case(told["seed"], made, told["faults"], told["text"])

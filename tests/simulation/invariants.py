@@ -1,0 +1,156 @@
+"""What must hold: at each moment at which the daemon waits, at each start, and when all has settled."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import document, store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ansible_collections.roundsman.cluster.daemon.service import Service
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+
+    from tests.simulation.world import World
+
+
+class Watch:
+    """Looks at one daemon after the other, and remembers what those before have acknowledged."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._service: Service | None = None
+        self._submitted: dict[int, tuple[str, ...]] = {}
+        self._ended: dict[int, tuple[values.Status, float]] = {}
+        self._canceled: set[int] = set()
+        self._seen: dict[int, values.Job] = {}
+        self._looked = -1
+        self._known: clusters.Cluster | None = None
+        self.stopping = asyncio.Event()
+
+    @property
+    def settled(self) -> int:
+        """How many jobs have ended."""
+        return len(self._ended)
+
+    def acknowledge(self, jobs: Sequence[values.Job]) -> None:
+        """A client was told that its jobs are there."""
+        for job in jobs:
+            kinds = tuple(opcode.kind for opcode in job.opcodes)
+            if self._submitted.setdefault(job.id, kinds) != kinds:
+                self._world.violated(f"two jobs got the number {job.id}")
+            self._world.tell("acknowledged: job", job.id, *kinds)
+
+    def acknowledge_cancel(self, job: values.Job) -> None:
+        self._canceled.add(job.id)
+
+    def begin(self, service: Service) -> None:
+        """A daemon has loaded its state: nothing that was acknowledged is gone."""
+        self._service, self._looked = service, -1
+        self.stopping = asyncio.Event()
+        current = service.configuration.current
+        if self._known is not None and current.serial_no < self._known.serial_no:
+            self._world.violated(f"version {self._known.serial_no} of the configuration is gone after a restart")
+        if (
+            self._known is not None
+            and current.serial_no == self._known.serial_no
+            and _text(current) != _text(self._known)
+        ):
+            self._world.violated(f"version {current.serial_no} of the configuration is another one after a restart")
+        self._look_at_acknowledged(service)
+
+    def end(self) -> None:
+        """The daemon is no more."""
+        self._service = None
+
+    def look(self) -> None:
+        """The daemon waits: look at its locks, its jobs and its configuration."""
+        service = self._service
+        if service is None:
+            return
+        if service.configuration.current is not self._known:
+            self._known = service.configuration.current
+            self._world.tell("configuration", self._known.serial_no)
+        self._look_at_ends(service)
+        # Before it goes on with its jobs a daemon has the locks that were written down last.
+        if self._looked != self._world.trace.count and not service.read_only.reason:
+            self._looked = self._world.trace.count
+            self._look_at_locks(service)
+
+    def _look_at_acknowledged(self, service: Service) -> None:
+        for number, kinds in self._submitted.items():
+            job = service.queue._book.find(number)
+            if job is None:
+                self._world.violated(f"job {number} was acknowledged, and is gone")
+            elif tuple(opcode.kind for opcode in job.opcodes) != kinds:
+                self._world.violated(f"job {number} was acknowledged, and is another one")
+            elif number in self._ended and self._ended[number] != (job.status, job.ended):
+                before, now = self._ended[number][0].value, job.status.value
+                self._world.violated(f"job {number} had ended in {before}, and is {now} after a restart")
+            elif number in self._canceled and not (job.canceling or job.is_final):
+                self._world.violated(f"the cancelation of job {number} is forgotten")
+
+    def _look_at_ends(self, service: Service) -> None:
+        for number, job in service.queue.jobs.items():
+            if job is self._seen.get(number):
+                continue
+            self._seen[number] = job
+            if job.is_final and number not in self._ended:
+                self._ended[number] = (job.status, job.ended)
+                self._world.tell("job", number, "ended in", job.status.value, job.text[:60])
+
+    def _look_at_locks(self, service: Service) -> None:
+        for lock, holders in sorted(service.desk.table.held.items()):
+            names = sorted(owner.name for owner in holders)
+            if Mode.EXCLUSIVE in holders.values() and len(names) > 1:
+                self._world.violated(f"{lock} is held alone, and by {' and '.join(names)}")
+            for owner in holders:
+                number = int(owner.name.rpartition(" ")[2]) if owner.name.startswith("job ") else 0
+                job = service.queue.jobs.get(number)
+                if number and (job is None or job.is_final):
+                    self._world.violated(f"{lock} is held by job {number}, which is no more")
+
+    def check_settled(self, service: Service) -> None:
+        """The faults have stopped and nothing is left to do: what is on record is what is true."""
+        cluster = service.configuration.current
+        for number in self._submitted:
+            job = service.queue._book.find(number)
+            if job is None or not job.is_final:
+                self._world.violated(f"job {number} has not ended")
+        if service.desk.table.owners() or service.desk.table.waiting:
+            self._world.violated("locks are held or awaited though nothing is at work")
+        if running := [process.name for process in self._world.processes.values() if not process.is_over]:
+            self._world.violated(f"processes are left: {', '.join(running)}")
+        if _text(store.read(service.where.config)) != _text(cluster):
+            self._world.violated("the file of the configuration is not what the daemon has")
+        for failure in service.failures.listed():
+            self._world.violated(f"{failure['part']} still fails: {failure['text']}")
+        self._check_guests(cluster)
+        self._check_tags(service, cluster)
+
+    def _check_guests(self, cluster: clusters.Cluster) -> None:
+        for uuid, nodes in self._world.guests.items():
+            instance = cluster.instances[uuid]
+            told = cluster.node_name(instance.primary_node)
+            found = sorted(cluster.node_name(node) for node in nodes)
+            if found and found != [told]:
+                self._world.violated(f"{instance.name} runs on {', '.join(found)}, and {told} is on record")
+
+    def _check_tags(self, service: Service, cluster: clusters.Cluster) -> None:
+        wanted: dict[tuple[str, str], bool] = {}
+        ended = (service.queue._book.find(number) for number in self._submitted)
+        for job in sorted((job for job in ended if job is not None), key=lambda job: job.ended):
+            for opcode in job.opcodes:
+                if opcode.kind in {"tags_set", "tags_del"} and opcode.status is values.Status.SUCCESS:
+                    wanted[opcode.params["object"], opcode.params["tags"][0]] = opcode.kind == "tags_set"
+        for (uuid, tag), is_there in wanted.items():
+            if (tag in cluster.instances[uuid].tags) is not is_there:
+                self._world.violated(f"the tag {tag} is {'lost' if is_there else 'back'}")
+
+
+def _text(cluster: clusters.Cluster) -> bytes:
+    return document.seal(cluster)

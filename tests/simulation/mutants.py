@@ -1,0 +1,187 @@
+"""Bugs of this project's own history, put back while a simulation runs: it must find each of them."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from tests.chaos.mutants.mutant import PACKAGE, Edit, Mutant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CodeType, FunctionType, ModuleType
+
+RECOVERY = "daemon/jobs/recovery.py"
+QUEUE = "daemon/jobs/queue.py"
+PLAYS = "daemon/jobs/plays.py"
+OPCODES = "daemon/jobs/opcodes.py"
+SETTLING = "daemon/jobs/settling.py"
+SCHEDULER = "daemon/jobs/scheduler.py"
+CONFIGURATION = "daemon/configuration.py"
+BOOK = "daemon/jobs/book.py"
+DESK = "daemon/locks/desk.py"
+
+MUTANTS = (
+    Mutant(
+        "lost_is_repeated",
+        1,
+        "a run that began and left no result is started again (ecbe013c)",
+        (Edit(RECOVERY, "    if traces.has_begun or traces.result is Result.DAMAGED:\n", "    if is_canceling:\n"),),
+    ),
+    Mutant(
+        "start_not_durable",
+        2,
+        "an opcode's process starts before the job says so on the disk (05f97308)",
+        (
+            Edit(
+                PLAYS,
+                "            book.begin(job, index, is_durable=True,",
+                "            book.begin(job, index, is_durable=False,",
+            ),
+        ),
+    ),
+    Mutant(
+        "locks_kept_after_restart",
+        3,
+        "a job that only waited when the daemon ended keeps its locks (e683de0b)",
+        (
+            Edit(
+                QUEUE,
+                "            if not owner.livelock and owner not in at_work:\n",
+                "            if owner.livelock:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "numbers_not_promised",
+        4,
+        "after a restart the numbers of a written plan are given to other jobs (1099ceed)",
+        (
+            Edit(
+                QUEUE,
+                "highest_id(), *submission.promised(self.jobs.values())])\n",
+                "highest_id()])\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "seen_before_durable",
+        5,
+        "a configuration is seen before it is durable (090b2a8f)",
+        (
+            Edit(
+                CONFIGURATION,
+                "                await asyncio.to_thread(write, self._path, version)\n",
+                "                self._current = version\n                self._on_change()\n"
+                "                await asyncio.to_thread(write, self._path, version)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "lost_not_looked_for",
+        6,
+        "after a lost run nobody looks where its instance is (57d4c876)",
+        (Edit(PLAYS, "    if settlement.needs_look and step is not recovery.Step.START:\n", "    if loss:\n"),),
+    ),
+    Mutant(
+        "cancel_forgotten",
+        7,
+        "a job that was canceled while it waited for its turn is canceled in memory only (05f97308)",
+        (
+            Edit(
+                BOOK,
+                " text=text\n            )\n\n        self.change(number, rule)\n",
+                " text=text\n            )\n\n        self.change(number, rule, is_durable=False)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "slot_kept",
+        8,
+        "who is canceled while it waits for a slot keeps the place of the slot (ce255f36)",
+        (
+            Edit(
+                SCHEDULER,
+                "            self._slots[entry.lane].discard(entry.number)\n            self.look()\n",
+                "            self.look()\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "locks_not_restored",
+        9,
+        "the locks of runs that outlived the daemon are free after a restart (05f97308)",
+        (
+            Edit(
+                DESK,
+                '        self.table.restore(owner, held, holders.Holding(row["purpose"], row["since"]))\n',
+                "        del held\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "changes_of_failed_dropped",
+        10,
+        "what a run recorded before it failed or was lost is not committed (05f97308)",
+        (
+            Edit(
+                SETTLING,
+                "    await ports.configuration.commit(applicable, by=by)\n",
+                "    await ports.configuration.commit(applicable if settlement.succeeded else lambda _: [], by=by)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "plan_not_written",
+        11,
+        "an opcode that submits jobs plans anew after a crash (1099ceed)",
+        (
+            Edit(
+                OPCODES,
+                "        if is_repeated:\n            jobs = self._ports.store.plan(job, index)\n",
+                "        if current.canceling:\n            jobs = self._ports.store.plan(job, index)\n",
+            ),
+        ),
+    ),
+)
+
+
+@contextlib.contextmanager
+def put_back(mutant: Mutant) -> Iterator[None]:
+    """Have a bug in all that runs as long as this lasts: each function of its files has the mutant's code."""
+    with contextlib.ExitStack() as undo:
+        for path in sorted({edit.path for edit in mutant.edits}):
+            real = importlib.import_module(f"{PACKAGE}.{path.removesuffix('.py').replace('/', '.')}")
+            mutated = dict(_functions(mutant.module(path)))
+            for name, function in _functions(real):
+                undo.callback(setattr, function, "__code__", function.__code__)
+                function.__code__ = mutated[name].__code__
+        yield
+
+
+def _functions(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
+    """The functions of a module and of its classes, by their qualified names."""
+    for owner in (module, *(found for found in vars(module).values() if inspect.isclass(found))):
+        if owner is not module and owner.__module__ != module.__name__:
+            continue
+        for found in vars(owner).values():
+            function: Any = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
+            function = function.fget if isinstance(function, property) else function
+            if (
+                inspect.isfunction(function)
+                and function.__module__ == module.__name__
+                and not _is_made(function.__code__)
+            ):
+                yield function.__qualname__, function
+
+
+def _is_made(code: CodeType) -> bool:
+    """Whether a decorator or a dataclass has made it."""
+    return code.co_filename.startswith("<") or bool(code.co_freevars)
+
+
+def find(name: str) -> Mutant:
+    """The mutant of this name; raises StopIteration where there is none."""
+    return next(mutant for mutant in MUTANTS if mutant.name == name)

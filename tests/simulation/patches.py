@@ -1,0 +1,163 @@
+"""All that is put in place of the product's own while a simulation runs, each with its reason. There are no others.
+
+The product has no seam for this: what is patched is where it meets the kernel, other processes or the network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import importlib
+import os
+import subprocess
+import time
+import types
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
+
+from tests.simulation import processes, threads
+from tests.simulation.world import EPOCH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.simulation.world import World
+
+PACKAGE = "ansible_collections.roundsman.cluster"
+_FSYNC = os.fsync
+TIME = types.SimpleNamespace(monotonic=time.monotonic)
+
+
+@dataclass(frozen=True)
+class Patch:
+    """`name` of `owner` (a module, or a class or function in it behind a colon); `make` gives what stands there."""
+
+    owner: str
+    name: str
+    make: Callable[[World], Any]
+    reason: str
+
+
+def _monotonic(world: World) -> Callable[[], float]:
+    return lambda: world.now - EPOCH + 1000.0
+
+
+def _fsync(world: World) -> Callable[[int], None]:
+    def fsync(_descriptor: int) -> None:
+        world.refuse_the_dead()
+        if world.acting is None and world.happens("kill-at-sync"):
+            world.kill("at a sync")
+
+    return fsync
+
+
+def _point(world: World) -> Callable[[str], None]:
+    def point(name: str) -> None:
+        if world.acting is None and not world.is_dead and world.happens("kill-at-point"):
+            world.kill(name)
+
+    return point
+
+
+def _uuid4(world: World) -> Callable[[], uuid.UUID]:
+    return lambda: uuid.UUID(int=world.rng("uuid").getrandbits(128), version=4)
+
+
+def _popen(world: World) -> Any:
+    def popen(_words: list[str], *, cwd: Any, **_options: Any) -> processes.Child:
+        return processes.spawn(world, cwd)
+
+    return types.SimpleNamespace(
+        Popen=popen, DEVNULL=subprocess.DEVNULL, TimeoutExpired=subprocess.TimeoutExpired, PIPE=subprocess.PIPE
+    )
+
+
+async def _for_ever(*_words: Any, **_options: Any) -> None:
+    await asyncio.Event().wait()
+
+
+PATCHES: tuple[Patch, ...] = (
+    Patch("time", "time", lambda world: lambda: world.now, "the wall clock is the world's"),
+    Patch("time", "time_ns", lambda world: lambda: int(world.now * 1e9), "the same"),
+    Patch("time", "monotonic", _monotonic, "so is the clock that no step moves"),
+    Patch("time", "clock_gettime", lambda world: lambda _clock: _monotonic(world)(), "so is that since the boot"),
+    *(
+        Patch(f"{PACKAGE}.{owner}", name, _monotonic, "it took the clock as a default when it was defined")
+        for owner, name in (
+            ("daemon.maintenance.reports:Intake.__init__", "monotonic"),
+            ("daemon.maintenance.agents:Agents.__init__", "monotonic"),
+            ("daemon.maintenance.dead_nodes:DeadNodes.__init__", "monotonic"),
+            ("daemon.maintenance.replicas:Replicas.__init__", "monotonic"),
+            ("daemon.maintenance.left_behind:LeftBehind.__init__", "monotonic"),
+            ("daemon.maintenance.balancing:Balancer.__init__", "monotonic"),
+        )
+    ),
+    Patch("uuid", "uuid4", _uuid4, "the same seed gives the same names"),
+    Patch("os", "fsync", _fsync, "what is durable, and where a daemon is killed, is the world's matter"),
+    Patch("asyncio", "to_thread", threads.to_thread, "threads are pieces of work that end when the world says so"),
+    Patch("concurrent.futures", "ThreadPoolExecutor", lambda _: threads.Pool, "files are written one after the other"),
+    Patch(f"{PACKAGE}.daemon.maintenance.reports", "ThreadPoolExecutor", lambda _: threads.Pool, "the same"),
+    Patch(f"{PACKAGE}.daemon.jobs.process", "_in_own_thread", threads.in_own_thread, "as `to_thread`"),
+    Patch(f"{PACKAGE}.daemon.jobs.process", "subprocess", _popen, "a process of an opcode is one of the world"),
+    Patch(
+        f"{PACKAGE}.plugins.plugin_utils.run_group",
+        "end",
+        lambda world: functools.partial(processes.end, world),
+        "the same: it looked for processes of the kernel",
+    ),
+    Patch(f"{PACKAGE}.plugins.plugin_utils.run_group", "oom_kills", lambda _: lambda: 0, "it reads a control group"),
+    Patch(
+        f"{PACKAGE}.plugins.plugin_utils.livelocks",
+        "is_alive",
+        lambda world: functools.partial(processes.is_alive, world),
+        "a process of the world holds no flock",
+    ),
+    Patch(
+        f"{PACKAGE}.daemon.locks.desk",
+        "ended",
+        lambda world: functools.partial(processes.ended, world),
+        "the same, and it waited in a thread",
+    ),
+    Patch(f"{PACKAGE}.daemon.faults", "point", _point, "the points at which other tests kill the daemon, too"),
+    Patch(
+        f"{PACKAGE}.plugins.plugin_utils.unsynced",
+        "BOOT_ID",
+        lambda world: world.root.parent / "boot_id",
+        "the machine of the world boots by itself",
+    ),
+    Patch(f"{PACKAGE}.daemon.maintenance.spool", "keep_watching", lambda _: _for_ever, "it waits for inotify"),
+)
+
+
+@contextlib.contextmanager
+def installed(world: World) -> Iterator[None]:
+    """Have all patches in place as long as this lasts."""
+    with contextlib.ExitStack() as undo:
+        for patch in PATCHES:
+            undo.callback(_put(patch, patch.make(world)))
+        yield
+
+
+def _put(patch: Patch, value: Any) -> Callable[[], None]:
+    """Put a value in its place; returns what takes it back."""
+    module, _, path = patch.owner.partition(":")
+    owner: Any = importlib.import_module(module)
+    for part in filter(None, path.split(".")):
+        owner = getattr(owner, part)
+    if path.endswith("__init__"):
+        defaults = owner.__kwdefaults__
+        before = defaults[patch.name]
+        defaults[patch.name] = value
+        return lambda: defaults.__setitem__(patch.name, before)
+    before = getattr(owner, patch.name)
+    setattr(owner, patch.name, value)
+    return lambda: setattr(owner, patch.name, before)
+
+
+def new_process() -> None:
+    """What a new process of the daemon does not know of the one before: that its disk failed."""
+    durable_files._DISK = durable_files.Disk()

@@ -1,0 +1,165 @@
+"""The processes of opcodes: they do what their plays would do in the world, with the records of real ones."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.roundsman.cluster.daemon.jobs import opcode_process
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, run_group, run_records
+
+from tests.simulation import plays
+from tests.simulation.world import Killed
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from tests.simulation.world import World
+
+STARTING, STEP, EXIT = 1.0, 4.0, 0.5
+"""Seconds that a part of a process's life takes at the most."""
+
+
+class Process:
+    """One process of a run, from its start on; it lives on whatever becomes of the daemon."""
+
+    def __init__(self, world: World, run: Path) -> None:
+        self.world = world
+        self.run = run
+        self.name = f"{run.parent.name}/{run.name}"
+        self.is_over = False
+        self.instance = ""
+        self.disk = durable_files.Disk()
+        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._life = self._lived()
+        self._chances = world.rng("process")
+        self._next(STARTING)
+
+    def end(self, how: str) -> None:
+        """It is no more, and its livelock is free."""
+        if self.is_over:
+            return
+        self.is_over = True
+        self.world.tell("process", self.name, how)
+        for loop, future in self._waiting:
+            if loop is self.world.loop and not future.done():
+                future.set_result(None)
+        self._waiting.clear()
+
+    async def ended(self) -> None:
+        """Wait for its end."""
+        if not self.is_over:
+            loop = asyncio.get_running_loop()
+            future = loop.create_future()
+            self._waiting.append((loop, future))
+            await future
+
+    def _next(self, most: float) -> None:
+        self.world.at(self._chances.random() * most, self._step)
+
+    def _step(self) -> None:
+        if self.is_over:
+            return
+        if self.world.happens("process-killed"):
+            self.end("is killed")
+        elif self.world.happens("process-hangs"):
+            self.world.tell("process", self.name, "hangs")
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        self.world.acting, before = self, durable_files._DISK
+        durable_files._DISK = self.disk
+        try:
+            most = next(self._life)
+        except StopIteration:
+            self.end("ends")
+        except (Killed, errors.RoundsmanError, OSError) as error:
+            self.end(f"breaks off: {type(error).__name__}")
+        else:
+            self._next(most)
+        finally:
+            self.world.acting = None
+            durable_files._DISK = before
+
+    def _lived(self) -> Generator[float, None, None]:
+        if self.world.happens("process-never-begins"):
+            return
+        opcode_process._begin(self.run)
+        spec = json.loads((self.run / "opcode.json").read_bytes())
+        kind, step = _kind(spec), spec["variables"].get("step", {})
+        self.instance = step.get("instance", {}).get("uuid", "") if isinstance(step.get("instance"), dict) else ""
+        self.world.tell("process", self.name, "begins", kind)
+        self._check_alone()
+        yield STEP
+        try:
+            value = yield from plays.play(self.world, self.run, kind, step)
+            outcome: dict[str, Any] = {"status": "success", "text": "", "value": value}
+        except plays.PlayFailed as failure:
+            outcome = {"status": "error", "text": str(failure)}
+        run_records.conclude(self.run, outcome)
+        yield EXIT
+
+    def _check_alone(self) -> None:
+        for other in self.world.processes.values():
+            if other is not self and not other.is_over and self.instance and other.instance == self.instance:
+                name = self.world.names[self.instance]
+                self.world.violated(f"{name} is at work in two runs at once: {self.name} and {other.name}")
+
+
+def _kind(spec: dict[str, Any]) -> str:
+    return str(spec["variables"].get("roundsman_kind") or Path(spec["playbook"]).stem)
+
+
+class Child:
+    """What the daemon holds of a process that it has started (`subprocess.Popen`)."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def poll(self) -> int | None:
+        return 0 if self._process.is_over else None
+
+    def wait(self, _timeout: float | None = None) -> int:
+        return 0
+
+
+def spawn(world: World, cwd: Path) -> Child:
+    """Start the process of a run; a run begins once."""
+    world.refuse_the_dead()
+    run = Path(cwd)
+    before = world.processes.get(run)
+    if before is not None and not before.is_over:
+        world.violated(f"run {run.parent.name}/{run.name} is started while its process runs")
+    if (run / "began").exists():
+        world.violated(f"run {run.parent.name}/{run.name} is begun twice")
+    world.tell("process", f"{run.parent.name}/{run.name}", "is started")
+    world.processes[run] = Process(world, run)
+    return Child(world.processes[run])
+
+
+def is_alive(world: World, livelock: Path) -> bool:
+    process = world.processes.get(livelock.parent)
+    return process is not None and not process.is_over
+
+
+async def ended(world: World, livelock: Path) -> None:
+    await asyncio.sleep(world.rng("ended").random() * 0.1)
+    process = world.processes.get(livelock.parent)
+    if process is not None:
+        await process.ended()
+
+
+def end(world: World, run: Path) -> run_group.Ended:
+    """Kill all that is left of a run."""
+    world.refuse_the_dead()
+    process = world.processes.get(run)
+    if process is None or process.is_over:
+        return run_group.Ended(0, frozenset())
+    with contextlib.suppress(Killed):
+        process.end("is ended by the daemon")
+    return run_group.Ended(1, frozenset())

@@ -1,0 +1,75 @@
+"""The whole daemon on virtual time: fixed seeds, the same trace for each, and bugs of the past that are found."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.simulation import case, mutants, patches, trial
+
+if TYPE_CHECKING:
+    from tests.chaos.mutants.mutant import Mutant
+
+ROOT = Path(__file__).resolve().parents[2]
+FAST = ("lost_is_repeated", "start_not_durable")
+"""The bugs that the default suite puts back; `make slowtest` puts all of them back."""
+MOST_SEEDS = 2000
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_nothing_is_violated_and_everything_settles(seed: int) -> None:
+    outcome = trial.play(case.of_seed(seed, steps=20))
+    assert outcome.violations == ()
+    assert outcome.settled
+
+
+def test_a_seed_has_one_trace_under_any_hash_seed() -> None:
+    program = "from tests.simulation import case, trial; print(trial.play(case.of_seed(3, steps=15)).trace)"
+    paths = os.pathsep.join((str(ROOT), str(ROOT / "playbooks/collections")))
+    traces = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": hash_seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(traces) == 1
+
+
+def test_each_patch_has_a_reason_and_is_taken_back() -> None:
+    before = os.fsync
+    trial.play(case.of_seed(1, steps=1))
+    assert os.fsync is before
+    assert all(patch.reason for patch in patches.PATCHES)
+
+
+def test_a_case_is_kept_as_it_is(tmp_path: Path) -> None:
+    made = case.of_seed(5)
+    made.save(tmp_path / "case")
+    assert case.load(tmp_path / "case") == made
+
+
+def _is_found(mutant: Mutant) -> bool:
+    with mutants.put_back(mutant):
+        return any(trial.play(case.of_seed(seed)).violations for seed in range(1, MOST_SEEDS))
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_a_bug_of_the_past_is_found(name: str) -> None:
+    assert _is_found(mutants.find(name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "mutant", [mutant for mutant in mutants.MUTANTS if mutant.name not in FAST], ids=lambda m: m.name
+)
+def test_every_other_bug_of_the_past_is_found(mutant: Mutant) -> None:
+    assert _is_found(mutant)

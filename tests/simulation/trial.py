@@ -1,0 +1,219 @@
+"""One case played: daemons one after the other in one world, until all has settled."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import shutil
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.roundsman.cluster.daemon import abnormal_ends, app, disk_proofs, failures, service
+from ansible_collections.roundsman.cluster.daemon.lab import population
+from ansible_collections.roundsman.cluster.daemon.lab import world as labs
+from ansible_collections.roundsman.cluster.daemon.maintenance import rewriting
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, unsynced
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+
+from tests.simulation import patches
+from tests.simulation.clock import Loop
+from tests.simulation.invariants import Watch
+from tests.simulation.users import Users
+from tests.simulation.world import EPOCH, Killed, Stuck, World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.simulation.case import Case
+
+MEMORY = Path("/dev/shm")
+NODES, INSTANCES = 4, 8
+SETTLES_WITHIN = 12 * 3600.0
+"""Virtual seconds after the last fault within which all has settled: twice that of the longest time limit of a play."""
+DOWN = 20.0
+"""Seconds that a daemon is down at the most."""
+MOST_DAEMONS = 200
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a case came to: the digest of its trace and its last lines, what was violated, and how much was done."""
+
+    trace: str
+    lines: tuple[str, ...]
+    violations: tuple[str, ...]
+    settled: int
+    daemons: int
+    seconds: float
+
+
+def play(case: Case) -> Outcome:
+    """Play a case from its start until all has settled, or an invariant does not hold."""
+    folder = Path(tempfile.mkdtemp(prefix="simulation-", dir=MEMORY if MEMORY.is_dir() else None))
+    try:
+        return _play(case, folder / "root")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _play(case: Case, root: Path) -> Outcome:
+    world = World(case, root)
+    with patches.installed(world), _silence():
+        _build(world)
+        watch = Watch(world)
+        users = Users(world, watch)
+        world.on_leap = watch.look
+        daemons = 0
+        while not world.violations:
+            daemons += 1
+            try:
+                if _life(world, watch, users) or daemons > MOST_DAEMONS:
+                    break
+            except Stuck as error:
+                world.violated(str(error))
+            world.sleep(world.rng("down").random() * DOWN)
+    lines, violations = tuple(world.trace.lines), tuple(world.violations)
+    return Outcome(world.trace.digest, lines, violations, watch.settled, daemons, world.now - EPOCH)
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """What the daemon logs, and what Python says of coroutines that were killed, is no news here."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _build(world: World) -> None:
+    """Make the controller's folder: a cluster whose instances run where they are on record."""
+    names = [f"node{number}" for number in range(1, NODES + 1)]
+    cluster = population.make_cluster(labs.Lab(world.root), names, settings=_settings())
+    cluster = population.with_addresses(cluster)
+    cluster = population.with_instances(cluster, population.spread(cluster, INSTANCES))
+    where = tree.Tree(world.root)
+    for path in (where.etc, where.lib, where.run, where.log, where.spool, where.host_vars):
+        path.mkdir(parents=True, exist_ok=True)
+    where.hmac_key.write_text("of the simulation\n")
+    (world.root.parent / "boot_id").write_text("boot 1\n")
+    world.is_dead = False
+    store.write(where.config, cluster)
+    world.guests = {uuid: {instance.primary_node} for uuid, instance in cluster.instances.items()}
+    world.names = {uuid: instance.name for uuid, instance in cluster.instances.items()}
+    world.names |= {uuid: node.name for uuid, node in cluster.nodes.items()}
+
+
+def _settings() -> clusters.Settings:
+    return clusters.Settings(diagnose_interval=0)
+
+
+def _life(world: World, watch: Watch, users: Users) -> bool:
+    """The life of one daemon; returns whether all has settled in it."""
+    patches.new_process()
+    loop = world.loop = Loop(lambda: world.now, world.leap)
+    world.is_dead = False
+    asyncio.set_event_loop(loop)
+    try:
+        return loop.run_until_complete(_Daemon(world, watch, users).live())
+    except Killed:
+        return False
+    finally:
+        watch.end()
+        world.is_dead, world.loop = True, None
+        _forget(loop)
+        world.bury()
+
+
+def _forget(loop: Loop) -> None:
+    """Close what the daemon was at; nothing of it has an effect any more."""
+    for task in asyncio.all_tasks(loop):
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        coroutine: Any = task.get_coro()
+        with contextlib.suppress(BaseException):
+            coroutine.close()
+    loop.set_exception_handler(lambda _loop, _context: None)
+    loop.close()
+    asyncio.set_event_loop(None)
+
+
+class _Daemon:
+    """What `app.serve` does, without its servers; users call what their requests would."""
+
+    def __init__(self, world: World, watch: Watch, users: Users) -> None:
+        self._world = world
+        self._watch = watch
+        self._users = users
+
+    async def live(self) -> bool:
+        world, where = self._world, tree.Tree(self._world.root)
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._unheard)
+        ends = abnormal_ends.AbnormalEnds(where.abnormal_ends)
+        durable_files.on_unknown(lambda error: unsynced.note(where, error))
+        world.tell("a daemon starts")
+        try:
+            made = service.assemble(where, limit=8)
+            durable_files.on_unknown(lambda error: app.end_later(loop, made, error))
+            await rewriting.at_start(where, configuration=made.configuration, desk=made.desk, read_only=made.read_only)
+            self._watch.begin(made)
+            is_settled = await self._work(made)
+        except errors.StateUnknown as error:
+            ends.record(str(error))
+            world.tell("the daemon ends:", type(error).__name__)
+            return False
+        except (errors.RoundsmanError, OSError) as error:
+            world.violated(f"the daemon does not start: {error}")
+            return False
+        except failures.Defect as defect:
+            world.violated(f"a defect: {defect!r} {defect.__cause__!r}")
+            return False
+        ends.clear()
+        return is_settled
+
+    def _unheard(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if error := context.get("exception"):
+            self._world.violated(f"nobody heard of {error!r}")
+
+    async def _work(self, made: service.Service) -> bool:
+        loop = asyncio.get_running_loop()
+        parts: list[asyncio.Task[Any]] = [loop.create_task(app._work(made))]
+        parts.append(loop.create_task(made.failures.until_defect()))
+        parts.append(loop.create_task(disk_proofs.keep_proving(disk_proofs.beside(made.where), made.failures)))
+        done = loop.create_task(self._until_settled(made))
+        stopping = loop.create_task(self._watch.stopping.wait())
+        ended, _ = await asyncio.wait([*parts, done, stopping], return_when=asyncio.FIRST_COMPLETED)
+        is_settled = done in ended and done.exception() is None
+        if is_settled:
+            self._watch.check_settled(made)
+        self._world.tell("the daemon stops")
+        await asyncio.wait([loop.create_task(made.queue.stop())], timeout=app.STOPPING)
+        for task in (*parts, done, stopping):
+            task.cancel()
+        await asyncio.wait([*parts, done, stopping], timeout=5)
+        for task in (*parts, done):
+            if task in ended:
+                task.result()
+        return is_settled
+
+    async def _until_settled(self, made: service.Service) -> None:
+        world = self._world
+        await self._users.act(made, since=EPOCH)
+        world.is_calm = True
+        await self._users.put_in_order(made)
+        limit = world.now + SETTLES_WITHIN
+        while unfinished := made.queue.unfinished(made.queue.jobs):
+            if world.now > limit:
+                at_work = [(job, made.queue.jobs[job].status.value) for job in unfinished]
+                raise Stuck(f"not settled within {SETTLES_WITHIN:g} s: jobs {at_work[:5]}")
+            await made.queue.wait(unfinished[0], seconds=600)
+        await asyncio.sleep(60)

@@ -1,0 +1,195 @@
+"""What users do: each step is a request as a client sends it, whose answer is kept as what was acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.roundsman.cluster.daemon.failures import Defect
+from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
+
+from tests.simulation.case import Step
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ansible_collections.roundsman.cluster.daemon.service import Service
+
+    from tests.simulation.invariants import Watch
+    from tests.simulation.world import World
+
+MOST_MOVES = 6
+LOCKS = ("instance", "node")
+
+
+class Users:
+    """Those who send requests to one daemon after the other."""
+
+    def __init__(self, world: World, watch: Watch) -> None:
+        self._world = world
+        self._watch = watch
+        self._left = list(world.case.steps)
+        self._tags: list[tuple[str, str]] = []
+        self._filters: list[str] = []
+
+    @property
+    def are_done(self) -> bool:
+        return not self._left
+
+    async def act(self, service: Service, *, since: float) -> None:
+        """Do each step at its time, whether those before are answered or not."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.TaskGroup() as group:
+            if service.queue.drained:
+                # Who was to take it back did not live to see the daemon before this one end.
+                group.create_task(self._step(service, Step(-1, 0.0, "undrain-queue")))
+            while self._left:
+                await asyncio.sleep(max(0.0, since + self._left[0].at - loop.time()))
+                group.create_task(self._step(service, self._left.pop(0)))
+
+    async def _step(self, service: Service, step: Step) -> None:
+        chances = random.Random(f"{self._world.case.seed}/step/{step.number}")
+        self._world.tell("user", step.number, step.do)
+        try:
+            await DEEDS[step.do](self, service, chances)
+        except (errors.RoundsmanError, Defect) as error:
+            self._world.tell("user", step.number, "is refused:", type(error).__name__)
+
+    async def put_in_order(self, service: Service) -> None:
+        """Take back what would keep the daemon from its work for ever."""
+        if service.read_only.reason:
+            service.read_only.release()
+        if service.queue.drained:
+            service.queue.set_drained(False)
+        gone: list[changes.Change] = [changes.FilterGone(uuid) for uuid in self._filters]
+        await service.configuration.commit(lambda _: gone)
+
+    async def _submit(self, service: Service, *jobs: values.Job) -> None:
+        submitted = await service.queue.submit(jobs)
+        self._watch.acknowledge(submitted)
+
+    async def _move(self, service: Service, chances: random.Random, *, count: int = 1, kind: str = "migrate") -> None:
+        cluster = service.configuration.current
+        jobs: list[values.Job] = []
+        for _ in range(count):
+            instance = cluster.instances[chances.choice(sorted(cluster.instances))]
+            params = {
+                "instance": instance.uuid,
+                "source": instance.primary_node,
+                "target": instance.secondary_nodes[0],
+            }
+            depends = (values.Dependency(-1, tuple(values.FINAL)),) if jobs and chances.random() < 0.5 else ()
+            back = {**params, "source": params["target"], "target": params["source"]}
+            opcodes = [values.Opcode(kind, params, _priority(chances))]
+            opcodes += [values.Opcode(kind, back, _priority(chances))] if chances.random() < 0.3 else []
+            jobs.append(_job(*opcodes, depends=depends))
+        await self._submit(service, *jobs)
+
+    async def _move_many(self, service: Service, chances: random.Random) -> None:
+        await self._move(service, chances, count=2 + chances.randrange(MOST_MOVES))
+
+    async def _failover(self, service: Service, chances: random.Random) -> None:
+        await self._move(service, chances, kind="failover")
+
+    async def _start_or_stop(self, service: Service, chances: random.Random) -> None:
+        instance = chances.choice(sorted(service.configuration.current.instances))
+        kinds = ["shutdown", "startup"] if chances.random() < 0.7 else ["startup"]
+        await self._submit(service, _job(*(values.Opcode(kind, {"instance": instance}) for kind in kinds)))
+
+    async def _delay(self, service: Service, chances: random.Random) -> None:
+        cluster = service.configuration.current
+        names = [*(f"instance/{uuid}" for uuid in sorted(cluster.instances))]
+        names += [f"node/{uuid}" for uuid in sorted(cluster.nodes)]
+        held = {name: chances.choice(("shared", "exclusive")) for name in chances.sample(names, chances.randrange(3))}
+        params: dict[str, Any] = {"duration": round(chances.random() * 30, 3), "locks": held}
+        await self._submit(service, _job(values.Opcode("test_delay", params, _priority(chances))))
+
+    async def _tag(self, service: Service, chances: random.Random) -> None:
+        uuid, tag = chances.choice(sorted(service.configuration.current.instances)), f"t{chances.randrange(10**6)}"
+        self._tags.append((uuid, tag))
+        await self._submit(service, _job(values.Opcode("tags_set", _tag_params(uuid, tag))))
+
+    async def _untag(self, service: Service, chances: random.Random) -> None:
+        if self._tags:
+            uuid, tag = self._tags.pop(chances.randrange(len(self._tags)))
+            await self._submit(service, _job(values.Opcode("tags_del", _tag_params(uuid, tag))))
+
+    async def _evacuate(self, service: Service, chances: random.Random) -> None:
+        node = chances.choice(sorted(service.configuration.current.nodes))
+        mode = chances.choice(("primary-only", "all"))
+        await self._submit(service, _job(values.Opcode("node_evacuate", {"node": node, "mode": mode})))
+
+    async def _drain_node(self, service: Service, chances: random.Random) -> None:
+        node = chances.choice(sorted(service.configuration.current.nodes))
+        opcodes = (values.Opcode("node_role", {"node": node, "drained": drained}) for drained in (True, False))
+        await self._submit(service, _job(*opcodes))
+
+    async def _cancel(self, service: Service, chances: random.Random) -> None:
+        if unfinished := sorted(service.queue.unfinished(service.queue.jobs)):
+            number, kill = chances.choice(unfinished), chances.random() < 0.5
+            canceled = await service.queue.cancel(number, kill=kill)
+            self._world.tell("canceled", number, canceled.status.value)
+            self._watch.acknowledge_cancel(canceled)
+
+    async def _priority(self, service: Service, chances: random.Random) -> None:
+        if unfinished := sorted(service.queue.unfinished(service.queue.jobs)):
+            service.queue.change_priority(chances.choice(unfinished), _priority(chances))
+
+    async def _filter(self, service: Service, chances: random.Random) -> None:
+        uuid = f"{chances.getrandbits(128):032x}"
+        action = chances.choice((job_filters.Action.PAUSE, job_filters.Action.RATE_LIMIT))
+        migrates = (("opcode", ("=", "OP_ID", "OP_INSTANCE_MIGRATE")),)
+        made = job_filters.Filter(uuid, service.queue.last_id, 0, migrates, action, limit=2)
+        self._filters.append(uuid)
+        await service.configuration.commit(lambda _: [changes.FilterStands(made)])
+        await asyncio.sleep(chances.random() * 60)
+        await service.configuration.commit(lambda _: [changes.FilterGone(uuid)])
+
+    async def _drain_queue(self, service: Service, chances: random.Random) -> None:
+        service.queue.set_drained(True)
+        await asyncio.sleep(chances.random() * 30)
+        service.queue.set_drained(False)
+
+    async def _undrain_queue(self, service: Service, chances: random.Random) -> None:
+        await asyncio.sleep(chances.random() * 30)
+        service.queue.set_drained(False)
+
+    async def _restart(self, _service: Service, _chances: random.Random) -> None:
+        self._watch.stopping.set()
+
+    async def _kill(self, _service: Service, _chances: random.Random) -> None:
+        self._world.kill("by a user")
+
+
+def _job(*opcodes: values.Opcode, depends: tuple[values.Dependency, ...] = ()) -> values.Job:
+    return values.Job(id=0, opcodes=opcodes, depends=depends, received=1.0)
+
+
+def _priority(chances: random.Random) -> int:
+    return chances.choice((-10, 0, 0, 10))
+
+
+def _tag_params(uuid: str, tag: str) -> dict[str, Any]:
+    return {"of": "instance", "object": uuid, "tags": [tag]}
+
+
+DEEDS: dict[str, Callable[[Users, Service, random.Random], Awaitable[None]]] = {
+    "move": Users._move,
+    "move-many": Users._move_many,
+    "failover": Users._failover,
+    "start-or-stop": Users._start_or_stop,
+    "delay": Users._delay,
+    "tag": Users._tag,
+    "untag": Users._untag,
+    "evacuate": Users._evacuate,
+    "drain-node": Users._drain_node,
+    "cancel": Users._cancel,
+    "priority": Users._priority,
+    "filter": Users._filter,
+    "drain-queue": Users._drain_queue,
+    "undrain-queue": Users._undrain_queue,
+    "restart": Users._restart,
+    "kill": Users._kill,
+}

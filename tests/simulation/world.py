@@ -1,0 +1,143 @@
+"""The world around the daemon: its clock, its chances, what happens in it, and the processes and guests in it."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import itertools
+import random
+from collections import deque
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.simulation.case import Case
+    from tests.simulation.clock import Loop
+    from tests.simulation.processes import Process
+
+EPOCH = 1_700_000_000.0
+KEPT_LINES = 400
+
+
+class Killed(KeyboardInterrupt):
+    """The daemon is killed here and now: no event loop catches this, nothing of the daemon runs on."""
+
+
+class Stuck(Exception):
+    """Nothing will ever happen again, or not for far too long."""
+
+
+class Trace:
+    """What happened, in order: a digest of all, and the last lines."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+        self.lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self.count = 0
+
+    def tell(self, line: str) -> None:
+        self.count += 1
+        self._digest.update(line.encode() + b"\n")
+        self.lines.append(line)
+
+    @property
+    def digest(self) -> str:
+        return self._digest.hexdigest()[:16]
+
+
+class World:
+    """Everything that outlives the daemon. `calm` is when no fault happens any more."""
+
+    def __init__(self, case: Case, root: Path) -> None:
+        self.case = case
+        self.root = root
+        self.now = EPOCH
+        self.is_calm = False
+        self.is_dead = True
+        self.loop: Loop | None = None
+        self.trace = Trace()
+        self.violations: list[str] = []
+        self.processes: dict[Path, Process] = {}
+        self.acting: Process | None = None
+        self.guests: dict[str, set[str]] = {}
+        self.names: dict[str, str] = {}
+        self.kills = 0
+        self.on_leap: Callable[[], None] = lambda: None
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+        self._chances: dict[str, random.Random] = {}
+
+    def rng(self, concern: str) -> random.Random:
+        """The chances of one concern: more of them elsewhere change nothing here."""
+        if concern not in self._chances:
+            self._chances[concern] = random.Random(f"{self.case.seed}/{concern}")
+        return self._chances[concern]
+
+    def happens(self, fault: str) -> bool:
+        """Whether a fault happens, where it could."""
+        rate = self.case.faults.get(fault, 0.0)
+        return bool(rate) and not self.is_calm and self.rng(fault).random() < rate
+
+    def tell(self, *words: Any) -> None:
+        """Add a line to the trace."""
+        text = " ".join(str(word) for word in words).replace(str(self.root), "")
+        self.trace.tell(f"{self.now - EPOCH:.3f} {text}")
+
+    def violated(self, text: str) -> None:
+        """Keep that an invariant does not hold, once."""
+        for uuid, name in self.names.items():
+            text = text.replace(uuid, name)
+        if text not in self.violations:
+            self.violations.append(text)
+            self.tell("VIOLATION", text)
+
+    def at(self, seconds: float, act: Callable[[], None]) -> None:
+        """Have something happen after so many seconds, whether the daemon lives or not."""
+        heapq.heappush(self._events, (self.now + seconds, next(self._numbers), act))
+
+    def leap(self, seconds: float | None) -> None:
+        """Move on to the next event, or by so many seconds where that is earlier."""
+        self.on_leap()
+        until = None if seconds is None else self.now + seconds
+        if self._events and (until is None or self._events[0][0] <= until):
+            at, _, act = heapq.heappop(self._events)
+            self.now = max(self.now, at)
+            act()
+        elif until is not None:
+            self.now = until
+        else:
+            raise Stuck("the daemon and the world wait for each other")
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass without a daemon."""
+        until = self.now + seconds
+        while self._events and self._events[0][0] <= until:
+            at, _, act = heapq.heappop(self._events)
+            self.now = max(self.now, at)
+            act()
+        self.now = until
+
+    def kill(self, why: str) -> NoReturn:
+        """Kill the daemon here: what it does while its stack unwinds reaches no file, for its folder is away."""
+        if not self.is_dead:
+            self.is_dead = True
+            self.kills += 1
+            self.tell("the daemon is killed", why)
+            self.root.rename(self._aside)
+        raise Killed(why)
+
+    def bury(self) -> None:
+        """Nothing of the killed daemon is left: its folder is back in its place."""
+        if self._aside.exists():
+            self._aside.rename(self.root)
+
+    @property
+    def _aside(self) -> Path:
+        return self.root.with_name(self.root.name + ".of-the-dead")
+
+    def refuse_the_dead(self) -> None:
+        """Whatever a daemon that was killed still does while its stack unwinds ends here."""
+        if self.is_dead and self.acting is None:
+            raise Killed("it is dead")
