@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import re
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...plugins.plugin_utils.rounds import audit_lines
 from .journals import UNSETTLED, Event
@@ -26,15 +25,16 @@ BY_HAND = "by hand"
 LATE_POWER_OFF = 120.0
 """Seconds after the end of its opcode within which a slow BMC may still carry out a command."""
 LONGEST_PLAY = 600.0
-"""Seconds for which a failover that was announced may be at work."""
+"""Seconds for which a failover whose loss was stated may be at work."""
 
 
 @dataclass(frozen=True)
 class Stated:
-    """What a play by hand, or the daemon, said in the audit log before it failed an instance over.
+    """What the audit log says that a failover may lose, before it was done.
 
-    The daemon names no source. The loss is None where the play could not tell, or where a person ignored consistency
-    (`is_ignored`).
+    `by` is the opcode that did it, or the user who ran a play by hand. The loss is None where nobody could tell;
+    `accepted` is the loss that a person accepted, None where nobody did, and `is_ignored` says that a person ignored
+    consistency.
     """
 
     at: float
@@ -42,10 +42,12 @@ class Stated:
     source: str
     target: str
     seconds: float | None
+    by: str = ""
+    accepted: float | None = None
     is_ignored: bool = False
 
     def is_of(self, event: Event, *, at: float) -> bool:
-        """Whether a start at a unix time is what was announced."""
+        """Whether a start at a unix time is what was stated."""
         return (self.instance, self.target) == (event["instance"], event["node"]) and self.is_about(at)
 
     def loss(self, *, at: float) -> float:
@@ -53,7 +55,7 @@ class Stated:
 
         The source may write on until it is fenced, which comes after this was said.
         """
-        return math.inf if self.seconds is None else self.seconds + at - self.at
+        return math.inf if self.seconds is None or self.is_ignored else self.seconds + at - self.at
 
     def is_about(self, at: float) -> bool:
         """Whether what happened at a unix time may be this play's."""
@@ -61,58 +63,29 @@ class Stated:
 
 
 TIME = len("2026-11-22 10:00:00,000")
-_TIME = r"^(?P<at>\d\S+ \S+) .*"
-_BY_HAND = re.compile(
-    _TIME + r" record user=\S+ uid=\d+ play=\S+: failover (?P<instance>\S+): (?P<source>\S+) -> "
-    r"(?P<target>[^ ,]+)(?P<loss> \(possible loss: (?:writes of the last (?P<seconds>\d+) s|[^)]*)\))?"
-    r"(?P<ignored>,.*)?$"
-)
-_ANNOUNCED = re.compile(
-    _TIME + r"\b(?P<instance>\S+) fails over to (?P<target>\S+), whose replica was last known to be in sync at [^;]*; "
-    r"possible loss: writes of the last (?P<seconds>\d+) s$"
-)
 
 
-def _unix(text: str) -> float:
-    return dt.datetime.strptime(text, "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp()
+def _unix(line: str) -> float:
+    """When a line of the audit log was written."""
+    return dt.datetime.strptime(line[:TIME], "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp()
 
 
-def stated_by_hand(audit_log: str) -> list[Stated]:
-    """The failovers that plays by hand have announced in the audit log."""
-    found = (_BY_HAND.match(line) for line in audit_log.splitlines())
-    return [
-        Stated(
-            _unix(match["at"]),
-            match["instance"],
-            match["source"],
-            match["target"],
-            _seconds(match),
-            bool(match["ignored"]),
-        )
-        for match in found
-        if match
-    ]
+def stated(audit_log: str) -> list[Stated]:
+    """The failovers of which the audit log states what they may lose."""
+    found = ((line, audit_lines.fields(line).get(audit_lines.FAILOVER)) for line in audit_log.splitlines())
+    return [_stated(_unix(line), failover) for line, failover in found if failover]
 
 
-def stated_by_daemon(audit_log: str) -> list[Stated]:
-    """The failovers that the daemon has announced in the audit log."""
-    found = (_ANNOUNCED.match(line) for line in audit_log.splitlines())
-    return [
-        Stated(_unix(match["at"]), match["instance"], "", match["target"], float(match["seconds"]))
-        for match in found
-        if match
-    ]
-
-
-def _announced(stated: Iterable[Stated], event: Event, *, at: float) -> float | None:
-    """The largest loss that was announced for a start at a unix time; None where none was."""
-    return max((failover.loss(at=at) for failover in stated if failover.is_of(event, at=at)), default=None)
-
-
-def _seconds(found: re.Match[str]) -> float | None:
-    if not found["loss"] and not found["ignored"]:
-        return 0.0
-    return float(found["seconds"]) if found["seconds"] and not found["ignored"] else None
+def _stated(at: float, failover: Mapping[str, Any]) -> Stated:
+    names = (failover[key] for key in ("instance", "source", "target"))
+    return Stated(
+        at,
+        *names,
+        failover["seconds"],
+        by=failover["by"],
+        accepted=failover["accepted"],
+        is_ignored=failover["ignored"],
+    )
 
 
 def emergencies(audit_log: str) -> list[tuple[float, float]]:
@@ -122,9 +95,9 @@ def emergencies(audit_log: str) -> list[tuple[float, float]]:
         found = audit_lines.fields(line).get("emergency")
         is_open = bool(spans) and spans[-1][1] == math.inf
         if found == audit_lines.STANDS and not is_open:
-            spans.append((_unix(line[:TIME]), math.inf))
+            spans.append((_unix(line), math.inf))
         elif found in {audit_lines.RETURNS, audit_lines.LIFTED} and is_open:
-            spans[-1] = (spans[-1][0], _unix(line[:TIME]))
+            spans[-1] = (spans[-1][0], _unix(line))
     return spans
 
 
@@ -133,16 +106,19 @@ class Orders:
     """What persons and policies ordered: the opcodes of all jobs by the names that journals give them.
 
     `names` are the names of nodes and instances by UUID. `clock_offset` plus the seconds of a journal is unix time.
-    `by_hand` is what plays by hand have announced, `announced` what the daemon has,
-    `emergencies` when emergency power offs stood.
+    `stated` is what failovers said that they may lose, and `emergencies` when emergency power offs stood.
     """
 
     opcodes: Mapping[str, values.Opcode]
     names: Mapping[str, str] = field(default_factory=dict)
     clock_offset: float = 0.0
-    by_hand: tuple[Stated, ...] = ()
-    announced: tuple[Stated, ...] = ()
+    stated: tuple[Stated, ...] = ()
     emergencies: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def by_hand(self) -> list[Stated]:
+        """What plays by hand said that their failovers may lose."""
+        return [stated for stated in self.stated if stated.by not in self.opcodes]
 
     def kind(self, event: Event) -> str:
         """The kind of the opcode that did it, or ''."""
@@ -193,18 +169,18 @@ class Orders:
     def stated_loss(self, event: Event) -> float | None:
         """How many seconds of writes a start was said to lose at most; infinite where a play could not tell."""
         at, found = self.at(event), self.opcodes.get(event.get("opcode", ""))
-        if event.get("opcode") == BY_HAND:
-            return _announced((*self.by_hand, *self.announced), event, at=at)
         if found is None:
-            return None
-        # One that was killed after the start had no result; what it would lose was announced before.
-        said = None if has_succeeded(found) else _announced(self.announced, event, at=at)
-        return possible_loss(found) if said is None else max(said, possible_loss(found))
+            by_hand = self.by_hand if event.get("opcode") == BY_HAND else []
+            return max((stated.loss(at=at) for stated in by_hand if stated.is_of(event, at=at)), default=None)
+        # One that was killed after the start had no result; what it would lose was stated before.
+        own = [] if has_succeeded(found) else [stated for stated in self.stated if stated.by == event["opcode"]]
+        return max([possible_loss(found), *(stated.loss(at=at) for stated in own if stated.is_of(event, at=at))])
 
     def accepted_loss(self, event: Event) -> float | None:
-        """How many seconds of writes a person gave up for a failover; who runs a play by hand accepts what it says."""
+        """How many seconds of writes a person gave up for a failover; None where nobody did."""
         if event.get("opcode") == BY_HAND:
-            return self.stated_loss(event)
+            said = (stated.accepted for stated in self.by_hand if stated.is_of(event, at=self.at(event)))
+            return max((float(accepted) for accepted in said if accepted is not None), default=None)
         found = self.opcodes.get(event.get("opcode", ""))
         accepted = found.params.get("max_loss") if found is not None else None
         return None if accepted is None else float(accepted)
@@ -292,7 +268,6 @@ def orders(jobs: Iterable[values.Job], names: Mapping[str, str], *, audit_log: s
         opcodes,
         {**kept, **names},
         clock_offset=time.time() - time.monotonic(),
-        by_hand=tuple(stated_by_hand(audit_log)),
-        announced=tuple(stated_by_daemon(audit_log)),
+        stated=tuple(stated(audit_log)),
         emergencies=tuple(emergencies(audit_log)),
     )

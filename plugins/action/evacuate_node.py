@@ -16,7 +16,7 @@ with libraries.optional():
     from ..plugin_utils.config import store
     from ..plugin_utils.opcodes import contract, registry
     from ..plugin_utils.placement.plan import Refusal
-    from ..plugin_utils.rounds import evacuation, moving, rounds, work
+    from ..plugin_utils.rounds import audit_lines, evacuation, moving, rounds, work
     from ..plugin_utils.rounds.room import Room
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class ActionModule(module_answers.Action):
             made = _steps(cluster, plan, options, judged=found)
             steps = list(made.steps)
             if not self._task.check_mode:
-                _audit(play, options["node"], steps, ignore_consistency=options["ignore_consistency"])
+                _audit(play, options, steps, judged=found)
             look = _look(cluster, options["node"], steps, left_out=node_results.left_out(task_vars, _names(cluster)))
         except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}
@@ -158,15 +158,28 @@ def _refuse_left_out(cluster: clusters.Cluster, wants: Mapping[str, Mode], task_
         raise errors.Refused("; ".join(unreachable.values()))
 
 
-def _audit(play: holding.Play, node: str, steps: Sequence[Mapping[str, Any]], *, ignore_consistency: bool) -> None:
+def _audit(
+    play: holding.Play,
+    options: Mapping[str, Any],
+    steps: Sequence[Mapping[str, Any]],
+    *,
+    judged: Mapping[str, possible_loss.Answer],
+) -> None:
     """Say in the audit log what may be lost: the run of a play by hand leaves no other record."""
-    told = [f"evacuate {node} with ignore_consistency"] if ignore_consistency else []
-    told += [
-        f"{step['text']}{', consistency is ignored' if ignore_consistency else ''}"
-        for step in steps
-        if step["kind"] == "failover" and (ignore_consistency or step["text"].endswith(")"))
-    ]
-    log_output.append_audit(play.where, [f"record {log_output.account()} play={play.name}: {text}" for text in told])
+    is_ignored, by = options["ignore_consistency"], f"record {log_output.account()} play={play.name}:"
+    told = [f"{by} evacuate {options['node']} with ignore_consistency"] if is_ignored else []
+    for step in (step for step in steps if step["kind"] == "failover"):
+        names = {key: step["variables"][key]["name"] for key in ("instance", "source", "target")}
+        found = judged.get(step["variables"]["instance"]["uuid"])
+        if is_ignored or (found is not None and found.seconds is not None):
+            text = f"{by} {step['text']}{', consistency is ignored' if is_ignored else ''}"
+            seconds = None if found is None else found.seconds
+            accepted = _accepted(options)["max_loss"]
+            line = audit_lines.failover(
+                text, **names, by=log_output.user(), seconds=seconds, accepted=accepted, is_ignored=is_ignored
+            )
+            told.append(line)
+    log_output.append_audit(play.where, told)
 
 
 def _accepted(options: Mapping[str, Any]) -> dict[str, Any]:

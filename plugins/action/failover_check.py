@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..module_utils.domain import errors, failovers, known_off, possible_loss
 from ..plugin_utils import holding, libraries, log_output, module_answers, replica_evidence
+from ..plugin_utils.rounds import audit_lines
 
 with libraries.optional():
     from ..plugin_utils.config import store
@@ -79,7 +80,7 @@ class ActionModule(module_answers.Action):
         objection, loss = failovers.objection(asked), failovers.stated_loss(asked)
         text = failovers.announced_text(asked)
         if asked.is_off and not objection and text:
-            log_output.append_audit(play.where, [f"record {log_output.account()} play={play.name}: {text}"])
+            _announce(play, options, text, loss)
         return {
             **result,
             "changed": False,
@@ -92,6 +93,21 @@ class ActionModule(module_answers.Action):
             "loss": loss,
             "text": text,
         }
+
+
+def _announce(play: holding.Play, options: Mapping[str, Any], text: str, loss: Mapping[str, Any]) -> None:
+    """State in the audit log what a failover may lose, right before the target may write."""
+    line = audit_lines.failover(
+        f"record {log_output.account()} play={play.name}: {text}",
+        instance=str(options["instance"]["name"]),
+        source=str(options["source"]["name"]),
+        target=str(options["target"]["name"]),
+        by=play.opcode or log_output.user(),
+        seconds=loss["seconds"],
+        accepted=_accepted(options),
+        is_ignored=bool(loss["ignored"]),
+    )
+    log_output.append_audit(play.where, [line])
 
 
 def _possible_loss(

@@ -45,6 +45,11 @@ class Play:
         return f"play-{self.pid}-{_start_time(self.pid)}"
 
     @property
+    def opcode(self) -> str:
+        """The opcode (`JOB/INDEX`) whose play it is; '' for a play by hand."""
+        return "" if self.run is None else f"{self.run.parent.name}/{self.run.name}"
+
+    @property
     def livelock(self) -> Path:
         return self._beside("")
 

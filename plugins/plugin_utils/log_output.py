@@ -138,12 +138,15 @@ def _create_audit_log(file: Path) -> None:
 
 def account() -> str:
     """The user and the uid of this process, for a line of the audit log."""
-    uid = os.getuid()
+    return f"user={user()} uid={os.getuid()}"
+
+
+def user() -> str:
+    """The name of the user of this process."""
     try:
-        name = pwd.getpwuid(uid).pw_name.replace(" ", "-")
+        return pwd.getpwuid(os.getuid()).pw_name.replace(" ", "-")
     except KeyError:
-        name = "unknown"
-    return f"user={name} uid={uid}"
+        return "unknown"
 
 
 def _audit_handler(file: Path) -> logging.Handler:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from . import wording
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 STANDS, RETURNS, LIFTED = "stands", "returns", "lifted"
 """How it is with an emergency from a line on, in its field `emergency`."""
 WORDS = {True: "on", False: "off"}
+FAILOVER = "failover"
+"""The field of a line that states what a failover may lose, before it is done."""
 
 
 def lines(before: clusters.Cluster, after: clusters.Cluster) -> list[str]:
@@ -27,14 +30,36 @@ def with_fields(text: str, **fields: object) -> str:
     return f"{text} {json.dumps(fields, sort_keys=True)}"
 
 
+def failover(
+    text: str,
+    *,
+    instance: str,
+    source: str,
+    target: str,
+    by: str,
+    seconds: float | None,
+    accepted: float | None = None,
+    is_ignored: bool = False,
+) -> str:
+    """A line that states the possible loss of a failover; the names are those of nodes and of the instance.
+
+    `seconds` is the stated loss, None where nobody can tell it, and `accepted` the loss that a person accepted, None
+    where nobody did. `by` is the opcode (`JOB/INDEX`) that does it, or the user who runs a play by hand.
+    """
+    stated = {"instance": instance, "source": source, "target": target, "by": by, "seconds": seconds}
+    return with_fields(text, **{FAILOVER: {**stated, "accepted": accepted, "ignored": is_ignored}})
+
+
 def fields(line: str) -> dict[str, Any]:
     """The data at the end of a line; empty where there are none."""
-    start = line.rfind(" {")
-    try:
-        found = json.loads(line[start + 1 :]) if start >= 0 else {}
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+    # It may be nested: the first brace after which all is data.
+    for brace in re.finditer(r" \{", line):
+        try:
+            found: dict[str, Any] = json.loads(line[brace.end() - 1 :])
+        except ValueError:
+            continue
+        return found
+    return {}
 
 
 def _power(before: clusters.Cluster, after: clusters.Cluster) -> Iterator[str]:

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import plays, process
-from ansible_collections.roundsman.cluster.daemon.lab import orders
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import failovers, possible_loss
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract
 
 if TYPE_CHECKING:
@@ -32,16 +30,6 @@ def test_the_loss_of_a_source_that_did_not_confirm_the_stop(stated: dict[str, An
     assert (found.text if found is not None else None) == text
     assert found is None or found.result == {"possible_loss": stated}
     assert plays.stated_loss(None) is None
-
-
-def test_what_is_announced_before_the_target_may_write_is_read_by_the_check_of_the_lab() -> None:
-    answer = possible_loss.Answer(possible_loss.Verdict.GO, 12.5, "", "", 1_700_000_000.0, 1_700_000_012.5)
-    target = failovers.Node("node3", replicas=())
-    text = failovers.announced_text(
-        failovers.Failover("inst1", is_replicated=True, source=None, target=target, loss=answer)
-    )
-    (said,) = orders.stated_by_daemon(f"2023-11-14 22:14:59,000 INFO job 7: {text}\n")
-    assert (said.instance, said.target, said.seconds, said.is_ignored) == ("inst1", "node3", 13.0, False)
 
 
 @pytest.mark.parametrize("off", [None, (1000.0, 60.0)])

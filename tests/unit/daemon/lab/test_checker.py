@@ -21,6 +21,7 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import log_output, sealed_json
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import audit_lines
 
 from tests.unit.daemon import twins
 from tests.unit.daemon.lab import replicas
@@ -236,17 +237,23 @@ def test_whoever_ignored_consistency_has_not_discarded_the_disk_with_the_newer_w
 
 
 @pytest.mark.parametrize(
-    ("told", "wrong"),
+    ("stated", "wrong"),
     [
-        ("failover instance1: node2 -> node3 (possible loss: writes of the last 12 s)", 0),
-        ("failover instance1: node2 -> node3 (possible loss: writes of the last 2 s)", 1),
-        ("failover instance1: node2 -> node4 (possible loss: writes of the last 12 s)", 1),
-        ("failover instance1: node2 -> node3, consistency is ignored", 0),
-        ("evacuate node2", 1),
+        ({"seconds": 12.0}, 0),
+        ({"seconds": 2.0}, 1),
+        ({"seconds": 12.0, "target": "node4"}, 1),
+        ({"seconds": 12.0, "accepted": 6}, 1),
+        ({"seconds": None, "is_ignored": True}, 0),
+        (None, 1),
     ],
 )
-def test_a_loss_by_a_play_by_hand_is_measured_by_what_it_announced(lab: world.Lab, told: str, wrong: int) -> None:
-    log_output.append_audit(tree.Tree(lab.controller), [f"record user=root uid=0 play=play-1-2: {told}"])
+def test_a_loss_by_a_play_by_hand_is_measured_by_what_it_stated(
+    lab: world.Lab, stated: dict[str, Any] | None, wrong: int
+) -> None:
+    if stated is not None:
+        names = {"instance": "instance1", "source": "node2", "target": "node3"}
+        line = audit_lines.failover("record user=root uid=0 play=play-1-2", by="root", **{**names, **stated})
+        log_output.append_audit(tree.Tree(lab.controller), [line])
     fail_over(lab, acknowledged=100, read=60)
     journal = lab.node("node3").root / fake.JOURNAL
     journal.write_text(journal.read_text().replace('"opcode": "1/0"', '"opcode": "by hand"'))

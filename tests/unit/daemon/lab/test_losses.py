@@ -183,9 +183,9 @@ def test_a_loss_by_hand_is_judged_by_the_same_rule() -> None:
     fail_over(journal, died=292, lost=60)
     events = [{**event, "opcode": "by hand"} if event["opcode"] == "1/0" else event for event in journal.events]
     said = orders.Stated(294.0, "web1", "node2", "node3", 86_400.0)
-    assert len(losses.writes(events, written.ordered(by_hand=(said,)), journal.seen, {})) == 1
+    assert len(losses.writes(events, written.ordered(stated=(said,)), journal.seen, {})) == 1
     ignored = orders.Stated(294.0, "web1", "node2", "node3", None, is_ignored=True)
-    assert losses.writes(events, written.ordered(by_hand=(ignored,)), journal.seen, {}) == []
+    assert losses.writes(events, written.ordered(stated=(ignored,)), journal.seen, {}) == []
 
 
 def test_a_failover_that_was_killed_after_the_start_has_no_result_and_was_announced() -> None:
@@ -195,8 +195,8 @@ def test_a_failover_that_was_killed_after_the_start_has_no_result_and_was_announ
     killed = written.opcode("failover", started=302, instance="web1", source="node2", target="node3")
     assert len(losses.writes(journal.events, written.ordered(killed), journal.seen, {})) == 1
     for seconds, wrong in ((6.0, 0), (0.0, 1)):
-        said = orders.Stated(308.0, "web1", "", "node3", seconds)
-        announced = written.ordered(killed, announced=(said,))
+        said = orders.Stated(308.0, "web1", "node2", "node3", seconds, by="1/0")
+        announced = written.ordered(killed, stated=(said,))
         assert len(losses.writes(journal.events, announced, journal.seen, {})) == wrong
 
 
@@ -204,9 +204,9 @@ def test_what_was_announced_does_not_excuse_a_failover_that_succeeded_and_said_t
     journal = written.Journal()
     journal.report("node2", 0, 300)
     fail_over(journal, died=300, lost=20)
-    said = orders.Stated(308.0, "web1", "", "node3", 6.0)
+    said = orders.Stated(308.0, "web1", "node2", "node3", 6.0, by="1/0")
     succeeded = written.opcode("failover", started=302, ended=320, **FAILOVER)
-    announced = written.ordered(succeeded, announced=(said,))
+    announced = written.ordered(succeeded, stated=(said,))
     assert len(losses.writes(journal.events, announced, journal.seen, {})) == 1
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab import orders
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import audit_lines
 
 from tests.unit.daemon.lab import written
 
@@ -14,24 +16,29 @@ WEB1 = {"instance": "web1", "node": "node3"}
 
 
 @pytest.mark.parametrize(
-    ("rest", "seconds", "is_ignored"),
-    [
-        ("", 0.0, False),
-        (" (possible loss: writes of the last 12 s)", 12.0, False),
-        (" (possible loss: not known)", None, False),
-        (", consistency ignored", None, True),
-        (" (possible loss: writes of the last 12 s), consistency ignored", None, True),
-    ],
+    ("by", "seconds", "accepted", "is_ignored"),
+    [("ann", 0.0, None, False), ("1/0", 12.5, None, False), ("ann", None, 360, False), ("ann", 12.0, None, True)],
 )
-def test_a_play_by_hand_announces_a_loss_none_or_that_it_cannot_tell(
-    rest: str, seconds: float | None, is_ignored: bool
+def test_the_audit_log_states_losses_as_data_whatever_the_sentence_before_says(
+    by: str, seconds: float | None, accepted: float | None, is_ignored: bool
 ) -> None:
-    line = (
-        f"2026-11-23 09:00:00,000 audit record user=ann uid=1000 play=evacuate.yml: failover web1: node2 -> node3{rest}"
+    line = audit_lines.failover(
+        "2026-11-23 09:00:00,000 INFO record play=play-7-1: words {that} are free",
+        instance="web1",
+        source="node2",
+        target="node3",
+        by=by,
+        seconds=seconds,
+        accepted=accepted,
+        is_ignored=is_ignored,
     )
-    (stated,) = orders.stated_by_hand(f"another line\n{line}\n")
-    assert (stated.instance, stated.source, stated.target) == ("web1", "node2", "node3")
-    assert (stated.seconds, stated.is_ignored) == (seconds, is_ignored)
+    log = f"another line\n{line}\n{line[:-9]}\nfailover web2: node2 -> node3 (possible loss: writes of the last 9 s)\n"
+    (found,) = orders.stated(log)
+    assert dataclasses.replace(found, at=AT) == orders.Stated(
+        AT, "web1", "node2", "node3", seconds, by=by, accepted=accepted, is_ignored=is_ignored
+    )
+    ordered = written.ordered(written.opcode("failover", started=1.0), stated=(found,))
+    assert list(ordered.by_hand) == ([] if by == "1/0" else [found])
 
 
 @pytest.mark.parametrize(
@@ -53,6 +60,7 @@ def test_what_was_announced_is_about_one_instance_one_target_and_some_minutes(
 def test_an_announced_loss_grows_until_the_start_and_one_that_nobody_could_tell_has_no_bound() -> None:
     assert orders.Stated(AT, "web1", "node2", "node3", 10.0).loss(at=AT + 5) == 15
     assert orders.Stated(AT, "web1", "node2", "node3", None).loss(at=AT) == math.inf
+    assert orders.Stated(AT, "web1", "node2", "node3", 10.0, is_ignored=True).loss(at=AT) == math.inf
 
 
 @pytest.mark.parametrize(
@@ -103,13 +111,13 @@ def test_an_order_for_power_counts_while_it_is_at_work_and_while_a_bmc_may_be_sl
     assert bool(written.ordered(fence).powering_off(event)) is is_at_work
 
 
-def test_the_daemon_announces_an_instance_its_target_and_the_possible_loss() -> None:
-    log = (
-        "2026-11-23 09:00:00,000 WARNING web1 fails over to node3, whose replica was last known to be in sync at "
-        "2026-11-23 08:59:48; possible loss: writes of the last 12 s\nweb2 is moved\n"
-    )
-    (stated,) = orders.stated_by_daemon(log)
-    assert (stated.instance, stated.source, stated.target, stated.seconds) == ("web1", "", "node3", 12.0)
+def test_who_runs_a_play_by_hand_accepts_the_loss_that_its_option_names_and_no_other() -> None:
+    event = {**WEB1, "event": "started", "opcode": orders.BY_HAND, "ns": int((AT + 5) * written.SECOND)}
+    said = orders.Stated(AT, "web1", "node2", "node3", 12.0, by="ann")
+    ordered = written.ordered(stated=(said,))
+    assert (ordered.stated_loss(event), ordered.accepted_loss(event)) == (17.0, None)
+    ordered = written.ordered(stated=(said, dataclasses.replace(said, at=AT + 1, accepted=360)))
+    assert (ordered.stated_loss(event), ordered.accepted_loss(event)) == (17.0, 360.0)
 
 
 def test_what_no_known_opcode_did_was_decided_when_it_happened_and_gives_nothing_up() -> None:

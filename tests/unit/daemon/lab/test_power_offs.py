@@ -81,5 +81,5 @@ def test_only_a_bmc_that_powers_off_a_node_with_instances_needs_an_order(
 @pytest.mark.parametrize(("source", "at", "wrong"), [("node4", 300, []), ("node3", 300, [UNORDERED])])
 def test_a_failover_by_hand_may_power_off_its_source_alone(source: str, at: float, wrong: list[str]) -> None:
     said = (orders.Stated(295.0, "web1", source, "node2", 0.0),)
-    assert powered_off(written.Journal(), at=at, by_hand=said) == wrong
-    assert powered_off(written.Journal(), at=at + orders.LONGEST_PLAY, by_hand=said) == [UNORDERED]
+    assert powered_off(written.Journal(), at=at, stated=said) == wrong
+    assert powered_off(written.Journal(), at=at + orders.LONGEST_PLAY, stated=said) == [UNORDERED]

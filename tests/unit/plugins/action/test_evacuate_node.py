@@ -2,20 +2,24 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.lab import orders
 from ansible_collections.roundsman.cluster.plugins.action import evacuate_node
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, possible_loss
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.drbd import Disk
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import holding
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import holding, log_output
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import room_now
 
 from tests.unit import small_cluster
 from tests.unit.daemon.maintenance.test_replicas import NAME
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.unit.daemon.maintenance.test_replicas import Pair
 
     from .running import Controller
@@ -117,3 +121,18 @@ def test_a_node_that_plays_leave_out_is_neither_evacuated_nor_asked(controller: 
     look = evacuate_node._look(small_cluster.make(), "node1", [], left_out={"node2": "no"})
     assert "n2" not in [node["uuid"] for node in look["nodes"]]
     assert "node2" in look["unasked"]
+
+
+@pytest.mark.parametrize("is_ignored", [False, True])
+def test_a_play_by_hand_states_the_loss_of_each_failover_as_data(tmp_path: Path, *, is_ignored: bool) -> None:
+    play = holding.find_play(str(tmp_path), pid=os.getpid())
+    play.where.lib.mkdir(parents=True)
+    steps = planned(two(clusters.Disk(10, minor=2))).steps
+    judged = {"i1": possible_loss.Answer(possible_loss.Verdict.GO, 12.5)}
+    options: dict[str, Any] = {"node": "node2", "ignore_consistency": is_ignored, "max_loss": 60}
+    evacuate_node._audit(play, options, steps, judged=judged)
+    found = {stated.instance: stated for stated in orders.stated(play.where.audit_log.read_text())}
+    assert sorted(found) == (["inst1", "web1"] if is_ignored else ["inst1"]), "of web1 nothing is known"
+    stated = found["inst1"]
+    assert (stated.source, stated.target, stated.by) == ("node2", "node3", log_output.user())
+    assert (stated.seconds, stated.accepted, stated.is_ignored) == (12.5, 60, is_ignored)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ansible_collections.roundsman.cluster.daemon.lab import orders
 from ansible_collections.roundsman.cluster.plugins.action import failover_check
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     addresses,
@@ -15,9 +17,10 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     failovers,
     ip_addresses,
     membership,
+    tree,
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.possible_loss import Verdict
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import holding, replica_evidence
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import holding, log_output, replica_evidence
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -180,3 +183,18 @@ def test_the_basis_of_a_refusal_is_that_of_the_plan(pair: Pair) -> None:
     before = replica_evidence.basis(cluster, pair.instance)
     off(pair, since=60.0)
     assert replica_evidence.basis(pair.service.configuration.current, pair.instance) != before
+
+
+@pytest.mark.parametrize(("run", "max_loss"), [(None, -1), ("queue/12/0", 60)])
+def test_what_may_be_lost_is_in_the_audit_log_as_data_with_who_does_it_and_what_was_accepted(
+    tmp_path: Path, run: str | None, max_loss: int
+) -> None:
+    play = holding.Play(tree.Tree(tmp_path), os.getpid(), tmp_path / run if run else None)
+    play.where.lib.mkdir(parents=True)
+    names = {key: {"name": name} for key, name in (("instance", "web1"), ("source", "node2"), ("target", "node3"))}
+    loss = {"seconds": 12.5, "ignored": False}
+    failover_check._announce(play, {**names, "max_loss": max_loss}, "web1 fails over", loss)
+    (stated,) = orders.stated(play.where.audit_log.read_text())
+    assert (stated.instance, stated.source, stated.target) == ("web1", "node2", "node3")
+    assert (stated.seconds, stated.accepted) == (12.5, None if run is None else 60)
+    assert (stated.by, stated.is_ignored) == (log_output.user() if run is None else "12/0", False)

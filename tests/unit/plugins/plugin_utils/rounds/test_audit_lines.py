@@ -44,5 +44,7 @@ def test_more_nodes_and_a_return_that_is_turned_back_are_told_and_the_same_again
 
 def test_the_data_of_a_line_is_at_its_end_and_other_lines_have_none() -> None:
     assert audit_lines.fields(audit_lines.with_fields("it {stands}", emergency="stands")) == {"emergency": "stands"}
+    nested = {"failover": {"instance": "web1", "seconds": None}}
+    assert audit_lines.fields(audit_lines.with_fields("{it} is {1}", **nested)) == nested
     for line in ("", "it stands", "it {stands}", "it stands {", 'it stands [1] {"a"', "it stands {} 1"):
         assert audit_lines.fields(line) == {}
