@@ -77,10 +77,11 @@ def stated(audit_log: str) -> list[Stated]:
 
 
 def _stated(at: float, failover: Mapping[str, Any]) -> Stated:
-    names = (failover[key] for key in ("instance", "source", "target"))
     return Stated(
         at,
-        *names,
+        failover["instance"],
+        failover["source"],
+        failover["target"],
         failover["seconds"],
         by=failover["by"],
         accepted=failover["accepted"],
