@@ -5,6 +5,8 @@ opcode. That result is `{"possible_loss": {"seconds": S, "last_in_sync": T, "ign
 seconds before the source was known to be off may be lost, which are those since the unix time T, when the pair was last
 known to be in sync. S and T are null where that is unknown. `ignored` says that the replica was not known to be in
 sync, and a person wanted it all the same. A source that confirmed the stop has lost nothing: no result then.
+
+A run whose process ended without a result, other than by its time limit, is lost: its opcode's result is `LOST`.
 """
 
 from __future__ import annotations
@@ -20,9 +22,14 @@ from .. import audit, faults
 from . import process, recovery, settling, task_log, values
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..locks import holders
     from .book import Book
     from .queue import Ports
+
+
+LOST = {"lost": True}
 
 
 @dataclass(frozen=True)
@@ -95,8 +102,18 @@ async def _settle(
     # Before the end is written: a crash between has it logged twice, never not at all.
     if settlement.value is not None and isinstance(made, contract.NoticeKind):
         audit.notices(made.notices(settlement.value), by=owner.name)
-    kept = made.outcome(settlement.value) if isinstance(made, contract.OutcomeKind) else None
-    book.end(job, index, status, text, result=loss.result if loss is not None else kept)
+    book.end(job, index, status, text, result=_result(made, settlement, folder, step=step, loss=loss))
+
+
+def _result(
+    made: contract.PlayKind, settlement: settling.Settlement, folder: Path, *, step: recovery.Step, loss: Loss | None
+) -> Any:
+    """What an opcode leaves beside its text."""
+    if step is not recovery.Step.SETTLE and not process.overdue(folder):
+        return LOST
+    if loss is not None:
+        return loss.result
+    return made.outcome(settlement.value) if isinstance(made, contract.OutcomeKind) else None
 
 
 def with_source_off(spec: process.Spec, start: contract.Start) -> process.Spec:

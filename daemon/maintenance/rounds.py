@@ -15,11 +15,10 @@ from ...plugins.plugin_utils.opcodes import contract
 from ...plugins.plugin_utils.rounds import rounds
 from ..failures import Failures
 from ..jobs import submission, values
-from . import balancing
+from . import balancing, outcomes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
-    from typing import Any
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
     from ...plugins.module_utils.domain import cluster as clusters
     from ...plugins.module_utils.domain import diagnosis
@@ -242,25 +241,36 @@ class Rounds:
         silent = {uuid: True for uuid in cluster.nodes if self._intake.is_silent(uuid)}
         evidence = self._waiting(cluster, replica_evidence.of_unreachable(cluster, self._intake))
         recovered = rounds.recovered(cluster, self._intake.reported_ok_since)
-        facts = (at_work, silent, evidence, recovered)
+        unstarted = {
+            incident.uuid: outcomes.unstarted(cluster, self._jobs_of(incident))
+            for incident in cluster.maintenance.incidents
+            if incident.is_open
+        }
+        facts = (at_work, silent, evidence, recovered, unstarted)
         known = self._plans.get(as_if_resumed)
         if known is not None and known[0] is cluster and known[1] == facts:
             return known[2]
         seen = self._seen(cluster)
-        plan = rounds.plan(seen, at_work=at_work, evidence=evidence, recovered=recovered, as_if_resumed=as_if_resumed)
+        plan = rounds.plan(
+            seen,
+            at_work=at_work,
+            evidence=evidence,
+            recovered=recovered,
+            unstarted=unstarted,
+            as_if_resumed=as_if_resumed,
+        )
         self._plans[as_if_resumed] = (cluster, facts, plan)
         return plan
 
     def _reconciled(self, cluster: clusters.Cluster) -> list[changes.Change]:
-        outcomes = {
-            number: self._outcome(job)
+        ended = {
+            number: outcome
             for incident in cluster.maintenance.incidents
-            for number in incident.jobs
-            if (job := self._job_of(incident, number)) is not None
+            for number, outcome in outcomes.of_incident(incident, self._jobs_of(incident), self._queue.jobs).items()
         }
         if self._settled != cluster.maintenance.round:
             # A round whose jobs are not in the queue yet has not failed: `resume` is about to submit them.
-            outcomes |= {job: lifecycle.JobOutcome(None) for job in cluster.maintenance.jobs if job not in outcomes}
+            ended |= {job: lifecycle.JobOutcome(None) for job in cluster.maintenance.jobs if job not in ended}
         heard = {node: received.accepted for node, received in self._intake.diagnosed.items()}
         spoke = {
             incident.node
@@ -273,10 +283,14 @@ class Rounds:
             observed=self._observed(),
             dead=self._dead(cluster),
             alive={*self._alive(), *spoke},
-            jobs=outcomes,
+            jobs=ended,
             now=self._clock(),
             new_uuid=lambda: str(uuid.uuid4()),
         )
+
+    def _jobs_of(self, incident: incidents.Incident) -> list[values.Job]:
+        found = [self._job_of(incident, number) for number in incident.jobs]
+        return [job for job in found if job is not None]
 
     def _job_of(self, incident: incidents.Incident, number: int) -> values.Job | None:
         """A job of an incident, which its reason trail names: another may have its number after a restore."""
@@ -344,24 +358,6 @@ class Rounds:
         numbers = self._queue.reserve(len(plan.jobs))
         return submission.numbered(cluster, plan.jobs, numbers, source=submission.ROUNDS, now=now)
 
-    def _outcome(self, job: values.Job) -> lifecycle.JobOutcome:
-        """How a job ended; one that waits for a person has not failed, and neither has what comes after it."""
-        if not job.is_final:
-            return lifecycle.JobOutcome(None)
-        canceled = next((opcode.text for opcode in job.opcodes if opcode.status is values.Status.CANCELED), "")
-        is_done = job.status is values.Status.SUCCESS or self._is_held(job)
-        return lifecycle.JobOutcome(is_done, job.text or canceled or job.status.value)
-
-    def _is_held(self, job: values.Job) -> bool:
-        """Whether a job ended with a failover that waits for a person, or did not begin because of such a job."""
-        if _refusals([job]):
-            return True
-        before = [self._queue.jobs[entry.job] for entry in job.depends if entry.job in self._queue.jobs]
-        has_begun = any(opcode.started for opcode in job.opcodes)
-        return not has_begun and any(
-            other.is_final and other.status is not values.Status.SUCCESS and self._is_held(other) for other in before
-        )
-
     def _waiting(
         self, cluster: clusters.Cluster, known: Mapping[str, possible_loss.Answer]
     ) -> dict[str, possible_loss.Answer]:
@@ -372,18 +368,8 @@ class Rounds:
         numbers = sorted({number for incident in cluster.maintenance.incidents for number in incident.jobs})
         jobs = [self._queue.jobs[number] for number in numbers if number in self._queue.jobs]
         found = dict(known)
-        for instance, waits in _refusals(jobs).items():
+        for instance, waits in outcomes.refusals(jobs).items():
             if instance in known and waits["basis"] == replica_evidence.basis(cluster, cluster.instances[instance]):
                 verdict = possible_loss.Verdict.ASK
                 found[instance] = possible_loss.Answer(verdict, reason=waits["reason"], unblock=waits["unblock"])
         return found
-
-
-def _refusals(jobs: Iterable[values.Job]) -> dict[str, dict[str, Any]]:
-    """By instance (UUID) why its last failover of some jobs waits for a person."""
-    return {
-        str(opcode.params["instance"]): opcode.result["waits"]
-        for job in jobs
-        for opcode in job.opcodes
-        if opcode.kind == "failover" and isinstance(opcode.result, dict) and "waits" in opcode.result
-    }

@@ -1,4 +1,4 @@
-"""Steps on a lab node that a test wants to see: what happens right after a module has run there, and before its answer.
+"""Steps on a lab node that a test wants to see: what happens before a module runs there, or after it.
 
 A node's modules are run by a program of the test's. After the first module whose text has all the words, it runs a
 command of the test, and tells the test by a pipe.
@@ -23,7 +23,9 @@ import os, subprocess, sys
 said = sys.stdin.buffer.read()
 words = {words!r}
 is_meant = all(word.encode() in said for word in words)
-done = subprocess.run([{python!r}, *sys.argv[1:]], input=said, stdout=subprocess.PIPE)
+def do():
+    return subprocess.run([{python!r}, *sys.argv[1:]], input=said, stdout=subprocess.PIPE)
+done = do() if {is_done!r} or not is_meant else None
 if is_meant:
     try:
         os.rename({armed!r}, {armed!r} + ".hit")
@@ -35,13 +37,17 @@ if is_meant:
             pipe.write(b"x")
         if {stays!r}:
             os.kill(os.getpid(), 19)
+done = done or do()
 sys.stdout.buffer.write(done.stdout)
 sys.exit(done.returncode)
 """
 
 
 class Interception:
-    """Waits for one step on a node; with `stays` the step's answer never comes, and its run has to be ended."""
+    """Waits for one step on a node; with `stays` the step's answer never comes, and its run has to be ended.
+
+    Without `is_done` the step is noticed before it is done, and so never is with `stays`.
+    """
 
     def __init__(
         self,
@@ -52,6 +58,7 @@ class Interception:
         words: Sequence[str],
         command: Sequence[str] = ("true",),
         stays: bool = False,
+        is_done: bool = True,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         pipe, armed, program = folder / "pipe", folder / "armed", folder / "python"
@@ -67,6 +74,7 @@ class Interception:
                 command=list(command),
                 pipe=str(pipe),
                 stays=stays,
+                is_done=is_done,
             )
         )
         program.chmod(0o755)

@@ -15,7 +15,7 @@ from ansible_collections.roundsman.cluster.daemon.lab import building, checker, 
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import reports, signing, tree
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import replica_facts, sights
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs, daemon_client
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs, daemon_client, run_group
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 if TYPE_CHECKING:
@@ -93,6 +93,13 @@ class Running:
     def kill(self) -> None:
         """Kill the daemon as nothing else would."""
         processes.stop(self.lab, "daemon", number=9)
+
+    def reboot_controller(self) -> None:
+        """Kill the daemon and all processes of its jobs, as a reboot of the controller does, and start it again."""
+        self.kill()
+        for began in self.where.queue.glob("*/*/began"):
+            run_group.end(began.parent)
+        self.start()
 
     def diagnose(self) -> None:
         """Run `diagnose.yml` by hand."""

@@ -39,6 +39,7 @@ def plan(
     at_work: Mapping[str, bool],
     evidence: Mapping[str, Answer] | None = None,
     recovered: Collection[str] = (),
+    unstarted: Mapping[str, Collection[str]] | None = None,
     as_if_resumed: bool = False,
 ) -> RoundPlan:
     """Per node the most invasive open incident is worked on; what has unfinished jobs is left alone.
@@ -52,7 +53,7 @@ def plan(
     again. While maintenance is paused, each incident is refused and that is all; `as_if_resumed` adds, after
     these refusals, what would be done without the pause: to be shown, never to be carried out.
     """
-    draft = _Draft(cluster, at_work, evidence or {}, recovered)
+    draft = _Draft(cluster, at_work, evidence or {}, recovered, unstarted or {})
     idle = [incident for incident in in_order(cluster) if not at_work.get(incident.uuid, False)]
     pauses = [refusal for incident in idle if (refusal := guards.paused(cluster, incident)) is not None]
     draft.refuse(*pauses)
@@ -168,6 +169,7 @@ class _Draft:
         at_work: Mapping[str, bool],
         evidence: Mapping[str, Answer],
         recovered: Collection[str],
+        unstarted: Mapping[str, Collection[str]],
     ) -> None:
         self.plan = RoundPlan()
         self._recovered = recovered
@@ -177,7 +179,15 @@ class _Draft:
         self._room = Room(cluster)
         self._waves = Waves(limit=cluster.maintenance.settings.moves_per_node)
         self._avoid = no_targets(cluster)
-        self._taken: dict[str, str] = {}
+        self._unstarted = {
+            incident.uuid: [uuid for uuid in unstarted.get(incident.uuid, ()) if uuid in cluster.instances]
+            for incident in in_order(cluster)
+        }
+        self._taken = {
+            uuid: self._evacuation(incident)
+            for incident in in_order(cluster)
+            for uuid in self._unstarted[incident.uuid]
+        }
 
     def refuse(self, *refusals: Refusal) -> None:
         self.plan = dataclasses.replace(self.plan, refusals=(*self.plan.refusals, *refusals))
@@ -224,13 +234,14 @@ class _Draft:
             return
         drain = () if is_master or node.drained or node.offline else (_drain(node, incident),)
         plan = self._moves(node, incident)
-        jobs = (*drain, *self._jobs(node, incident, plan, after=tuple(job.key for job in drain)))
+        starts = self._starts(node, incident)
+        jobs = (*drain, *starts, *self._jobs(node, incident, plan, after=tuple(job.key for job in drain)))
         self._submit(*jobs)
         self.refuse(*(dataclasses.replace(refusal, incident=incident.uuid) for refusal in plan.refusals))
         if plan.refusals:
             if not jobs and all(refusal.permanent for refusal in plan.refusals):
                 self._fail(incident, "; ".join(f"{refusal.subject}: {refusal.reason}" for refusal in plan.refusals))
-        elif not is_master:
+        elif not is_master and not self._unstarted[incident.uuid]:
             self._part(node, incident, after=tuple(job.key for job in jobs))
         elif not jobs:
             text = f"{node.name} is the master: it waits for the master role to move"
@@ -270,9 +281,26 @@ class _Draft:
             reason=f"evacuating {node.name}: moving {{}} away",
             waves=self._waves,
         )
-        by = f"the evacuation of {node.name} (incident {incident.uuid})"
-        self._taken.update({str(job.opcodes[0].params["instance"]): by for job in jobs})
+        self._taken.update({str(job.opcodes[0].params["instance"]): self._evacuation(incident) for job in jobs})
         return jobs
+
+    def _evacuation(self, incident: incidents.Incident) -> str:
+        return f"the evacuation of {self._cluster.node_name(incident.node)} (incident {incident.uuid})"
+
+    def _starts(self, node: clusters.Node, incident: incidents.Incident) -> tuple[work.Job, ...]:
+        """The starts of the instances that a lost move may have left down, on primaries that can be asked."""
+        jobs = []
+        for uuid in self._unstarted[incident.uuid]:
+            instance = self._cluster.instance(uuid)
+            primary = self._cluster.node(instance.primary_node)
+            if not clusters.reachable(self._cluster, primary) or clusters.is_silent(self._cluster, primary):
+                text = f"it may be down on {primary.name}, which does not answer"
+                self.refuse(Refusal(instance.name, text, f"{primary.name} reachable again", incident=incident.uuid))
+                continue
+            opcode = work.Opcode("startup", {"instance": uuid})
+            reason = f"evacuating {node.name}: starting {instance.name} on {primary.name}, as its move was lost"
+            jobs.append(work.Job(f"start:{instance.name}", (opcode,), after=(), incident=incident.uuid, reason=reason))
+        return tuple(jobs)
 
     def _part(self, node: clusters.Node, incident: incidents.Incident, *, after: tuple[str, ...]) -> None:
         opcodes = self._farewell(node)

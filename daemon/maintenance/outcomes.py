@@ -1,0 +1,120 @@
+"""How the jobs of an incident ended: done, failed, waiting for a person, or lost.
+
+A job is lost whose process ended with the controller, and left no result. That is no failure: what is true is looked
+for when it is settled, and the next round plans from there. What did not happen is planned again, and judged anew by
+its play. An instance whose new primary was on record already may be down: it is started there, which changes nothing
+where it runs. A move that is lost more than `RETRIES` times in a row fails the incident.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from ...plugins.module_utils.domain import lifecycle
+from ..jobs import plays, values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from ...plugins.module_utils.domain import cluster as clusters
+    from ...plugins.module_utils.domain import incidents
+
+MOVES = frozenset({"failover", "migrate", "replace_disks", "startup"})
+"""The opcodes whose plays look at what is true before they change anything."""
+RETRIES = 2
+"""How often in a row a lost move of an instance is planned again."""
+SHORT = 8
+
+
+def of_incident(
+    incident: incidents.Incident, jobs: Sequence[values.Job], known: Mapping[int, values.Job]
+) -> dict[int, lifecycle.JobOutcome]:
+    """How the jobs of an incident stand; `known` are all jobs, to find those that they depend on.
+
+    One that waits for a person, or is planned again, has not failed, and neither has what comes after it.
+    """
+    lost = _rows(jobs)
+    return {job.id: _outcome(incident, job, lost, known) for job in jobs}
+
+
+def refusals(jobs: Iterable[values.Job]) -> dict[str, dict[str, Any]]:
+    """By instance (UUID) why its last failover of some jobs waits for a person."""
+    return {
+        str(opcode.params["instance"]): opcode.result["waits"]
+        for job in jobs
+        for opcode in job.opcodes
+        if opcode.kind == "failover" and isinstance(opcode.result, dict) and "waits" in opcode.result
+    }
+
+
+def unstarted(cluster: clusters.Cluster, jobs: Iterable[values.Job]) -> tuple[str, ...]:
+    """The instances (UUIDs) that shall run, and that a lost step may have left down on the primary on record."""
+    found = []
+    for uuid, row in _rows(jobs).items():
+        instance, last = cluster.instances.get(uuid), row[-1]
+        if instance is None or not instance.is_up or last.kind == "replace_disks":
+            continue
+        if last.kind == "startup" or last.params["target"] == instance.primary_node:
+            found.append(uuid)
+    return tuple(found)
+
+
+def _outcome(
+    incident: incidents.Incident,
+    job: values.Job,
+    lost: Mapping[str, Sequence[values.Opcode]],
+    known: Mapping[int, values.Job],
+) -> lifecycle.JobOutcome:
+    if not job.is_final:
+        return lifecycle.JobOutcome(None)
+    if count := _length(job, lost):
+        text = (
+            f"{job.text}; it was lost {count} times in a row, and is not planned again: find out what ends jobs on the "
+            f"controller (see the log of roundsmand), then run `roundsman incident ack {incident.uuid[:SHORT]}`"
+        )
+        return lifecycle.JobOutcome(succeeded=False, text=text)
+    canceled = next((opcode.text for opcode in job.opcodes if opcode.status is values.Status.CANCELED), "")
+    is_done = job.status is values.Status.SUCCESS or _is_held(job, known)
+    return lifecycle.JobOutcome(is_done, job.text or canceled or job.status.value)
+
+
+def _is_held(job: values.Job, known: Mapping[int, values.Job]) -> bool:
+    """Whether a job waits for a person or was lost, or did not begin because of such a job."""
+    if refusals([job]) or any(_is_lost(opcode) for opcode in job.opcodes):
+        return True
+    before = [known[entry.job] for entry in job.depends if entry.job in known]
+    has_begun = any(opcode.started for opcode in job.opcodes)
+    return not has_begun and any(
+        other.is_final and other.status is not values.Status.SUCCESS and _is_held(other, known) for other in before
+    )
+
+
+def _is_lost(opcode: values.Opcode) -> bool:
+    """Whether a move ended without a result, though nobody canceled it."""
+    return opcode.kind in MOVES and opcode.status is values.Status.ERROR and opcode.result == plays.LOST
+
+
+def _rows(jobs: Iterable[values.Job]) -> dict[str, tuple[values.Opcode, ...]]:
+    """By instance (UUID) the unbroken row of lost moves with which what was begun for it ends, the last one last."""
+    begun: dict[str, list[values.Opcode]] = {}
+    for job in sorted(jobs, key=lambda job: job.id):
+        for opcode in job.opcodes:
+            if opcode.kind in MOVES and opcode.started:
+                begun.setdefault(str(opcode.params["instance"]), []).append(opcode)
+    found = {uuid: _row(opcodes) for uuid, opcodes in begun.items()}
+    return {uuid: row for uuid, row in found.items() if row}
+
+
+def _row(opcodes: Sequence[values.Opcode]) -> tuple[values.Opcode, ...]:
+    return tuple(reversed(list(itertools.takewhile(_is_lost, reversed(opcodes)))))
+
+
+def _length(job: values.Job, lost: Mapping[str, Sequence[values.Opcode]]) -> int:
+    """The length of the row that a job ends, if that is too long to plan its move again; else 0."""
+    for opcode in job.opcodes:
+        row = lost.get(str(opcode.params.get("instance")), ())
+        if len(row) > RETRIES and row[-1] is opcode:
+            return len(row)
+    return 0

@@ -1,0 +1,137 @@
+"""Moves of an incident that ended with the controller are planned again, and not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from ansible_collections.roundsman.cluster.daemon.maintenance import outcomes
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, recording
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
+
+from tests.unit.daemon import twins
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ansible_collections.roundsman.cluster.daemon import service
+    from ansible_collections.roundsman.cluster.daemon.lab import world
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import incidents
+
+FAILOVER = '{"status":"evacuate-failover"}'
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> world.Lab:
+    return twins.lab(tmp_path, instances=2, pairs=[("node2", "node3"), ("node2", "node4")])
+
+
+def incident(running: service.Service) -> incidents.Incident:
+    (found,) = running.configuration.current.maintenance.incidents
+    return found
+
+
+def kinds(twin: twins.Processes) -> list[str]:
+    """The kinds of opcodes that were run, in order, without the looks and what follows the moves."""
+    return [kind for kind in (one.split()[0] for one in twin.ran) if kind in outcomes.MOVES]
+
+
+def primaries(running: service.Service) -> list[str]:
+    cluster = running.configuration.current
+    return [cluster.node_name(cluster.instance(name).primary_node) for name in ("instance1", "instance2")]
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "outcomes"),
+    [
+        (FAILOVER, "failover", "lost success"),
+        (FAILOVER, "failover", "lost lost success"),
+        (FAILOVER, "replace_disks", "lost lost success"),
+        (FAILOVER, "replace_disks", "dead success"),
+        ('{"status":"evacuate"}', "migrate", "lost success"),
+    ],
+)
+def test_a_move_that_was_lost_is_planned_again_and_the_incident_completes(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch, said: str, kind: str, outcomes: str
+) -> None:
+    async def scenario() -> None:
+        running, _twin = twins.assemble(lab, monkeypatch, outcomes={kind: outcomes}, limit=1)
+        twins.report(lab, running, "node2", said)
+        await twins.settle(running)
+        assert (incident(running).repair_status.value, incident(running).reason) == ("completed", "")
+        assert primaries(running) == ["node3", "node4"]
+
+    asyncio.run(scenario())
+
+
+def test_a_failover_that_is_lost_for_the_third_time_in_a_row_fails_the_incident_and_says_how_to_retry(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch, outcomes={"failover": "lost"})
+        twins.report(lab, running, "node2", FAILOVER)
+        await twins.settle(running)
+        failed = incident(running)
+        assert failed.repair_status.value == "failed"
+        assert "lost 3 times in a row" in failed.reason
+        assert f"`roundsman incident ack {failed.uuid[:8]}`" in failed.reason
+        assert kinds(twin) == ["failover"] * 6
+
+    asyncio.run(scenario())
+
+
+def test_a_move_that_failed_is_not_planned_again_though_another_was_lost(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, _twin = twins.assemble(lab, monkeypatch, outcomes={"failover": "lost error"})
+        twins.report(lab, running, "node2", FAILOVER)
+        await twins.settle(running)
+        assert incident(running).repair_status.value == "failed"
+        assert "the twin was told to fail" in incident(running).reason
+
+    asyncio.run(scenario())
+
+
+def test_what_a_person_canceled_is_not_planned_again(lab: world.Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch, outcomes={"failover": "held"})
+        twins.report(lab, running, "node2", FAILOVER)
+        await running.rounds.step()
+        await running.rounds.step()
+        first, second = await twins.until_held(twin, 2)
+        await running.queue.cancel(int(first.parent.name), kill=True)
+        twin.finish(first, "lost")
+        twin.finish(second)
+        await twins.settle(running)
+        assert incident(running).repair_status.value == "failed"
+        assert kinds(twin).count("failover") == 2
+
+    asyncio.run(scenario())
+
+
+def test_a_failover_that_was_lost_after_its_record_is_not_repeated_and_its_instance_is_started(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        running, twin = twins.assemble(lab, monkeypatch, outcomes={"failover": "held"})
+        twins.report(lab, running, "node2", FAILOVER)
+        await running.rounds.step()
+        await running.rounds.step()
+        first, second = await twins.until_held(twin, 2)
+        step = twin.specs[first].variables["step"]
+        recorded = changes.InstanceNodes(step["instance"]["uuid"], step["target"]["uuid"], tuple(step["secondaries"]))
+        run_records.append(first, recording.encode(recorded))
+        twin.finish(first, "lost")
+        twin.finish(second)
+        await twins.settle(running)
+        assert incident(running).repair_status.value == "completed"
+        assert primaries(running) == ["node3", "node4"]
+        assert kinds(twin).count("failover") == 2
+        (started,) = [spec for spec in twin.specs.values() if spec.kind == "startup"]
+        assert started.variables["step"]["instance"]["uuid"] == step["instance"]["uuid"]
+        last = kinds(twin)
+        assert last.index("startup") < len(last) - 1 - last[::-1].index("replace_disks"), "it runs before it is copied"
+
+    asyncio.run(scenario())
