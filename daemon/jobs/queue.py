@@ -154,7 +154,9 @@ class Queue:
         at_work = {values.lock_owner(job.id) for job in self.jobs.values() if _is_running(job)}
         for owner in self._ports.desk.table.owners():
             if not owner.livelock and owner not in at_work:
-                self._ports.desk.release(owner)
+                # On a full disk they are free all the same, and the next change of the table writes it down.
+                with contextlib.suppress(errors.StoreFailed):
+                    self._ports.desk.release(owner)
         for job in list(self.jobs.values()):
             if _is_running(job):
                 self._scheduler.adopt(job)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import sys
 import time
+from pathlib import Path
 
-from tests.simulation import case, mutants, trial
+from tests.simulation import case, mutants, shrink, trial
 
 
 def main() -> None:
@@ -18,8 +20,10 @@ def main() -> None:
 
 
 def _play(options: argparse.Namespace) -> None:
+    if options.case is not None:
+        sys.exit(_one(case.load(options.case)))
     if options.seed is not None:
-        sys.exit(_one(options.seed, steps=options.steps))
+        sys.exit(_one(case.of_seed(options.seed, steps=options.steps)))
     began, used = time.monotonic(), time.process_time()
     settled = daemons = played = 0
     for seed in range(options.first, options.first + options.seeds):
@@ -28,8 +32,7 @@ def _play(options: argparse.Namespace) -> None:
         outcome = trial.play(case.of_seed(seed, steps=options.steps))
         played, settled, daemons = played + 1, settled + outcome.settled, daemons + outcome.daemons
         if outcome.violations:
-            print(f"seed {seed}: {'; '.join(outcome.violations)}")
-            print(f"again, with its trace: make simulate SEED={seed} STEPS={options.steps}")
+            _tell_failure(seed, outcome, options)
             sys.exit(1)
     minutes = (time.process_time() - used) / 60
     print(
@@ -38,8 +41,22 @@ def _play(options: argparse.Namespace) -> None:
     )
 
 
-def _one(seed: int, *, steps: int) -> int:
-    outcome = trial.play(case.of_seed(seed, steps=steps))
+def _tell_failure(seed: int, outcome: trial.Outcome, options: argparse.Namespace) -> None:
+    print(f"seed {seed}: {'; '.join(outcome.violations)}")
+    print(f"again, with its trace: make simulate SEED={seed} STEPS={options.steps}", flush=True)
+    made = case.of_seed(seed, steps=options.steps)
+    if options.shrink:
+        made = shrink.shrink(made, lambda smaller: bool(trial.play(smaller).violations), most=options.shrink)
+    told = trial.play(made).violations
+    folder = Path(".lab/simulation") / f"seed-{seed}"
+    dataclasses.replace(made, text="; ".join(told)).save(folder)
+    faults = ", ".join(made.faults) or "no fault"
+    print(f"smaller, in {folder}: {len(made.steps)} steps and {faults}: {'; '.join(told)}")
+    print(f"once it is fixed: mv {folder} tests/simulation/cases/NAME, and say in its text what it showed")
+
+
+def _one(made: case.Case) -> int:
+    outcome = trial.play(made)
     print("\n".join(outcome.lines))
     print(f"trace {outcome.trace}: {outcome.settled} jobs settled, {outcome.daemons} daemons, {outcome.seconds:.0f} s")
     for violation in outcome.violations:
@@ -54,6 +71,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--from", type=int, default=1, dest="first", help="the first seed (default: 1)")
     parser.add_argument("--seconds", type=float, default=0.0, help="begin no seed after so many seconds")
     parser.add_argument("--steps", type=int, default=40, help="how much users do in each (default: 40)")
+    parser.add_argument("--shrink", type=int, default=100, help="how often a smaller case is tried (default: 100)")
+    parser.add_argument("--case", type=Path, help="play the case of this folder, and print its trace")
     parser.add_argument("--mutant", default="", help="with a bug of the past put back (tests/simulation/mutants.py)")
     return parser.parse_args()
 

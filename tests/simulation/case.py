@@ -14,12 +14,15 @@ if TYPE_CHECKING:
 
 FAULTS: dict[str, float] = {
     "kill-at-sync": 0.002,
+    "power-loss-at-sync": 0.001,
     "kill-in-thread": 0.003,
     "kill-at-point": 0.02,
     "process-never-begins": 0.02,
     "process-killed": 0.02,
     "process-hangs": 0.005,
     "play-fails": 0.05,
+    "disk-full": 0.002,
+    "sync-fails": 0.0007,
 }
 """What can go wrong, and how often of the times at which it could: docs/decisions/simulation.md says what each is."""
 STEPS: dict[str, int] = {
@@ -38,6 +41,7 @@ STEPS: dict[str, int] = {
     "drain-queue": 1,
     "restart": 1,
     "kill": 1,
+    "power-loss": 1,
 }
 """What users do, and how often in relation to each other."""
 BUSY, QUIET = 5.0, 300.0

@@ -11,16 +11,15 @@ import functools
 import importlib
 import os
 import subprocess
-import time
 import types
 import uuid
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
 
 from tests.simulation import processes, threads
-from tests.simulation.world import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 PACKAGE = "ansible_collections.roundsman.cluster"
-_FSYNC = os.fsync
-TIME = types.SimpleNamespace(monotonic=time.monotonic)
 
 
 @dataclass(frozen=True)
@@ -43,16 +40,42 @@ class Patch:
 
 
 def _monotonic(world: World) -> Callable[[], float]:
-    return lambda: world.now - EPOCH + 1000.0
+    return lambda: world.now - world.booted
 
 
 def _fsync(world: World) -> Callable[[int], None]:
-    def fsync(_descriptor: int) -> None:
+    def fsync(descriptor: int) -> None:
         world.refuse_the_dead()
-        if world.acting is None and world.happens("kill-at-sync"):
-            world.kill("at a sync")
+        chances = world.rng("sync")
+        if chances.random() < 0.5:
+            _end_at_sync(world)
+            world.disk.sync(descriptor)
+        else:
+            world.disk.sync(descriptor)
+            _end_at_sync(world)
 
     return fsync
+
+
+def _end_at_sync(world: World) -> None:
+    if world.happens("power-loss-at-sync"):
+        world.lose_power("at a sync")
+    if world.acting is None and world.happens("kill-at-sync"):
+        world.kill("at a sync")
+
+
+def _renamed(name: str) -> Callable[[World], Callable[[Any, Any], None]]:
+    real = getattr(os, name)
+
+    def make(world: World) -> Callable[[Any, Any], None]:
+        def rename(source: Any, target: Any) -> None:
+            if world.acting is None and not world.is_dead:
+                world.disk.moves(Path(source), Path(target))
+            real(source, target)
+
+        return rename
+
+    return make
 
 
 def _point(world: World) -> Callable[[str], None]:
@@ -98,6 +121,7 @@ PATCHES: tuple[Patch, ...] = (
     ),
     Patch("uuid", "uuid4", _uuid4, "the same seed gives the same names"),
     Patch("os", "fsync", _fsync, "what is durable, and where a daemon is killed, is the world's matter"),
+    Patch("os", "replace", _renamed("replace"), "a name that changes its folder changes it at once on the disk, too"),
     Patch("asyncio", "to_thread", threads.to_thread, "threads are pieces of work that end when the world says so"),
     Patch("concurrent.futures", "ThreadPoolExecutor", lambda _: threads.Pool, "files are written one after the other"),
     Patch(f"{PACKAGE}.daemon.maintenance.reports", "ThreadPoolExecutor", lambda _: threads.Pool, "the same"),

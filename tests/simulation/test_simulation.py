@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.simulation import case, mutants, patches, trial
+from tests.simulation import case, mutants, patches, shrink, trial
 
 if TYPE_CHECKING:
     from tests.chaos.mutants.mutant import Mutant
@@ -55,6 +56,24 @@ def test_a_case_is_kept_as_it_is(tmp_path: Path) -> None:
     made = case.of_seed(5)
     made.save(tmp_path / "case")
     assert case.load(tmp_path / "case") == made
+
+
+CASES = sorted(path.parent for path in (Path(__file__).parent / "cases").glob("*/case.json"))
+
+
+@pytest.mark.parametrize("folder", CASES, ids=lambda folder: folder.name)
+def test_what_once_failed_does_not_fail_any_more(folder: Path) -> None:
+    assert trial.play(case.load(folder)).violations == ()
+
+
+def test_a_failing_case_is_shrunk_to_what_it_needs() -> None:
+    def fails(made: case.Case) -> bool:
+        return {3, 17} <= {step.number for step in made.steps} and "process-killed" in made.faults
+
+    made = dataclasses.replace(case.of_seed(1), faults=case.FAULTS)
+    smaller = shrink.shrink(made, fails)
+    assert [step.number for step in smaller.steps] == [3, 17]
+    assert list(smaller.faults) == ["process-killed"]
 
 
 def _is_found(mutant: Mutant) -> bool:

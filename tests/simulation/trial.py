@@ -7,6 +7,7 @@ import contextlib
 import logging
 import shutil
 import tempfile
+import traceback
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,9 +106,11 @@ def _build(world: World) -> None:
     for path in (where.etc, where.lib, where.run, where.log, where.spool, where.host_vars):
         path.mkdir(parents=True, exist_ok=True)
     where.hmac_key.write_text("of the simulation\n")
-    (world.root.parent / "boot_id").write_text("boot 1\n")
-    world.is_dead = False
+    world.boot()
+    world.is_dead, world.is_calm = False, True
     store.write(where.config, cluster)
+    world.is_calm = False
+    world.disk.settle()
     world.guests = {uuid: {instance.primary_node} for uuid, instance in cluster.instances.items()}
     world.names = {uuid: instance.name for uuid, instance in cluster.instances.items()}
     world.names |= {uuid: node.name for uuid, node in cluster.nodes.items()}
@@ -172,7 +175,10 @@ class _Daemon:
             world.tell("the daemon ends:", type(error).__name__)
             return False
         except (errors.RoundsmanError, OSError) as error:
-            world.violated(f"the daemon does not start: {error}")
+            # A full disk ends a start, too; it is tried again.
+            world.tell("the daemon ends:", error)
+            if world.is_calm or "No space left" not in str(error):
+                world.violated(f"the daemon does not start: {error}")
             return False
         except failures.Defect as defect:
             world.violated(f"a defect: {defect!r} {defect.__cause__!r}")
@@ -181,8 +187,9 @@ class _Daemon:
         return is_settled
 
     def _unheard(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        if error := context.get("exception"):
-            self._world.violated(f"nobody heard of {error!r}")
+        if (error := context.get("exception")) and not self._world.is_dead:
+            where = "".join(traceback.format_tb(error.__traceback__)[-4:]).replace(str(self._world.root), "")
+            self._world.violated(f"nobody heard of {error!r} ({context.get('message')}) {where}")
 
     async def _work(self, made: service.Service) -> bool:
         loop = asyncio.get_running_loop()
@@ -202,7 +209,7 @@ class _Daemon:
         await asyncio.wait([*parts, done, stopping], timeout=5)
         for task in (*parts, done):
             if task in ended:
-                task.result()
+                app._raise_defect(task)
         return is_settled
 
     async def _until_settled(self, made: service.Service) -> None:

@@ -175,6 +175,10 @@ def _tag_params(uuid: str, tag: str) -> dict[str, Any]:
     return {"of": "instance", "object": uuid, "tags": [tag]}
 
 
+async def _lose_power(users: Users, _service: Service, _chances: random.Random) -> None:
+    users._world.lose_power("by a user")
+
+
 DEEDS: dict[str, Callable[[Users, Service, random.Random], Awaitable[None]]] = {
     "move": Users._move,
     "move-many": Users._move_many,
@@ -192,4 +196,5 @@ DEEDS: dict[str, Callable[[Users, Service, random.Random], Awaitable[None]]] = {
     "undrain-queue": Users._undrain_queue,
     "restart": Users._restart,
     "kill": Users._kill,
+    "power-loss": _lose_power,
 }

@@ -6,8 +6,13 @@ import hashlib
 import heapq
 import itertools
 import random
+import shutil
 from collections import deque
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
+
+from tests.simulation.disk import Disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,6 +69,10 @@ class World:
         self.guests: dict[str, set[str]] = {}
         self.names: dict[str, str] = {}
         self.kills = 0
+        self.boots = 1
+        self.booted = EPOCH - 1000.0
+        self.disk = Disk(self)
+        self._has_lost_power = False
         self.on_leap: Callable[[], None] = lambda: None
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
@@ -128,10 +137,29 @@ class World:
             self.root.rename(self._aside)
         raise Killed(why)
 
+    def lose_power(self, why: str) -> NoReturn:
+        """The whole controller is without power: its processes are gone, and what its disk has not kept."""
+        self._has_lost_power = True
+        self.kill(f"with its machine, {why}")
+
     def bury(self) -> None:
         """Nothing of the killed daemon is left: its folder is back in its place."""
         if self._aside.exists():
             self._aside.rename(self.root)
+        if self._has_lost_power:
+            self._has_lost_power = False
+            for process in self.processes.values():
+                process.end("is gone with the machine")
+            self.disk.lose_power()
+            self.boots, self.booted = self.boots + 1, self.now
+            self.boot()
+
+    def boot(self) -> None:
+        """What a boot of the controller makes anew: its name, and the folders that are memory."""
+        (self.root.parent / "boot_id").write_text(f"boot {self.boots}\n")
+        where = tree.Tree(self.root)
+        shutil.rmtree(where.run, ignore_errors=True)
+        where.run.mkdir(parents=True)
 
     @property
     def _aside(self) -> Path:

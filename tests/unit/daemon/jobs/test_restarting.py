@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.roundsman.cluster.daemon.jobs import values
 from ansible_collections.roundsman.cluster.daemon.locks import holders
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain.locks import Mode
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_records
 
@@ -79,6 +80,25 @@ def test_a_run_that_is_still_at_work_is_adopted_with_its_locks(daemon: daemons.D
         assert daemons.primary(running) == "node2"
         assert twin.ran == []
         assert running.desk.table.held == {}
+
+    daemon.run(act)
+
+
+def test_a_full_disk_ends_no_daemon_that_frees_the_locks_of_an_ended_job(daemon: daemons.Daemon) -> None:
+    async def hold(running: service.Service, _twin: twins.Processes) -> None:
+        await running.desk.acquire(holders.Owner("job 9"), {"node/x": Mode.SHARED})
+
+    daemon.run(hold)
+
+    async def act(running: service.Service, _twin: twins.Processes) -> None:
+        def full() -> None:
+            raise errors.StoreFailed("the disk is full")
+
+        assert list(running.desk.table.held) == ["node/x"]
+        daemon.monkeypatch.setattr(running.desk, "_save", full)
+        running.queue.resume()
+        assert running.desk.table.held == {}
+        await asyncio.sleep(0)
 
     daemon.run(act)
 
