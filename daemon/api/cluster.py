@@ -11,6 +11,7 @@ from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annota
 from ...plugins.module_utils.domain import changes, errors, instance_policy, parameter_rules
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils import unsynced
+from ...plugins.plugin_utils.config import hosts
 from ..jobs import values
 from ..maintenance import rewriting
 from . import asking, auditing, bodies, replica_views, submissions, views
@@ -19,6 +20,7 @@ from .answers import Json
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
+    from ...plugins.module_utils.domain import tree
     from ..service import Service
 
 API_VERSION = 2
@@ -86,6 +88,7 @@ def add(routes: APIRouter, service: Service) -> None:
             "differing": views.diagnose_differences(cluster, service.intake),
             "failed_disks": replica_views.failed_disks(cluster, service.intake),
             "unmeasured": replica_views.unmeasured(cluster, service.intake),
+            "refused": _refused(cluster, service.where),
         }
         opcodes = [values.Opcode("cluster_verify", {name: value for name, value in known.items() if value})]
         return Json(views.job(await submissions.submit(service, opcodes, reason=reason)), status_code=202)
@@ -134,6 +137,12 @@ async def _resume_work(service: Service, body: Pause) -> Response:
         raise errors.Failed(f"roundsmand was resumed and ends again: {defect}; {service.read_only.remedy}")
     service.read_only.clear()
     return Json({"paused": service.configuration.current.maintenance.settings.paused})
+
+
+def _refused(cluster: clusters.Cluster, where: tree.Tree) -> dict[str, str]:
+    """By name why no run can have a node as its host."""
+    problems = {node.name: hosts.problem(node, root=where.root) for node in cluster.nodes.values()}
+    return {name: text for name, text in problems.items() if text}
 
 
 def _told(cluster: clusters.Cluster) -> dict[str, Any]:

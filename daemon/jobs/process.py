@@ -100,12 +100,16 @@ def run_spec(
             "step": made.variables(cluster),
             **({"roundsman_role": made.role, "roundsman_kind": made.kind} if made.role else {}),
         },
-        environment=environment,
+        environment={**environment, **_wide(cluster, made)},
         inventory=hosts.run_inventory(cluster, dict.fromkeys(made.hosts(cluster)), root=root),
         granted={lock: mode.value for lock, mode in granted.items()},
         time_limit=made.time_limit(cluster),
         files={**made.files(), **_whole_reports(made, root=root)},
     )
+
+
+def _wide(cluster: clusters.Cluster, made: contract.PlayKind) -> dict[str, str]:
+    return {"ANSIBLE_FORKS": str(made.forks(cluster))} if isinstance(made, contract.WideKind) else {}
 
 
 def _whole_reports(made: contract.PlayKind, *, root: str) -> dict[str, str]:

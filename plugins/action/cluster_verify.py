@@ -20,6 +20,7 @@ _SPEC = {
     "looks": {"type": "dict", "required": True},
     "unseen": {"type": "dict", "default": {}},
     "ignored": {"type": "dict", "default": {}},
+    "refused": {"type": "dict", "default": {}},
     "differing": {"type": "dict", "default": {}},
     "left_behind": {"type": "dict", "default": {}},
     "degraded": {"type": "list", "elements": "dict", "default": []},
@@ -68,6 +69,7 @@ class ActionModule(module_answers.Action):
             *findings.of_instances(told),
             *findings.of_left_behind(options["left_behind"]),
             *findings.of_host_variables(options["ignored"]),
+            *findings.of_refused(options["refused"]),
             *findings.of_diagnose_commands(options["differing"]),
             *findings.of_parted(options["degraded"]),
             *settings,
@@ -116,5 +118,6 @@ def _now(where: tree.Tree) -> tuple[dict[str, dict[str, Any]], list[str], list[f
         rows = []
     cluster = store.read(where.config)
     busy = whereabouts.at_work(cluster, [row["locks"] for row in rows])
-    own = [*findings.of_settings(cluster), *findings.of_document(cluster, import_rules.findings(cluster))]
+    lines = import_rules.refusals(cluster, is_lab=where.lab_file.is_file())
+    own = [*findings.of_settings(cluster), *findings.of_document(cluster, lines)]
     return whereabouts.records(cluster), busy, own

@@ -101,6 +101,31 @@ def helper(path: str) -> Iterator[Opened]:
         yield found
 
 
+def refuse_unlisted(found: Opened, folder: str) -> None:
+    """Go on only if a folder has this very file, or a link to it whose every step passes the rule.
+
+    Raises:
+        Refused: it has not, or as `check_folder`.
+    """
+    is_there = os.path.lexists(folder)
+    if is_there:
+        check_folder(folder)
+    known = os.fstat(found.descriptor)
+    if not is_there or not any(_leads_to(str(entry), known) for entry in Path(folder).iterdir()):
+        raise errors.Refused(
+            f"{found.path} is not run by root, because neither it nor a link to it is in {folder}: "
+            f"`ln -s {shlex.quote(found.path)} {shlex.quote(folder)}/`"
+        )
+
+
+def _leads_to(path: str, known: os.stat_result) -> bool:
+    try:
+        with opened(path) as entry:
+            return os.path.samestat(os.fstat(entry.descriptor), known)
+    except errors.Refused:
+        return False
+
+
 def check_folder(path: str) -> None:
     """Go on only if an absolute path leads to a folder and every step of it passes the rule.
 

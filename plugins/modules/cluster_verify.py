@@ -42,6 +42,12 @@ options:
       By node the names of its host variables that no run uses.
     type: dict
     default: {}
+  refused:
+    description: >-
+      By name the nodes that no run can have as a host, because of their name, an address or host variables that are not
+      root's, with the reason. They are not asked.
+    type: dict
+    default: {}
   differing:
     description: >-
       By node the sentence that names the diagnose command it runs instead of the cluster's.

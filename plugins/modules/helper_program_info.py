@@ -13,7 +13,8 @@ version_added: 0.1.0
 description:
   - Looks at files of this node; none is executed, and nothing is changed.
   - A helper program is run only if each step of its path belongs to root, or to the user who runs it, and nobody else
-    can write it. Commands of the system, such as those in C(/usr/bin), are no helper programs.
+    can write it. Commands of the system, such as those in C(/usr/bin), are no helper programs. Root runs only those
+    that are in C(/etc/roundsman/oob-programs), or that a link there leads to.
 options:
   paths:
     description: The absolute paths of the programs.
@@ -50,13 +51,14 @@ problems:
   sample: {"/usr/local/sbin/oob": "does not exist"}
 """
 
+import os
 import stat
 from typing import TYPE_CHECKING, Dict
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import instance_options, trusted_paths
-from ..module_utils.domain import errors
+from ..module_utils.domain import errors, tree
 
 if TYPE_CHECKING:
     import pathlib
@@ -66,11 +68,11 @@ def main() -> None:
     spec = {"paths": {"type": "list", "elements": "path", "required": True}}
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     root = instance_options.root()
-    found: Dict[str, str] = {path: _problem(root / path.lstrip("/")) for path in module.params["paths"]}
+    found: Dict[str, str] = {path: _problem(root, root / path.lstrip("/")) for path in module.params["paths"]}
     module.exit_json(changed=False, problems={path: text for path, text in found.items() if text})
 
 
-def _problem(path: pathlib.Path) -> str:
+def _problem(root: pathlib.Path, path: pathlib.Path) -> str:
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -82,7 +84,9 @@ def _problem(path: pathlib.Path) -> str:
     if not mode & stat.S_IXUSR:
         return "cannot be executed by its owner"
     try:
-        with trusted_paths.helper(str(path)):
+        with trusted_paths.helper(str(path)) as found:
+            if os.geteuid() == 0:
+                trusted_paths.refuse_unlisted(found, str(tree.Tree(root).oob_programs))
             return ""
     except errors.Refused as error:
         return f"would be refused: {error}"

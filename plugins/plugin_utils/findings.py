@@ -102,6 +102,11 @@ def of_host_variables(ignored: Mapping[str, Iterable[str]]) -> list[Finding]:
     return _ordered(Finding(HOSTVARS, node, ignored_text(node, names)) for node, names in ignored.items() if names)
 
 
+def of_refused(refused: Mapping[str, str]) -> list[Finding]:
+    """Each node that no run can have as a host (name: the reason)."""
+    return _ordered(Finding(HOSTVARS, node, f"{node} was not asked: {reason}") for node, reason in refused.items())
+
+
 def of_diagnose_commands(differences: Mapping[str, str]) -> list[Finding]:
     """Each node that runs another diagnose command than the cluster's setting names (name: the sentence)."""
     return _ordered(Finding(DIAGNOSE, node, text) for node, text in differences.items())

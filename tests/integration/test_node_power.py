@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import tree
 
 from . import labs, states
 
@@ -114,11 +115,18 @@ def _by_program(program: str, name: str, **fields: Any) -> Callable[[clusters.Cl
     return edit
 
 
+def _listed(folder: Path, program: Path | str) -> None:
+    """Link a program into root's folder of helper programs, without which root does not run it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "site").symlink_to(program)
+
+
 def test_health_is_read_at_the_bmcs_and_what_is_wrong_is_in_the_audit_log(
     lab: Callable[..., labs.Running], tmp_path: Path
 ) -> None:
     program = _program(tmp_path, '[["fan 1", "WARNING"], ["fan 2", "OK"]]')
     one = lab(nodes=4, instances=0, pairs=(), edit=_by_program(program, "node3"))
+    _listed(one.where.oob_programs, program)
     told = _job(one, "/2/health", nodes=["node3", "node2"])
     assert [(row["name"], row["status"]) for row in told["results"][0]] == [("node2", "OK"), ("node3", "WARNING")]
     request, *jobs = _audit(one)
@@ -168,6 +176,8 @@ def test_verify_tells_what_is_wrong_and_mends_nothing(lab: Callable[..., labs.Ru
         copy = one.lab.node(name).root / program.lstrip("/")
         copy.parent.mkdir(parents=True)
         copy.touch(mode=0o644 if name == "node2" else 0o755)
+        _listed(tree.Tree(one.lab.node(name).root).oob_programs, copy)
+    _listed(one.where.oob_programs, program)
     one.lab.node("node3").set_power(False)
     before = one.cluster()
 
@@ -196,6 +206,10 @@ def test_root_runs_no_helper_program_of_somebody_else_by_hand_or_by_a_job(lab: C
         path.write_text(f"#!/bin/sh\nid -u >>{folder}/ran\necho '{{\"powered\": true}}'\n")
         path.chmod(0o755)
         one = lab(nodes=4, instances=0, pairs=(), edit=_by_program(str(path), "node2"))
+        unlisted = _job(one, "/2/power", command="status", nodes=["node2"])
+        assert f"{path} is not run by root" in unlisted["results"][0][0]["text"]
+        assert not (folder / "ran").exists()
+        _listed(one.where.oob_programs, path)
         assert _job(one, "/2/power", command="status", nodes=["node2"])["status"] == "success"
         assert (folder / "ran").read_text() == "0\n"
         folder.chmod(0o755)

@@ -61,6 +61,25 @@ def check(target: power.Target) -> None:
         pass
 
 
+def check_listed(target: power.Target, folder: str) -> None:
+    """Refuse as root a program that root did not put into a folder (`trusted_paths.refuse_unlisted`).
+
+    Another user runs what it could run anyhow. Nobody but root can change what the path leads to between this check and
+    the call.
+
+    Raises:
+        errors.InvalidInput: as `opened`, or it is not in the folder.
+    """
+    if os.geteuid() != 0:
+        return
+    with opened(target) as found:
+        try:
+            trusted_paths.refuse_unlisted(found, folder)
+        except errors.Refused as error:
+            what = "the helper program" if str(error).startswith(found.path) else "the folder of helper programs"
+            raise errors.InvalidInput(f"{target.name}: {what} {error}") from error
+
+
 @contextlib.contextmanager
 def opened(target: power.Target) -> Iterator[trusted_paths.Opened]:
     """Open a target's helper program, to be run by its descriptor.

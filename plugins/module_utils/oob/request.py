@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, TypeVar
 
 from ..domain import errors, power
-from . import credentials, drivers
+from . import credentials, drivers, program
 
 Told = TypeVar("Told")
+HELPERS = "oob-programs"
+"""The folder of root's with the helper programs that root runs, beside the credentials file."""
 TARGET: Mapping[str, Any] = {
     "name": {"type": "str", "required": True},
     "driver": {"type": "str", "default": credentials.DEFAULT_DRIVER},
@@ -60,7 +63,9 @@ def of_options(options: Mapping[str, Any]) -> List[Wanted]:
 def of_file(path: str, *, nodes: Sequence[str], chosen: Mapping[str, str] = MappingProxyType({})) -> List[Wanted]:
     """Read the nodes from a credentials file, in the order asked for; `chosen` are drivers that go before the file's.
 
-    The file need not be there when all nodes are reached through helper programs.
+    The file need not be there when all nodes are reached through helper programs. Somebody else than root may have
+    written the file or chosen the drivers, so root runs only programs that are in the folder HELPERS beside the file
+    (see `program.check_listed`).
 
     Raises:
         errors.InvalidInput: the file as a whole does not serve, or a node is named twice.
@@ -68,7 +73,8 @@ def of_file(path: str, *, nodes: Sequence[str], chosen: Mapping[str, str] = Mapp
     programs = {name: {"driver": driver} for name, driver in chosen.items() if driver.startswith("/")}
     read = credentials.read(path) if set(nodes) - set(programs) else {}
     entries = {name: _with_driver(entry, chosen.get(name)) for name, entry in read.items()}
-    return _of_entries(nodes, {**entries, **programs}, source=path)
+    folder = str(Path(path).absolute().parent / HELPERS)
+    return _of_entries(nodes, {**entries, **programs}, source=path, folder=folder)
 
 
 def ask(
@@ -86,23 +92,25 @@ def ask(
     return [told[node.name] for node in wanted]
 
 
-def _of_entries(names: Sequence[str], entries: Mapping[str, object], *, source: str) -> List[Wanted]:
+def _of_entries(names: Sequence[str], entries: Mapping[str, object], *, source: str, folder: str = "") -> List[Wanted]:
     twice = sorted({name for name in names if list(names).count(name) > 1})
     if twice:
         raise errors.InvalidInput(f"named twice: {', '.join(twice)}")
-    return [_of_entry(name, entries, source=source) for name in names]
+    return [_of_entry(name, entries, source=source, folder=folder) for name in names]
 
 
 def _with_driver(entry: object, driver: Optional[str]) -> object:
     return {**entry, "driver": driver} if driver and isinstance(entry, dict) else entry
 
 
-def _of_entry(name: str, entries: Mapping[str, object], *, source: str) -> Wanted:
+def _of_entry(name: str, entries: Mapping[str, object], *, source: str, folder: str) -> Wanted:
     if name not in entries:
         return _refused(name, power.Reason.UNCONFIGURED, f"{source} has no entry for {name}")
     try:
         target = credentials.make_target(name, entries[name])
         drivers.check(target)
+        if folder and target.driver.startswith("/"):
+            program.check_listed(target, folder)
     except errors.InvalidInput as error:
         # Whoever tells an answer names its node.
         return _refused(name, power.Reason.UNCONFIGURED, str(error).removeprefix(f"{name}: "))

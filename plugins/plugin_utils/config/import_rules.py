@@ -1,7 +1,7 @@
 """What a configuration must keep to be imported: the rules of values that people type, and that no host invents.
 
 They hold at an import only. A configuration that is on disk is loaded if it can be represented, so that a daemon always
-starts with what it wrote; `findings` tells what an import of it would refuse.
+starts with what it wrote; `refusals` tells what an import of it would refuse.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def load(data: bytes, *, is_lab: bool) -> clusters.Cluster:
         InvalidInput: it cannot be represented, or has values that could not be set; the text lists object and field.
     """
     cluster = document.load(data)
-    found = [*findings(cluster), *(() if is_lab else _simulated(cluster))]
+    found = refusals(cluster, is_lab=is_lab)
     if found:
         listed = "\n".join(found[:MOST_LISTED])
         more = f"\nand {len(found) - MOST_LISTED} more" if len(found) > MOST_LISTED else ""
@@ -58,6 +58,11 @@ def load(data: bytes, *, is_lab: bool) -> clusters.Cluster:
             f"the document has values that cannot be set; correct them, then import it again:\n{listed}{more}"
         )
     return cluster
+
+
+def refusals(cluster: clusters.Cluster, *, is_lab: bool) -> list[str]:
+    """What a lab's controller or another one would refuse of this configuration, a line for each value."""
+    return [*findings(cluster), *(() if is_lab else _simulated(cluster))]
 
 
 def _simulated(cluster: clusters.Cluster) -> Iterator[str]:

@@ -12,7 +12,12 @@ from .. import replica_evidence, whereabouts
 from . import contract, node_power, time_limits
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ...module_utils.domain.locks import Mode
+
+AT_ONCE = 50
+"""How many offline nodes are asked at the same time."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,8 @@ class ClusterVerify:
     Host variables that no run uses are named too, and so are the nodes in `differing`: by name the sentence that says
     which diagnose command a node ran instead of the cluster's, as it was known when the job was submitted. So are the
     `failed_disks` of replicas, and the replicas that are `unmeasured`, in sync and never seen so by an agent: each has
-    its `node`, and the sentence as `text`.
+    its `node`, and the sentence as `text`. Nodes in `refused`, which no run can have as a host, are not asked: by name
+    it has the reason. Offline nodes are asked all at once, as most of them do not answer.
     """
 
     kind: ClassVar[str] = "cluster_verify"
@@ -35,10 +41,12 @@ class ClusterVerify:
     differing: dict[str, str] = field(default_factory=dict)
     failed_disks: list[dict[str, str]] = field(default_factory=list)
     unmeasured: list[dict[str, str]] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
         looks = len(whereabouts.hypervisors(cluster)) + len(whereabouts.replicated(cluster))
-        turns = time_limits.turns(len(self.hosts(cluster))) + time_limits.turns(len(_offline(cluster)))
+        offline = len(self._asked(_offline(cluster)))
+        turns = time_limits.turns(len(self.hosts(cluster)) - offline) + time_limits.turns(offline, at_once=AT_ONCE)
         return time_limits.limit(
             turns * (1 + 2 * looks) * time_limits.look(),
             time_limits.bmcs(0),
@@ -58,6 +66,7 @@ class ClusterVerify:
             or self.differing
             or self.failed_disks
             or self.unmeasured
+            or self.refused
             or _running(cluster)
             or _offline(cluster)
             or left
@@ -67,25 +76,33 @@ class ClusterVerify:
         return "" if has_work else "no node has OOB, and there are no instances: there is nothing to verify"
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
-        reachable = (node.uuid for node in _candidates(cluster) if clusters.reachable(cluster, node))
-        asked = (node.uuid for node in (*_running(cluster), *_offline(cluster)))
-        return list(dict.fromkeys((*reachable, *asked)))
+        reachable = (node for node in _candidates(cluster) if clusters.reachable(cluster, node))
+        asked = self._asked((*reachable, *_running(cluster), *_offline(cluster)))
+        return list(dict.fromkeys(node.uuid for node in asked))
+
+    def forks(self, cluster: clusters.Cluster) -> int:
+        return max(time_limits.FORKS, min(AT_ONCE, len(self._asked(_offline(cluster)))))
+
+    def _asked(self, nodes: Iterable[clusters.Node]) -> list[clusters.Node]:
+        return [node for node in nodes if node.name not in self.refused]
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         targets = [node_power.bmc_variables(cluster, node) for node in _with_oob(cluster)]
         known = _candidates(cluster)
+        seen = [node for node in self._asked(known) if clusters.reachable(cluster, node)]
         return {
             "targets": targets,
             "paths": _paths(cluster),
-            "candidates": [node.name for node in known if clusters.reachable(cluster, node)],
-            "unseen": {node.name: "is not contacted" for node in known if not clusters.reachable(cluster, node)},
+            "candidates": [node.name for node in seen],
+            "unseen": {node.name: "is not contacted" for node in known if node not in seen},
             "ignored": _ignored(cluster),
             "differing": dict(self.differing),
             "left_behind": _left_behind(cluster),
             "degraded": [*_degraded(cluster), *self.failed_disks, *self.unmeasured],
-            "running": [node.name for node in _running(cluster)],
-            "offline": [node.name for node in _offline(cluster)],
-            "not_asked": _not_asked(cluster),
+            "refused": dict(self.refused),
+            "running": [node.name for node in self._asked(_running(cluster))],
+            "offline": [node.name for node in self._asked(_offline(cluster))],
+            "not_asked": {**_not_asked(cluster), **self.refused},
             "hypervisors": whereabouts.hypervisors(cluster),
             "replicated_hypervisors": whereabouts.replicated(cluster),
             "records": whereabouts.records(cluster),

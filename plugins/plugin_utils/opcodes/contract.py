@@ -108,6 +108,14 @@ class ReportKind(PlayKind, Protocol):
         """The digests of the reports, by the names of their files in the run folder."""
 
 
+@runtime_checkable
+class WideKind(PlayKind, Protocol):
+    """An opcode whose run works on more nodes at the same time than Ansible does by default."""
+
+    def forks(self, cluster: clusters.Cluster) -> int:
+        """On how many; steps that are not for as many limit themselves (`throttle`)."""
+
+
 @dataclass(frozen=True)
 class Notice:
     """A line for the log and the audit log; `is_trouble` makes it a warning."""

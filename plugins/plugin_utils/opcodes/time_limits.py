@@ -110,9 +110,9 @@ def look() -> float:
     return TASK + HYPERVISOR + TOOLS
 
 
-def turns(nodes: int) -> int:
-    """How many turns a task takes that Ansible does on so many nodes, `FORKS` of them at a time."""
-    return math.ceil(nodes / FORKS)
+def turns(nodes: int, *, at_once: int = FORKS) -> int:
+    """How many turns a task takes on so many nodes, some of them at a time: `FORKS` as Ansible does by default."""
+    return math.ceil(nodes / at_once)
 
 
 def find(instance: clusters.Instance, *, nodes: int) -> float:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -73,5 +74,21 @@ def test_the_health_of_one_node_needs_no_body_and_verify_is_a_job(local: Callabl
     async def act(one: Reached) -> None:
         assert (await ended(one, "/2/nodes/node3/health"))["opcodes"][0]["kind"] == "health"
         assert (await ended(one, "/2/verify"))["opcodes"][0]["kind"] == "cluster_verify"
+
+    local(act)
+
+
+def test_verify_skips_a_node_whose_host_variables_are_not_root_s_and_names_it(local: Callable[..., None]) -> None:
+    async def act(one: Reached) -> None:
+        folder = one.running.where.host_vars
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "node2.yml").write_text("ansible_user: ops\n")
+        (folder / "node2.yml").chmod(0o666)
+        await ended(one, "/2/verify")
+        (spec,) = one.twin.specs.values()
+        (name,) = spec.variables["step"]["refused"]
+        assert (name, "node2" in json.loads(spec.inventory)["all"]["hosts"]) == ("node2", False)
+        assert "0666" in spec.variables["step"]["refused"]["node2"]
+        assert spec.environment["ANSIBLE_FORKS"] == "5"
 
     local(act)

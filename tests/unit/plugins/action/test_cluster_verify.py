@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import sealed_json
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
 from .running import Bmcs
 
@@ -54,6 +56,7 @@ def work(controller: Controller, locks: dict[str, str]) -> None:
         ({"runs": {**RIGHT, "node3": [{"states": {"stray": "running"}}]}}, [("instances", "node3")]),
         ({"left_behind": {"node3": ["inst1"], "node2": []}}, [("left_behind", "node3")]),
         ({"ignored": {"node3": ["ansible_become_exe"]}}, [("hostvars", "node3")]),
+        ({"refused": {"node3": "its file is not root's"}}, [("hostvars", "node3")]),
         ({"differing": {"node3": "another command"}}, [("diagnose_command", "node3")]),
         ({"degraded": [{"node": "node2", "text": "inst1 is degraded"}]}, [("replica", "node2")]),
     ],
@@ -72,6 +75,19 @@ def test_what_no_import_would_take_is_a_finding_of_the_configuration(controller:
     (line,) = [finding for finding in told if finding["text"].startswith("node node3: uuid:")]
     assert line["node"] == "node1"
     assert line["text"].endswith("correct it with a command, or in an export that is imported then")
+
+
+def test_a_simulated_instance_outside_of_a_lab_is_a_finding(controller: Controller) -> None:
+    def simulated() -> list[str]:
+        told = [finding["text"] for finding in verify(controller)["findings"]]
+        return [text for text in told if "hypervisor: fake is for labs" in text]
+
+    cluster = store.read(controller.where.config)
+    instances = {uuid: dataclasses.replace(instance, hypervisor="fake") for uuid, instance in cluster.instances.items()}
+    store.write(controller.where.config, dataclasses.replace(cluster, instances=instances))
+    assert [text.partition(":")[0] for text in simulated()] == [f"instance {one.name}" for one in instances.values()]
+    controller.where.lab_file.touch()
+    assert simulated() == []
 
 
 def test_a_node_that_is_offline_may_be_silent_and_what_it_runs_is_judged_all_the_same(controller: Controller) -> None:

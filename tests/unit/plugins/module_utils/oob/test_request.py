@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, power
 from ansible_collections.roundsman.cluster.plugins.module_utils.oob import pyghmi_library, rakp, request
 
+from tests.unit import other_users
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 GOOD = {"name": "node1", "driver": "ipmi", "address": "192.0.2.1", "username": "admin", "password": "s3cret"}
@@ -81,7 +85,8 @@ def test_the_library_of_redfish_missing_is_told_for_the_nodes_that_need_it(monke
 
 
 def helper(folder: Path) -> str:
-    path = folder / "oob"
+    (folder / request.HELPERS).mkdir()
+    path = folder / request.HELPERS / "oob"
     path.touch(mode=0o755)
     return str(path)
 
@@ -102,3 +107,71 @@ def test_helper_programs_need_no_credentials_file(tmp_path: Path) -> None:
     assert found.target is not None
     with pytest.raises(errors.InvalidInput, match="cannot be read"):
         request.of_file(path, nodes=["node1", "node2"], chosen={"node1": program})
+
+
+@pytest.fixture
+def machine() -> Iterator[Path]:
+    """A root with `opt/oob`, which belongs to root and is in no folder of helper programs."""
+    with other_users.open_folder() as root:
+        for folder in ("etc", "etc/oob-programs", "opt"):
+            (root / folder).mkdir(mode=0o755)
+        (root / "opt/oob").touch(mode=0o755)
+        yield root
+
+
+def asked_of(root: Path, program: Path) -> str:
+    [wanted] = request.of_file(str(root / "etc/bmc.json"), nodes=["node2"], chosen={"node2": str(program)})
+    return "" if wanted.failure is None else wanted.failure.text
+
+
+@other_users.only_root
+def test_root_runs_only_a_helper_program_that_root_put_or_linked_into_the_folder(machine: Path) -> None:
+    program, folder = machine / "opt/oob", machine / "etc/oob-programs"
+    refused = (
+        f"the helper program {program} is not run by root, because neither it nor a link to it is in {folder}: "
+        f"`ln -s {program} {folder}/`"
+    )
+    assert asked_of(machine, program) == refused
+    (folder / "another").touch(mode=0o755)
+    assert (asked_of(machine, program), asked_of(machine, folder / "another")) == (refused, "")
+    (folder / "site").symlink_to(program)
+    assert (asked_of(machine, program), asked_of(machine, folder / "site")) == ("", "")
+
+
+@other_users.only_root
+def test_a_driver_of_the_credentials_file_which_is_not_root_s_is_no_choice_of_root_either(machine: Path) -> None:
+    credentials = machine / "etc/bmc.json"
+    credentials.write_text(json.dumps({"node2": {"driver": str(machine / "opt/oob")}}))
+    credentials.chmod(0o600)
+    os.chown(credentials, other_users.DAEMON, other_users.DAEMON)
+    [wanted] = request.of_file(str(credentials), nodes=["node2"])
+    assert wanted.failure is not None
+    assert "is not run by root" in wanted.failure.text
+
+
+@other_users.only_root
+def test_a_link_of_root_s_through_a_folder_of_somebody_else_lists_nothing(machine: Path) -> None:
+    program = machine / "opt/oob"
+    (machine / "home").mkdir()
+    (machine / "home/oob").symlink_to(program)
+    (machine / "etc/oob-programs/site").symlink_to(machine / "home/oob")
+    assert asked_of(machine, program) == ""
+    os.chown(machine / "home", other_users.DAEMON, other_users.DAEMON)
+    assert "is not run by root" in asked_of(machine, program)
+
+
+@other_users.only_root
+def test_a_folder_of_somebody_else_lists_nothing_and_an_absent_one_neither(machine: Path) -> None:
+    program, folder = machine / "opt/oob", machine / "etc/oob-programs"
+    (folder / "oob").symlink_to(program)
+    os.chown(folder, other_users.DAEMON, other_users.DAEMON)
+    assert asked_of(machine, program).startswith(f"the folder of helper programs {folder} is owned by uid")
+    (folder / "oob").unlink()
+    folder.rmdir()
+    assert "is not run by root" in asked_of(machine, program)
+
+
+@other_users.only_root
+def test_the_daemon_s_user_runs_what_it_could_run_anyhow(machine: Path) -> None:
+    with other_users.acting_as(other_users.DAEMON):
+        assert asked_of(machine, machine / "opt/oob") == ""

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from pathlib import Path
 
+import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import permissions
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import maintenance_settings, permissions
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import used_values
 
 from tests.unit import small_cluster
 
 BEFORE = small_cluster.make()
+PAGE = Path(__file__).resolve().parents[5] / "docs/decisions/privileges.md"
 
 
 def test_only_what_is_new_or_changed_is_listed() -> None:
@@ -67,3 +71,24 @@ def test_a_transport_that_encrypts_is_not_listed() -> None:
     assert used_values.preview(BEFORE, with_hvparams(migration_transport="tcp")) == [
         "migration_transport tcp: instance inst1"
     ]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        clusters.Parameters,
+        clusters.Group,
+        clusters.Node,
+        clusters.Instance,
+        clusters.Disk,
+        clusters.Nic,
+        maintenance_settings.Settings,
+    ],
+)
+def test_the_page_says_of_each_field_that_is_no_number_what_a_play_of_root_does_with_it(entry: type) -> None:
+    section = PAGE.read_text().partition("### What a play of root takes")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`([a-z_]+)`", section))
+    numbers = r"(Optional\[)?(int|float|bool)\]?|Optional\[tuple\[int, int, int\]\]"
+    fields = {field.name for field in dataclasses.fields(entry) if not re.fullmatch(numbers, str(field.type))}
+    parts_of_a_listed_field = {"network", "mac", "link"}
+    assert fields - named - parts_of_a_listed_field == set()

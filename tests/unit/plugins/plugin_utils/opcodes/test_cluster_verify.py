@@ -54,6 +54,22 @@ def test_offline_and_drained_nodes_are_asked_too_but_none_that_is_recorded_as_of
             assert list(VERIFY.variables(known)["not_asked"]) == ["node3"]
 
 
+def test_a_node_that_no_run_can_have_is_not_asked_and_named_with_the_reason() -> None:
+    one = cluster_verify.ClusterVerify(refused={"node2": "its file is not root's", "node3": "its name is none"})
+    cluster = with_node("n3", offline=True)
+    told = one.variables(cluster)
+    assert one.hosts(cluster) == ["n1", "n10"]
+    assert (told["candidates"], told["unseen"]) == (["node1"], {"node2": "is not contacted"})
+    assert (told["running"], told["offline"]) == (["node1", "node10"], [])
+    assert told["refused"] == told["not_asked"] == one.refused
+
+
+def test_offline_nodes_are_asked_all_at_once_and_the_others_by_default() -> None:
+    assert VERIFY.forks(with_node("n3", offline=True)) == time_limits.FORKS
+    nodes = {f"o{i}": dataclasses.replace(CLUSTER.node("n3"), uuid=f"o{i}", offline=True) for i in range(60)}
+    assert VERIFY.forks(dataclasses.replace(CLUSTER, nodes={**CLUSTER.nodes, **nodes})) == cluster_verify.AT_ONCE
+
+
 def test_a_candidate_out_of_reach_is_told_and_not_contacted() -> None:
     told = VERIFY.variables(with_node("n2", offline=True))
     assert (told["candidates"], told["unseen"]) == (["node1"], {"node2": "is not contacted"})
