@@ -113,7 +113,7 @@ def _options() -> argparse.Namespace:
         "--log-level", default="info", choices=["debug", "info", "warning", "error"], help="(default: info)"
     )
     parser.add_argument("--log-file", type=Path, help="a file that the log goes to as well; it may be rotated")
-    parser.add_argument("--ready-fd", type=int, help="a descriptor that is told when the daemon serves")
+    parser.add_argument("--ready-fd", type=int, help="a descriptor that is written to when the daemon serves")
     return parser.parse_args()
 
 

@@ -115,7 +115,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         type=float,
         default=DEADLINE,
         metavar="SECONDS",
-        help=f"how long the BMC has (default: {DEADLINE:g}; whoever calls helper programs ends them after 60)",
+        help=f"how long the BMC has (default: {DEADLINE:g}; callers of helper programs end them after 60)",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {metadata.version(DISTRIBUTION)}")
     return parser.parse_args(arguments)

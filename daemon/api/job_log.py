@@ -25,7 +25,7 @@ LONGEST_WAIT = 60.0
 LOOK_SECONDS = 0.25
 """Between two looks for new lines where the machine lets nobody watch folders any more."""
 Number = Annotated[int, pydantic.Field(ge=0, le=2**53)]
-Serial = Annotated[int, Query(ge=0, le=2**53, description="Only entries with a higher serial number are told.")]
+Serial = Annotated[int, Query(ge=0, le=2**53, description="Only entries with a higher serial number are returned.")]
 Seconds = Annotated[
     pydantic.FiniteFloat, Query(ge=0, description="How long to wait for the first new entry; at most 60.")
 ]

@@ -70,7 +70,7 @@ def adopt(
 ) -> None:
     """Make nodes and instances of libvirt hosts and the domains that are on them; the hosts are only read.
 
-    What cannot be represented is told and left out. What is on record already stays as it is, so that this can be
+    What cannot be represented is reported and left out. What is on record already stays as it is, so that this can be
     repeated. Definitions stay on the hosts until Roundsman starts or moves the instance.
     """
     where = _where(ctx)

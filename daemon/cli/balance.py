@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LikeHbal = Annotated[bool, typer.Option("--like-hbal", help="Make the choices of Ganeti's hbal, move for move.")]
 MaxMoves = Annotated[
-    int | None, typer.Option("--max-moves", min=0, metavar="N", help="Move no more instances; 0 only tells the score.")
+    int | None, typer.Option("--max-moves", min=0, metavar="N", help="Move no more instances; 0 only prints the score.")
 ]
 Price = Annotated[
     float | None,

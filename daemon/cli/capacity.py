@@ -103,5 +103,5 @@ def _template(name: str | None) -> model.Template | None:
 
     known = [template.value for template in Known]
     if name is not None and name not in known:
-        raise errors.InvalidInput(f"--default-template: {name!r} is none of {', '.join(known)}")
+        raise errors.InvalidInput(f"--default-template: {name!r} is not one of {', '.join(known)}")
     return None if name is None else Known(name)

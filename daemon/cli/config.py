@@ -43,7 +43,7 @@ NAMED = 3
 def export(ctx: typer.Context, file: File = None, *, version: Version = None, force: Replace = False) -> None:
     """Write the configuration, or an earlier version of it, as a JSON document; it works without the daemon too.
 
-    The file is for its owner only: the document tells all of the cluster.
+    The file is for its owner only: the document describes the whole cluster.
     """
     data = configuration.data(client.find_daemon(ctx), version=version)
     document.unseal(data)

@@ -14,7 +14,7 @@ Given = Annotated[
     list[str], typer.Argument(metavar="NAME=VALUE…", help="Parameters; `roundsman … info` shows their names.")
 ]
 Submit = Annotated[bool, typer.Option("--submit", help="Print the job's number and do not wait for its end.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be different.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only print what would be different.")]
 IgnoreConsistency = Annotated[
     bool,
     typer.Option(
@@ -79,7 +79,7 @@ def modify(
     dry_run: bool,
     form: output.Format = output.Format.TABLE,
 ) -> None:
-    """Ask the daemon for a change of parameters, and wait for its job, which tells what is different now."""
+    """Ask the daemon for a change of parameters, and wait for its job, which prints what is different now."""
     with client.find_daemon(ctx) as daemon:
         query = {"dry-run": 1} if dry_run else {}
         job = daemon.send(method, "2", *path, body=read(given), **query)

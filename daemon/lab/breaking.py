@@ -273,7 +273,7 @@ class _Plan:
     def _power(self) -> Iterator[Step]:
         seconds = BOOT_SECONDS if self.wanted.boot_seconds is None else self.wanted.boot_seconds
         if self.wanted.returns is not None:
-            text = f"it powers on by itself {self.wanted.returns:g} s after it loses its power"
+            text = f"it powers on by itself {self.wanted.returns:g} s after it is powered off"
             yield Step(text, partial(self.node.return_after, self.wanted.returns))
         if self.wanted.panic:
             yield Step("its kernel panics: guests and links are gone, its power is on", self.node.panic)

@@ -203,7 +203,7 @@ def _repair_script(node: world.LabNode) -> str:
         f"cd {lab} || exit 1\n"
         "/bin/cat >repair-input.json\n"
         "[ ! -e repair-seconds ] || /bin/sleep $(/bin/cat repair-seconds)\n"
-        "[ ! -e repair-fails ] || { echo 'the lab was told to fail here' >&2; exit 1; }\n"
+        "[ ! -e repair-fails ] || { echo 'the lab is set to fail here' >&2; exit 1; }\n"
         "echo repaired >>repairs\n"
         f"echo '{world.OK}' >diagnosis.repaired\n"
         "/bin/mv diagnosis.repaired diagnosis.json\n"

@@ -28,7 +28,7 @@ async def get(
 
     Raises:
         Unanswered: a connection was accepted, and no answer came, or not in time. OSError, TimeoutError: not even that.
-        Failed: the answer is none of HTTP.
+        Failed: the answer is not one of HTTP.
     """
     is_connected = False
     try:
@@ -67,15 +67,15 @@ async def _head(reader: asyncio.StreamReader) -> bytes:
     try:
         return await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError as error:
-        raise errors.Failed("its answer is none of HTTP") from error
+        raise errors.Failed("not an HTTP response") from error
     except asyncio.IncompleteReadError as error:
         if error.partial:
-            raise errors.Failed("its answer is none of HTTP") from error
+            raise errors.Failed("not an HTTP response") from error
         raise
 
 
 def _status(head: bytes) -> int:
     found = _STATUS.match(head)
     if found is None:
-        raise errors.Failed("its answer is none of HTTP")
+        raise errors.Failed("not an HTTP response")
     return int(found.group(1))

@@ -97,7 +97,7 @@ def _options() -> argparse.Namespace:
         "--log-level", default="info", choices=["debug", "info", "warning", "error"], help="(default: info)"
     )
     parser.add_argument("--log-file", type=Path, help="a file that the log goes to as well; it may be rotated")
-    parser.add_argument("--ready-fd", type=int, help="a descriptor that is told when the front serves")
+    parser.add_argument("--ready-fd", type=int, help="a descriptor that is written to when the front serves")
     parser.add_argument(
         "--make-certificate", action="store_true", help="make the key and a certificate signed by itself, and end"
     )

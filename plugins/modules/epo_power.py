@@ -12,7 +12,7 @@ short_description: Power the nodes of an emergency
 version_added: 0.1.0
 description:
   - >-
-    Powers batches one after the other, records what reads so, and tells who does not. It is a step of
+    Powers batches one after the other, records what reads so, and lists the nodes that do not. It is a step of
     C(playbooks/epo.yml).
 options:
   command:

@@ -15,7 +15,7 @@ description:
   - With V(ipmi) each sensor is an item; with V(redfish) the system, and then each part of it that is not well; with
     a helper program what it says to C(health).
   - Nothing read is never taken for good. A node of which no item is known to be well is V(UNKNOWN), and so is one
-    whose BMC broke off before its end, unless what it told is bad already.
+    whose BMC broke off before its end, unless what it reported is bad already.
 author:
   - Contributors to the Roundsman project (@roundsman)
 extends_documentation_fragment:

@@ -60,12 +60,12 @@ results:
     supports:
       description: >-
         The commands of M(roundsman.cluster.oob_power) that it takes, and V(health); empty when it could not be asked.
-        A BMC that speaks IPMI cannot tell, so all are named.
+        A BMC that speaks IPMI does not report them, so all are named.
       type: list
       elements: str
       returned: always
     identity:
-      description: Who made it; what the driver cannot tell is null.
+      description: The manufacturer; what the driver cannot read is null.
       type: dict
       returned: always
       contains:

@@ -12,7 +12,7 @@ short_description: Record what became true of an instance or a node
 version_added: 0.1.0
 description:
   - >-
-    Hands a change to whoever keeps the configuration, the moment it is true; see C(docs/decisions/hold-and-
+    Hands a change to the keeper of the configuration, the moment it is true; see C(docs/decisions/hold-and-
     record.md). What it is about must be held exclusively; for V(node_lived) a shared lock is enough.
   - >-
     The fields of a change stand beside O(change), such as C(instance), C(primary) and C(secondaries) for

@@ -15,7 +15,7 @@ def dumps(value: Any) -> bytes:
     """The value as JSON for `--extra-vars @FILE`, every string of it marked unsafe.
 
     Raises:
-        ValueError: a mapping has a key that is a mark of Ansible's own, or the value is none of JSON's.
+        ValueError: a mapping has a key that is a mark of Ansible's own, or the value is not one of JSON's.
     """
     return json.dumps(marked(value), indent=1).encode()
 

@@ -32,7 +32,7 @@ OF_A_LAB: dict[str, dict[str, Any]] = {
     "instance_info": {"hypervisor": "fake"},
     "instance_state": {"instance": "web1", "hypervisor": "fake", "state": "stopped"},
 }
-"""What needs no library either, and says that this host is none of a lab's."""
+"""What needs no library either, and says that this host is not one of a lab's."""
 WITHOUT_LIBRARIES: dict[str, dict[str, Any]] = {
     "helper_program_info": {"paths": ["/none"]},
     "instances_state": {"instances": [], "state": "stopped"},

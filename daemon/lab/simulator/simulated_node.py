@@ -51,7 +51,7 @@ POWER_CUT = "power cut"
 """What `lab/off` says where the power was lost by a fault; elsewhere it names who took it."""
 _LOCK = "lab/power.lock"
 _LOCK_LIMIT, _PAUSE = 10.0, 0.02
-_GONE = "the node lost its power or rebooted while this step was at work"
+_GONE = "the node lost power or rebooted while this step was at work"
 
 
 @dataclass(frozen=True)

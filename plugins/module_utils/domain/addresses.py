@@ -22,7 +22,7 @@ def version(name: str, value: Any) -> int:
         InvalidInput: it is neither 4 nor 6.
     """
     if isinstance(value, bool) or value not in VERSIONS:
-        raise errors.InvalidInput(f"{name}: {value!r} is none of 4, 6")
+        raise errors.InvalidInput(f"{name}: {value!r} is not one of 4, 6")
     return int(value)
 
 

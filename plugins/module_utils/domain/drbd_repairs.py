@@ -34,7 +34,7 @@ class Action(Enum):
     ATTACH = "attach the disk again"
     RESUME = "resume the resync"
     CONNECT = "connect again"
-    INVALIDATE = "copy everything anew"
+    INVALIDATE = "copy everything again"
     DEMOTE = "close the disk"
     DISCARD = "discard what was written here, and connect"
     OUTDATE = "outdate the replica"
@@ -137,7 +137,7 @@ def decide(pair: Pair) -> Verdict:
     assert isinstance(pair.secondary, Side)
     there = {volume.number: volume for volume in pair.secondary.volumes}
     if {volume.number for volume in pair.primary.volumes} != set(there):
-        return _refused("its nodes do not tell of the same volumes", "the same configuration on both nodes")
+        return _refused("its nodes do not report the same volumes", "the same configuration on both nodes")
     volumes = tuple((volume, there[volume.number]) for volume in pair.primary.volumes)
     sides = _Sides(pair, pair.primary, pair.secondary, volumes)
     for rule in (_roles, _disks, _paused, _copying, _established, _transient, _apart):
@@ -227,7 +227,7 @@ def _paused(sides: _Sides) -> Optional[Verdict]:
     if not steps:
         return None
     if sides.pair.failed.issuperset(steps):
-        return _refused("its resync is paused, and resuming it does not help", "whoever paused it")
+        return _refused("its resync is paused, and resuming it does not help", "resume it where it was paused")
     return Verdict(Kind.REPAIR, "its resync is paused", steps)
 
 

@@ -123,5 +123,5 @@ def _parse_item(pair: object) -> Item:
         return Item(pair[0], Status(pair[1]))
     except ValueError:
         raise errors.InvalidInput(
-            f"health of {pair[0]}: {pair[1]!r} is none of OK, WARNING, CRITICAL, UNKNOWN"
+            f"health of {pair[0]}: {pair[1]!r} is not one of OK, WARNING, CRITICAL, UNKNOWN"
         ) from None

@@ -152,5 +152,5 @@ def _templates(name: str, value: Any) -> list[str]:
         raise errors.InvalidInput(f"{name}: {value!r} is no list of disk templates")
     for template in value:
         if template not in TEMPLATES:
-            raise errors.InvalidInput(f"{name}: {template!r} is none of {', '.join(TEMPLATES)}")
+            raise errors.InvalidInput(f"{name}: {template!r} is not one of {', '.join(TEMPLATES)}")
     return list(dict.fromkeys(value))

@@ -151,7 +151,7 @@ def parse_action(value: Any) -> tuple[Action, int]:
     elif isinstance(value, str) and value in {action.value for action in Action if action is not Action.RATE_LIMIT}:
         return Action(value), 0
     raise errors.InvalidInput(
-        f'filter: action: {value!r} is none of ACCEPT, PAUSE, REJECT, CONTINUE, ["RATE_LIMIT", n] with n from 1'
+        f'filter: action: {value!r} is not one of ACCEPT, PAUSE, REJECT, CONTINUE, ["RATE_LIMIT", n] with n from 1'
     )
 
 

@@ -18,7 +18,7 @@ _LOCAL_DISKS = frozenset({"drbd", "file", "plain"})
 
 @dataclass(frozen=True)
 class ReplicaLeft:
-    """Whether a node that is none of an instance's holds something of its disks.
+    """Whether a node that is not one of an instance's holds something of its disks.
 
     It was left there, or `is_new`: it is about to be made, to become the new secondary's. `generations` are then those
     of the secondary's replicas, by disk, known not to be newer than those of the primary; empty leaves what is known.

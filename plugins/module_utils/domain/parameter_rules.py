@@ -34,7 +34,7 @@ def oob_program(name: str, value: Any) -> Optional[str]:
     if isinstance(value, str) and (value in {"", "!", *DRIVERS} or _PROGRAM.fullmatch(value)):
         return value
     raise errors.InvalidInput(
-        f"{name}: {value!r} is none of: an absolute path, {', '.join(DRIVERS)}, '!' (no BMC), 'default' (inherit)"
+        f"{name}: {value!r} is not one of: an absolute path, {', '.join(DRIVERS)}, '!' (no BMC), 'default' (inherit)"
     )
 
 
@@ -78,7 +78,7 @@ def one_of(*values: str) -> Rule:
 
     def check(name: str, value: Any) -> str:
         if value not in values:
-            raise errors.InvalidInput(f"{name}: {value!r} is none of {', '.join(values)}")
+            raise errors.InvalidInput(f"{name}: {value!r} is not one of {', '.join(values)}")
         return str(value)
 
     return check

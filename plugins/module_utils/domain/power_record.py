@@ -56,7 +56,7 @@ def difference(name: str, *, powered: bool, outcome: power.Outcome) -> str:
     """How a node's record differs from what its BMC says, or why that is not known; '' when they agree."""
     reads = read(outcome)
     if reads is None:
-        return f"{name} is recorded as powered {_word(powered)}, and its BMC does not tell: {outcome.text}"
+        return f"{name} is recorded as powered {_word(powered)}, and its BMC does not report it: {outcome.text}"
     if reads is powered:
         return ""
     answer = "yes" if reads else "no"

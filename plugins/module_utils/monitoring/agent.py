@@ -145,7 +145,7 @@ def main(words: Optional[Sequence[str]] = None) -> None:
     if given[:1] == ["--front"]:
         front.main(given[1:])
         return
-    parser = argparse.ArgumentParser(prog="roundsman-agent", description="Tells how this node is, over signed HTTP.")
+    parser = argparse.ArgumentParser(prog="roundsman-agent", description="Reports how this node is, over signed HTTP.")
     parser.add_argument("--user", default="", help="who answers over the network, where this runs as root")
     parser.add_argument("--check", metavar="FILE", help="only say whether these settings can be used")
     options = parser.parse_args(given)

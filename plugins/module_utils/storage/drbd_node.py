@@ -47,7 +47,7 @@ class DrbdNode:
             self._runner.run("modprobe", "drbd")
         version = self.version()
         if version is None:
-            raise errors.Failed(f"the kernel has no DRBD: {self._proc} does not tell its version")
+            raise errors.Failed(f"the kernel has no DRBD: {self._proc} does not have its version")
         return version
 
     def sides(self) -> List[Side]:

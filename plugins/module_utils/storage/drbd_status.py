@@ -101,7 +101,7 @@ def of_text(status: str, proc: str) -> List[Side]:
     for name, volumes, done in _resources(status):
         known = {minor: minors[minor] for minor in volumes.values() if minor in minors}
         if len(known) != len(volumes):
-            raise errors.InvalidInput(f"{name}: /proc/drbd does not tell of all its minors")
+            raise errors.InvalidInput(f"{name}: /proc/drbd does not list all its minors")
         if all(entry["state"] == UNCONFIGURED for entry in known.values()):
             # Whoever brought it up ended before it had a disk or a peer: it is as good as down.
             continue
@@ -234,4 +234,4 @@ def _word(kind: Type[Word], text: str) -> Word:
         return kind(text)
     except ValueError:
         known = ", ".join(word.value for word in kind)
-        raise errors.InvalidInput(f"DRBD says {text!r}, which is none of {known}") from None
+        raise errors.InvalidInput(f"DRBD says {text!r}, which is not one of {known}") from None

@@ -20,7 +20,7 @@ def dump(cluster: clusters.Cluster) -> bytes:
     """The document of a cluster, indented, so that a person can read and compare it.
 
     Raises:
-        InvalidInput: a value of it is none of JSON's.
+        InvalidInput: a value of it is not one of JSON's.
     """
     try:
         # It writes what an object remembers beside its fields, too: none of them has a cached property.
@@ -33,7 +33,7 @@ def seal(cluster: clusters.Cluster) -> bytes:
     """The document of a cluster with its checksum, as it stands on disk.
 
     Raises:
-        InvalidInput: a value of it is none of JSON's.
+        InvalidInput: a value of it is not one of JSON's.
     """
     return sealed_json.seal(dump(cluster))
 

@@ -102,5 +102,5 @@ def _template(instance: clusters.Instance) -> model.Template:
     except ValueError as error:
         known = ", ".join(template.value for template in model.Template)
         raise errors.InvalidInput(
-            f"{instance.name}: the disk template {instance.disk_template!r} is none of {known}"
+            f"{instance.name}: the disk template {instance.disk_template!r} is not one of {known}"
         ) from error

@@ -149,7 +149,7 @@ class _Maker:
             elif kind == "f":
                 opcode, instance = self._run(instance, target, step)
             else:
-                raise errors.InvalidInput(f"{instance.name}: {step!r} is none of f, f:NODE, r:NODE")
+                raise errors.InvalidInput(f"{instance.name}: {step!r} is not one of f, f:NODE, r:NODE")
             made.append(opcode)
             nodes += instance.nodes
         if not made:

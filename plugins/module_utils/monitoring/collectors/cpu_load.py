@@ -44,7 +44,7 @@ def busy_ticks(text: str) -> Dict[str, int]:
             except ValueError as e:
                 raise errors.Failed("/proc/stat has no numbers: {}".format(line[:80])) from e
     if "cpu" not in found:
-        raise errors.Failed("/proc/stat tells of no CPU")
+        raise errors.Failed("/proc/stat lists no CPU")
     return found
 
 

@@ -90,7 +90,7 @@ class Line:
             return kind(value)
         except ValueError as error:
             names = ", ".join(str(member.value) for member in kind)
-            raise self.wrong(field, f"'{value}' is none of {names}") from error
+            raise self.wrong(field, f"'{value}' is not one of {names}") from error
 
 
 def split(text: str, number: int, *, fields: Sequence[str], defaults: Sequence[str] = ()) -> Line:

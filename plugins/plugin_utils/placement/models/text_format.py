@@ -114,7 +114,7 @@ def _group(line: text_fields.Line, policies: dict[str, model.Policy]) -> model.G
 def _node(line: text_fields.Line, groups: frozenset[str]) -> model.Node:
     flag = line.text("flag")
     if flag not in {"Y", "M", "N"}:
-        raise line.wrong("flag", f"'{flag}' is none of Y (offline), M (master), N")
+        raise line.wrong("flag", f"'{flag}' is not one of Y (offline), M (master), N")
     group = _known(line, "group", groups, "group with the UUID")
     if any(line.text(field) == UNKNOWN for field in MEASURED):
         return unknown_node(line.name("name"), group, master=flag == "M")
@@ -148,7 +148,7 @@ def unknown_node(name: str, group: str, *, master: bool = False) -> model.Node:
 
 def _instance(line: text_fields.Line, nodes: frozenset[str]) -> model.Instance:
     if line.text("status") not in STATUSES:
-        raise line.wrong("status", f"'{line.text('status')}' is none of {', '.join(STATUSES)}")
+        raise line.wrong("status", f"'{line.text('status')}' is not one of {', '.join(STATUSES)}")
     primary = _known(line, "primary", nodes, "node")
     secondary = _known(line, "secondary", nodes, "node") if line.text("secondary") else ""
     if primary == secondary:

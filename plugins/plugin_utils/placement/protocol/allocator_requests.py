@@ -142,7 +142,7 @@ def _request(request: allocator.Request) -> dict[str, Any]:
 def _wanted(wanted: allocator.Wanted) -> dict[str, Any]:
     given = wanted.instance.primary or wanted.instance.secondary
     if given:
-        raise errors.Refused(f"{wanted.instance.name}: an external allocator cannot be told that it is on {given}")
+        raise errors.Refused(f"{wanted.instance.name}: external allocators cannot be given that it is on {given}")
     found = {
         **_instance(wanted.instance, wanted.disks or (wanted.instance.disk,)),
         "name": wanted.instance.name,

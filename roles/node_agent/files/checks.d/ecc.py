@@ -25,7 +25,7 @@ def judged(folder: Path) -> Dict[str, Any]:
     """
     controllers = sorted(folder.glob("mc[0-9]*"))
     if not controllers:
-        raise LookupError("no memory controller tells of errors here")
+        raise LookupError("no memory controller counts errors here")
     details: Dict[str, str] = {}
     for one in controllers:
         if int((one / "ue_count").read_text()):

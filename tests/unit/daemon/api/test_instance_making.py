@@ -121,7 +121,7 @@ def test_an_instance_is_changed_and_removed(local: Callable[..., None]) -> None:
     [
         (("POST", "/2/instances", {**WEB, "name": "instance1"}), 400, "name: there is an instance 'instance1' already"),
         (("POST", "/2/instances", {**WEB, "name": "a/b"}), 400, "name: 'a/b' is no name of an instance"),
-        (("POST", "/2/instances", {**WEB, "disk_template": "rbd"}), 400, "disk_template: 'rbd' is none of drbd"),
+        (("POST", "/2/instances", {**WEB, "disk_template": "rbd"}), 400, "disk_template: 'rbd' is not one of drbd"),
         (("POST", "/2/instances", {**WEB, "disks": []}), 400, "disks: an instance has some when it is drbd"),
         (("POST", "/2/instances", {**WEB, "disks": [{"size": "x"}]}), 400, "disks: 'x' is not a whole number"),
         (("POST", "/2/instances", {**WEB, "beparams": {"memory": 2**40}}), 409, "web1 has no place: "),

@@ -64,7 +64,7 @@ def test_limits_of_the_call_are_kept(roundsman: Run, file: Path) -> None:
         (("--max-inst-spec", "0,1,1"), "max_inst_spec: (0, 1, 1): each number must be at least 1"),
         (("--max-cpu-ratio", "0"), "max_cpu_ratio: 0.0 is not more than 0"),
         (("--max-disk-usage", "2"), "max_disk_usage: 2.0 is not more than 0 and at most 1"),
-        (("--default-template", "tape"), "--default-template: 'tape' is none of diskless, file"),
+        (("--default-template", "tape"), "--default-template: 'tape' is not one of diskless, file"),
     ],
 )
 def test_an_impossible_limit_is_told_in_one_line(roundsman: Run, file: Path, words: tuple[str, ...], told: str) -> None:

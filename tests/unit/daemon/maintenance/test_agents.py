@@ -406,7 +406,7 @@ def test_an_answer_that_is_not_http_is_told_and_is_no_silence(running: service.S
         async with await asyncio.start_server(serve, "0.0.0.0", 0) as server:
             await node_agents.poll_agents(running, server.sockets[0].getsockname()[1])
             await running.poll.once()
-        assert {(one.misses, one.text) for one in running.agents.seen.values()} == {(0, "its answer is none of HTTP")}
+        assert {(one.misses, one.text) for one in running.agents.seen.values()} == {(0, "not an HTTP response")}
 
     asyncio.run(scenario())
 

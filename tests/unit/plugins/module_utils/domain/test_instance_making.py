@@ -59,7 +59,7 @@ def test_each_drbd_device_of_the_cluster_has_a_minor_of_its_own_the_lowest_free(
         ({"name": "x" * 101}, "name: the name has 101 characters: use at most 100"),
         ({"colour": 1}, "there is no parameter 'colour' here"),
         ({"memory": None}, "memory: None is not a whole number"),
-        ({"disk_template": "ext"}, "disk_template: 'ext' is none of"),
+        ({"disk_template": "ext"}, "disk_template: 'ext' is not one of"),
         ({"disk_template": "diskless"}, "disks: an instance has none when it is diskless"),
         ({"disks": []}, "disks: an instance has some when it is drbd"),
         ({"disks": [0]}, "disks: 0 is not a whole number"),
@@ -73,7 +73,7 @@ def test_each_drbd_device_of_the_cluster_has_a_minor_of_its_own_the_lowest_free(
         ({"hvparams": {"vnc": 5}}, "hvparams.vnc: 5 is no text"),
         ({"hvparams": {"colour": "red"}}, "hvparams: kvm has no parameter 'colour'"),
         ({"tags": ["a b"]}, "'a b' is no tag"),
-        ({"hypervisor": "xen"}, "hypervisor: 'xen' is none of"),
+        ({"hypervisor": "xen"}, "hypervisor: 'xen' is not one of"),
     ],
 )
 def test_what_cannot_be_made_is_refused(fields: dict[str, Any], told: str) -> None:
@@ -129,8 +129,8 @@ UUID = "11111111-1111-1111-1111-111111111111"
         ("drbd", {"nics": (clusters.Nic(mac="x"),)}, "nics/0/mac: 'x' is not a MAC address"),
         ("drbd", {"memory": 0}, "memory: 0 is not a whole number"),
         ("drbd", {"hvparams": {"migration_seconds": "1"}}, "hvparams: kvm has no parameter 'migration_seconds'"),
-        ("drbd", {"hypervisor": "xen"}, "hypervisor: 'xen' is none of"),
-        ("rbd", {}, "disk_template: 'rbd' is none of"),
+        ("drbd", {"hypervisor": "xen"}, "hypervisor: 'xen' is not one of"),
+        ("rbd", {}, "disk_template: 'rbd' is not one of"),
     ],
 )
 def test_an_adopted_instance_keeps_the_rules_of_a_typed_one(template: str, values: dict[str, Any], told: str) -> None:

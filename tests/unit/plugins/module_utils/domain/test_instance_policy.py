@@ -46,7 +46,7 @@ def test_a_part_of_the_standard_size_leaves_the_rest_and_default_is_inherited_ag
         ({"minmax": [{"min": SIZE}]}, "ipolicy.minmax.max: there is no memory-size, cpu-count, disk-size, "),
         ({"minmax": [{"min": LARGE, "max": SIZE}]}, "ipolicy.minmax: memory-size is 4096 in min, more than 128 in max"),
         ({"disk-templates": []}, r"ipolicy.disk-templates: \[\] is no list of disk templates"),
-        ({"disk-templates": ["drbd8"]}, "ipolicy.disk-templates: 'drbd8' is none of diskless, file, "),
+        ({"disk-templates": ["drbd8"]}, "ipolicy.disk-templates: 'drbd8' is not one of diskless, file, "),
     ],
 )
 def test_what_is_not_accepted_says_what_is(given: Any, text: str) -> None:

@@ -79,7 +79,7 @@ def test_after_a_lost_command_the_record_is_what_the_bmc_says() -> None:
         (False, OFF, ""),
         (True, OFF, "node3 is recorded as powered on, and reads off at its BMC: .* node modify node3 powered=no`"),
         (False, ON, "node3 is recorded as powered off, and reads on at its BMC: .* node modify node3 powered=yes`"),
-        (True, UNKNOWN, "node3 is recorded as powered on, and its BMC does not tell: the BMC did not answer"),
+        (True, UNKNOWN, "node3 is recorded as powered on, and its BMC does not report it: the BMC did not answer"),
     ],
 )
 def test_record_and_world_are_compared_and_the_way_to_mend_it_is_named(

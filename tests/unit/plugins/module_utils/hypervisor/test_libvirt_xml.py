@@ -134,7 +134,7 @@ def test_an_adopted_instance_can_be_accelerated_otherwise() -> None:
         ({"hvparams": {"domain_xml": "<domain>"}}, r"web1: hvparams\.domain_xml is not XML: no element found"),
         ({"hvparams": {"domain_xml": "<network/>"}}, "is the XML of a network, and not of a domain"),
         ({"hvparams": {"domain_xml": recorded_libvirt.DUMP}}, "has 1 disks, and the instance has 2"),
-        ({"hvparams": {"accel": "xen"}}, r"hvparams\.accel: 'xen' is none of kvm, tcg"),
+        ({"hvparams": {"accel": "xen"}}, r"hvparams\.accel: 'xen' is not one of kvm, tcg"),
     ],
 )
 def test_facts_that_make_no_domain_are_refused(changed: dict[str, Any], text: str) -> None:

@@ -69,7 +69,7 @@ def test_a_resync_that_somebody_paused_is_told_apart() -> None:
 
 
 def test_a_minor_that_only_one_of_them_knows_is_an_error() -> None:
-    with pytest.raises(errors.InvalidInput, match="r0: /proc/drbd does not tell of all its minors"):
+    with pytest.raises(errors.InvalidInput, match="r0: /proc/drbd does not list all its minors"):
         drbd_status.of_text(ALONE, PROC.format("Unconfigured", 0).replace(" 0:", " 1:"))
     with pytest.raises(errors.InvalidInput, match="and not with a resource"):
         drbd_status.of_text("  volume:0 minor:0 disk:UpToDate", "")
@@ -81,7 +81,7 @@ def test_a_resource_that_got_neither_disk_nor_peer_is_down() -> None:
 
 
 def test_a_word_that_no_drbd_says_is_an_error_that_names_the_known_ones() -> None:
-    with pytest.raises(errors.InvalidInput, match="DRBD says 'Fine', which is none of Diskless, "):
+    with pytest.raises(errors.InvalidInput, match="DRBD says 'Fine', which is not one of Diskless, "):
         drbd_status.of_text(ALONE, PROC.format("Connected ro:Primary/Secondary ds:Fine/UpToDate", 0))
 
 

@@ -67,7 +67,7 @@ def test_a_disk_template_that_nobody_knows_is_named() -> None:
     cluster = small_cluster.make()
     (instance,) = cluster.instances.values()
     cluster = clusters.with_instance(cluster, dataclasses.replace(instance, disk_template="tape"))
-    with pytest.raises(errors.InvalidInput, match=r"inst1: the disk template 'tape' is none of diskless, file"):
+    with pytest.raises(errors.InvalidInput, match=r"inst1: the disk template 'tape' is not one of diskless, file"):
         configured.model_of(cluster)
 
 

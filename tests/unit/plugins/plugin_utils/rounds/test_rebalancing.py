@@ -203,7 +203,7 @@ def test_a_disk_template_that_no_planner_knows_is_told() -> None:
     uuid, one = next(iter(cluster.instances.items()))
     strange = replace(cluster, instances={**cluster.instances, uuid: replace(one, disk_template="tape")})
     (refusal,) = answered(strange).refusals
-    assert "the disk template 'tape' is none of" in refusal.reason
+    assert "the disk template 'tape' is not one of" in refusal.reason
 
 
 def test_a_round_is_planned_without_loading_numpy() -> None:

@@ -28,7 +28,7 @@ def _answer(result: Any, *, success: bool = True) -> str:
 
 def test_a_node_that_is_given_cannot_be_said() -> None:
     given = allocator.Wanted(dataclasses.replace(NEW, primary="node1"))
-    with pytest.raises(errors.Refused, match=r"^new1: an external allocator cannot be told that it is on node1$"):
+    with pytest.raises(errors.Refused, match=r"^new1: external allocators cannot be given that it is on node1$"):
         allocator_requests.write(model.Model((), ()), allocator.MultiAllocate((given,)))
 
 
