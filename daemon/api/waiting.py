@@ -28,6 +28,8 @@ MOST = {Door.SOCKET: 200, Door.REMOTE: 50, Door.PUBLIC: 50}
 """Requests of one user, or one address behind the public door, that wait at once."""
 MOST_PUBLIC = 300
 """Requests that wait at once behind the public door, which has 500 connections."""
+REFUSED = {"Connection": "close"}
+"""Behind the public door the connection of a request that may not wait is free at once, not after its idle time."""
 
 
 class Waits:
@@ -50,10 +52,12 @@ class Waits:
         key, most = (who.door, whose), MOST[who.door]
         if self._waiting[key] >= most:
             wait.close()
-            raise HTTPException(429, f"{most} requests of {whose} wait already: end some of them, then retry")
+            text = f"{most} requests of {whose} wait already: end some of them, then retry"
+            raise HTTPException(429, text, headers=REFUSED if who.door is Door.PUBLIC else None)
         if who.door is Door.PUBLIC and self._public >= MOST_PUBLIC:
             wait.close()
-            raise HTTPException(429, f"{MOST_PUBLIC} requests wait already: retry later, or without waiting")
+            text = f"{MOST_PUBLIC} requests wait already: retry later, or without waiting"
+            raise HTTPException(429, text, headers=REFUSED)
         self._waiting[key] += 1
         try:
             return await _until_gone(request, wait)

@@ -34,7 +34,7 @@ class Client:
         self._messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._messages.put_nowait({"type": "http.request", "body": b""})
         self._waits = asyncio.Event()
-        self.status = 0
+        self.status, self.headers = 0, list[tuple[bytes, bytes]]()
         self.served = asyncio.ensure_future(app(self._scope, self._receive, self._send))
 
     async def _receive(self) -> dict[str, Any]:
@@ -44,6 +44,7 @@ class Client:
 
     async def _send(self, message: dict[str, Any]) -> None:
         self.status = message.get("status", self.status)
+        self.headers += message.get("headers", ())
 
     async def until_it_waits(self) -> None:
         """Return once the application has read the request, and looks whether the client goes away."""
@@ -106,7 +107,7 @@ def test_addresses_that_wait_leave_connections_for_others(tmp_path: Path, monkey
         further.append(Client(app, WAITS[2], address="192.0.2.3"))
         for client in further:
             await asyncio.wait_for(client.served, twins.LIMIT)
-            assert client.status == 429
+            assert (client.status, dict(client.headers).get(b"connection")) == (429, b"close")
         await asyncio.gather(*(client.close() for client in (*clients, *more)))
         again = Client(app, WAITS[2], address="192.0.2.1")
         await again.until_it_waits()
