@@ -28,5 +28,5 @@ def test_a_resource_that_goes_down_between_the_two_looks_is_looked_at_again(tmp_
     proc = tmp_path / "drbd"
     proc.write_text("version: 8.4.11 (api:1/proto:86-101)\n")
     assert drbd_node.DrbdNode(Going(2), proc=proc).sides() == []
-    with pytest.raises(errors.InvalidInput, match="does not tell of all its minors"):
+    with pytest.raises(errors.InvalidInput, match="does not list all its minors"):
         drbd_node.DrbdNode(Going(3), proc=proc).sides()
