@@ -1,7 +1,7 @@
 """No instance stays down though the rule and the policy allow it to run elsewhere; by the nodes' journals alone.
 
-An instance that went down with its node has to run again within the stated time: `dead_after` polls and `LIMIT` seconds
-in which nothing of the world was against it. What Roundsman believes of the node is no excuse.
+An instance that went down with its node has to run again within the stated time: a poll, `dead_after` questions and
+`LIMIT` seconds in which nothing of the world was against it. What Roundsman believes of the node is no excuse.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from .orders import Orders
     from .sightings import Sightings, Span, State
 
+QUESTION = 5.0
+"""Seconds between two questions to a node that missed one."""
 LIMIT = 180.0
-"""Seconds beyond `dead_after` polls: for the fence, the round, its jobs, and another try of one that failed."""
+"""Seconds beyond `dead_after` questions: for the fence, the round, its jobs, and another try of one that failed."""
 NOTICED = 60.0
 """Seconds after its death within which a node has to be known to be off: they are a part of the possible loss."""
 WITH_THE_NODE = frozenset({"power", "reboot", "panic"})
@@ -64,7 +66,7 @@ def wrong(
     if not policy.acts:
         return
     known, settings = list(events), policy.settings
-    limit = settings.dead_after * settings.diagnose_interval + LIMIT
+    limit = settings.diagnose_interval + settings.dead_after * QUESTION + LIMIT
     off = _off(known)
     for outage in _outages(known, now=now, wanted=frozenset(wanted)):
         needs_off = (

@@ -114,16 +114,20 @@ class Faults:
         busy = self.away() or self.reserved or node.name == MASTER or not node.is_powered()
         return None if busy else node
 
-    def _power(self) -> Fault | None:
+    def _power(self, seconds: tuple[float, float] = (10, 60)) -> Fault | None:
         node = self._leaving()
         if node is None:
             return None
         node.lose_power()
-        return self._begun("power", node.name, lambda: node.fix("power"), seconds=(10, 60), is_away=True)
+        return self._begun("power", node.name, lambda: node.fix("power"), seconds=seconds, is_away=True)
 
-    def lose_a_node(self) -> str:
-        """Cut the power of a node that may be away; returns its name, '' where there is none."""
-        fault = self._power()
+    def lose_a_node(self, *, seconds: tuple[float, float] | None = None) -> str:
+        """Have a node that may be away lose its power, or its kernel panic where the `seconds` of that are given.
+
+        Returns its name, '' where there is none.
+        """
+        kinds = (self._power,) if seconds is None else (self._power, self._panic)
+        fault = self._chance.choice(kinds)(*([] if seconds is None else [seconds]))
         if fault is None:
             return ""
         self.standing.append(fault)
@@ -157,12 +161,12 @@ class Faults:
         node.hang(is_hung=True)
         return self._begun("hang", node.name, lambda: node.fix("hang"), seconds=(5, 40), is_away=True)
 
-    def _panic(self) -> Fault | None:
+    def _panic(self, seconds: tuple[float, float] = (10, 60)) -> Fault | None:
         node = self._leaving()
         if node is None:
             return None
         node.panic()
-        return self._begun("panic", node.name, lambda: node.fix("panic"), seconds=(10, 60), is_away=True)
+        return self._begun("panic", node.name, lambda: node.fix("panic"), seconds=seconds, is_away=True)
 
     def _agent(self) -> Fault:
         node = self._any()

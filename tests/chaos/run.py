@@ -29,15 +29,14 @@ from ansible_collections.roundsman.cluster.daemon.lab import processes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
 
 from tests.chaos import small_disk, trees, verdict, victims
-from tests.chaos.assaults import KILLS, Assaults
+from tests.chaos.assaults import Assaults
 from tests.chaos.caretaker import Caretaker
 from tests.chaos.chronicle import Chronicle
 from tests.chaos.doors import Doors
 from tests.chaos.emergency import Emergency
-from tests.chaos.faults import KINDS, Faults
+from tests.chaos.faults import Faults
 from tests.chaos.mutants import known
 from tests.chaos.mutants.mutant import ROOT
-from tests.chaos.scenes import Scenes
 from tests.chaos.services import Services, start_daemon
 from tests.chaos.speed import Speed
 from tests.chaos.stage import Stage
@@ -54,14 +53,17 @@ if TYPE_CHECKING:
 NODES, INSTANCES = 7, 12
 DISK = "320m"
 MIGRATION_SECONDS = 0.5
-DEAD_AFTER = 22
-"""Polls of two seconds: a node that is silent for a scene, with the failover in it, is not emptied: that takes a dozen
-opcodes, and no scene can be played meanwhile."""
-PLAY_SECONDS, STORM_SECONDS = (240.0, 330.0), (25.0, 45.0)
+DEAD_AFTER, DEAD_AFTER_IN_STORMS = 22, 3
+"""Questions of five seconds each. In a storm a dead node is fenced and emptied. A node that is silent for a scene, with
+the failover in it, is not: that takes a dozen opcodes, and no scene can be played meanwhile."""
+PLAY_SECONDS, STORM_SECONDS = (110.0, 160.0), (30.0, 50.0)
 """For how long scenes are played, with little else, and for how long everything goes wrong by chance."""
-EMERGENCY_EVERY = 5
-"""After the second of so many times that scenes were played there is an emergency power off: once in half an hour."""
-FIRST_EMERGENCY = 2
+DEAD_SECONDS = (80.0, 110.0)
+"""For how long the node is dead that each storm has, and the storm lasts then: it is fenced, and its instances run
+elsewhere."""
+EMERGENCY_EVERY = 8
+"""After the third of so many times that scenes were played there is an emergency power off: once in half an hour."""
+FIRST_EMERGENCY = 3
 TICK = 0.5
 LAST = 40
 """Lines of `chaos.log` that are printed with a violation."""
@@ -173,7 +175,7 @@ def _chaos(folder: Path, options: argparse.Namespace) -> list[str]:
             wrong = [*wrong, *chaos.settle()]
         chronicle.report(is_last=True)
         print(chronicle.summary(), flush=True)
-        print(chronicle.missing(expected(has_agents=bool(lab.lab.agent_port))), flush=True)
+        print(chronicle.missing(verdict.expected(has_agents=bool(lab.lab.agent_port))), flush=True)
         if problem := speed.problem(verdict.seconds_of_opcodes(lab)):
             (folder / SLOW).write_text(problem)
         if wrong:
@@ -214,19 +216,6 @@ def _edited(cluster: clusters.Cluster) -> clusters.Cluster:
         for uuid, one in cluster.instances.items()
     }
     return dataclasses.replace(cluster, instances=instances)
-
-
-def expected(*, has_agents: bool) -> dict[str, set[str]]:
-    """What a run may make by chance, by the kinds that are counted; without agents theirs have nothing to act on."""
-    of_agents = {"agent", "loss", "lies"}
-    kills = {kind.value for kind in KILLS} - (set() if has_agents else {Victim.AGENT.value})
-    return {
-        "faults": set(KINDS) - (set() if has_agents else of_agents),
-        "kills": kills | {"whole controller"},
-        "stops": kills | {"opcodes beyond their time limit"},
-        "scenes": set(Scenes.names()),
-        "phases": {"storm", "scenes", "emergency"},
-    }
 
 
 class Chaos:
@@ -332,15 +321,25 @@ class Chaos:
             self._chronicle.count("phases", "emergency")
             self._emergency.begin()
         self._changes = time.monotonic() + self._chance.uniform(*(STORM_SECONDS if self._is_storm else PLAY_SECONDS))
+        if self._lab.lab.agent_port:  # without agents nobody takes a node for dead
+            self._storm.take_for_dead_after(DEAD_AFTER_IN_STORMS if self._is_storm else DEAD_AFTER)
         if self._is_storm:
             self._chronicle.count("phases", "storm")
             # Not both: a crash ends what is stopped.
             is_odd = self._chronicle.counts["phases"]["storm"] % 2
-            self._agenda = [self._assaults.pause_beyond_limit if is_odd else self._crash]
+            self._agenda = [self._assaults.pause_beyond_limit if is_odd else self._crash, self._die]
             return
         self._chronicle.count("phases", "scenes")
         self._faults.end_all()
         self._storm.calm()
+
+    def _die(self) -> bool:
+        """A node dies for so long that it is fenced, and its instances run elsewhere, if a node may be away."""
+        seconds = self._chance.uniform(*DEAD_SECONDS)
+        if not self._faults.lose_a_node(seconds=(seconds, seconds)):
+            return False
+        self._changes = max(self._changes, time.monotonic() + seconds)
+        return True
 
     def _crash(self) -> bool:
         """The controller and a node lose their power by one cause, if a node may be away."""

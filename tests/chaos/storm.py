@@ -53,6 +53,10 @@ class Storm:
         quiet = (self._drop_garbage, self._send_garbage, self._tag, self._modify, self._verify)
         self._chance.choice(quiet)()
 
+    def take_for_dead_after(self, questions: int) -> None:
+        """Have a silent node taken for dead after so many questions."""
+        self._doors.ask("dead after", "PUT", "/2/modify", {"dead_after": questions}, door="socket")
+
     def calm(self) -> None:
         """Let every node report Ok, and the rounds go on."""
         for node in self._lab.lab.nodes():

@@ -11,6 +11,8 @@ from ansible_collections.roundsman.cluster.daemon.lab import checker, journals
 from ansible_collections.roundsman.cluster.daemon.lab.simulator import fake, simulated_world
 
 from tests.chaos import scenes
+from tests.chaos.assaults import KILLS
+from tests.chaos.faults import KINDS
 from tests.chaos.victims import Victim
 from tests.integration import states
 
@@ -36,6 +38,20 @@ LINGERING = 60.0
 """Seconds within which a process that is at work has ended."""
 TRIES = 3
 """How often each operator command is tried for an instance that is down."""
+
+
+def expected(*, has_agents: bool) -> dict[str, set[str]]:
+    """What a run may make by chance, by the kinds that are counted; without agents theirs have nothing to act on."""
+    of_agents = {"agent", "loss", "lies"}
+    kills = {kind.value for kind in KILLS} - (set() if has_agents else {Victim.AGENT.value})
+    return {
+        "faults": set(KINDS) - (set() if has_agents else of_agents),
+        "kills": kills | {"whole controller"},
+        "stops": kills | {"opcodes beyond their time limit"},
+        "scenes": set(scenes.Scenes.names()),
+        "phases": {"storm", "scenes", "emergency"},
+        "unattended": {"fence", "failover", "replace_disks"} if has_agents else set(),
+    }
 
 
 class Settling:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from ansible_collections.roundsman.cluster.daemon.jobs import submission
 from ansible_collections.roundsman.cluster.daemon.lab import checker
 
 from tests.chaos import verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
     from tests.chaos.chronicle import Chronicle
@@ -63,6 +65,18 @@ class Watch:
                 if step["ended"] and (job["id"], index) not in self._opcodes:
                     self._opcodes.add((job["id"], index))
                     self._chronicle.count("opcodes", step["kind"], f"{job['id']}/{index} {step['status']}")
+                    if is_unattended(job) and step["status"] == "success":
+                        self._chronicle.count("unattended", _deed(step), step["what"])
                     if TIME_LIMIT in step["text"]:
                         why = "stopped" if f"{job['id']}/{index}" in self._stopped else "hanging or slow"
                         self._chronicle.count("time limits", f"{step['kind']} ({why})", step["text"])
+
+
+def is_unattended(job: Mapping[str, Any]) -> bool:
+    """Whether the daemon submitted a job by itself."""
+    return any(source == submission.ROUNDS for source, *_ in job["reason"])
+
+
+def _deed(step: Mapping[str, Any]) -> str:
+    """The kind of an opcode, of those about power the command."""
+    return str(step["what"]).split()[1] if step["kind"] == "power" else str(step["kind"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.chaos import faults, run, speed
+from tests.chaos import faults, speed, verdict
 from tests.chaos.chronicle import Chronicle
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def test_every_fault_that_is_counted_is_expected() -> None:
 
 
 def test_without_agents_nothing_is_expected_of_them() -> None:
-    with_agents, without = run.expected(has_agents=True), run.expected(has_agents=False)
+    with_agents, without = verdict.expected(has_agents=True), verdict.expected(has_agents=False)
     assert with_agents["faults"] - without["faults"] == {"agent", "loss", "lies"}
     assert "panicked" in without["scenes"]
     assert random.Random(1).choice(sorted(without["kills"])) in with_agents["kills"]
