@@ -16,6 +16,8 @@ FAILOVERS = "plugins/module_utils/domain/failovers.py"
 REPLACEMENTS = "plugins/module_utils/domain/replacements.py"
 ROLES = "plugins/module_utils/storage/drbd_roles.py"
 FAILOVER = "roles/instance/tasks/failover.yml"
+FENCE = "roles/instance/tasks/fence_source.yml"
+POWER = "plugins/module_utils/domain/power.py"
 REPLACE = "roles/instance/tasks/replace_disks.yml"
 OUTDATE = "roles/repair/tasks/outdate_replica.yml"
 CONTRACT = "plugins/plugin_utils/opcodes/contract.py"
@@ -266,11 +268,59 @@ MUTANTS = (
                 "    return Verdict(Step.CONFIRM, told)\n",
                 "    return Verdict(Step.FAIL_OVER, told)\n",
             ),
-            Edit("roles/instance/tasks/fence_source.yml", "    command: confirm_off\n", "    command: status\n"),
+            Edit(FENCE, "    command: confirm_off\n", "    command: status\n"),
             Edit(
                 "roles/instance/vars/main.yml",
                 "     (instance_fence_confirmed or (instance_source_stated_off",
                 "     (instance_fence_state == 'off' or (instance_source_stated_off",
+            ),
+        ),
+    ),
+    Mutant(
+        "off_unread",
+        6,
+        "an off that a BMC took counts as a fence before it is read back",
+        (
+            Edit(
+                POWER,
+                "        return start is not None and list(seen[start:][-FENCE_READS:]) == [State.OFF] * FENCE_READS\n",
+                "        return start is not None\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "life_unrecorded",
+        1,
+        "a failover records that its source lives where that did not answer, and not where it did",
+        (
+            Edit(
+                FENCE,
+                "  when: instance_alive | length > 0\n",
+                "  when: instance_alive | length == 0\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "demotion_may_fail",
+        1,
+        "a failover goes on though its source did not demote its replica",
+        (
+            Edit(
+                FAILOVER,
+                '        instance_member: "{{ instance_source }}"\n        instance_disks_may_fail: false\n',
+                '        instance_member: "{{ instance_source }}"\n        instance_disks_may_fail: true\n',
+            ),
+        ),
+    ),
+    Mutant(
+        "answer_forgotten",
+        1,
+        "a failover forgets, when it asks again, that its source said in sync before it fell silent",
+        (
+            Edit(
+                FAILOVER,
+                '        instance_look_in_sync: "{{ instance_was_in_sync }}"\n',
+                "        instance_look_in_sync: false\n",
             ),
         ),
     ),

@@ -159,6 +159,12 @@ def of_an_unanswered_question(module: Any) -> Any:
     return not module.objection(asked)
 
 
+def of_an_off_that_was_accepted(module: Any) -> Any:
+    """Whether a BMC that took an off, and was not asked since, has fenced its node."""
+    on, fence = module.State.ON, module.Command.FENCE
+    return module.is_done(fence, before=on, seen=(on,), attempts=(module.Attempt(module.Answer.ACCEPTED),))
+
+
 def of_lost_secondary(module: Any) -> Any:
     """Whether a secondary is outdated that its running primary has lost."""
     fact = replicas.ReplicaFact("r0", 0, Role.SECONDARY, Connection.CONNECTING, Disk.UP_TO_DATE, Disk.UNKNOWN, 16)
@@ -240,7 +246,7 @@ def test_the_mutant_that_records_first_does_so_before_it_asks_the_target() -> No
     assert records_first(known.find("recorded_before_look").text(known.FAILOVER))
 
 
-FENCE, CONCLUSIONS = "roles/instance/tasks/fence_source.yml", "roles/instance/vars/main.yml"
+CONCLUSIONS = "roles/instance/vars/main.yml"
 
 
 def test_the_mutant_that_fences_by_status_commands_nothing_and_takes_a_bmc_that_reads_off_for_a_fence() -> None:
@@ -254,7 +260,7 @@ def test_the_mutant_that_fences_by_status_commands_nothing_and_takes_a_bmc_that_
         return jinja2.Environment(autoescape=True).from_string(rule).render(reads_off, instance_fence_state="off")
 
     mutant = known.find("status_is_fence")
-    assert (command((ROOT / FENCE).read_text()), command(mutant.text(FENCE))) == ("confirm_off", "status")
+    assert (command((ROOT / known.FENCE).read_text()), command(mutant.text(known.FENCE))) == ("confirm_off", "status")
     assert (is_fenced((ROOT / CONCLUSIONS).read_text()), is_fenced(mutant.text(CONCLUSIONS))) == ("False", "True")
 
 
@@ -273,6 +279,7 @@ CASES: dict[str, tuple[str, Callable[..., Any], Any, Any, Any]] = {
     "replica_removed_unasked": (known.REPLACEMENTS, of_primary_without_disk, replacements, False, True),
     "silent_target": (known.CONTRACT, of_silent_node, contract, "refused", "taken"),
     "second_copies_online": (known.NODE_WORK, of_returning_node, node_work, True, False),
+    "off_unread": (known.POWER, of_an_off_that_was_accepted, power, False, True),
     "status_is_fence": (known.DEAD_NODES, reads_off, dead_nodes, "CONFIRM", "FAIL_OVER"),
 }
 
@@ -282,7 +289,9 @@ OTHERS = {
     *((name, known.FAILOVER) for name in ("source_asked_once", "recorded_before_look")),
     ("left_behind_forgotten", known.REPLACE),
     ("outdated_by_role", known.OUTDATE),
-    *(("status_is_fence", path) for path in (FENCE, CONCLUSIONS)),
+    *(("status_is_fence", path) for path in (known.FENCE, CONCLUSIONS)),
+    ("life_unrecorded", known.FENCE),
+    *((name, known.FAILOVER) for name in ("demotion_may_fail", "answer_forgotten")),
 }
 """The edited files that a test of their own judges."""
 
