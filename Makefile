@@ -86,9 +86,10 @@ check: setup ## linters and types
 	rm -rf .lab/ansible/collections
 	$(TOOLS) ansible-lint --offline --strict --profile production -q
 
-bench: setup ## what power, an opcode, a round, the queue and planning cost, in ratios
+bench: setup ## what power, a failover, an opcode, a round, the queue and planning cost, mostly in ratios
 	PYTHONPATH=. $(BIN)/python tests/bench/power.py
 	PYTHONPATH=. $(BIN)/python tests/bench/emergency.py
+	PYTHONPATH=. $(BIN)/python tests/bench/failover.py
 	PYTHONPATH=. $(BIN)/python tests/bench/one_opcode.py
 	PYTHONPATH=. $(BIN)/python tests/bench/round.py
 	PYTHONPATH=. $(BIN)/python tests/bench/configuration.py
