@@ -7,7 +7,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.lab import chassis
+from ansible_collections.roundsman.cluster.daemon.lab import chassis, outages
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import reaching
 
 from . import labs, states
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 
 MISSES = 2
+FOR_20_SECONDS = 512 * 1024
+"""KiB/s with which a disk of the lab is in sync after so long."""
+ONE_BY_ONE = 540.0
+"""Seconds for the four jobs of an evacuation, one after the other, with their resyncs."""
 
 
 def up(
@@ -266,3 +270,36 @@ def runs(one: labs.Running, name: str) -> list[str]:
     """The instances that run on a node, as its files say."""
     folder = one.lab.node(name).root / "var/lib/roundsman/fake/running"
     return [path.stem for path in folder.glob("*.json")]
+
+
+@pytest.mark.slow
+def test_secondaries_of_a_dead_node_move_away_while_its_failovers_run_and_none_of_them_is_refused(
+    lab: Callable[..., labs.Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Primaries that reported their new secondaries were taken for the word of a dead node that it lives (W1)."""
+    # Each failover waits for the resync of the one before.
+    monkeypatch.setattr(outages, "LIMIT", ONE_BY_ONE)
+    one = up(lab, pairs=(("node2", "node3"), ("node2", "node3"), ("node1", "node2"), ("node4", "node2")))
+    one.until(everyone_answers, "all agents answer")
+    for name in ("node1", "node3", "node4"):
+        one.lab.node(name).slow_resync(FOR_20_SECONDS)
+    assert one.put("/2/modify", {"moves_per_node": 1}).is_success, "one move of a node after the other"
+    one.lab.node("node2").lose_power()
+    one.until(states.reads("node2", "completed"), "nothing is left on the dead node", seconds=ONE_BY_ONE)
+
+    cluster = one.cluster()
+    node = cluster.node("node2")
+    assert not [instance.name for instance in cluster.instances.values() if node.uuid in instance.nodes]
+    ran = {name for other in cluster.nodes.values() for name in runs(one, other.name)}
+    assert ran == {instance.name for instance in cluster.instances.values()}
+    failovers, replaced = (_ends(one, kind) for kind in ("failover", "replace_disks"))
+    assert len(failovers) == 2
+    assert min(replaced) < max(failovers), "a new secondary was in sync before the last failover"
+    assert "check both on site" not in one.where.audit_log.read_text()
+    assert one.wrong() == []
+
+
+def _ends(one: labs.Running, kind: str) -> list[float]:
+    """When the opcodes of a kind ended that succeeded."""
+    opcodes = (opcode for job in one.get("/1/jobs") for opcode in job["opcodes"] if opcode["kind"] == kind)
+    return [opcode["ended"] for opcode in opcodes if opcode["status"] == "success"]

@@ -172,3 +172,18 @@ def test_no_plan_of_any_origin_replaces_adopted_disks() -> None:
         _jobs(("instance1", "f r:node3"), table=table)
     (job,) = _jobs(("instance1", "f"), table=table)
     assert steps.text(job) == ["migrate instance1 node1 node2"]
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="a job is the failover of an instance and the resync of its new secondary, and moves_per_node counts both",
+)
+def test_no_failover_from_a_dead_node_waits_for_the_resync_of_another_instance() -> None:
+    """With more instances on a dead node than `moves_per_node` some are down for as long as resyncs take."""
+    table = TABLE.replace("node1 16384 100000", "node1 16384 100000 offline").replace("node=2", "node=1")
+    table = table.replace("settings", "instance6 drbd 1024 1000 node1 node2\nsettings")
+    jobs = _jobs(("instance1", "f r:node3"), ("instance6", "f r:node3"), table=table, failover=True)
+    resyncs = {job.key for job in jobs if any(opcode.kind == "replace_disks" for opcode in job.opcodes)}
+    failovers = [job for job in jobs if any(opcode.kind == "failover" for opcode in job.opcodes)]
+    assert len(failovers) == 2
+    assert not [job.key for job in failovers if resyncs & {*job.after, *job.behind}]
