@@ -107,6 +107,8 @@ def _begin(run: Path) -> None:
     os.fsync(descriptor)
     os.close(descriptor)
     durable_files.sync_folder(run)
+    # The folder of the run was made after that of the job was synced last: without its name nothing has begun.
+    durable_files.sync_folder(run.parent)
 
 
 def _play(run: Path, spec: dict[str, Any]) -> dict[str, Any]:

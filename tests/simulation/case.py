@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FAULTS: dict[str, float] = {
-    "kill-at-sync": 0.002,
-    "power-loss-at-sync": 0.001,
+    "kill-at-sync": 0.003,
+    "power-loss-at-sync": 0.0015,
     "kill-in-thread": 0.003,
     "kill-at-point": 0.02,
     "process-never-begins": 0.02,
@@ -23,6 +23,11 @@ FAULTS: dict[str, float] = {
     "play-fails": 0.05,
     "disk-full": 0.002,
     "sync-fails": 0.0007,
+    "agents": 0.6,
+    "agent-repeats": 0.02,
+    "agent-goes-back": 0.02,
+    "bmc-lies": 0.3,
+    "bmc-is-dark": 0.2,
 }
 """What can go wrong, and how often of the times at which it could: docs/decisions/simulation.md says what each is."""
 STEPS: dict[str, int] = {
@@ -33,7 +38,7 @@ STEPS: dict[str, int] = {
     "delay": 4,
     "tag": 4,
     "untag": 2,
-    "evacuate": 2,
+    "evacuate": 4,
     "drain-node": 2,
     "cancel": 4,
     "priority": 2,
@@ -42,6 +47,10 @@ STEPS: dict[str, int] = {
     "restart": 1,
     "kill": 1,
     "power-loss": 1,
+    "report": 3,
+    "node-fails": 1,
+    "node-returns": 1,
+    "pause-rounds": 1,
 }
 """What users do, and how often in relation to each other."""
 BUSY, QUIET = 5.0, 300.0

@@ -28,6 +28,7 @@ class Watch:
         self._ended: dict[int, tuple[values.Status, float]] = {}
         self._canceled: set[int] = set()
         self._seen: dict[int, values.Job] = {}
+        self._promised: dict[int, str] = {}
         self._looked = -1
         self._known: clusters.Cluster | None = None
         self.stopping = asyncio.Event()
@@ -73,8 +74,10 @@ class Watch:
         if service is None:
             return
         if service.configuration.current is not self._known:
-            self._known = service.configuration.current
+            before, self._known = self._known, service.configuration.current
+            self._world.known = self._known
             self._world.tell("configuration", self._known.serial_no)
+            self._look_at_offline(before, self._known)
         self._look_at_ends(service)
         # Before it goes on with its jobs a daemon has the locks that were written down last.
         if self._looked != self._world.trace.count and not service.read_only.reason:
@@ -94,14 +97,30 @@ class Watch:
             elif number in self._canceled and not (job.canceling or job.is_final):
                 self._world.violated(f"the cancelation of job {number} is forgotten")
 
+    def _look_at_promised(self, service: Service) -> None:
+        """The numbers that an opcode has promised are those of the jobs that it has submitted, and of no others."""
+        for number, source in self._promised.items():
+            job = service.queue._book.find(number)
+            if job is None or not any(source in entry.text for entry in job.reason):
+                self._world.violated(f"{source} promised job {number}, which is {'gone' if job is None else 'another'}")
+
     def _look_at_ends(self, service: Service) -> None:
         for number, job in service.queue.jobs.items():
             if job is self._seen.get(number):
                 continue
             self._seen[number] = job
+            self._promised |= _promises(job)
             if job.is_final and number not in self._ended:
                 self._ended[number] = (job.status, job.ended)
                 self._world.tell("job", number, "ended in", job.status.value, job.text[:60])
+
+    def _look_at_offline(self, before: clusters.Cluster | None, now: clusters.Cluster) -> None:
+        """A node that a round takes out of service has been emptied, and one that is known to be off is off."""
+        for uuid, node in now.nodes.items():
+            known = before.nodes.get(uuid) if before is not None else None
+            here = sorted(self._world.names[guest] for guest, nodes in self._world.guests.items() if uuid in nodes)
+            if known is not None and node.offline and not known.offline and here:
+                self._world.violated(f"{node.name} is taken offline while {', '.join(here)} runs there")
 
     def _look_at_locks(self, service: Service) -> None:
         for lock, holders in sorted(service.desk.table.held.items()):
@@ -129,8 +148,19 @@ class Watch:
             self._world.violated("the file of the configuration is not what the daemon has")
         for failure in service.failures.listed():
             self._world.violated(f"{failure['part']} still fails: {failure['text']}")
+        for incident in cluster.maintenance.incidents:
+            if incident.is_open:
+                self._world.violated(f"an incident of {self._world.names[incident.node]} is open: {incident.original}")
+        self._look_at_promised(service)
+        self._check_recorded(cluster)
         self._check_guests(cluster)
         self._check_tags(service, cluster)
+
+    def _check_recorded(self, cluster: clusters.Cluster) -> None:
+        for (uuid, field), value in self._world.recorded.items():
+            if getattr(cluster.instances[uuid], field) != value:
+                name = cluster.instances[uuid].name
+                self._world.violated(f"it was recorded that the {field} of {name} is {value}, and that is lost")
 
     def _check_guests(self, cluster: clusters.Cluster) -> None:
         for uuid, nodes in self._world.guests.items():
@@ -150,6 +180,15 @@ class Watch:
         for (uuid, tag), is_there in wanted.items():
             if (tag in cluster.instances[uuid].tags) is not is_there:
                 self._world.violated(f"the tag {tag} is {'lost' if is_there else 'back'}")
+
+
+def _promises(job: values.Job) -> dict[int, str]:
+    return {
+        number: f"job={job.id};index={index}"
+        for index, opcode in enumerate(job.opcodes)
+        if isinstance(opcode.result, dict)
+        for _, number in opcode.result.get("jobs", ())
+    }
 
 
 def _text(cluster: clusters.Cluster) -> bytes:

@@ -21,7 +21,8 @@ SETTLING = "daemon/jobs/settling.py"
 SCHEDULER = "daemon/jobs/scheduler.py"
 CONFIGURATION = "daemon/configuration.py"
 BOOK = "daemon/jobs/book.py"
-DESK = "daemon/locks/desk.py"
+FILES = "plugins/plugin_utils/durable_files.py"
+REWRITING = "daemon/maintenance/rewriting.py"
 
 MUTANTS = (
     Mutant(
@@ -110,14 +111,14 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "locks_not_restored",
+        "lines_not_synced",
         9,
-        "the locks of runs that outlived the daemon are free after a restart (05f97308)",
+        "a recorded change is acknowledged before the disk has it (05f97308)",
         (
             Edit(
-                DESK,
-                '        self.table.restore(owner, held, holders.Holding(row["purpose"], row["since"]))\n',
-                "        del held\n",
+                FILES,
+                "  # noqa: TRY301 - taken back like any other\n        sync(descriptor, path)\n",
+                "\n",
             ),
         ),
     ),
@@ -142,6 +143,30 @@ MUTANTS = (
                 OPCODES,
                 "        if is_repeated:\n            jobs = self._ports.store.plan(job, index)\n",
                 "        if current.canceling:\n            jobs = self._ports.store.plan(job, index)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "names_not_synced",
+        12,
+        "a new content is acknowledged before the disk has its name (5d12a876)",
+        (
+            Edit(
+                FILES,
+                "            rename(temporary, path)\n            _sync_names(folder, path)\n",
+                "            rename(temporary, path)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "failed_sync_forgotten",
+        13,
+        "after a failed sync the next daemon relies on what the kernel shows",
+        (
+            Edit(
+                REWRITING,
+                "    if not failed or read_only.reason:\n        return\n",
+                "    if not failed or not read_only.reason:\n        return\n",
             ),
         ),
     ),

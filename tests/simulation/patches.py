@@ -5,7 +5,6 @@ The product has no seam for this: what is patched is where it meets the kernel, 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import importlib
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files
 
-from tests.simulation import processes, threads
+from tests.simulation import nodes, processes, threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,6 +71,8 @@ def _renamed(name: str) -> Callable[[World], Callable[[Any, Any], None]]:
             if world.acting is None and not world.is_dead:
                 world.disk.moves(Path(source), Path(target))
             real(source, target)
+            if Path(target).parent.name == "spool":
+                world.on_spooled()
 
         return rename
 
@@ -99,10 +100,6 @@ def _popen(world: World) -> Any:
     )
 
 
-async def _for_ever(*_words: Any, **_options: Any) -> None:
-    await asyncio.Event().wait()
-
-
 PATCHES: tuple[Patch, ...] = (
     Patch("time", "time", lambda world: lambda: world.now, "the wall clock is the world's"),
     Patch("time", "time_ns", lambda world: lambda: int(world.now * 1e9), "the same"),
@@ -122,6 +119,9 @@ PATCHES: tuple[Patch, ...] = (
     Patch("uuid", "uuid4", _uuid4, "the same seed gives the same names"),
     Patch("os", "fsync", _fsync, "what is durable, and where a daemon is killed, is the world's matter"),
     Patch("os", "replace", _renamed("replace"), "a name that changes its folder changes it at once on the disk, too"),
+    Patch("os", "rename", _renamed("rename"), "the same; a file that gets a name in the spool is told of"),
+    Patch("asyncio", "open_connection", nodes.open_connection, "the network has the nodes of the world"),
+    Patch(f"{PACKAGE}.daemon.service", "Reader", nodes.reader, "it read BMCs in a process of its own"),
     Patch("asyncio", "to_thread", threads.to_thread, "threads are pieces of work that end when the world says so"),
     Patch("concurrent.futures", "ThreadPoolExecutor", lambda _: threads.Pool, "files are written one after the other"),
     Patch(f"{PACKAGE}.daemon.maintenance.reports", "ThreadPoolExecutor", lambda _: threads.Pool, "the same"),
@@ -153,7 +153,7 @@ PATCHES: tuple[Patch, ...] = (
         lambda world: world.root.parent / "boot_id",
         "the machine of the world boots by itself",
     ),
-    Patch(f"{PACKAGE}.daemon.maintenance.spool", "keep_watching", lambda _: _for_ever, "it waits for inotify"),
+    Patch(f"{PACKAGE}.daemon.maintenance.spool", "keep_watching", nodes.keep_watching, "it waits for inotify"),
 )
 
 

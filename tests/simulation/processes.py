@@ -32,6 +32,7 @@ class Process:
         self.run = run
         self.name = f"{run.parent.name}/{run.name}"
         self.is_over = False
+        self.is_hung = False
         self.instance = ""
         self.disk = durable_files.Disk()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
@@ -67,6 +68,7 @@ class Process:
         if self.world.happens("process-killed"):
             self.end("is killed")
         elif self.world.happens("process-hangs"):
+            self.is_hung = True
             self.world.tell("process", self.name, "hangs")
         else:
             self._go_on()
@@ -90,6 +92,8 @@ class Process:
         if self.world.happens("process-never-begins"):
             return
         opcode_process._begin(self.run)
+        if self.run.name.isdecimal():
+            self.world.begun.add(self.run)
         spec = json.loads((self.run / "opcode.json").read_bytes())
         kind, step = _kind(spec), spec["variables"].get("step", {})
         self.instance = step.get("instance", {}).get("uuid", "") if isinstance(step.get("instance"), dict) else ""
@@ -135,7 +139,7 @@ def spawn(world: World, cwd: Path) -> Child:
     before = world.processes.get(run)
     if before is not None and not before.is_over:
         world.violated(f"run {run.parent.name}/{run.name} is started while its process runs")
-    if (run / "began").exists():
+    if run in world.begun:
         world.violated(f"run {run.parent.name}/{run.name} is begun twice")
     world.tell("process", f"{run.parent.name}/{run.name}", "is started")
     world.processes[run] = Process(world, run)

@@ -18,11 +18,11 @@ from ansible_collections.roundsman.cluster.daemon.lab import population
 from ansible_collections.roundsman.cluster.daemon.lab import world as labs
 from ansible_collections.roundsman.cluster.daemon.maintenance import rewriting
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, signing, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import durable_files, unsynced
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
-from tests.simulation import patches
+from tests.simulation import nodes, patches
 from tests.simulation.clock import Loop
 from tests.simulation.invariants import Watch
 from tests.simulation.users import Users
@@ -39,6 +39,8 @@ SETTLES_WITHIN = 12 * 3600.0
 """Virtual seconds after the last fault within which all has settled: twice that of the longest time limit of a play."""
 DOWN = 20.0
 """Seconds that a daemon is down at the most."""
+CALM = 400.0
+"""Seconds without a job after which none comes any more: longer than from one look of the rounds to the next."""
 MOST_DAEMONS = 200
 
 
@@ -99,7 +101,7 @@ def _silence() -> Iterator[None]:
 def _build(world: World) -> None:
     """Make the controller's folder: a cluster whose instances run where they are on record."""
     names = [f"node{number}" for number in range(1, NODES + 1)]
-    cluster = population.make_cluster(labs.Lab(world.root), names, settings=_settings())
+    cluster = population.make_cluster(labs.Lab(world.root), names, settings=_settings(world))
     cluster = population.with_addresses(cluster)
     cluster = population.with_instances(cluster, population.spread(cluster, INSTANCES))
     where = tree.Tree(world.root)
@@ -111,13 +113,25 @@ def _build(world: World) -> None:
     store.write(where.config, cluster)
     world.is_calm = False
     world.disk.settle()
+    world.nodes, world.known = _nodes(world, cluster), cluster
     world.guests = {uuid: {instance.primary_node} for uuid, instance in cluster.instances.items()}
     world.names = {uuid: instance.name for uuid, instance in cluster.instances.items()}
     world.names |= {uuid: node.name for uuid, node in cluster.nodes.items()}
 
 
-def _settings() -> clusters.Settings:
-    return clusters.Settings(diagnose_interval=0)
+def _settings(world: World) -> clusters.Settings:
+    if not world.happens("agents"):
+        return clusters.Settings(diagnose_interval=0)
+    policy = world.rng("settings").choice(("none", "failover", "fence"))
+    return clusters.Settings(agent_port=nodes.AGENT_PORT, dead_after=3, dead_node_policy=policy)
+
+
+def _nodes(world: World, cluster: clusters.Cluster) -> dict[str, nodes.Node]:
+    key = tree.Tree(world.root).hmac_key.read_bytes()
+    return {
+        uuid: nodes.Node(world, uuid, node.name, node.primary_ip, signing.node_key(key, uuid))
+        for uuid, node in cluster.nodes.items()
+    }
 
 
 def _life(world: World, watch: Watch, users: Users) -> bool:
@@ -207,7 +221,9 @@ class _Daemon:
         for task in (*parts, done, stopping):
             task.cancel()
         await asyncio.wait([*parts, done, stopping], timeout=5)
-        for task in (*parts, done):
+        if done in ended:
+            done.result()
+        for task in parts:
             if task in ended:
                 app._raise_defect(task)
         return is_settled
@@ -218,9 +234,11 @@ class _Daemon:
         world.is_calm = True
         await self._users.put_in_order(made)
         limit = world.now + SETTLES_WITHIN
+        await asyncio.sleep(CALM)
         while unfinished := made.queue.unfinished(made.queue.jobs):
             if world.now > limit:
                 at_work = [(job, made.queue.jobs[job].status.value) for job in unfinished]
                 raise Stuck(f"not settled within {SETTLES_WITHIN:g} s: jobs {at_work[:5]}")
             await made.queue.wait(unfinished[0], seconds=600)
-        await asyncio.sleep(60)
+            if not made.queue.unfinished(made.queue.jobs):
+                await asyncio.sleep(CALM)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import random
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.roundsman.cluster.daemon.failures import Defect
 from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.daemon.lab.world import OK
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, job_filters
 
+from tests.simulation import nodes
 from tests.simulation.case import Step
 
 if TYPE_CHECKING:
@@ -63,8 +66,42 @@ class Users:
             service.read_only.release()
         if service.queue.drained:
             service.queue.set_drained(False)
+        for process in list(self._world.processes.values()):
+            # Where nodes are asked every few seconds nobody waits for the time limit of what hangs, which is hours.
+            if process.is_hung and not process.is_over and service.agents.seen:
+                await self._end(service, int(process.run.parent.name))
+        for node in sorted(self._world.nodes.values(), key=lambda node: node.name):
+            await self._service_node(service, node)
         gone: list[changes.Change] = [changes.FilterGone(uuid) for uuid in self._filters]
         await service.configuration.commit(lambda _: gone)
+        await service.configuration.commit(
+            lambda cluster: [changes.SettingsStand(dataclasses.replace(cluster.maintenance.settings, paused=""))]
+        )
+
+    async def _service_node(self, service: Service, node: nodes.Node) -> None:
+        """A person repairs a node, and takes it back into service."""
+        node.bmc_lies = node.bmc_is_dark = node.is_hung = False
+        node.power_on()
+        node.say(OK)
+        nodes.put_report(self._world, node)
+        cluster = service.configuration.current
+        known = cluster.nodes[node.uuid]
+        if not known.powered:
+            await self._ended(service, values.Opcode("power", {"node": node.uuid, "command": "on"}))
+        if done := [tag for tag in known.tags if tag.startswith("maintd:")]:
+            params = {"of": "node", "object": node.uuid, "tags": done}
+            await self._ended(service, values.Opcode("tags_del", params))
+        if known.offline or known.drained:
+            role = {"node": node.uuid, "drained": False, "offline": False, "force": True}
+            await self._ended(service, values.Opcode("node_role", role))
+
+    async def _end(self, service: Service, number: int) -> None:
+        if service.queue.unfinished([number]):
+            await service.queue.cancel(number, kill=True)
+
+    async def _ended(self, service: Service, opcode: values.Opcode) -> None:
+        (job,) = await service.queue.submit([_job(opcode)])
+        await service.queue.wait(job.id, seconds=3600)
 
     async def _submit(self, service: Service, *jobs: values.Job) -> None:
         submitted = await service.queue.submit(jobs)
@@ -175,6 +212,47 @@ def _tag_params(uuid: str, tag: str) -> dict[str, Any]:
     return {"of": "instance", "object": uuid, "tags": [tag]}
 
 
+async def _report(users: Users, _service: Service, chances: random.Random) -> None:
+    node = _node(users, chances)
+    status = chances.choice(("live-repair", "evacuate", "evacuate", "evacuate-failover", "Ok", "Ok"))
+    node.say(OK if status == "Ok" else nodes.diagnosis(status, chances.randrange(100)))
+    users._world.tell(node.name, "says", status)
+    nodes.put_report(users._world, node)
+
+
+async def _fail_node(users: Users, _service: Service, chances: random.Random) -> None:
+    node, world = _node(users, chances), users._world
+    node.bmc_lies, node.bmc_is_dark = world.happens("bmc-lies"), world.happens("bmc-is-dark")
+    if chances.random() < 0.5:
+        node.power_off()
+    else:
+        node.is_hung = True
+        world.tell(node.name, "hangs")
+
+
+async def _return_node(users: Users, _service: Service, _chances: random.Random) -> None:
+    for node in sorted(users._world.nodes.values(), key=lambda node: node.name):
+        if not node.answers:
+            node.bmc_lies = node.bmc_is_dark = node.is_hung = False
+            node.power_on()
+            users._world.tell(node.name, "is back")
+
+
+async def _pause_rounds(users: Users, service: Service, chances: random.Random) -> None:
+    def paused(text: str) -> Callable[[Any], list[changes.Change]]:
+        return lambda cluster: [changes.SettingsStand(dataclasses.replace(cluster.maintenance.settings, paused=text))]
+
+    await service.configuration.commit(paused("by a user"))
+    await asyncio.sleep(chances.random() * 100)
+    await service.configuration.commit(paused(""))
+
+
+def _node(users: Users, chances: random.Random) -> nodes.Node:
+    """Any node but the first one, which is the master."""
+    known = sorted(users._world.nodes.values(), key=lambda node: node.name)
+    return chances.choice(known[1:])
+
+
 async def _lose_power(users: Users, _service: Service, _chances: random.Random) -> None:
     users._world.lose_power("by a user")
 
@@ -197,4 +275,8 @@ DEEDS: dict[str, Callable[[Users, Service, random.Random], Awaitable[None]]] = {
     "restart": Users._restart,
     "kill": Users._kill,
     "power-loss": _lose_power,
+    "report": _report,
+    "node-fails": _fail_node,
+    "node-returns": _return_node,
+    "pause-rounds": _pause_rounds,
 }

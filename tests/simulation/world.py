@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import itertools
+import os
 import random
 import shutil
 from collections import deque
@@ -18,10 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
+
     from tests.simulation.case import Case
     from tests.simulation.clock import Loop
+    from tests.simulation.nodes import Node
     from tests.simulation.processes import Process
 
+_RENAME = os.rename
 EPOCH = 1_700_000_000.0
 KEPT_LINES = 400
 
@@ -66,8 +71,13 @@ class World:
         self.violations: list[str] = []
         self.processes: dict[Path, Process] = {}
         self.acting: Process | None = None
+        self.nodes: dict[str, Node] = {}
+        self.known: clusters.Cluster | None = None
+        self.on_spooled: Callable[[], object] = lambda: None
         self.guests: dict[str, set[str]] = {}
         self.names: dict[str, str] = {}
+        self.begun: set[Path] = set()
+        self.recorded: dict[tuple[str, str], str] = {}
         self.kills = 0
         self.boots = 1
         self.booted = EPOCH - 1000.0
@@ -134,7 +144,7 @@ class World:
             self.is_dead = True
             self.kills += 1
             self.tell("the daemon is killed", why)
-            self.root.rename(self._aside)
+            _RENAME(self.root, self._aside)
         raise Killed(why)
 
     def lose_power(self, why: str) -> NoReturn:
@@ -145,7 +155,7 @@ class World:
     def bury(self) -> None:
         """Nothing of the killed daemon is left: its folder is back in its place."""
         if self._aside.exists():
-            self._aside.rename(self.root)
+            _RENAME(self._aside, self.root)
         if self._has_lost_power:
             self._has_lost_power = False
             for process in self.processes.values():

@@ -11,9 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.jobs import process, settling, task_log
+from ansible_collections.roundsman.cluster.daemon.jobs import opcode_process, process, settling, task_log
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, recording
-from ansible_collections.roundsman.cluster.plugins.plugin_utils import ansible_runs, run_group, run_records
+from ansible_collections.roundsman.cluster.plugins.plugin_utils import (
+    ansible_runs,
+    durable_files,
+    run_group,
+    run_records,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,6 +71,17 @@ def test_a_run_that_hangs_is_ended_at_its_time_limit_with_all_its_processes(tmp_
     assert found.recorded == [changes.NodePowered("n3", powered=False)]
     assert [entry[2:] for entry in task_log.entries(run, first=1)] == [["started", "Hang"]]
     assert run_group.members(run) == frozenset()
+
+
+def test_a_run_has_begun_when_the_name_of_its_folder_is_durable_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(durable_files, "sync_folder", synced.append)
+    run = tmp_path / "7/0"
+    run.mkdir(parents=True)
+    opcode_process._begin(run)
+    assert synced == [run, run.parent]
 
 
 def test_nothing_of_the_daemons_environment_and_of_hidden_results_is_left(
