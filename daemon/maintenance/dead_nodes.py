@@ -87,7 +87,7 @@ class DeadNodes(parts.Part):
         self._on_change = on_change
         self._kept: dict[str, dead_nodes.Silence] = {}
         self._reads: dict[str, Read] = {}
-        self._commands: dict[str, int] = {}
+        self._commands = self._given_before()
         self._asked_in: dict[str, tuple[float, float]] = {}
         self._fenced: dict[str, float] = {}
         self._incidents: dict[str, str] = {}
@@ -120,6 +120,16 @@ class DeadNodes(parts.Part):
                 await self._fence(cluster.nodes[node])
             elif verdict.step is dead_nodes.Step.FAIL_OVER:
                 await self._fail_over(cluster.nodes[node])
+
+    def _given_before(self) -> dict[str, int]:
+        """The jobs of the daemon before this one that command silent nodes (UUIDs), and have not ended."""
+        found: dict[str, int] = {}
+        for number in self._queue.unfinished(self._queue.jobs):
+            job = self._queue.jobs[number]
+            opcode, is_own = job.opcodes[0], any(entry.source == submission.ROUNDS for entry in job.reason)
+            if is_own and opcode.kind == "power" and power.Command(opcode.params["command"]).fences:
+                found[str(opcode.params["node"])] = number
+        return found
 
     def _forget(self, cluster: clusters.Cluster, silent: Mapping[str, dead_nodes.Silence]) -> None:
         for node in self._incidents.keys() - silent.keys():

@@ -81,7 +81,7 @@ class Case:
     def save(self, folder: Path) -> None:
         """Write the case into a folder of its own."""
         folder.mkdir(parents=True, exist_ok=True)
-        steps = [f"{step.number} {step.at:g} {step.do}" for step in self.steps]
+        steps = [f"{step.number} {step.at} {step.do}" for step in self.steps]
         told = {"text": self.text, "seed": self.seed, "faults": dict(self.faults), "steps": steps}
         (folder / "case.json").write_text(json.dumps(told, indent=1) + "\n")
 

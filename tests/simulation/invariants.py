@@ -83,6 +83,7 @@ class Watch:
         if self._looked != self._world.trace.count and not service.read_only.reason:
             self._looked = self._world.trace.count
             self._look_at_locks(service)
+            self._look_at_power(service)
 
     def _look_at_acknowledged(self, service: Service) -> None:
         for number, kinds in self._submitted.items():
@@ -132,6 +133,16 @@ class Watch:
                 job = service.queue.jobs.get(number)
                 if number and (job is None or job.is_final):
                     self._world.violated(f"{lock} is held by job {number}, which is no more")
+
+    def _look_at_power(self, service: Service) -> None:
+        """Silent nodes are commanded by one job at a time each."""
+        commanded: dict[str, int] = {}
+        for number in service.queue.unfinished(service.queue.jobs):
+            opcode = service.queue.jobs[number].opcodes[0]
+            if opcode.kind == "power" and opcode.params["command"] in {"fence", "confirm_off"}:
+                other = commanded.setdefault(opcode.params["node"], number)
+                if other != number:
+                    self._world.violated(f"jobs {other} and {number} both command {opcode.params['node']} off")
 
     def check_settled(self, service: Service) -> None:
         """The faults have stopped and nothing is left to do: what is on record is what is true."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.api import views
-from ansible_collections.roundsman.cluster.daemon.jobs import values
+from ansible_collections.roundsman.cluster.daemon.jobs import submission, values
 from ansible_collections.roundsman.cluster.daemon.maintenance import agents
 from ansible_collections.roundsman.cluster.daemon.maintenance import dead_nodes as silent_nodes
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
@@ -359,6 +359,28 @@ def test_a_fence_that_waits_for_a_lock_is_canceled_once_a_peer_is_connected(
         await nodes.lose("node3")
         await nodes.settle()
         assert nodes.commands == ["fence", "fence"], "a peer that lost it later has it fenced at once"
+
+    asyncio.run(scenario())
+
+
+def test_a_command_of_the_daemon_before_that_has_not_ended_is_not_given_again(
+    lab: world.Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        before = Nodes(lab, monkeypatch, power="held")
+        params = {"node": before.node("node3").uuid, "command": "confirm_off"}
+        trail = (values.Reason(submission.ROUNDS, "node3 does not answer", 1),)
+        job = dataclasses.replace(twins.job(0, values.Opcode("power", params)), reason=trail)
+        await before.service.queue.submit([job])
+        await twins.until_held(before.twin)
+        await before.service.queue.stop()
+
+        nodes = Nodes(lab, monkeypatch, power="held")
+        nodes.silent["node3"] = 3
+        nodes.bmc("node3", power.State.OFF)
+        await nodes.step()
+        assert nodes.verdict("node3").step is dead_nodes.Step.CONFIRM
+        assert nodes.commands == ["confirm_off"]
 
     asyncio.run(scenario())
 
