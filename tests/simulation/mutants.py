@@ -172,6 +172,9 @@ MUTANTS = (
     ),
 )
 
+SELDOM = frozenset({"numbers_not_promised", "changes_of_failed_dropped", "lines_not_synced", "failed_sync_forgotten"})
+"""Those that need more seeds than a test may play: `make simulate MUTANT=NAME SEEDS=2000`."""
+
 
 @contextlib.contextmanager
 def put_back(mutant: Mutant) -> Iterator[None]:
