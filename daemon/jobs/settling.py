@@ -238,8 +238,10 @@ async def carry_out(look: Look, *, folder: Path, ports: Ports, owner: holders.Ow
     Raises:
         StoreFailed, OSError: some state could not be written; to call this again looks again.
     """
-    # The daemon before this one may have begun to look.
+    # The daemon before this one may have begun to look, and what it saw may not be seen again.
     await ports.processes.ended(folder)
+    if process.traces(folder).has_begun:
+        await commit(await settle(folder), ports=ports, by=owner.name)
     reason = ""
     for count in range(1, TRIES + 1):
         try:

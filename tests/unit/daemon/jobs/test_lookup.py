@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ansible_collections.roundsman.cluster.daemon.jobs import settling, task_log, values
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, power
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, errors, power, recording
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import log_output, run_records
 
 from tests.unit.daemon import twins
@@ -54,6 +54,29 @@ def test_a_look_that_breaks_off_is_repeated(daemon: daemons.Daemon, outcomes: st
         assert len(log_of(running)) == times - 1
 
     daemon.run(act, outcomes={"migrate": "lost", "find_instance": outcomes})
+
+
+def test_what_a_look_has_recorded_is_committed_though_its_daemon_ended_and_it_is_not_seen_again(
+    daemon: daemons.Daemon,
+) -> None:
+    async def begin(running: service.Service, twin: twins.Processes) -> None:
+        move = daemons.move(running)
+        await running.queue.submit([twins.job(1, move)])
+        (look,) = await twins.until_held(twin)
+        seen = changes.InstanceNodes(move.params["instance"], move.params["target"], (move.params["source"],))
+        run_records.append(look, recording.encode(seen))
+        run_records.conclude(look, {"status": "success", "text": ""})
+        await running.queue.stop()
+
+    daemon.run(begin, outcomes={"migrate": "lost", "find_instance": "held"})
+
+    async def act(running: service.Service, twin: twins.Processes) -> None:
+        assert daemons.primary(running) == "node1"
+        running.queue.resume()
+        await twins.jobs_end(running)
+        assert daemons.primary(running) == "node2"
+
+    daemon.run(act, outcomes={"find_instance": "lost"})
 
 
 def test_after_the_last_try_it_is_said_aloud_that_nobody_could_look(
