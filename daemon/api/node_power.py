@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pydantic
+from fastapi import Query
 from fastapi.responses import Response  # noqa: TC002 - FastAPI reads the annotations
 
+from ...plugins.module_utils.domain import changes, replica_texts
 from ...plugins.module_utils.domain import cluster as clusters
+from ...plugins.plugin_utils.opcodes import node_work
 from ..jobs import values
-from . import asking, at_work, bodies, submissions, views
+from . import asking, at_work, auditing, bodies, replica_views, submissions, views
 from .answers import Json
 
 if TYPE_CHECKING:
@@ -19,6 +22,10 @@ if TYPE_CHECKING:
 
 KINDS = frozenset({"power", "health"})
 MOST = 100_000
+Since = Annotated[
+    float,
+    Query(ge=0, le=2**53, allow_inf_nan=False, description="Since when it is off (unix seconds); 0 is now."),
+]
 Names = Annotated[list[str], pydantic.Field(min_length=1, max_length=MOST, description="Names or UUIDs of nodes.")]
 
 
@@ -98,13 +105,42 @@ def _health(routes: APIRouter, service: Service) -> None:
 
 
 def _confirm(routes: APIRouter, service: Service) -> None:
+    @routes.get("/nodes/{name}/confirm-off", response_model=dict[str, Any])
+    async def preview(name: str, who: asking.Requesting, *, since: Since = 0.0) -> Response:
+        """What a failover from the node may lose once this user has stated that it is off; nothing is changed."""
+        cluster = service.configuration.current
+        node = cluster.node(name)
+        stated = _stated(service, node, since=since, by=_known(who.user))
+        return Json(replica_views.stated_off(cluster, node, stated, service.intake))
+
     @routes.put("/nodes/{name}/confirm-off", response_model=int)
-    async def confirm_off(name: str, asked: asking.Parameters, *, undo: bool = False) -> Response:
-        """A person states that a node has no power, which its BMC cannot say; `undo` takes that back."""
+    async def confirm_off(name: str, asked: asking.Parameters, *, undo: bool = False, since: Since = 0.0) -> Response:
+        """A person states that a node has no power since then, which its BMC cannot say; `undo` takes that back."""
         node = service.configuration.current.node(name)
-        opcode = values.Opcode("node_confirm_off", {"node": node.uuid, "undo": undo})
+        params: dict[str, Any] = {"node": node.uuid, "undo": undo}
+        if not undo:
+            params |= {"by": _known(asked.user)} | ({"off_since": since} if since else {})
+            when = f"since {replica_texts.clock(since)}" if since else "now"
+            auditing.add_text(f"{node.name} is off {when} by the word of {asked.user}")
+        if since and not undo:
+            _stated(service, node, since=since, by=asked.user)
         reason = asked.because(f"node confirm-off{' --undo' if undo else ''}")
+        opcode = values.Opcode("node_confirm_off", params)
         return Json((await submissions.submit(service, [opcode], reason=reason, dry_run=asked.dry_run)).id)
+
+
+def _known(user: str) -> str:
+    return "" if user == asking.UNKNOWN else user
+
+
+def _stated(service: Service, node: clusters.Node, *, since: float, by: str) -> list[changes.Change]:
+    """What the statement of a user changes.
+
+    Raises:
+        Refused: the node is not off, or was not since then.
+    """
+    opcode = node_work.NodeConfirmOff(node.uuid, off_since=since, by=by)
+    return opcode.changes(service.configuration.current, service.intake, since=service.intake.now.wall)
 
 
 async def _submitted(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from ...plugins.module_utils.domain import changes, dead_nodes, drbd, known_off, possible_loss, replica_texts, replicas
 from ...plugins.module_utils.domain import cluster as clusters
-from ...plugins.module_utils.domain import dead_nodes, drbd, evidence, possible_loss, replicas
-from ...plugins.plugin_utils import replica_evidence
+from ...plugins.plugin_utils import replica_evidence, split_brains
 from ..jobs import values
 from . import at_work
 
@@ -196,6 +196,7 @@ def explain(
 
     `at_work` are the jobs that change it now.
     `is_down` says that it should run, and that its primary's newest report does not show its disks as primary.
+    `split` says what each of its nodes wrote since both were promoted apart; null while that is not so.
     `being_made` says that it may be written to a new replica and not to its secondary; null while that is not so.
     `failover` is null where its primary's node can be asked itself; `broken_off` is the last opcode about it, null
     where that succeeded; `not_outdated` is null unless its secondary reports data that were outdated.
@@ -208,6 +209,7 @@ def explain(
         "is_down": instance.name in down(cluster, cluster.nodes[instance.primary_node], intake, queue),
         "parted": parted(cluster, instance),
         "being_made": replica_evidence.made_text(cluster, instance) or None,
+        "split": split_brains.text(instance, split_brains.sides(cluster, instance, intake.tracks)) or None,
         "not_outdated": _not_outdated(cluster, instance, intake, queue),
         "replicas": [fact for uuid in instance.nodes for fact in _facts(cluster, instance, uuid, intake)],
         "failover": _failover(cluster, instance, intake),
@@ -238,8 +240,8 @@ def _not_outdated(cluster: clusters.Cluster, instance: clusters.Instance, intake
     node = cluster.node_name(secondary)
     return (
         f"{node} reports its replica of {instance.name} as {'/'.join(disks)}, although job {number} outdated it at "
-        f"{evidence.clock(at)}; it is outdated again less and less often. Do not start {instance.name} there: its data "
-        f"are old. Compare `drbdadm dstate {' '.join(names)}` on {node} with its report"
+        f"{replica_texts.clock(at)}; it is outdated again less and less often. Do not start {instance.name} there: its "
+        f"data are old. Compare `drbdadm dstate {' '.join(names)}` on {node} with its report"
     )
 
 
@@ -289,6 +291,41 @@ def _facts(cluster: clusters.Cluster, instance: clusters.Instance, node: str, in
     return found
 
 
+def stated_off(
+    cluster: clusters.Cluster, node: clusters.Node, stated: Sequence[changes.Change], intake: Intake
+) -> dict[str, Any]:
+    """What follows of a person's statement that a node is off, by the newest reports: for each instance on DRBD there.
+
+    `since` is unix seconds; `loss` is null where there is no number, `seconds` too; `unblock` is what a person does.
+    """
+    after = changes.apply_all(cluster, list(stated), now=intake.now.wall)
+    told = after.nodes[node.uuid]
+    found = replica_evidence.of_nodes(after, _Stated(intake), [node.uuid])
+    return {
+        "node": node.name,
+        "since": known_off.seen_off(told),
+        "by": known_off.stated_by(told) or None,
+        "instances": [
+            {
+                "instance": cluster.instances[uuid].name,
+                "seconds": answer.seconds,
+                "loss": None if answer.seconds is None else possible_loss.text(answer.seconds),
+                "reason": answer.reason,
+                "unblock": answer.unblock,
+            }
+            for uuid, answer in found.items()
+        ],
+    }
+
+
+class _Stated:
+    """What is known of nodes beside a statement: since when one was known to be off before does not count."""
+
+    def __init__(self, intake: Intake) -> None:
+        self.tracks, self.now = intake.tracks, intake.now
+        self.offs: Mapping[str, replicas.Moment] = {}
+
+
 def failovers(cluster: clusters.Cluster, node: clusters.Node, intake: Intake) -> list[dict[str, Any]]:
     """Whether each instance could fail over whose primary is a node that cannot be asked itself."""
     found = ((instance, _failover(cluster, instance, intake)) for instance in cluster.primaries(node.uuid))
@@ -311,6 +348,6 @@ def _failover(cluster: clusters.Cluster, instance: clusters.Instance, intake: In
     if _is_asked(cluster, source, intake) or not replica_evidence.resources(instance) or not instance.secondary_nodes:
         return None
     found = replica_evidence.estimate(cluster, instance, intake, source=source.uuid, target=instance.secondary_nodes[0])
-    loss = "" if found.seconds is None else possible_loss.text(found.seconds)
+    loss = None if found.seconds is None else possible_loss.text(found.seconds)
     is_allowed = found.verdict in {possible_loss.Verdict.GO, possible_loss.Verdict.WAIT}
     return {"in_sync": is_allowed, "reason": found.reason, "unblock": found.unblock, "loss": loss}

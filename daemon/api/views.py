@@ -113,6 +113,7 @@ def _node(
         "offline": node.offline,
         "powered": node.powered if has_oob else None,
         "off_confirmed": node.off_confirmed or None,
+        "off_stated_by": known_off.stated_by(node) or None,
         "lived_at": node.alive_at if known_off.has_lived(node) else None,
         "health": _health(cluster, node, intake),
         "last_report": _report_age(node, intake),

@@ -41,12 +41,8 @@ def instance_sentences(told: dict[str, Any], *, now: float) -> list[str]:
     lines += [_replica(entry, now=now) for entry in told["replicas"]]
     if secondaries and not told["replicas"]:
         lines.append("No node has reported its replicas.")
-    if parted is not None:
-        lines.append(f"{parted['text']}.")
-    if told["being_made"] is not None:
-        lines.append(f"{capitals.capitalized(told['being_made'])}.")
-    if told["not_outdated"] is not None:
-        lines.append(f"{told['not_outdated']}.")
+    begun = [capitals.capitalized(text) if text else "" for text in (told["split"], told["being_made"])]
+    lines += [f"{text}." for text in (parted and parted["text"], *begun, told["not_outdated"]) if text]
     if told["broken_off"] is not None:
         lines.append(f"Job {told['broken_off']['job']} did not succeed: {told['broken_off']['text'].rstrip('.')}.")
     if told["is_down"]:
@@ -154,7 +150,8 @@ def _power(node: dict[str, Any], *, now: float) -> str:
     if node["lived_at"]:
         return f"it was known to be off, but showed {wording.age(node['lived_at'], now=now)} ago that it lives"
     if node["off_confirmed"]:
-        return f"a person stated {wording.age(node['off_confirmed'], now=now)} ago that it is off"
+        since = wording.age(node["off_confirmed"], now=now)
+        return f"it is off since {since} ago by the word of {node['off_stated_by'] or 'a person'}"
     return {True: "its power is on", False: "its power is off", None: "it has no BMC"}[node["powered"]]
 
 
@@ -186,7 +183,7 @@ def _failover(verdict: dict[str, Any]) -> str:
     name = verdict["instance"]
     if not verdict["in_sync"]:
         return f"{name} cannot fail over: {verdict['reason']}. What would unblock it: {verdict['unblock']}."
-    loss = f"; {verdict['loss']}" if verdict["loss"] else ""
+    loss = f"; {verdict['loss']}" if verdict["loss"] is not None else ""
     return f"{name} can fail over: its secondary counts as in sync{loss}."
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ...plugins.module_utils.domain import errors, evidence
+from ...plugins.module_utils.domain import errors, replica_texts
 from . import client, completion, jobs, output, parameters, questions
 
 Name = Annotated[
@@ -80,7 +80,7 @@ def discard_question(ctx: typer.Context, name: str, node: str, *, starts: bool =
     holders = [instance["primary"], *instance["secondaries"]]
     at = output.selected(nodes, name=node, kind="node").value
     if name in at["being_made"]:
-        raise errors.Refused(evidence.discard_refusal(name, node, instance["secondaries"][0]))
+        raise errors.Refused(replica_texts.discard_refusal(name, node, instance["secondaries"][0]))
     if name in at["left_behind"] and node not in holders and not starts:
         return f"Remove the replica that {name} left behind on {node}?"
     if node not in holders:

@@ -62,7 +62,6 @@ def install(app: typer.Typer) -> None:
     """Add the commands that break and fix nodes to `roundsman lab`."""
     app.command("break", epilog=BREAK_EXAMPLES)(break_)
     app.command(epilog=FIX_EXAMPLES)(fix)
-    app.command(hidden=True)(mend)
     app.command(epilog="Example: roundsman lab cut node3")(cut)
 
 
@@ -289,11 +288,6 @@ def fix(
             building.write_commands(found)
             found.say(world.OK)
         typer.echo(f"{found.name}: {_fixed(found, ended, reports=status or not wanted)}")
-
-
-def mend(ctx: typer.Context, node: lab.Node, folder: lab.LiveFolder = None) -> None:
-    """End all faults of a node: the old name of `lab fix NODE`."""
-    fix(ctx, node, folder=folder)
 
 
 def cut(ctx: typer.Context, node: lab.Node, folder: lab.LiveFolder = None) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import enum
 import json
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...plugins.module_utils.domain import errors
-from . import client, completion, jobs, node_joining, node_power, output, parameters, questions, wording
+from ...plugins.module_utils.domain import errors, replica_texts
+from . import client, completion, durations, jobs, node_joining, node_power, output, parameters, questions, wording
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 app = typer.Typer(help="Nodes: their roles and their power.", no_args_is_help=True)
 app.add_typer(node_power.power, name="power")
@@ -37,11 +40,15 @@ class YesNo(enum.Enum):
     NO = "no"
 
 
-@app.command(epilog="Example: roundsman node confirm-off node3")
+@app.command(
+    epilog="Example: roundsman node confirm-off node3; seen before: roundsman node confirm-off node3 --since "
+    "'2026-03-01 14:05 UTC'"
+)
 def confirm_off(
     ctx: typer.Context,
     name: Name,
     *,
+    since: durations.Since = None,
     undo: Annotated[
         bool, typer.Option("--undo", help="Take the statement back: the node may have power again.")
     ] = False,
@@ -51,15 +58,32 @@ def confirm_off(
     """State that you have seen that a node has no power and keeps none, which its BMC cannot say.
 
     Its instances may be started elsewhere then: should it run after all, they run twice and their disks are lost.
-    The statement ends when the node is powered on from here, when it reports or shows any other sign of life, or when
-    it is taken back with --undo.
+    What a failover may have lost is printed before; it needs --max-loss, as nothing but your word says since when the
+    node is off. The statement ends when the node is powered on from here, when it reports or shows any other sign of
+    life, or when it is taken back with --undo.
     """
-    if not undo and confirm != name:
-        question = f"Have you seen that {name} has no power, and will it stay so? Type its name:"
-        questions.typed(name, question=question, instead=f"--confirm {name}")
+    if undo and since is not None:
+        raise typer.BadParameter("--since does not go with --undo")
+    given = {} if since is None else {"since": since}
     with client.find_daemon(ctx) as daemon:
-        job = daemon.put("2", "nodes", name, "confirm-off", undo=int(undo))
+        if not undo:
+            told = daemon.get("2", "nodes", name, "confirm-off", **given)
+            for text in _consequences(told):
+                output.warning(text)
+        if not undo and confirm != name:
+            question = f"Have you seen that {name} has no power, and will it stay so? Type its name:"
+            questions.typed(name, question=question, instead=f"--confirm {name}")
+        job = daemon.put("2", "nodes", name, "confirm-off", undo=int(undo), **given)
         jobs.submitted(daemon, job, submit=submit)
+
+
+def _consequences(told: dict[str, Any]) -> Iterator[str]:
+    """What a failover may lose once the node is stated to be off."""
+    yield f"{told['node']} would be off since {replica_texts.clock(told['since'])} by the word of {told['by']}."
+    for found in told["instances"]:
+        loss = found["loss"] or "no number for the possible loss"
+        why = f": {found['reason']}. What would unblock it: {found['unblock']}" if found["reason"] else ""
+        yield f"  {found['instance']}: {loss}{why}."
 
 
 @app.command("list", epilog="Example: roundsman node list -o json")

@@ -99,6 +99,7 @@ class Agents:
         self._monotonic = monotonic
         self._last: dict[str, bytes] = {}
         self._in_flight: dict[str, asyncio.Future[bool]] = {}
+        self._ungreeted: dict[str, int] = {}
         self._writing = asyncio.Lock()
         self._waiting: list[tuple[str, str, bytes]] = []
         self.seen: dict[str, Seen] = {} if seen is None else seen
@@ -116,6 +117,7 @@ class Agents:
 
     def count_anew(self) -> None:
         """Count the misses of all silent nodes from the start: while nobody answered, the fault may have been here."""
+        self._ungreeted.clear()
         silent = {uuid: seen for uuid, seen in self.seen.items() if seen.misses > 1}
         self.seen.update({uuid: replace(seen, misses=1, ssh_misses=0) for uuid, seen in silent.items()})
 
@@ -157,10 +159,7 @@ class Agents:
         answers = False
         settings = self._configuration.current.maintenance.settings
         try:
-            if settings.dead_node_policy == "fence" and node.uuid in self.suspects and self._greets is not None:
-                answers = await self._reached(node, settings.agent_port, self._greets)
-            else:
-                answers = await self._diagnosed(node, settings.agent_port)
+            answers = await self._diagnosed(node, settings.agent_port)
         finally:
             del self._in_flight[node.uuid]
             question.set_result(answers)
@@ -168,17 +167,31 @@ class Agents:
             self._on_miss()
         return answers
 
-    async def _reached(
-        self, node: clusters.Node, port: int, greets: Callable[[clusters.Node], Awaitable[bool]]
-    ) -> bool:
-        """Ask the agent and the SSH server of a node at the same time; whether the agent answers."""
-        before = self._seen_of(node)
-        answers, has_greeted = await asyncio.gather(self._diagnosed(node, port), greets(node))
-        seen = self._seen_of(node)
-        if seen.misses > before.misses or has_greeted:
-            count = 0 if has_greeted else before.ssh_misses + 1
+    @property
+    def asks_ssh(self) -> bool:
+        """Whether the SSH servers of suspects are asked: a fence may depend on that."""
+        return self._greets is not None and self._configuration.current.maintenance.settings.dead_node_policy == "fence"
+
+    async def ask_ssh(self, node: clusters.Node) -> None:
+        """Ask the SSH server of a suspect beside its agent, whose questions do not wait for it.
+
+        One that does not greet has missed as many questions as the agent has missed since it was asked first.
+        """
+        if self._greets is None:
+            return
+        first = self._ungreeted.setdefault(node.uuid, self._seen_of(node).misses)
+        has_greeted = await self._greets(node)
+        seen = self.seen.get(node.uuid)
+        if seen is None or has_greeted or seen.misses < first:
+            self.forget_ssh(node.uuid)
+        if seen is not None:
+            # All misses may be counted anew meanwhile.
+            count = seen.misses - self._ungreeted.get(node.uuid, seen.misses)
             self.seen[node.uuid] = replace(seen, ssh_misses=count)
-        return answers
+
+    def forget_ssh(self, uuid: str) -> None:
+        """Count the misses of a node's SSH server from the start: it greeted, or is not asked any more."""
+        self._ungreeted.pop(uuid, None)
 
     def _only(self, nodes: AbstractSet[str]) -> None:
         """Forget how all other nodes answer."""

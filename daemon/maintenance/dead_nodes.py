@@ -356,8 +356,9 @@ class DeadNodes(parts.Part):
                 # It recorded this sign of life itself.
                 alive_at = known.alive_at
             told = _told(job, outcome)
-            if outcome is not None:
-                self._readings.commanded(node, outcome)
+            if outcome is not None and job is not None:
+                opcode = job.opcodes[0]
+                self._readings.commanded(node, outcome, seconds=self._clock() - (opcode.started or opcode.ended))
             self._reads[node] = Read(told, self._monotonic(), silent_since, alive_at)
 
     def _outcome(self, job: values.Job) -> power.Outcome | None:

@@ -68,10 +68,10 @@ class _Watch:
     at: float = 0.0
     row: off_rows.Row | None = None
 
-    def take(self, state: power.State, *, at: float) -> bool:
-        """Take one more answer; returns whether it differs from the one before."""
+    def take(self, state: power.State, *, at: float, began: float | None = None) -> bool:
+        """Take one more answer, for which a job was at work since it `began`; returns whether it is another one."""
         before, self.state, self.at = self.state, state, at
-        self.row = off_rows.follow(self.row, state, at=at, alive_at=self.target.alive_at)
+        self.row = off_rows.follow(self.row, state, at=at, alive_at=self.target.alive_at, began=began)
         return state is not before
 
 
@@ -124,11 +124,12 @@ class PowerReadings:
             return None
         return off_rows.age(known.row, at=self._clock(), alive_at=known.target.alive_at)
 
-    def commanded(self, node: str, outcome: power.Outcome) -> None:
-        """Take what a job that commanded the power of a node (UUID) has read, at its end."""
-        known = self._watched.get(node)
+    def commanded(self, node: str, outcome: power.Outcome, *, seconds: float = 0.0) -> None:
+        """Take what a job that commanded the power of a node (UUID) has read in so many seconds, at its end."""
+        known, now = self._watched.get(node), self._clock()
         if known is not None:
-            known.take(power.State.ON if outcome.read_on else outcome.after, at=self._clock())
+            state = power.State.ON if outcome.read_on else outcome.after
+            known.take(state, at=now, began=now - max(0.0, seconds) if outcome.before is power.State.OFF else None)
 
     async def run(self) -> None:
         """Read for ever."""

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...plugins.module_utils.domain import changes, evidence, replicas
+from ...plugins.module_utils.domain import changes, replica_texts, replicas
 from ...plugins.module_utils.domain import cluster as clusters
 from ...plugins.plugin_utils import replica_evidence
 from ..failures import Failures
@@ -169,7 +169,7 @@ class Replicas(parts.Part):
 
     async def _submit(self, cluster: clusters.Cluster, instance: clusters.Instance) -> int:
         now, node = self._clock(), instance.secondary_nodes[0]
-        since = evidence.clock(instance.parted.since) if instance.parted is not None else ""
+        since = replica_texts.clock(instance.parted.since) if instance.parted is not None else ""
         peer = cluster.node_name(node)
         text = f"{instance.name} writes without its secondary {peer} since {since}: that one is outdated"
         job = values.Job(

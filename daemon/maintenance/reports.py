@@ -199,6 +199,11 @@ class Intake:
             return False
         return last.report.diagnosis is not None and last.report.diagnosis.status is diagnosis.Status.OK
 
+    def last_said(self, node: str) -> float:
+        """When a node (UUID) last reported or answered (unix seconds), 0 for never."""
+        last, seen = self._last(node), self.seen.get(node)
+        return max(last.accepted if last is not None else 0.0, seen.answered if seen is not None else 0.0)
+
     def diagnosed_by(self, node: str) -> str | None:
         """The diagnose command of a node's (UUID) last accepted report, None where that does not name it."""
         last = self._last(node)

@@ -63,6 +63,7 @@ class Suspects(parts.Part):
         self._group: asyncio.TaskGroup | None = None
         self._judged: dict[str, replicas.NodeTrack] = {}
         self._lost: set[Loss] = set()
+        self._greeting: set[str] = set()
         self._is_controlling = False
         self._is_heard = True
 
@@ -73,6 +74,7 @@ class Suspects(parts.Part):
                 await super().run()
         finally:
             self._agents.suspects.clear()
+            self._greeting.clear()
 
     def silences(self) -> tuple[Mapping[str, dead_nodes.Silence], int]:
         """As `Agents.silences`; none answers while the nodes that are known to answer do not."""
@@ -87,9 +89,12 @@ class Suspects(parts.Part):
             return
         silent, _ = self._agents.silences()
         found = {uuid for uuid in {*silent, *lost} - self._agents.suspects if self._suspect(uuid) is not None}
+        self._agents.suspects |= found
+        for uuid in self._agents.suspects - self._greeting if self._agents.asks_ssh else ():
+            self._greeting.add(uuid)
+            self._group.create_task(self._greet(uuid))
         if not found:
             return
-        self._agents.suspects |= found
         for uuid in found:
             self._group.create_task(self._pursue(uuid))
         if not self._is_controlling:
@@ -121,6 +126,19 @@ class Suspects(parts.Part):
         finally:
             self._agents.suspects.discard(uuid)
             self._on_change()
+
+    async def _greet(self, uuid: str) -> None:
+        """Ask the SSH server of a suspect beside its agent: where packets are dropped each question takes 10 s."""
+        loop = asyncio.get_running_loop()
+        try:
+            while self._agents.asks_ssh and uuid in self._agents.suspects and (node := self._suspect(uuid)) is not None:
+                began = loop.time()
+                await self._agents.ask_ssh(node)
+                self._on_change()
+                await asyncio.sleep(max(0.0, began + EVERY - loop.time()))
+        finally:
+            self._greeting.discard(uuid)
+            self._agents.forget_ssh(uuid)
 
     async def _control(self) -> None:
         """Ask a node that is known to answer, as long as there are suspects."""

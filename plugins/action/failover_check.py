@@ -143,7 +143,7 @@ def _answered(
     wall -= uptime - answered
     address = replica_evidence.replication_address(cluster, source)
     look = answered - times["look"] if options["was_in_sync"] else None
-    since_off, stated_by = None, replica_evidence.stated_by(node)
+    since_off, stated_by = None, known_off.stated_by(node)
     if known_off.is_known_off(node) and not (stated_by and options["fenced"] == "bmc" and _accepted(options) is None):
         off, followed = known_off.seen_off(node), options["known_off"]
         since_off = wall - off

@@ -13,11 +13,11 @@ from ..module_utils.domain import (
     dead_nodes,
     drbd,
     errors,
-    evidence,
     ip_addresses,
     known_off,
     left_replicas,
     possible_loss,
+    replica_texts,
     replicas,
     reports,
 )
@@ -78,10 +78,13 @@ def resources(instance: clusters.Instance) -> tuple[str, ...]:
 def newest(
     tracks: Mapping[str, replicas.NodeTrack], nodes: Iterable[str], instance: clusters.Instance
 ) -> list[dict[int, replicas.ReplicaFact | None]]:
-    """What these nodes (UUIDs) report of the replicas of an instance, to see whether something of it is new."""
+    """What these nodes (UUIDs) report of the replicas of an instance, without ages and amounts, which are no news."""
     known = [tracks[uuid] for uuid in nodes if uuid in tracks]
     return [
-        {number: volume.fact for number, volume in track.of_resource(name).items()}
+        {
+            number: None if volume.fact is None else dataclasses.replace(volume.fact, seen=(), out_of_sync=None)
+            for number, volume in track.of_resource(name).items()
+        }
         for name in resources(instance)
         for track in known
     ]
@@ -122,7 +125,7 @@ def judge(
         accepted=accepted,
         word=_own_word(instance, known.tracks.get(source), source),
         unfinished=_written_elsewhere(cluster, source, target, made),
-        finish=evidence.finish_step(instance.name, cluster.node_name(made[-1].node), cluster.node_name(target))
+        finish=replica_texts.finish_step(instance.name, cluster.node_name(made[-1].node), cluster.node_name(target))
         if made
         else "",
         confirm=dead_nodes.to_confirm(cluster.nodes[source]),
@@ -161,7 +164,7 @@ def estimate(
         # Nothing speaks against disks of which nothing is known: the target is asked.
         disks=tuple(disks) or (possible_loss.Disk("it", drbd.Disk.UP_TO_DATE.value),),
         since_off=_elapsed(off, asked) if known_off.is_known_off(node) else None,
-        stated_by=stated_by(node),
+        stated_by=known_off.stated_by(node),
         has_generations=bool(volumes)
         and all(volume.fact is not None and volume.fact.current is not None for volume in volumes),
     )
@@ -197,11 +200,6 @@ def replication_address(cluster: clusters.Cluster, node: str) -> str:
     """The address of a node (UUID) in the resource files of its peers, '' where only its name is on record."""
     address = addresses.replicating(cluster.nodes[node])
     return ip_addresses.normal(address) if ip_addresses.is_address(address) else ""
-
-
-def stated_by(node: clusters.Node) -> str:
-    """Who says that a node is off, where that is a person, and a BMC did not say so before; else ''."""
-    return "a person" if known_off.is_stated_off(node) and node.off_since >= node.off_confirmed else ""
 
 
 def _own_word(instance: clusters.Instance, track: replicas.NodeTrack | None, source: str) -> float:
@@ -246,7 +244,7 @@ def _written_elsewhere(cluster: clusters.Cluster, source: str, target: str, made
     if not made:
         return ""
     nodes, name = " or ".join(cluster.node_name(replica.node) for replica in made), cluster.node_name(target)
-    since = evidence.clock(min(replica.since for replica in made))
+    since = replica_texts.clock(min(replica.since for replica in made))
     return (
         f"{cluster.node_name(source)} may have written to a new replica on {nodes} and not to {name} any more since "
         f"{since}, because replace-disks has not ended. Keep that replica: it may have what {name} lacks"
@@ -259,12 +257,12 @@ def made_text(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
     if not made:
         return ""
     nodes = [cluster.node_name(replica.node) for replica in made]
-    since = evidence.clock(min(replica.since for replica in made))
+    since = replica_texts.clock(min(replica.since for replica in made))
     secondary = _secondaries(cluster, instance)
     return (
         f"since {since} {instance.name} may be written to a new replica on {' or '.join(nodes)} and not to {secondary} "
         "any more: replace-disks has not ended. Unless a job is at work on it, finish that with "
-        f"{evidence.finish_step(instance.name, nodes[-1], secondary)}"
+        f"{replica_texts.finish_step(instance.name, nodes[-1], secondary)}"
     )
 
 
@@ -408,11 +406,13 @@ def parted_text(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
         return ""
     names = _secondaries(cluster, instance)
     last = (
-        f"last seen in sync at {evidence.clock(stands.last_in_sync)}" if stands.last_in_sync else "never seen in sync"
+        f"last seen in sync at {replica_texts.clock(stands.last_in_sync)}"
+        if stands.last_in_sync
+        else "never seen in sync"
     )
     return (
-        f"{instance.name} is degraded since {evidence.clock(stands.since)}: {cluster.node_name(stands.node)} reported "
-        f"that it lost {names} ({last})"
+        f"{instance.name} is degraded since {replica_texts.clock(stands.since)}: {cluster.node_name(stands.node)} "
+        f"reported that it lost {names} ({last})"
     )
 
 
@@ -423,7 +423,7 @@ def parted_step(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
     made = left_replicas.being_made(cluster, instance.uuid)
     names = _secondaries(cluster, instance)
     if made:
-        step = evidence.finish_step(instance.name, cluster.node_name(made[-1].node), names)
+        step = replica_texts.finish_step(instance.name, cluster.node_name(made[-1].node), names)
         return f"unless a job is at work on it, run {step}"
     return (
         f"restore the replication link between {cluster.node_name(instance.primary_node)} and {names} (and {names}, if "

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 MEMORY = Path("/dev/shm")
 """Where the states' folders are kept, if there is such a folder: durability is not the subject here."""
-NOT_COVERED: dict[tuple[str, str], str] = {}
+NOT_COVERED: dict[tuple[str, str], str] = {
+    ("GET", "/2/nodes/{name}/confirm-off"): "it has the name of the user who asks, and the present",
+}
 """Routes that are not asked, each with the reason."""
 Routes = dict[tuple[str, str], list[int]]
 

@@ -66,10 +66,11 @@ class NodePowered:
 
 @dataclass(frozen=True)
 class NodeOffConfirmed:
-    """When a person stated that a node has no power (unix seconds); 0 takes that back."""
+    """Since when a person, the user `by`, states that a node has no power (unix seconds); 0 takes that back."""
 
     node: str
     at: float
+    by: str = ""
 
 
 @dataclass(frozen=True)
@@ -239,16 +240,20 @@ def _node_powered(cluster: clusters.Cluster, change: NodePowered, now: float) ->
     since = 0.0 if change.powered else known_off.off_since(node, at=now, now=now)
     if change.off_at and not change.powered and node.alive_at <= change.off_at < since:
         since = change.off_at
-    return _put_node(cluster, node, now, powered=change.powered, off_confirmed=stated, off_since=since)
+    by = node.off_stated_by if stated else ""
+    return _put_node(
+        cluster, node, now, powered=change.powered, off_confirmed=stated, off_stated_by=by, off_since=since
+    )
 
 
 def _node_off_confirmed(cluster: clusters.Cluster, change: NodeOffConfirmed, now: float) -> clusters.Cluster:
     node = clusters.node_of_uuid(cluster, change.node)
     if not change.at:
-        return _put_node(cluster, node, now, off_confirmed=0.0, off_since=known_off.off_since_unstated(node))
+        since = known_off.off_since_unstated(node)
+        return _put_node(cluster, node, now, off_confirmed=0.0, off_stated_by="", off_since=since)
     # A person has looked: what was known of it before may be what was wrong.
     since = change.at if known_off.is_known_off(node) else known_off.off_since(node, at=change.at, now=now)
-    return _put_node(cluster, node, now, off_confirmed=change.at, off_since=since)
+    return _put_node(cluster, node, now, off_confirmed=change.at, off_stated_by=change.by, off_since=since)
 
 
 def _node_lived(cluster: clusters.Cluster, change: NodeLived, now: float) -> clusters.Cluster:

@@ -96,10 +96,10 @@ class Node:
     """A virtualization node.
 
     `mtotal`, `mnode`, `dtotal` are its memory, the memory it keeps for itself and its disk (MiB), `ctotal` its CPUs;
-    `powered` is the power state of record; `off_confirmed` is when a person stated that it has no power, which its BMC
-    could not say (unix seconds, 0 is never); `off_since` is when it was first known to be off, 0 while it is not, and
-    `alive_at` when its BMC, or a connection to it, last showed that it lives: reports and polls are not counted there.
-    `hostvars` are the Ansible variables with which it is reached.
+    `powered` is the power state of record; `off_confirmed` is since when a person, `off_stated_by`, stated that it has
+    no power, which its BMC could not say (unix seconds, 0 is never); `off_since` is when it was first known to be off,
+    0 while it is not, and `alive_at` when its BMC, or a connection to it, last showed that it lives, reports and polls
+    not counted. `hostvars` are the Ansible variables with which it is reached.
     """
 
     uuid: str
@@ -118,6 +118,7 @@ class Node:
     offline: bool = False
     powered: bool = True
     off_confirmed: float = 0.0
+    off_stated_by: str = ""
     off_since: float = 0.0
     alive_at: float = 0.0
     ndparams: Mapping[str, NodeParameter] = field(default_factory=dict)

@@ -106,7 +106,7 @@ def message(
 
 
 def content_digest(sealed: bytes) -> str:
-    """A digest of what a report says, without its time and the ages in it: the same as long as nothing has changed.
+    """A digest of what a report says, without time, ages and amounts: the same as long as nothing has changed.
 
     '' for what is no report; whether it is authentic is not asked.
     """
@@ -115,6 +115,7 @@ def content_digest(sealed: bytes) -> str:
         del content["timestamp"]
         for replica in content.get(replicas.REPLICAS, ()):
             replica.pop("seen", None)
+            replica.pop("out_of_sync", None)
         text = json.dumps(content, sort_keys=True)
     except (errors.ReportRejected, ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return ""

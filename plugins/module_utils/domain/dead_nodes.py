@@ -15,12 +15,12 @@ from . import (
     capitals,
     diagnosis,
     errors,
-    evidence,
     incidents,
     json_values,
     known_off,
     possible_loss,
     power,
+    replica_texts,
     witnesses,
 )
 from . import cluster as clusters
@@ -274,7 +274,7 @@ def to_confirm(node: clusters.Node) -> str:
 
 def lived_text(node: clusters.Node) -> str:
     """That a node that was known to be off has lived since, and when."""
-    return f"at {evidence.clock(node.alive_at)} it showed that it lives, after it was known to be off"
+    return f"at {replica_texts.clock(node.alive_at)} it showed that it lives, after it was known to be off"
 
 
 def to_confirm_again(cluster: clusters.Cluster, node: clusters.Node) -> str:

@@ -14,6 +14,13 @@ from typing import FrozenSet, List, Optional, Set, Tuple, Union
 from .drbd import Connection, Disk, Generation, Role, Side, Volume
 from .drbd_generations import Relation, age, is_noted, relation
 
+_FAIL_OVER = "roundsman instance failover NAME --ignore-consistency"
+_REPLACE = "roundsman instance replace-disks NAME --to SECONDARY"
+_GIVEN_UP = (
+    "where the data of the primary count, the secondary set offline (roundsman node offline SECONDARY), then its "
+    "replica replaced by one on another node (roundsman instance replace-disks NAME) with `--to`"
+)
+
 
 class Where(Enum):
     """One of the two nodes, as the configuration has them."""
@@ -207,10 +214,10 @@ def _lost_copy(sides: _Sides, ours: Volume) -> Verdict:
 
 def _lost_original(sides: _Sides, theirs: Volume) -> Verdict:
     if not sides.is_connected or theirs.disk is not Disk.UP_TO_DATE:
-        return _refused(
-            "the primary has lost its disk, and the secondary is not known to have its data",
-            "the connection of the two, or a person who says which data count",
-        )
+        unblock = "the connection of the two"
+        if not sides.is_connected and theirs.disk is Disk.UP_TO_DATE:
+            unblock += f", or the instance started with the data of its secondary now ({_FAIL_OVER})"
+        return _refused("the primary has lost its disk, and the secondary is not known to have its data", unblock)
     step = Step(Action.ATTACH, Where.PRIMARY)
     if step not in sides.pair.failed:
         return Verdict(Kind.REPAIR, "the primary has lost its disk, and works on the secondary's", (step,))
@@ -250,7 +257,11 @@ def _established(sides: _Sides) -> Optional[Verdict]:
     if bad:
         return _anew(sides, bad[0], worst[bad[0]])
     if any(volume.out_of_sync for both in sides.volumes for volume in both):
-        return _refused("a comparison found that its replicas differ", "a person who says which data count")
+        return _refused(
+            "a comparison found that its replicas differ",
+            f"the data of the primary copied in full ({_REPLACE}); to take "
+            f"those of the secondary, fail over first ({_FAIL_OVER})",
+        )
     return None
 
 
@@ -289,10 +300,7 @@ def _apart(sides: _Sides) -> Optional[Verdict]:
     if not alone:
         unblock = "the network between them"
         if sides.pair.discard is Where.PRIMARY:
-            unblock += (
-                ", or the instance started with the data of its secondary now (roundsman instance failover NAME "
-                "--ignore-consistency)"
-            )
+            unblock += f", or the instance started with the data of its secondary now ({_FAIL_OVER})"
         return _refused("its nodes do not reach each other", unblock)
     doubt = _diverged(sides)
     if doubt is not None:
@@ -309,7 +317,7 @@ def _unconnectable(sides: _Sides) -> Verdict:
         return _refused(
             "its nodes do not connect again, and the replica of the secondary is incomplete, as where replace-disks "
             "has not ended",
-            "the secondary replaced (roundsman instance replace-disks NAME --to SECONDARY)",
+            f"the secondary replaced ({_REPLACE})",
         )
     return _refused("its nodes do not connect again", "DRBD's log on both nodes looked at")
 
@@ -319,7 +327,7 @@ def _diverged(sides: _Sides) -> Optional[Verdict]:
     relations = [relation(ours, theirs) for ours, theirs in sides.generations]
     ages = [age(ours, theirs) for ours, theirs in sides.generations]
     if Relation.UNRELATED in ages:
-        return _refused("its replicas have no data in common", "a person who says which data count")
+        return _refused("its replicas have no data in common", _GIVEN_UP)
     if ages != relations:
         return _forgotten(set(ages))
     if Relation.SPLIT in relations:
@@ -338,19 +346,16 @@ def _forgotten(ages: Set[Relation]) -> Verdict:
         return _refused(
             "the replica of the secondary is older than that of the primary, and DRBD would not connect the two: its "
             "history is too short",
-            "the secondary replaced (roundsman instance replace-disks NAME --to SECONDARY)",
+            f"the secondary replaced ({_REPLACE})",
         )
     if ages <= {Relation.EQUAL, Relation.THEIRS_NEWER}:
         return _refused(
             "the replica of the primary is older than that of the secondary, and DRBD would not connect the two: its "
             "history is too short",
-            "the instance failed over to its secondary (roundsman instance failover NAME --ignore-consistency), then "
+            f"the instance failed over to its secondary ({_FAIL_OVER}), then "
             "its old primary replaced (roundsman instance replace-disks NAME --to OLD_PRIMARY)",
         )
-    return _refused(
-        "DRBD would not connect its replicas, and neither side has all data of the other",
-        "a person who says which data count",
-    )
+    return _refused("DRBD would not connect its replicas, and neither side has all data of the other", _GIVEN_UP)
 
 
 def _split(sides: _Sides, relations: List[Relation]) -> Verdict:
@@ -364,8 +369,7 @@ def _split(sides: _Sides, relations: List[Relation]) -> Verdict:
     newer = Relation.THEIRS_NEWER if loser is Where.SECONDARY else Relation.OURS_NEWER
     if newer in relations or not sides.at(loser.other).is_whole:
         return _refused(
-            f"split brain: the {loser.other.value} does not have all data either, so nothing is discarded",
-            "a person who says which data count",
+            f"split brain: the {loser.other.value} does not have all data either, so nothing is discarded", _GIVEN_UP
         )
     if not all(is_noted(ours, theirs) for ours, theirs in sides.generations):
         return _unnoted(sides, loser)
@@ -399,10 +403,9 @@ def _unnoted(sides: _Sides, loser: Where) -> Verdict:
     )
     unblock = {
         Where.SECONDARY: f"{'' if sides.primary.is_up_to_date else forced}the secondary {invalidated}, then replaced "
-        "(roundsman instance replace-disks NAME --to SECONDARY)",
-        Where.PRIMARY: "the instance failed over to its secondary (roundsman instance failover NAME "
-        f"--ignore-consistency), then its old primary {invalidated}, then replaced (roundsman instance replace-disks "
-        "NAME --to OLD_PRIMARY)",
+        f"({_REPLACE})",
+        Where.PRIMARY: f"the instance failed over to its secondary ({_FAIL_OVER}), then its old primary {invalidated}, "
+        "then replaced (roundsman instance replace-disks NAME --to OLD_PRIMARY)",
     }
     return _refused(
         "split brain, and one side was in sync with another node since: DRBD has not noted all that differs, and "

@@ -16,8 +16,8 @@ from typing import Callable, Dict, Mapping, Optional, Tuple
 
 from . import possible_loss
 from .drbd_generations import bare
-from .evidence import clock
 from .possible_loss import Verdict
+from .replica_texts import clock
 
 UP_TO_DATE = "UpToDate"
 OLD = frozenset({"Outdated", "Consistent"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Mapping
 
-from . import addresses, changes, errors, evidence, left_replicas, membership, parameter_rules, parameters, roles
+from . import addresses, changes, errors, left_replicas, membership, parameter_rules, parameters, replica_texts, roles
 from . import cluster as clusters
 
 Fields = Mapping[str, Any]
@@ -51,7 +51,7 @@ def again(cluster: clusters.Cluster, name: str, fields: Fields) -> list[changes.
     stands = parameters.changed(node, checked)
     addresses.check(cluster, stands)
     parameters.refuse_without_instances(cluster, stands)
-    back = dataclasses.replace(stands, drained=False, powered=True, off_confirmed=0.0, off_since=0.0)
+    back = dataclasses.replace(stands, drained=False, powered=True, off_confirmed=0.0, off_stated_by="", off_since=0.0)
     if not clusters.reachable(cluster, node):
         return [membership.NodeStands(dataclasses.replace(back, offline=True, master_candidate=False))]
     without = dataclasses.replace(node, master_candidate=False)
@@ -76,7 +76,7 @@ def remove(cluster: clusters.Cluster, name: str) -> list[changes.Change]:
         names, secondary = ", ".join(instance.name for instance in made), cluster.node_name(made[0].secondary_nodes[0])
         raise errors.Refused(
             f"{node.name} may hold the newest data of {names}, whose replace-disks has not ended. To end that without "
-            f"{node.name}, {evidence.give_up_step(made[0].name, secondary)}; then retry"
+            f"{node.name}, {replica_texts.give_up_step(made[0].name, secondary)}; then retry"
         )
     promoted = roles.promotions(cluster, without=node.uuid) if node.master_candidate else []
     return [*promoted, membership.NodeGone(node.uuid)]

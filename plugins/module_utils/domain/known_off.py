@@ -30,6 +30,11 @@ def is_stated_off(node: clusters.Node) -> bool:
     return node.off_confirmed > 0 and not has_lived(node)
 
 
+def stated_by(node: clusters.Node) -> str:
+    """The user by whose word alone a node is known to be off since then, 'a person' where that is not known; or ''."""
+    return node.off_stated_by or "a person" if is_stated_off(node) and node.off_since >= node.off_confirmed else ""
+
+
 def seen_off(node: clusters.Node) -> float:
     """When a node was first known to be off (unix seconds), 0 for one that is not; later signs of life are not asked.
 

@@ -99,7 +99,8 @@ def _node_stands(cluster: clusters.Cluster, change: NodeStands, now: float) -> c
     if known is not None and known.powered is not wanted.powered:
         since = 0.0 if wanted.powered else known_off.off_since(known, at=now, now=now)
         stated = 0.0 if wanted.powered or known_off.has_lived(known) else wanted.off_confirmed
-        wanted = dataclasses.replace(wanted, off_since=since, off_confirmed=stated)
+        by = wanted.off_stated_by if stated else ""
+        wanted = dataclasses.replace(wanted, off_since=since, off_confirmed=stated, off_stated_by=by)
     stands = _stands(known, wanted, now)
     return cluster if stands is known else clusters.with_node(cluster, stands)
 

@@ -28,11 +28,17 @@ class Row:
     alive_at: float
 
 
-def follow(row: Optional[Row], state: power.State, *, at: float, alive_at: float) -> Optional[Row]:
-    """The row after one more reading; any other answer than off, also none at all, ends it."""
+def follow(
+    row: Optional[Row], state: power.State, *, at: float, alive_at: float, began: Optional[float] = None
+) -> Optional[Row]:
+    """The row after one more reading; any other answer than off, also none at all, ends it.
+
+    A job that commands the power reads from when it `began` until `at`, however long it takes: it leaves no gap.
+    """
     if state is not power.State.OFF:
         return None
-    if row is None or age(row, at=at, alive_at=alive_at) is None:
+    first = at if row is None or began is None else min(at, max(began, row.last))
+    if row is None or age(row, at=first, alive_at=alive_at) is None:
         return Row(at, at, alive_at)
     return dataclasses.replace(row, last=at)
 

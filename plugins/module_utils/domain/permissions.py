@@ -171,6 +171,7 @@ FIELDS: Mapping[str, Requester] = {
     "reason": _R,
     "tag": _R,
     "undo": _R,
+    "since": _R,
 }
 """Who may set a field, in the body or the query of any resource."""
 LOCAL_ONLY = frozenset({"config", "adopt", "hold", "record"})

@@ -26,7 +26,7 @@ from enum import Enum
 from typing import Optional, Tuple
 
 from .drbd import Disk as State
-from .evidence import clock
+from .replica_texts import clock
 from .replicas import OLDEST
 
 MAX_LOSS = 120

@@ -21,6 +21,7 @@ OLDEST = 10 * 365 * 86400.0
 """Seconds for which no node is up: a sight that is older is none, and a date so far away no calendar has."""
 _RESOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}")
 _GENERATION = re.compile(r"[0-9a-f]{16}")
+_KIB = re.compile(r"[0-9]{1,15}")
 _NUMBER = re.compile(r"[0-9]{1,5}")
 _BOOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -39,6 +40,7 @@ class ReplicaFact:
 
     `current` and `bitmap` are generation identifiers without the bit of the role; None is unknown. `seen` is how many
     seconds before the report the volume was last seen in sync with a peer, by the peer's address for replication.
+    `out_of_sync` is how many KiB its node has noted to differ from the peer's; None is unknown.
     """
 
     resource: str
@@ -50,6 +52,7 @@ class ReplicaFact:
     current: Optional[int] = None
     bitmap: Optional[int] = None
     seen: Tuple[Tuple[str, float], ...] = ()
+    out_of_sync: Optional[int] = None
 
     @property
     def is_connected(self) -> bool:
@@ -110,6 +113,7 @@ def _encoded(fact: ReplicaFact) -> Dict[str, object]:
     return {
         **known,
         **({"seen": dict(fact.seen)} if fact.seen else {}),
+        **({"out_of_sync": fact.out_of_sync} if fact.out_of_sync else {}),
         **{name: f"{identifier:016x}" for name, identifier in identifiers.items() if identifier is not None},
     }
 
@@ -149,6 +153,7 @@ def _decoded(entry: json_values.Value) -> Optional[ReplicaFact]:
             current=_identifier(entry.get("current")),
             bitmap=_identifier(entry.get("bitmap")),
             seen=_seen(entry.get("seen")),
+            out_of_sync=_kib(entry.get("out_of_sync")),
         )
     except ValueError:
         return None
@@ -172,6 +177,10 @@ def _seen(value: json_values.Value) -> Tuple[Tuple[str, float], ...]:
             return ()
         found[ip_addresses.normal(address)] = seconds
     return newest(found)
+
+
+def _kib(value: json_values.Value) -> Optional[int]:
+    return int(value.token) if isinstance(value, json_values.Number) and _KIB.fullmatch(value.token) else None
 
 
 def _identifier(value: json_values.Value) -> Optional[int]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Sequence
 
-from . import evidence
+from . import replica_texts
 
 
 class Word(Enum):
@@ -69,7 +69,7 @@ def judge(peers: Sequence[Peer]) -> Testimony:
     reaching = [peer for peer in lost if peer.reaches]
     if connected:
         newest = max(connected, key=lambda peer: peer.at)
-        text = f"{newest.name} reports at {evidence.clock(newest.at)} that it is connected to it by replication"
+        text = f"{newest.name} reports at {replica_texts.clock(newest.at)} that it is connected to it by replication"
         return Testimony(Finding.DEAF, f"it is deaf, not dead: {text}")
     if unknown:
         cure = f"the next report of {_both(unknown)}"

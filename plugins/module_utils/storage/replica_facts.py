@@ -58,4 +58,5 @@ def _fact(
         current=None if generation is None else bare(generation.current),
         bitmap=None if generation is None else bare(generation.bitmap),
         seen=replicas.newest(seen),
+        out_of_sync=volume.out_of_sync or None,
     )

@@ -32,13 +32,19 @@ if TYPE_CHECKING:
 MOST_LISTED, LONGEST = 20, 300
 """Findings that a refusal lists, and the characters of each."""
 _COUNT = parameter_rules.number(0, 2**53, whole=True)
-_TIME = parameter_rules.number(0, 2**53, whole=False)
+_TIME = parameter_rules.number(0, 253_402_300_799, whole=False)
+"""Unix seconds until the end of the year 9999: no calendar goes further."""
 _JOB = parameter_rules.number(0, 10**11, whole=True)
 _UUID = parameter_rules.text(instance_making.UUID, "a UUID in lower case")
 _LINE = parameter_rules.text(r"[^\x00-\x1f\x7f]{0,10000}", "one line of text")
 _GENERATION = parameter_rules.text(r"([0-9a-f]{16})?", "16 hex digits")
 _STAMPS: Mapping[str, Rule] = {"serial_no": _COUNT, "ctime": _TIME, "mtime": _TIME}
-_NODE_TIMES: Mapping[str, Rule] = {"off_confirmed": _TIME, "off_since": _TIME, "alive_at": _TIME}
+_NODE_TIMES: Mapping[str, Rule] = {
+    "off_confirmed": _TIME,
+    "off_stated_by": _LINE,
+    "off_since": _TIME,
+    "alive_at": _TIME,
+}
 _MERGED = frozenset({"group", "hostvars", "ipolicy", *parameter_rules.LIMITS, *parameter_rules.NDPARAMS})
 """Fields that are no plain values of their object: each is looked at by itself."""
 

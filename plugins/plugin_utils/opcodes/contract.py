@@ -54,6 +54,9 @@ class Facts(Protocol):
     def is_silent(self, node: str) -> bool:
         """Whether a node did not answer the last time it was asked."""
 
+    def last_said(self, node: str) -> float:
+        """When a node last reported or answered (unix seconds), 0 for never."""
+
     def off(self, node: str) -> tuple[float, float] | None:
         """When a node was first known to be off (unix seconds on record), and how many seconds ago; None: it is not."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...module_utils.domain import cluster as clusters
-from ...module_utils.domain import errors, evidence, left_replicas
+from ...module_utils.domain import errors, left_replicas, replica_texts
 from .. import replica_evidence
 from . import contract, time_limits
 from .instance_facts import instance_variables
@@ -29,7 +29,7 @@ def refuse_discard(cluster: clusters.Cluster, left: clusters.LeftBehind | None) 
     instance = None if left is None else cluster.instances.get(left.instance.uuid)
     if left is not None and left.is_new and instance is not None:
         node, secondary = cluster.node_name(left.node), cluster.node_name(instance.secondary_nodes[0])
-        raise errors.Refused(evidence.discard_refusal(instance.name, node, secondary))
+        raise errors.Refused(replica_texts.discard_refusal(instance.name, node, secondary))
 
 
 @dataclass(frozen=True)

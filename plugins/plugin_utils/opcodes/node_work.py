@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...module_utils.domain import changes, errors, modifications, roles
+from ...module_utils.domain import changes, errors, modifications, replica_texts, roles
 from ...module_utils.domain import cluster as clusters
 from .. import whereabouts
 from . import contract, time_limits
@@ -194,9 +194,10 @@ class NodeRole:
 
 @dataclass(frozen=True)
 class NodeConfirmOff:
-    """Take a person's word that a node has no power, where no BMC can say it; with `undo` it is taken back.
+    """Take the word of a person, the user `by`, that a node has no power since `off_since` (unix seconds, 0: now).
 
-    A node that answers, and has reported Ok within the last minute, is not off.
+    It is for nodes of which no BMC can say it; with `undo` it is taken back. A node that answers, and has reported Ok
+    within the last minute, is not off. It is off since no time in the future, and none before its last sign of life.
     """
 
     kind: ClassVar[str] = "node_confirm_off"
@@ -204,6 +205,8 @@ class NodeConfirmOff:
     hears: ClassVar[bool] = True
     node: str
     undo: bool = False
+    off_since: float = 0.0
+    by: str = ""
 
     def wants(self, _cluster: clusters.Cluster) -> dict[str, Mode]:
         return {f"node/{self.node}": contract.EXCLUSIVE}
@@ -224,7 +227,19 @@ class NodeConfirmOff:
             raise errors.Refused(f"{node.name} is the master, which runs this: it is not off")
         if not facts.is_silent(self.node) and facts.reported_ok_since(self.node, since - _JUST_NOW):
             raise errors.Refused(f"{node.name} has just reported Ok, and answers: it is not off")
-        return [changes.NodeOffConfirmed(node.uuid, since)]
+        if self.off_since:
+            self._refuse_impossible(node, facts, now=since)
+        return [changes.NodeOffConfirmed(node.uuid, self.off_since or since, self.by)]
+
+    def _refuse_impossible(self, node: clusters.Node, facts: contract.Facts, *, now: float) -> None:
+        stated = replica_texts.clock(self.off_since)
+        if not 0 < self.off_since <= now:
+            raise errors.Refused(f"--since {stated} is in the future: it is {replica_texts.clock(now)} now")
+        last = max(facts.last_said(node.uuid), node.alive_at)
+        if self.off_since < last:
+            raise errors.Refused(
+                f"{node.name} was not off since {stated}: its last sign of life came at {replica_texts.clock(last)}"
+            )
 
 
 _JUST_NOW = 60.0

@@ -172,6 +172,10 @@ class _Facts:
     def is_silent(self, node: str) -> bool:
         return node in self._silent
 
+    def last_said(self, node: str) -> float:
+        del node
+        return 90.0
+
     def off(self, node: str) -> tuple[float, float] | None:
         return (90.0, 10.0) if node in self._silent else None
 

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import os
+import pwd
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import left_replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import known_off, left_replicas, replica_texts
 
 from tests.unit.daemon.api import reached
 
@@ -113,5 +116,32 @@ def test_a_person_states_that_a_node_is_off_and_takes_it_back(local: Callable[..
         assert stated() > 0
         await ended(one, "PUT", "/2/nodes/node3/confirm-off?undo=1")
         assert stated() == 0
+
+    local(act)
+
+
+def test_what_follows_of_a_statement_is_shown_before_it_is_made_with_the_users_name(
+    local: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+
+    async def act(one: reached.Reached) -> None:
+        configuration, now = one.running.configuration, time.time()
+        user = pwd.getpwuid(os.getuid()).pw_name
+        primary = configuration.current.nodes[configuration.current.instance("instance1").primary_node].name
+        path = f"/2/nodes/{primary}/confirm-off?since={now - 60:.3f}"
+        told = (await one.ask("GET", path)).json()
+        assert (told["node"], told["since"], told["by"]) == (primary, round(now - 60, 3), user)
+        assert [found["instance"] for found in told["instances"]][:1] == ["instance1"]
+        assert told["instances"][0]["loss"] is None, "nothing is reported of its replicas"
+        assert not known_off.is_off(configuration.current.node(primary)), "nothing is changed"
+        for method in ("GET", "PUT"):
+            refused = await one.ask(method, f"/2/nodes/{primary}/confirm-off?since={now + 60:.3f}")
+            assert refused.status_code == 409
+            assert "is in the future" in refused.text
+        await ended(one, "PUT", path)
+        node = configuration.current.node(primary)
+        assert (known_off.seen_off(node), known_off.stated_by(node)) == (round(now - 60, 3), user)
+        assert f"{primary} is off since {replica_texts.clock(now - 60)} by the word of {user}" in caplog.text
 
     local(act)

@@ -93,6 +93,7 @@ def test_an_instance_that_is_degraded_or_down_has_the_same_steps_and_its_replica
         "instance": {"name": "instance2", "primary": "node1", "secondaries": ["node2"]},
         "parted": PARTED,
         "being_made": None,
+        "split": None,
         "not_outdated": None,
         "is_down": True,
         "replicas": [{"node": "node1", "resource": "r0", **unlisted}],
@@ -105,7 +106,7 @@ def test_an_instance_that_is_degraded_or_down_has_the_same_steps_and_its_replica
     assert said.endswith(f"What you do next:\n  {START}\n  R{STEP[1:]}")
     healthy = value | {"parted": None, "is_down": False}
     assert "next" not in "\n".join(explanation.instance_sentences(healthy, now=200.0))
-    refused = {"in_sync": False, "reason": "node1 is silent", "unblock": "power node1 off", "loss": ""}
+    refused = {"in_sync": False, "reason": "node1 is silent", "unblock": "power node1 off", "loss": None}
     said = "\n".join(
         explanation.instance_sentences(value | {"is_down": False, "failover": refused, **AT_WORK}, now=200.0)
     )
@@ -123,7 +124,7 @@ AT_WORK = {"at_work": [{"job": 6, "subject": "instance2", "what": WHAT, "since":
 
 
 def test_an_object_that_a_job_is_changing_has_that_job_and_no_step_against_it() -> None:
-    refused = {"instance": "instance2", "in_sync": False, "reason": "x", "unblock": "power node1 off", "loss": ""}
+    refused = {"instance": "instance2", "in_sync": False, "reason": "x", "unblock": "power node1 off", "loss": None}
     value = told("node1") | {"degraded": [PARTED], "failovers": [refused]}
     said = text(value | AT_WORK)
     assert MOVING in said
@@ -225,7 +226,7 @@ def test_a_silent_node_says_what_a_person_must_confirm() -> None:
 
 def test_a_node_that_does_not_answer_says_what_to_do_about_its_instances() -> None:
     step = "node1 does not answer and is the primary of instance2: power it off, then fail over"
-    refused = {"instance": "instance2", "in_sync": False, "reason": "it is Outdated", "unblock": "node1", "loss": ""}
+    refused = {"instance": "instance2", "in_sync": False, "reason": "it is Outdated", "unblock": "node1", "loss": None}
     value = told("node1") | {"by_hand": step, "failovers": [refused]}
     value["node"] |= {"silent": True, "health": "unknown"}
     said = text(value)
@@ -243,8 +244,8 @@ def test_a_node_that_does_not_answer_says_what_to_do_about_its_instances() -> No
 
 def test_what_a_person_stated_is_told_as_that() -> None:
     value = told("node1")
-    value["node"]["off_confirmed"] = 80.0
-    assert "a person stated 2 min ago that it is off" in text(value)
+    value["node"] |= {"off_confirmed": 80.0, "off_stated_by": "alice"}
+    assert "it is off since 2 min ago by the word of alice" in text(value)
 
 
 def test_misses_of_an_agent_are_counted_and_no_health() -> None:

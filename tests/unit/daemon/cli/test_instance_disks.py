@@ -144,8 +144,23 @@ def test_one_playbook_is_named_and_not_two(daemon: StandIn, roundsman: Run) -> N
 
 def test_a_person_types_the_name_of_the_node_that_is_off(daemon: StandIn, roundsman: Run) -> None:
     daemon.put("PUT", "/2/nodes/node3/confirm-off", 20)
-    assert roundsman("node", "confirm-off", "node3")[0] == 1
-    assert roundsman("node", "confirm-off", "node3", "--confirm", "node4")[0] == 1
-    assert daemon.requests == []
-    assert roundsman("node", "confirm-off", "node3", "--confirm", "node3", "--submit") == (0, "20\n", "")
+    lost = {"instance": "web1", "seconds": 250.0, "loss": "possible loss: writes of the last 250 s"}
+    lost |= {"reason": "it may lack them", "unblock": "`roundsman instance failover web1 --max-loss 260s`"}
+    told = {"node": "node3", "since": 1772373900.0, "by": "alice", "instances": [lost]}
+    daemon.put("GET", "/2/nodes/node3/confirm-off", told)
+    preview = (
+        "node3 would be off since 2026-03-01 14:05:00 UTC by the word of alice.\n"
+        "web1: possible loss: writes of the last 250 s: it may lack them. "
+        "What would unblock it: `roundsman instance failover web1 --max-loss 260s`.\n"
+    )
+    for given in ((), ("--confirm", "node4")):
+        code, _, err = roundsman("node", "confirm-off", "node3", *given)
+        assert (code, err.startswith(preview)) == (1, True)
+    assert daemon.asked("PUT") == []
+    options = ("--since", "2026-03-01T15:05:00+01:00", "--confirm", "node3", "--submit")
+    assert roundsman("node", "confirm-off", "node3", *options) == (0, "20\n", preview)
+    assert "since=1772373900.0" in daemon.queries[-1]
+    code, _, err = roundsman("node", "confirm-off", "node3", "--since", "2026-03-01 14:05", "--confirm", "node3")
+    assert (code, "zone" in err) == (2, True)
+    assert roundsman("node", "confirm-off", "node3", "--undo", "--since", "2026-03-01 14:05 UTC")[0] == 2
     assert roundsman("node", "confirm-off", "node3", "--undo", "--submit") == (0, "20\n", "")

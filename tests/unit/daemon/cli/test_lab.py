@@ -104,7 +104,7 @@ def test_of_several_labs_the_only_live_one_is_meant_but_never_for_down(
     assert roundsman("lab", "break", "node3")[0] == roundsman("lab", "cut", "node2")[0] == 0
     assert "evacuate" in live.node("node3").diagnosis.read_text()
     assert "evacuate" not in stopped.node("node3").diagnosis.read_text()
-    assert roundsman("lab", "mend", "node3")[0] == roundsman("lab", "status")[0] == 0
+    assert roundsman("lab", "fix", "node3")[0] == roundsman("lab", "status")[0] == 0
     assert "there are several labs" in roundsman("lab", "down", "--remove")[2]
 
 

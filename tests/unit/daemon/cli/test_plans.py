@@ -125,7 +125,7 @@ LOST = "possible loss: writes of the last 262 s"
 def test_an_evacuation_by_failover_prints_the_possible_loss_before_and_after(
     roundsman: Run, running: stand_in.StandIn
 ) -> None:
-    against = {"instance": "instance9", "in_sync": False, "reason": "it is stale", "unblock": "wait", "loss": ""}
+    against = {"instance": "instance9", "in_sync": False, "reason": "it is stale", "unblock": "wait", "loss": None}
     known = {"instance": "instance1", "in_sync": True, "reason": "", "unblock": "", "loss": LOST}
     running.put("GET", "/1/explain/node2", {"failovers": [known, against]})
     done = canned.job(8, "failover", MOVE, status=values.Status.SUCCESS)

@@ -82,28 +82,42 @@ def test_the_misses_of_agent_and_ssh_server_are_counted_together_and_a_greeting_
 ) -> None:
     async def scenario() -> None:
         has_greeted = False
+        released = asyncio.Event()
 
         async def answer(_node: clusters.Node) -> bool:
+            await released.wait()
             return has_greeted
 
         monkeypatch.setattr(running.agents, "_greets", answer)
         async with node_agents.answering(running, dead_node_policy="fence", dead_after=3):
             node = running.configuration.current.node("node1")
 
-            async def misses() -> tuple[int, int]:
-                await running.agents.answers(node)
+            async def misses(*, times: int = 1) -> tuple[int, int]:
+                async def ask() -> None:
+                    for _ in range(times):
+                        await running.agents.answers(node)
+
+                asked = asyncio.create_task(ask())
+                released.clear()
+                greeting = asyncio.create_task(running.agents.ask_ssh(node))
+                await asked
+                released.set()
+                await greeting
                 silence = running.agents.silences()[0][node.uuid]
                 return silence.misses, silence.ssh_misses
 
-            assert await misses() == (1, 0), "of one that is no suspect yet the SSH server is not asked"
-            running.agents.suspects.add(node.uuid)
+            await running.agents.answers(node)
             assert await misses() == (2, 1)
-            assert await misses() == (3, 2)
+            assert await misses(times=2) == (4, 3), "it was asked all the while"
             has_greeted = True
-            assert await misses() == (4, 0)
+            assert await misses() == (5, 0)
             has_greeted = False
-            assert await misses() == (5, 1)
+            assert await misses() == (6, 1)
+            released.set()
+            await running.agents.ask_ssh(node)
+            assert running.agents.seen[node.uuid].ssh_misses == 1, "the agent has missed no more"
             running.agents.count_anew()
             assert running.agents.seen[node.uuid].ssh_misses == 0
+            assert await misses() == (2, 1)
 
     asyncio.run(scenario())

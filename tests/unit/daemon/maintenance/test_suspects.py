@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ansible_collections.roundsman.cluster.daemon.maintenance import agents, http_reads, suspects
+from ansible_collections.roundsman.cluster.daemon.maintenance import agents, http_reads, ssh_greetings, suspects
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import replicas
 
 from tests.unit.daemon import twins
@@ -208,6 +208,39 @@ def test_another_node_that_dies_stops_no_count(tmp_path: Path, monkeypatch: pyte
             began = asyncio.get_running_loop().time()
             await nodes.until_missed("node3", 5)
             assert asyncio.get_running_loop().time() - began <= 3 * suspects.EVERY + 1
+
+    virtual.run(scenario())
+
+
+def test_an_ssh_server_that_drops_packets_delays_no_question_and_is_never_asked_twice_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = Nodes(tmp_path, monkeypatch, dead_node_policy="fence")
+    greeted: list[float] = []
+    in_flight = 0
+
+    async def drops(node: clusters.Node) -> bool:
+        nonlocal in_flight
+        in_flight += 1
+        assert (node.name, in_flight) == ("node2", 1)
+        greeted.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(ssh_greetings.SECONDS)
+        in_flight -= 1
+        return False
+
+    monkeypatch.setattr(nodes.service.agents, "_greets", drops)
+
+    async def scenario() -> None:
+        async with nodes.at_work():
+            nodes.dead.add("node2")
+            began = await nodes.until_missed("node2", 1)
+            assert await nodes.until_missed("node2", 5) - began == pytest.approx(4 * suspects.EVERY, abs=0.5)
+            while nodes.service.agents.seen[nodes.uuid("node2")].ssh_misses < 5:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.5)
+            assert asyncio.get_running_loop().time() - began < 4 * suspects.EVERY + ssh_greetings.SECONDS + 1
+            asked = [at for at, name in nodes.asked if name == "node2" and at >= began]
+            assert all(later - before >= suspects.EVERY for before, later in itertools.pairwise(asked))
+            assert all(later - before >= ssh_greetings.SECONDS for before, later in itertools.pairwise(greeted))
 
     virtual.run(scenario())
 

@@ -141,6 +141,13 @@ def test_a_controller_in_a_container_whose_plays_have_another_uptime_judges_the_
     assert (found.verdict, found.seconds) == (Verdict.GO, 40.0)
 
 
+def test_what_the_target_said_is_dated_when_it_was_asked_and_not_when_it_is_judged(pair: Pair) -> None:
+    off(pair, since=60.0)
+    found = judged(pair, seen=70.0, times={"asked": UP - 10.0})
+    assert found.seconds == pytest.approx(40.0, abs=2.0)
+    assert time.time() - found.last_in_sync == pytest.approx(100.0, abs=2.0)
+
+
 def test_what_the_source_answered_in_this_failover_is_a_number_of_its_own(pair: Pair) -> None:
     off(pair, since=0.0, powered=True, off_since=0.0)
     times = {"look": UP - 30.0, "seen_off": UP - 10.0}
@@ -162,6 +169,8 @@ def test_the_word_of_a_person_counts_by_a_persons_limit_unless_its_bmc_says_the_
     times = {"seen_off": UP - 5.0}
     stated = judged(pair, seen=70.0, fenced="stated", times=times)
     assert (stated.verdict, "by the word of a person" in stated.reason) == (Verdict.ASK, True)
+    off(pair, since=60.0, off_confirmed=now - 60.0, off_since=now - 60.0, off_stated_by="alice")
+    assert "by the word of alice" in judged(pair, seen=70.0, fenced="stated", times=times).reason
     assert judged(pair, seen=70.0, fenced="stated", max_loss=60, times=times).verdict is Verdict.GO
     confirmed = judged(pair, seen=70.0, fenced="bmc", times=times)
     assert (confirmed.verdict, confirmed.seconds) == (Verdict.GO, 85.0), "off since its BMC said so"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     changes,
+    known_off,
     possible_loss,
     replicas,
     reports,
@@ -178,6 +179,24 @@ def test_a_word_of_the_source_that_is_on_record_stands_until_it_reports_in_sync_
     assert (found.verdict is Verdict.REFUSE) is against
 
 
+def test_a_word_on_record_stands_until_each_disk_was_in_sync_later() -> None:
+    """One disk was last in sync before the word; its own has failed since, so it says no more of the pair."""
+    parted = dataclasses.replace(INSTANCE, parted=replicas.Parted(950.0, 940.0, "n2"))
+    failed = dataclasses.replace(fact(SECOND, joined=True), disk=Disk.DISKLESS)
+    before = track((945.0, {FIRST: True, SECOND: True}))
+    source = replicas.followed(before, replicas.NodeFacts("", (fact(FIRST, joined=True), failed)), at=Moment(960.0))
+    found = estimated(apart(30.0), clusters.with_instance(OFF, parted), source=source)
+    assert (found.verdict, "at 1970-01-01 00:15:50 UTC" in found.reason) == (Verdict.REFUSE, True)
+
+
+def test_ages_and_amounts_are_no_news_of_a_replica() -> None:
+    """With an agent each report was news, so a secondary that stayed UpToDate was outdated again every minute."""
+    known = replica_evidence.newest({"n3": apart(30.0)}, ["n3"], INSTANCE)
+    for changed, is_news in (({"out_of_sync": 8}, False), ({"disk": Disk.OUTDATED}, True)):
+        later = replica_evidence.newest({"n3": apart(90.0, at=1060.0, **changed)}, ["n3"], INSTANCE)
+        assert (later != known) is is_news
+
+
 def test_a_primary_whose_own_disk_failed_writes_to_its_secondary_and_has_not_lost_it() -> None:
     facts = tuple(dataclasses.replace(fact(name, joined=True), disk=Disk.DISKLESS) for name in (FIRST, SECOND))
     diskless = replicas.followed(None, replicas.NodeFacts("", facts), at=Moment(970.0))
@@ -261,7 +280,7 @@ def test_a_clock_of_the_controller_that_was_set_makes_no_loss_smaller() -> None:
 )
 def test_the_word_of_a_person_needs_the_word_of_a_person(confirmed: float, since: float, person: str) -> None:
     node = dataclasses.replace(OFF.nodes["n2"], off_confirmed=confirmed, off_since=since)
-    assert replica_evidence.stated_by(node) == person
+    assert known_off.stated_by(node) == person
     found = estimated(apart(30.0), clusters.with_node(OFF, node))
     assert (found.verdict is Verdict.ASK) is bool(person)
     assert not estimated(apart(30.0), clusters.with_node(OFF, node), accepted=30).keeps_back

@@ -42,6 +42,19 @@ def test_the_row_of_readings(readings: list[Reading], expected: float | None) ->
     assert off_for(readings, now=30.0) == expected
 
 
+@pytest.mark.parametrize(
+    ("began", "expected"),
+    [(None, 0.0), (10.0, 95.0), (4.0, 95.0), (35.0, 95.0), (36.0, 0.0), (100.0, 0.0)],
+)
+def test_a_job_that_reads_off_leaves_no_gap_however_long_it_takes(began: float | None, expected: float) -> None:
+    """Until a minute after it began: a helper program of a BMC has its minute. The last reading before came at 5."""
+    row = off_rows.follow(off_rows.Row(5.0, 5.0, 0.0), OFF, at=100.0, alive_at=0.0, began=began)
+    assert row is not None
+    assert off_rows.age(row, at=100.0, alive_at=0.0) == expected
+    ended = off_rows.follow(off_rows.Row(5.0, 5.0, 0.0), ON, at=100.0, alive_at=0.0, began=began)
+    assert ended is None, "it read on meanwhile"
+
+
 def test_only_off_after_off_is_a_row_whatever_came_before() -> None:
     """Independent of the code: walk back from the last reading for as long as it says off."""
     for states in itertools.product(power.State, repeat=5):

@@ -364,9 +364,11 @@ def test_facts_never_turn_a_large_diagnosis_into_a_problem() -> None:
     assert (report.diagnosis, report.facts) == (large, replicas.UNKNOWN)
 
 
-def with_sight(*, connection: Connection = Connection.CONNECTED, age: float = 1.0, stamp: int = STAMP) -> bytes:
+def with_sight(
+    *, connection: Connection = Connection.CONNECTED, age: float = 1.0, stamp: int = STAMP, differ: int | None = None
+) -> bytes:
     fact = replicas.ReplicaFact(
-        "r0", 0, Role.PRIMARY, connection, Disk.UP_TO_DATE, Disk.UP_TO_DATE, 16, 0, seen=(("192.0.2.1", age),)
+        "r0", 0, Role.PRIMARY, connection, Disk.UP_TO_DATE, Disk.UP_TO_DATE, 16, 0, (("192.0.2.1", age),), differ
     )
     facts = replicas.NodeFacts("", (fact,))
     return signed(reports.message(node_uuid=NODE, timestamp_ns=stamp, data=DATA, problem=None, facts=facts), now=NOW)
@@ -376,6 +378,7 @@ def test_the_digest_of_a_report_changes_with_what_it_says_and_not_with_times_and
     known = collected.content_digest(with_sight())
     assert len(known) == 64
     assert collected.content_digest(with_sight(age=7.5, stamp=STAMP + 10**10)) == known
+    assert collected.content_digest(with_sight(differ=8)) == known
     assert collected.content_digest(with_sight(connection=Connection.CONNECTING)) != known
     assert collected.content_digest(signed(message())) != known
     assert collected.content_digest(signed(message())) != collected.content_digest(signed(message(node=OTHER)))

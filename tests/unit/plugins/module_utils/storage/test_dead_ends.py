@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+from ansible_collections.roundsman.cluster.daemon.lab.simulator import simulated_store
 from ansible_collections.roundsman.cluster.plugins.module_utils.storage import drbd_roles
 from hypothesis import strategies as st
 
@@ -132,6 +134,54 @@ def test_each_command_works_or_names_one_that_does(scene: str, command: str, cho
     in_peace(one, dead="")
     told = follow(one, first=" ".join(["roundsman instance", verb, INSTANCE, *options]), choice=choice)
     assert len(one.guests) == 1, "\n".join(told)
+
+
+def replicas_that_a_comparison_found_to_differ(one: Administration) -> None:
+    with simulated_store.opened(one.nodes, now=one.clock.now) as store:
+        pair = store.pair("n1", NAME)
+        mine, other = pair.sides
+        assert mine.metadata is not None
+        marked = dataclasses.replace(mine, metadata=dataclasses.replace(mine.metadata, dirty=40))
+        store.keep("n1", NAME, dataclasses.replace(pair, sides=(marked, other)))
+
+
+def replicas_without_data_in_common(one: Administration) -> None:
+    second = one.at("n2")
+    one.link("n1", "n2", is_cut=True)
+    second.drbdadm("down", NAME)
+    second.run("drbdadm", "create-md", "--force", NAME)
+    for command in (("up",), ("primary", "--force")):
+        second.run("drbdadm", *command, NAME)
+    one.stray("n2")
+    second.drbdadm("secondary", NAME)
+    one.link("n1", "n2", is_cut=False)
+
+
+def a_primary_without_its_disk_and_its_peer(one: Administration) -> None:
+    one.stop()
+    one.link("n1", "n2", is_cut=True)
+    one.at("n1").drbdadm("detach", NAME)
+
+
+@pytest.mark.parametrize(
+    ("state", "count"),
+    [
+        (replicas_that_a_comparison_found_to_differ, 2),
+        (replicas_without_data_in_common, 2),
+        (a_primary_without_its_disk_and_its_peer, 1),
+    ],
+)
+def test_a_repair_that_a_person_decides_names_the_commands_and_each_is_done(
+    state: Callable[[Administration], None], count: int, tmp_path: Path
+) -> None:
+    one = Administration(tmp_path)
+    state(one)
+    one.rest()
+    text = one.do(f"roundsman instance repair-disks {INSTANCE}")
+    assert len(named(text)) == count, text
+    for command in named(text):
+        assert one.do(command) == "", command
+    assert one.guests == {one.primary}
 
 
 @hypothesis.settings(

@@ -149,6 +149,10 @@ class Facts:
         del node, since
         return False
 
+    def last_said(self, node: str) -> float:
+        del node
+        return 0.0
+
     def is_silent(self, node: str) -> bool:
         return node in self._silent
 

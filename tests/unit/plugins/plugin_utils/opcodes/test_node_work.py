@@ -43,6 +43,10 @@ class Said:
         self.asked.append((node, since))
         return self.is_ok
 
+    def last_said(self, node: str) -> float:
+        del node
+        return 90.0
+
     def off(self, node: str) -> tuple[float, float] | None:
         raise NotImplementedError
 
@@ -201,6 +205,41 @@ def test_a_person_states_it_again_after_a_sign_of_life() -> None:
     after = changes.apply_all(lived, one.changes(lived, Said(is_ok=False), since=200.0), now=201.0).node("n3")
     assert (after.off_confirmed, after.off_since) == (200.0, 200.0)
     assert not node_work.NodeConfirmOff("n3", undo=True).moot(lived)
+
+
+@pytest.mark.parametrize(
+    ("since", "alive_at", "refusal"),
+    [
+        (200.5, 0.0, "--since 1970-01-01 00:03:20 UTC is in the future: it is 1970-01-01 00:03:20 UTC now"),
+        (89.0, 0.0, "was not off since 1970-01-01 00:01:29 UTC: its last sign of life came at 1970-01-01 00:01:30"),
+        (150.0, 160.0, "its last sign of life came at 1970-01-01 00:02:40 UTC"),
+    ],
+)
+def test_a_node_is_off_since_no_time_in_the_future_and_none_before_it_said_anything(
+    since: float, alive_at: float, refusal: str
+) -> None:
+    one = node_work.NodeConfirmOff("n3", off_since=since, by="alice")
+    with pytest.raises(errors.Refused, match=re.escape(refusal)):
+        one.changes(with_node("n3", alive_at=alive_at), Said(is_ok=False), since=200.0)
+
+
+@pytest.mark.parametrize("since", [90.0, 150.0, 200.0])
+def test_a_person_states_since_when_a_node_is_off(since: float) -> None:
+    one = node_work.NodeConfirmOff("n3", off_since=since, by="alice")
+    node = changes.apply_all(CLUSTER, one.changes(CLUSTER, Said(is_ok=False), since=200.0), now=201.0).node("n3")
+    assert (known_off.seen_off(node), known_off.stated_by(node)) == (since, "alice")
+
+
+def test_the_name_of_the_user_goes_with_the_statement() -> None:
+    stated = with_node("n3", off_confirmed=100.0, off_since=100.0, off_stated_by="alice")
+    undo = node_work.NodeConfirmOff("n3", undo=True).changes(stated, Said(is_ok=False), since=200.0)
+    again = node_work.NodeConfirmOff("n3").changes(stated, Said(is_ok=False), since=200.0)
+    ends = (*undo, changes.NodePowered("n3", powered=True), *again)
+    for change, by in zip(ends, ("", "", "a person"), strict=True):
+        after = changes.apply(stated, change, now=201.0).node("n3")
+        assert (known_off.stated_by(after), after.off_stated_by) == (by, "")
+    read_back = changes.apply(stated, changes.NodePowered("n3", powered=False), now=201.0).node("n3")
+    assert known_off.stated_by(read_back) == "alice", "its BMC says so later than that person"
 
 
 def test_what_a_person_said_is_taken_back() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 import pytest
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import evidence
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import replica_texts
 
 
 def test_a_time_is_told_in_the_calendar() -> None:
-    assert evidence.clock(1_700_000_000.5) == "2023-11-14 22:13:20 UTC"
+    assert replica_texts.clock(1_700_000_000.5) == "2023-11-14 22:13:20 UTC"
 
 
 @pytest.mark.parametrize("wall", [1.7e12, -1e12, 2.0**53, 1e300, math.inf, math.nan])
 def test_a_time_that_no_calendar_has_is_told_all_the_same(wall: float) -> None:
     """In an imported document, such as one in milliseconds, it ended the daemon at each start."""
-    assert evidence.clock(wall).endswith(" s since 1970")
+    assert replica_texts.clock(wall).endswith(" s since 1970")
