@@ -83,13 +83,19 @@ class Disk:
     def settle(self) -> None:
         """All that is there now is durable."""
         self._lost.clear()
+        self.write_back()
+
+    def write_back(self) -> None:
+        """The kernel has written by itself what was not synced, save what it takes for written."""
         self._moves.clear()
         for folder, folders, files in os.walk(self._world.root):
             here = Path(folder)
-            self._names[here.stat().st_ino] = {name: (here / name).lstat().st_ino for name in (*folders, *files)}
+            inode = here.stat().st_ino
+            if inode not in self._lost:
+                self._names[inode] = {name: (here / name).lstat().st_ino for name in (*folders, *files)}
             for name in files:
                 path = here / name
-                if path.is_file() and not path.is_symlink():
+                if path.is_file() and not path.is_symlink() and path.lstat().st_ino not in self._lost:
                     self._content[path.lstat().st_ino] = path.read_bytes()
 
     def lose_power(self) -> None:

@@ -183,10 +183,11 @@ class Watch:
 
     def _check_tags(self, service: Service, cluster: clusters.Cluster) -> None:
         wanted: dict[tuple[str, str], bool] = {}
-        ended = (service.queue._book.find(number) for number in self._submitted)
-        for job in sorted((job for job in ended if job is not None), key=lambda job: job.ended):
+        # Those too of which no client was told, because the daemon was killed before.
+        for job in sorted(service.queue.jobs.values(), key=lambda job: job.ended):
             for opcode in job.opcodes:
-                if opcode.kind in {"tags_set", "tags_del"} and opcode.status is values.Status.SUCCESS:
+                is_of_instance = opcode.kind in {"tags_set", "tags_del"} and opcode.params["of"] == "instance"
+                if is_of_instance and opcode.status is values.Status.SUCCESS:
                     wanted[opcode.params["object"], opcode.params["tags"][0]] = opcode.kind == "tags_set"
         for (uuid, tag), is_there in wanted.items():
             if (tag in cluster.instances[uuid].tags) is not is_there:

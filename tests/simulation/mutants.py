@@ -21,6 +21,7 @@ SETTLING = "daemon/jobs/settling.py"
 SCHEDULER = "daemon/jobs/scheduler.py"
 CONFIGURATION = "daemon/configuration.py"
 BOOK = "daemon/jobs/book.py"
+PROCESS = "daemon/jobs/opcode_process.py"
 FILES = "plugins/plugin_utils/durable_files.py"
 REWRITING = "daemon/maintenance/rewriting.py"
 
@@ -170,9 +171,27 @@ MUTANTS = (
             ),
         ),
     ),
+    Mutant(
+        "run_folder_not_synced",
+        14,
+        "a run has begun though a loss of power may take its folder (found by the simulation)",
+        (Edit(PROCESS, "    durable_files.sync_folder(run.parent)\n", ""),),
+    ),
+    Mutant(
+        "look_not_settled",
+        15,
+        "what a look has recorded is dropped where its daemon ended (found by the simulation)",
+        (
+            Edit(
+                SETTLING,
+                "    if process.traces(folder).has_begun:\n",
+                "    if not folder.name:\n",
+            ),
+        ),
+    ),
 )
 
-SELDOM = frozenset({"numbers_not_promised", "changes_of_failed_dropped", "lines_not_synced", "failed_sync_forgotten"})
+SELDOM = frozenset({"numbers_not_promised", "lines_not_synced", "failed_sync_forgotten", "look_not_settled"})
 """Those that need more seeds than a test may play: `make simulate MUTANT=NAME SEEDS=2000`."""
 
 

@@ -137,6 +137,7 @@ def _nodes(world: World, cluster: clusters.Cluster) -> dict[str, nodes.Node]:
 def _life(world: World, watch: Watch, users: Users) -> bool:
     """The life of one daemon; returns whether all has settled in it."""
     patches.new_process()
+    world.disk.write_back()
     loop = world.loop = Loop(lambda: world.now, world.leap)
     world.is_dead = False
     asyncio.set_event_loop(loop)
