@@ -135,10 +135,14 @@ def _moves(routes: APIRouter, service: Service, snapshots: Snapshots) -> None:
         seen = snapshots.newest()
         instance, observed = seen.instance(name), contract.observed(seen.cluster, service.intake)
         chosen = body.target_node
-        target = seen.cluster.node(chosen).uuid if chosen else single_moves.target(observed, instance)
-        if target == instance.primary_node:
+        target = seen.cluster.node(chosen).uuid if chosen else ""
+        if kind == "failover":
+            source, target = single_moves.failed_over(observed, instance, chosen=target)
+        else:
+            source, target = instance.primary_node, target or single_moves.target(observed, instance)
+        if target == source:
             raise errors.Refused(f"{instance.name} is on {seen.cluster.node_name(target)} already")
-        params: dict[str, Any] = {"instance": instance.uuid, "source": instance.primary_node, "target": target}
+        params: dict[str, Any] = {"instance": instance.uuid, "source": source, "target": target}
         reason = asked.because(f"instance {kind}")
         if isinstance(body, Migrate) and kind == "migrate" and not body.allow_failover:
             params["allow_failover"] = False

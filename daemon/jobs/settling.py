@@ -221,7 +221,8 @@ def look_after(lost: contract.PlayKind, cluster: clusters.Cluster) -> Look | Non
 
 def instance_look(cluster: clusters.Cluster, uuid: str, *, beside: list[str]) -> Look:
     """Look for an instance on its nodes, and on those beside them that are in the cluster."""
-    nodes = dict.fromkeys([*cluster.instance(uuid).nodes, *beside])
+    instance = cluster.instance(uuid)
+    nodes = dict.fromkeys([*instance.nodes, *instance.places, *beside])
     return FindInstance(uuid, tuple(node for node in nodes if node in cluster.nodes))
 
 

@@ -32,6 +32,7 @@ _SPEC = {
     "times": {"type": "dict", "default": {}},
     "known_off": {"type": "dict", "default": {}},
     "max_loss": {"type": "int", "default": -1},
+    "unfinished": {"type": "bool", "default": False},
 }
 
 
@@ -41,7 +42,8 @@ class ActionModule(module_answers.Action):
     Both are dicts of `name`, `disks` and, of the target, `guests`; a source without `disks` was not contacted. Returns
     the `objection`, '' for none, and what only the possible loss is against (`waits`), whether the target's replica may
     become primary without its peer (`alone`), what is promoted by force (`forced`, '' for nothing), whether both nodes
-    said that the pair is `in_sync`, whether the source answered (`answers`), and what may be lost (`loss`, `text`).
+    said that the pair is `in_sync`, whether it runs on the target already (`adopts`), whether the source answered
+    (`answers`), and what may be lost (`loss`, `text`).
     """
 
     _requires_connection = False
@@ -65,11 +67,12 @@ class ActionModule(module_answers.Action):
             ignore_consistency=options["ignore_consistency"],
             is_stopped=options["stopped"],
             is_off=bool(options["fenced"]),
+            is_unfinished=options["unfinished"],
         )
         play = holding.current(task_vars)
         waits: dict[str, Any] = {}
         try:
-            if failovers.is_silent(asked) and asked.target.replicas is not None:
+            if failovers.is_silent(asked) and not failovers.adopts(asked) and asked.target.replicas is not None:
                 cluster = store.read(play.where.config)
                 asked = dataclasses.replace(asked, loss=_possible_loss(play, cluster, options, asked))
                 waits = dict(failovers.waits(asked))
@@ -88,6 +91,7 @@ class ActionModule(module_answers.Action):
             "waits": waits,
             "alone": failovers.may_be_alone(asked),
             "forced": failovers.forced_text(asked),
+            "adopts": failovers.adopts(asked),
             "in_sync": failovers.is_in_sync(asked),
             "answers": asked.source_answers,
             "loss": loss,

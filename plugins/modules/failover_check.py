@@ -73,6 +73,11 @@ options:
       Seconds of writes that a person gives up where the source does not confirm the stop; -1 for C(failover_max_loss).
     type: int
     default: -1
+  unfinished:
+    description: >-
+      Whether a migration between the two nodes has not ended, so that either may run the instance.
+    type: bool
+    default: false
 extends_documentation_fragment:
   - roundsman.cluster.attributes
   - roundsman.cluster.attributes.controller
@@ -103,6 +108,10 @@ forced:
   description: What is promoted by force, in a sentence; empty for nothing.
   returned: success
   type: str
+adopts:
+  description: Whether a migration that has not ended took the instance to the target, where it runs.
+  returned: success
+  type: bool
 in_sync:
   description: Whether both nodes answered that the pair is in sync.
   returned: success

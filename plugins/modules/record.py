@@ -27,6 +27,7 @@ options:
       - epo_stands
       - instance_gone
       - instance_made
+      - instance_moving
       - instance_nodes
       - instance_state
       - node_lived
@@ -41,8 +42,8 @@ options:
     elements: dict
   instance:
     description: >-
-      The UUID of the instance, for V(instance_gone), V(instance_made), V(instance_nodes), V(instance_state) and
-      V(replica_left).
+      The UUID of the instance, for V(instance_gone), V(instance_made), V(instance_moving), V(instance_nodes),
+      V(instance_state) and V(replica_left).
     type: str
   primary:
     description: >-
@@ -59,7 +60,8 @@ options:
     type: str
   node:
     description: >-
-      The UUID of the node, for V(node_lived), V(node_powered), V(node_role) and V(replica_left).
+      The UUID of the node, for V(instance_moving), V(node_lived), V(node_powered), V(node_role) and
+      V(replica_left).
     type: str
   powered:
     description: >-

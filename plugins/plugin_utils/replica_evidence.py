@@ -130,6 +130,7 @@ def judge(
         else "",
         confirm=dead_nodes.to_confirm(cluster.nodes[source]),
         stated_by=answered.stated_by,
+        option=f" --to {cluster.node_name(target)}" if target == instance.primary_node else "",
     )
     return possible_loss.judge(asked)
 
@@ -280,7 +281,8 @@ def of_nodes(
     found = {}
     for uuid in dead:
         for instance in cluster.primaries(uuid):
-            if resources(instance) and instance.secondary_nodes:
+            # One that may run on its secondary already is not judged: the play asks that.
+            if resources(instance) and instance.secondary_nodes and not instance.moving:
                 secondary = instance.secondary_nodes[0]
                 found[instance.uuid] = estimate(
                     cluster, instance, known, source=uuid, target=secondary, accepted=accepted

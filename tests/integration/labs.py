@@ -96,10 +96,14 @@ class Running:
 
     def reboot_controller(self) -> None:
         """Kill the daemon and all processes of its jobs, as a reboot of the controller does, and start it again."""
+        self.kill_with_jobs()
+        self.start()
+
+    def kill_with_jobs(self) -> None:
+        """Kill the daemon and all processes of its jobs."""
         self.kill()
         for began in self.where.queue.glob("*/*/began"):
             run_group.end(began.parent)
-        self.start()
 
     def diagnose(self) -> None:
         """Run `diagnose.yml` by hand."""

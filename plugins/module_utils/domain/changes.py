@@ -32,6 +32,14 @@ class InstanceState:
 
 
 @dataclass(frozen=True)
+class InstanceMoving:
+    """A migration begins that may take an instance to a node (UUID): until `InstanceNodes`, it may run there."""
+
+    instance: str
+    node: str
+
+
+@dataclass(frozen=True)
 class InstanceParted:
     """A running primary has lost its secondary, or (None) both report in sync again."""
 
@@ -147,6 +155,7 @@ class FilterGone:
 Change = Union[
     InstanceNodes,
     InstanceState,
+    InstanceMoving,
     InstanceParted,
     left_replicas.ReplicaLeft,
     NodeRole,
@@ -205,7 +214,14 @@ def _instance_nodes(cluster: clusters.Cluster, change: InstanceNodes, now: float
         primary_node=change.primary,
         secondary_nodes=tuple(change.secondaries),
         parted=instance.parted if is_same_pair else None,
+        moving="",
     )
+
+
+def _instance_moving(cluster: clusters.Cluster, change: InstanceMoving, now: float) -> clusters.Cluster:
+    instance = clusters.instance_of_uuid(cluster, change.instance)
+    node = clusters.node_of_uuid(cluster, change.node)
+    return _put_instance(cluster, instance, now, moving="" if node.uuid == instance.primary_node else node.uuid)
 
 
 def _instance_parted(cluster: clusters.Cluster, change: InstanceParted, now: float) -> clusters.Cluster:
@@ -328,6 +344,7 @@ def _filter_gone(cluster: clusters.Cluster, change: FilterGone, _now: float) -> 
 _RULES: Mapping[type, Callable[[clusters.Cluster, object, float], clusters.Cluster]] = {
     InstanceNodes: _instance_nodes,  # type: ignore[dict-item]
     InstanceState: _instance_state,  # type: ignore[dict-item]
+    InstanceMoving: _instance_moving,  # type: ignore[dict-item]
     InstanceParted: _instance_parted,  # type: ignore[dict-item]
     NodeRole: _node_role,  # type: ignore[dict-item]
     NodePowered: _node_powered,  # type: ignore[dict-item]

@@ -157,6 +157,7 @@ class Instance:
     """An instance, the node it runs on and, with replicated disks, its secondary replica; parameters are Ganeti's.
 
     `parted` stands from the first report that its running primary lost its secondary until both report in sync again.
+    `moving` is the node (UUID) to which a migration may have taken it that has not ended, and was not looked for.
     """
 
     uuid: str
@@ -174,6 +175,7 @@ class Instance:
     admin_state: str = "up"
     hvparams: Mapping[str, str] = field(default_factory=dict)
     parted: Optional[replicas.Parted] = None
+    moving: str = ""
     tags: tuple[str, ...] = ()
     serial_no: int = 1
     ctime: float = 0.0
@@ -182,6 +184,11 @@ class Instance:
     @property
     def nodes(self) -> tuple[str, ...]:
         return (self.primary_node, *self.secondary_nodes)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The nodes (UUIDs) where it may run: its primary, and where a migration that has not ended was to take it."""
+        return (self.primary_node, self.moving) if self.moving else (self.primary_node,)
 
     @property
     def disk_size(self) -> int:

@@ -20,6 +20,7 @@ from .possible_loss import Verdict
 from .replica_texts import clock
 
 UP_TO_DATE = "UpToDate"
+RUNNING = "running"
 OLD = frozenset({"Outdated", "Consistent"})
 """States of a complete replica that DRBD does not promote without its peer, because its data may be old."""
 
@@ -64,7 +65,8 @@ class Failover:
 
     `source` is None where it may not be contacted: it is recorded as off, or set offline. `is_off` says that it was
     confirmed off just now, `is_stopped` that it confirmed the stop. `loss` is what becomes of the failover by the
-    target's answer, None where the source has to be asked.
+    target's answer, None where the source has to be asked. `is_unfinished` says that a migration between the two nodes
+    has not ended, so that either may run it.
     """
 
     instance: str
@@ -75,6 +77,7 @@ class Failover:
     ignore_consistency: bool = False
     is_stopped: bool = False
     is_off: bool = False
+    is_unfinished: bool = False
 
     @property
     def source_answers(self) -> bool:
@@ -83,8 +86,15 @@ class Failover:
 
 
 def objection(asked: Failover) -> str:
-    """Why the instance must not be failed over now, with what helps; '' if it may be."""
+    """Why the instance must not be failed over now, with what helps; '' if it may be, or runs on the target already."""
+    if adopts(asked):
+        return ""
     return _of_target(asked) or (_of_pair(asked) if asked.is_replicated else "")
+
+
+def adopts(asked: Failover) -> bool:
+    """Whether a migration that has not ended took the instance to the target: it is recorded there, and not started."""
+    return asked.is_unfinished and asked.target.answers and asked.target.guest == RUNNING
 
 
 def may_be_alone(asked: Failover) -> bool:

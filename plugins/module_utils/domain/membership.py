@@ -108,7 +108,7 @@ def _node_stands(cluster: clusters.Cluster, change: NodeStands, now: float) -> c
 def _node_gone(cluster: clusters.Cluster, change: NodeGone, _now: float) -> clusters.Cluster:
     if change.uuid not in cluster.nodes:
         return cluster
-    if any(change.uuid in instance.nodes for instance in cluster.instances.values()):
+    if any(change.uuid in (*instance.nodes, instance.moving) for instance in cluster.instances.values()):
         raise errors.InvalidInput(f"node {change.uuid} holds instances")
     left = {uuid: node for uuid, node in cluster.nodes.items() if uuid != change.uuid}
     maintenance = cluster.maintenance

@@ -90,7 +90,8 @@ class Question:
     how many seconds of writes may be lost, `accepted` how many a person gives up, None where nobody does. `word` is
     when the source said that the pair is not connected (unix seconds), 0 where it did not. `unfinished` says which step
     did not end, and `finish` what a person does about that; `confirm` is what a person does about a source that was not
-    off, and `stated_by` who says that it is off, '' for its BMC.
+    off, and `stated_by` who says that it is off, '' for its BMC. `option` is what the command that fails it over from
+    the source needs, beside what accepts a loss.
     """
 
     instance: str
@@ -107,6 +108,7 @@ class Question:
     finish: str = ""
     confirm: str = ""
     stated_by: str = ""
+    option: str = ""
 
 
 @dataclass(frozen=True)
@@ -259,13 +261,14 @@ def _acceptance(asked: Question, seconds: float) -> str:
         return f"{_cure(asked)} (--max-loss accepts at most {MOST_ACCEPTED} s)"
     if asked.since_off is not None:
         accepted = min(accepted + ANSWERING, MOST_ACCEPTED)
+    command = f"roundsman instance failover {asked.instance}{asked.option} --max-loss {accepted}s"
     return (
-        f"{asked.source} back in service, or `roundsman instance failover {asked.instance} --max-loss {accepted}s`, "
-        "which accepts that loss (without it failover_max_loss is the limit)"
+        f"{asked.source} back in service, or `{command}`, which accepts that loss (without it failover_max_loss is "
+        "the limit)"
     )
 
 
 def _cure(asked: Question) -> str:
     back = f"{asked.source} back in service{', then ' if asked.finish else ''}{asked.finish}"
-    force = f"`roundsman instance failover {asked.instance} --ignore-consistency`"
+    force = f"`roundsman instance failover {asked.instance}{asked.option} --ignore-consistency`"
     return f"{back}, or {force}, which loses what was written since"

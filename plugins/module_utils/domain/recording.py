@@ -11,6 +11,7 @@ from . import changes, errors, left_replicas, locks, membership
 WHOLE = "cluster/BGL"
 """The lock of who changes the cluster as a whole."""
 OF_INSTANCES = (
+    changes.InstanceMoving,
     changes.InstanceNodes,
     changes.InstanceState,
     left_replicas.ReplicaLeft,
@@ -22,6 +23,7 @@ RECORDABLE: Mapping[str, type] = {
     "epo_stands": changes.EpoStands,
     "instance_gone": membership.InstanceGone,
     "instance_made": membership.InstanceMade,
+    "instance_moving": changes.InstanceMoving,
     "instance_nodes": changes.InstanceNodes,
     "instance_state": changes.InstanceState,
     "node_lived": changes.NodeLived,

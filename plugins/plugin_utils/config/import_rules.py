@@ -215,6 +215,8 @@ def _of_instance(instance: clusters.Instance) -> Iterator[str]:
     for index, disk in enumerate(instance.disks):
         if disk.spindles is not None:
             yield from _problem(_COUNT, f"disks/{index}/spindles", disk.spindles)
+    if instance.moving:
+        yield from _problem(_UUID, "moving", instance.moving)
     if instance.parted is not None:
         yield from _problem(_TIME, "parted/since", instance.parted.since)
         yield from _problem(_TIME, "parted/last_in_sync", instance.parted.last_in_sync)

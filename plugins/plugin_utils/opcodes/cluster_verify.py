@@ -163,7 +163,11 @@ def _degraded(cluster: clusters.Cluster) -> list[dict[str, str]]:
     return [
         {"node": cluster.node_name(instance.primary_node), "text": text}
         for instance in cluster.instances.values()
-        for text in (_parted(cluster, instance), replica_evidence.made_text(cluster, instance))
+        for text in (
+            _parted(cluster, instance),
+            replica_evidence.made_text(cluster, instance),
+            contract.unfinished_text(cluster, instance),
+        )
         if text
     ]
 

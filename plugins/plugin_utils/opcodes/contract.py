@@ -248,7 +248,9 @@ class DelayKind(Kind, Protocol):
 
 def not_empty(cluster: clusters.Cluster, node: str) -> str:
     """Why a node that was to be empty is not, or ''."""
-    there = [instance.name for instance in (*cluster.primaries(node), *cluster.secondaries(node))]
+    held = [*cluster.primaries(node), *cluster.secondaries(node)]
+    held += [instance for instance in cluster.instances.values() if instance.moving == node and instance not in held]
+    there = [instance.name for instance in held]
     return f"not done: {cluster.node_name(node)} holds {', '.join(there)} again" if there else ""
 
 
@@ -286,6 +288,27 @@ def refuse_silent(cluster: clusters.Cluster, facts: Facts, *nodes: str) -> None:
                 f"{name} did not answer when it was last asked: see `roundsman explain {name}`; restore its network "
                 "link if that is cut, or reboot the node if it hangs, then retry"
             )
+
+
+def refuse_unfinished(cluster: clusters.Cluster, instance: clusters.Instance) -> None:
+    """Nothing is done to an instance that may run on one of two nodes, until it was looked for.
+
+    Raises:
+        Refused: a migration of it has not ended.
+    """
+    if text := unfinished_text(cluster, instance):
+        raise errors.Refused(text)
+
+
+def unfinished_text(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
+    """That a migration has not ended, so that an instance may run on one of two nodes, with what ends that; or ''."""
+    if not instance.moving:
+        return ""
+    primary, other = (cluster.node_name(uuid) for uuid in instance.places)
+    return (
+        f"a migration of {instance.name} from {primary} to {other} has not ended, so it may run on {other}: run "
+        f"`roundsman instance start {instance.name}`, which looks for it on both"
+    )
 
 
 def refuse_unreachable(cluster: clusters.Cluster, *nodes: str) -> None:

@@ -62,6 +62,7 @@ class VerifyDisks(_AtDisks):
 @dataclass(frozen=True)
 class _AtItsPrimary(_AtDisks):
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        contract.refuse_unfinished(cluster, cluster.instance(self.instance))
         contract.refuse_unreachable(cluster, cluster.instance(self.instance).primary_node)
         return super().variables(cluster)
 

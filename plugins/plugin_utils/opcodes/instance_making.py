@@ -134,6 +134,7 @@ class InstanceRemove:
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         instance = cluster.instance(self.instance)
+        contract.refuse_unfinished(cluster, instance)
         if not self.ignore_failures:
             contract.refuse_unreachable(cluster, instance.primary_node)
         there = [uuid for uuid in instance.nodes if clusters.reachable(cluster, cluster.node(uuid))]

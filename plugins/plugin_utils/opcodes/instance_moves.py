@@ -43,7 +43,7 @@ class _RunElsewhere:
         if self.instance not in cluster.instances:
             return removed_meanwhile(self.instance)
         instance = cluster.instance(self.instance)
-        if instance.primary_node == self.source:
+        if instance.primary_node == self.source or self._ends_migration(instance):
             return left_meanwhile(cluster, instance, target=self.target)
         is_on = cluster.node_name(instance.primary_node)
         return f"{instance.name} has left {cluster.node_name(self.source)} already: its primary is {is_on}"
@@ -53,7 +53,10 @@ class _RunElsewhere:
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
         instance = cluster.instance(self.instance)
-        if instance.disk_template == "drbd" and self.target not in instance.secondary_nodes:
+        if instance.moving and {self.source, self.target} != set(instance.places):
+            contract.refuse_unfinished(cluster, instance)
+        held = instance.nodes if self._ends_migration(instance) else instance.secondary_nodes
+        if instance.disk_template == "drbd" and self.target not in held:
             target = cluster.node_name(self.target)
             raise errors.Refused(f"{instance.name} has no replica on {target}: replace its secondary first")
         contract.refuse_unreachable(cluster, *self._contacted())
@@ -65,6 +68,7 @@ class _RunElsewhere:
             "target": contract.node_variables(cluster, self.target),
             "members": [contract.node_variables(cluster, uuid) for uuid in (self.source, self.target)],
             "secondaries": self._other_nodes(instance),
+            "unfinished": bool(instance.moving),
         }
 
     def effects(self, cluster: clusters.Cluster) -> list[changes.Change]:
@@ -80,10 +84,14 @@ class _RunElsewhere:
     def _contacted(self) -> tuple[str, ...]:
         return self.source, self.target
 
+    def _ends_migration(self, _instance: clusters.Instance) -> bool:
+        """Whether its source is where a migration that has not ended was to go, and its target the primary."""
+        return False
+
     def _other_nodes(self, instance: clusters.Instance) -> list[str]:
         if not instance.secondary_nodes:
             return []
-        return [node for node in (self.source, *instance.secondary_nodes) if node != self.target]
+        return [node for node in dict.fromkeys((self.source, *instance.secondary_nodes)) if node != self.target]
 
 
 @dataclass(frozen=True)
@@ -105,10 +113,10 @@ class Migrate(_RunElsewhere):
     def time_limit(self, cluster: clusters.Cluster) -> int:
         known = cluster.instance(self.instance)
         live = time_limits.disks(known, steps=7) + time_limits.migrate(known) + time_limits.look()
-        return time_limits.limit(2 * time_limits.look(), live, _failover_seconds(known))
+        return time_limits.limit(2 * time_limits.look(), live, failover_seconds(known))
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        failing_over = _failover_variables(cluster, source=self.source)
+        failing_over = failover_variables(cluster, source=self.source)
         return super().variables(cluster) | failing_over | {"allow_failover": self.allow_failover}
 
 
@@ -128,7 +136,10 @@ class Failover(_RunElsewhere):
     max_loss: contract.Loss | None = None
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
-        return time_limits.limit(_failover_seconds(cluster.instance(self.instance)))
+        return time_limits.limit(failover_seconds(cluster.instance(self.instance)))
+
+    def _ends_migration(self, instance: clusters.Instance) -> bool:
+        return bool(instance.moving) and (instance.moving, instance.primary_node) == (self.source, self.target)
 
     def _contacted(self) -> tuple[str, ...]:
         # Whether its source still runs anything, the BMC of a source that is not contacted says.
@@ -141,7 +152,7 @@ class Failover(_RunElsewhere):
         return contract.Start(facts.off(self.source))
 
     def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
-        given = _failover_variables(cluster, source=self.source)
+        given = failover_variables(cluster, source=self.source)
         given["ignore_consistency"] = self.ignore_consistency
         if self.max_loss is not None:
             given["max_loss"] = self.max_loss
@@ -156,7 +167,7 @@ class Failover(_RunElsewhere):
         return [contract.Notice(str(forced), is_trouble=True)] if forced else []
 
 
-def _failover_variables(cluster: clusters.Cluster, *, source: str) -> dict[str, Any]:
+def failover_variables(cluster: clusters.Cluster, *, source: str) -> dict[str, Any]:
     """What the tasks of a failover take beside those of any move; a person may accept more."""
     node = cluster.node(source)
     return {
@@ -172,7 +183,7 @@ def _failover_variables(cluster: clusters.Cluster, *, source: str) -> dict[str, 
     }
 
 
-def _failover_seconds(instance: clusters.Instance) -> float:
+def failover_seconds(instance: clusters.Instance) -> float:
     """What the steps of a failover may take."""
     return (
         time_limits.look()
@@ -183,6 +194,17 @@ def _failover_seconds(instance: clusters.Instance) -> float:
         + time_limits.disks(instance, steps=9)
         # Once where it goes, and once more where it was if it cannot go there after all.
         + 2 * time_limits.start(instance)
+        + (_adopting_seconds(instance) if instance.moving else 0.0)
+    )
+
+
+def _adopting_seconds(instance: clusters.Instance) -> float:
+    """What it takes to record an instance where a migration that has not ended took it."""
+    return (
+        time_limits.find(instance, nodes=1)
+        + time_limits.life()
+        + time_limits.bmcs(1)
+        + time_limits.disks(instance, steps=2)
     )
 
 
@@ -237,6 +259,7 @@ class ReplaceDisks:
         if self.new != self.old and self.new in instance.nodes:
             raise errors.Refused(f"{instance.name} keeps a replica on {cluster.node_name(self.new)} already")
         single_moves.refuse_adopted(instance)
+        contract.refuse_unfinished(cluster, instance)
         contract.refuse_unreachable(cluster, instance.primary_node, self.new)
         if self.new != self.old:
             left = left_replicas.left_behind(cluster, instance.uuid, self.new)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...module_utils.domain import cluster as clusters
 from ...module_utils.domain import errors
-from . import contract, time_limits
+from . import contract, instance_moves, time_limits
 from .instance_facts import instance_variables
 
 if TYPE_CHECKING:
@@ -45,7 +45,11 @@ class _AtPrimary:
 
 @dataclass(frozen=True)
 class Startup(_AtPrimary):
-    """Start an instance on its primary; `discard` is the secondary (UUID) whose data a person gives up for that."""
+    """Start an instance on its primary; `discard` is the secondary (UUID) whose data a person gives up for that.
+
+    One of which a migration has not ended is looked for first, and recorded where it runs. It is failed over from the
+    node where the migration was to take it, if that does not answer.
+    """
 
     kind: ClassVar[str] = "startup"
     execution: ClassVar[contract.Play] = contract.Execution.PLAY
@@ -54,10 +58,17 @@ class Startup(_AtPrimary):
 
     def time_limit(self, cluster: clusters.Cluster) -> int:
         known = cluster.instance(self.instance)
-        return time_limits.limit(time_limits.disks(known, steps=len(known.nodes) + 1), time_limits.start(known))
+        own = [time_limits.disks(known, steps=len(known.nodes) + 1), time_limits.start(known)]
+        if known.moving:
+            own += [time_limits.find(known, nodes=2), time_limits.disks(known, steps=2)]
+            own.append(instance_moves.failover_seconds(known))
+        return time_limits.limit(*own)
 
     def hosts(self, cluster: clusters.Cluster) -> list[str]:
-        """Its primary, and those other nodes with replicas that may be contacted."""
+        """Its primary, the other nodes with replicas that may be contacted, and where a migration may have taken it."""
+        return list(dict.fromkeys((*self._members(cluster), *cluster.instance(self.instance).places)))
+
+    def _members(self, cluster: clusters.Cluster) -> list[str]:
         primary, *others = cluster.instance(self.instance).nodes
         return [primary, *(uuid for uuid in others if clusters.reachable(cluster, cluster.node(uuid)))]
 
@@ -71,8 +82,22 @@ class Startup(_AtPrimary):
         if self.discard and self.discard not in instance.secondary_nodes:
             node = cluster.node_name(self.discard)
             raise errors.Refused(f"{node} is not the secondary of {instance.name} any more: nothing is given up")
-        discarded = cluster.node_name(self.discard) if self.discard else ""
-        return super().variables(cluster) | {"discarded": discarded}
+        given = {
+            "members": [contract.node_variables(cluster, uuid) for uuid in self._members(cluster)],
+            "discarded": cluster.node_name(self.discard) if self.discard else "",
+            "unfinished": bool(instance.moving),
+        }
+        return super().variables(cluster) | given | (self._failing_over(cluster, instance) if instance.moving else {})
+
+    def _failing_over(self, cluster: clusters.Cluster, instance: clusters.Instance) -> dict[str, Any]:
+        """What the steps of a failover take, to the primary from where a migration was to take the instance."""
+        return {
+            **instance_moves.failover_variables(cluster, source=instance.moving),
+            "ignore_consistency": bool(self.discard),
+            "source": contract.node_variables(cluster, instance.moving),
+            "target": contract.node_variables(cluster, instance.primary_node),
+            "secondaries": list(instance.secondary_nodes),
+        }
 
 
 @dataclass(frozen=True)
@@ -86,3 +111,7 @@ class Shutdown(_AtPrimary):
     def time_limit(self, cluster: clusters.Cluster) -> int:
         known = cluster.instance(self.instance)
         return time_limits.limit(time_limits.stop(known), time_limits.disks(known, steps=1))
+
+    def variables(self, cluster: clusters.Cluster) -> dict[str, Any]:
+        contract.refuse_unfinished(cluster, cluster.instance(self.instance))
+        return super().variables(cluster)

@@ -180,8 +180,7 @@ class _Draft:
         self._waves = Waves(limit=cluster.maintenance.settings.moves_per_node)
         self._avoid = no_targets(cluster)
         self._unstarted = {
-            incident.uuid: [uuid for uuid in unstarted.get(incident.uuid, ()) if uuid in cluster.instances]
-            for incident in in_order(cluster)
+            incident.uuid: _found(cluster, incident, unstarted.get(incident.uuid, ())) for incident in in_order(cluster)
         }
         self._taken = {
             uuid: self._evacuation(incident)
@@ -288,7 +287,10 @@ class _Draft:
         return f"the evacuation of {self._cluster.node_name(incident.node)} (incident {incident.uuid})"
 
     def _starts(self, node: clusters.Node, incident: incidents.Incident) -> tuple[work.Job, ...]:
-        """The starts of the instances that a lost move may have left down, on primaries that can be asked."""
+        """The starts of the instances that a lost move may have left down, on primaries that can be asked.
+
+        An instance that a migration which has not ended may have taken to the node is failed over to its primary.
+        """
         jobs = []
         for uuid in self._unstarted[incident.uuid]:
             instance = self._cluster.instance(uuid)
@@ -298,6 +300,8 @@ class _Draft:
                 self.refuse(Refusal(instance.name, text, f"{primary.name} reachable again", incident=incident.uuid))
                 continue
             opcode = work.Opcode("startup", {"instance": uuid})
+            if instance.moving == node.uuid:
+                opcode = work.Opcode("failover", {"instance": uuid, "source": node.uuid, "target": primary.uuid})
             reason = f"evacuating {node.name}: starting {instance.name} on {primary.name}, as its move was lost"
             jobs.append(work.Job(f"start:{instance.name}", (opcode,), after=(), incident=incident.uuid, reason=reason))
         return tuple(jobs)
@@ -316,6 +320,12 @@ class _Draft:
         if not self._cluster.maintenance.settings.power_off_evacuated or not has_oob or known_off.is_off(node):
             return ()
         return (work.Opcode("power", {"node": node.uuid, "command": "off", "empty": True}),)
+
+
+def _found(cluster: clusters.Cluster, incident: incidents.Incident, unstarted: Collection[str]) -> tuple[str, ...]:
+    """The instances (UUIDs) that may be down on their primary, or on the node of an incident by a lost migration."""
+    moving = (instance.uuid for instance in cluster.instances.values() if instance.moving == incident.node)
+    return tuple(dict.fromkeys((*(uuid for uuid in unstarted if uuid in cluster.instances), *moving)))
 
 
 def _fails_over(incident: incidents.Incident) -> bool:

@@ -30,6 +30,22 @@ def target(cluster: clusters.Cluster, instance: clusters.Instance) -> str:
     return _best(cluster, instance, demand, room=room, action=Action.FAILOVER_TO_ANY)
 
 
+def failed_over(cluster: clusters.Cluster, instance: clusters.Instance, *, chosen: str) -> tuple[str, str]:
+    """The nodes (UUIDs) from which and to which an instance is failed over; `chosen` is one that a person named, or ''.
+
+    A node where a migration that has not ended may have taken it, and that cannot be asked, may have what its primary
+    on record lacks: it fails over from there.
+
+    Raises:
+        Refused: as with `target`.
+    """
+    other = cluster.nodes.get(instance.moving)
+    is_lost = other is not None and (not clusters.reachable(cluster, other) or clusters.is_silent(cluster, other))
+    if other is not None and (chosen == instance.primary_node or (is_lost and not chosen)):
+        return other.uuid, instance.primary_node
+    return instance.primary_node, chosen or target(cluster, instance)
+
+
 def refuse_adopted(instance: clusters.Instance) -> None:
     """Refuse to replace disks that were adopted: their nodes are changed by the people who made them.
 

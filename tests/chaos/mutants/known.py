@@ -18,6 +18,7 @@ ROLES = "plugins/module_utils/storage/drbd_roles.py"
 FAILOVER = "roles/instance/tasks/failover.yml"
 FENCE = "roles/instance/tasks/fence_source.yml"
 POWER = "plugins/module_utils/domain/power.py"
+FAILOVER_ACT = "roles/instance/tasks/failover_act.yml"
 REPLACE = "roles/instance/tasks/replace_disks.yml"
 OUTDATE = "roles/repair/tasks/outdate_replica.yml"
 CONTRACT = "plugins/plugin_utils/opcodes/contract.py"
@@ -163,12 +164,12 @@ MUTANTS = (
         "a failover does not ask again after the stop whether the pair has parted meanwhile",
         (
             Edit(
-                FAILOVER,
+                FAILOVER_ACT,
                 '        msg: "{{ instance_check.objection }}"\n      when: instance_check.objection | length > 0\n',
                 '        msg: "{{ instance_check.objection }}"\n      when: false\n',
             ),
             Edit(
-                FAILOVER,
+                FAILOVER_ACT,
                 '        instance_disks_alone: "{{ instance_check.alone }}"\n',
                 "        instance_disks_alone: true\n",
             ),
@@ -180,7 +181,7 @@ MUTANTS = (
         "a failover stops the source and records the new primary before it has asked the target",
         (
             Edit(
-                FAILOVER,
+                FAILOVER_ACT,
                 "- name: Hand the disks over, or start the instance again where it was\n",
                 "- name: Record the new primary before anything is known of it\n"
                 "  roundsman.cluster.record:\n"
@@ -306,7 +307,7 @@ MUTANTS = (
         "a failover goes on though its source did not demote its replica",
         (
             Edit(
-                FAILOVER,
+                FAILOVER_ACT,
                 '        instance_member: "{{ instance_source }}"\n        instance_disks_may_fail: false\n',
                 '        instance_member: "{{ instance_source }}"\n        instance_disks_may_fail: true\n',
             ),
@@ -318,7 +319,7 @@ MUTANTS = (
         "a failover forgets, when it asks again, that its source said in sync before it fell silent",
         (
             Edit(
-                FAILOVER,
+                FAILOVER_ACT,
                 '        instance_look_in_sync: "{{ instance_was_in_sync }}"\n',
                 "        instance_look_in_sync: false\n",
             ),

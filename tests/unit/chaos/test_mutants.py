@@ -223,8 +223,8 @@ def tasks(text: str) -> list[str]:
 
 def test_the_mutant_that_asks_once_does_not_refuse_between_stop_and_demotion() -> None:
     name = "Refuse before a disk changes hands"
-    assert name in tasks((ROOT / known.FAILOVER).read_text())
-    assert name not in tasks(known.find("source_asked_once").text(known.FAILOVER))
+    assert name in tasks((ROOT / known.FAILOVER_ACT).read_text())
+    assert name not in tasks(known.find("source_asked_once").text(known.FAILOVER_ACT))
 
 
 def test_the_mutant_that_forgets_what_is_left_behind_does_not_record_it() -> None:
@@ -242,8 +242,8 @@ def test_the_mutant_that_records_first_does_so_before_it_asks_the_target() -> No
         record = next(number for number, name in enumerate(names) if name.startswith("Record the new primary"))
         return record < names.index("Let the target write the disks")
 
-    assert not records_first((ROOT / known.FAILOVER).read_text())
-    assert records_first(known.find("recorded_before_look").text(known.FAILOVER))
+    assert not records_first((ROOT / known.FAILOVER_ACT).read_text())
+    assert records_first(known.find("recorded_before_look").text(known.FAILOVER_ACT))
 
 
 CONCLUSIONS = "roles/instance/vars/main.yml"
@@ -286,12 +286,13 @@ CASES: dict[str, tuple[str, Callable[..., Any], Any, Any, Any]] = {
 
 OTHERS = {
     ("migration_resumed", known.FAKE),
-    *((name, known.FAILOVER) for name in ("source_asked_once", "recorded_before_look")),
+    *((name, known.FAILOVER_ACT) for name in ("source_asked_once", "recorded_before_look")),
+    ("recorded_before_look", known.FAILOVER),
     ("left_behind_forgotten", known.REPLACE),
     ("outdated_by_role", known.OUTDATE),
     *(("status_is_fence", path) for path in (known.FENCE, CONCLUSIONS)),
     ("life_unrecorded", known.FENCE),
-    *((name, known.FAILOVER) for name in ("demotion_may_fail", "answer_forgotten")),
+    *((name, known.FAILOVER_ACT) for name in ("demotion_may_fail", "answer_forgotten")),
 }
 """The edited files that a test of their own judges."""
 

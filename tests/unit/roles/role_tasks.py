@@ -17,8 +17,15 @@ Task = dict[str, Any]
 
 @functools.cache
 def tasks(role: str, file: str) -> tuple[Task, ...]:
-    """The tasks of a file in order, those of its blocks with the conditions of these."""
-    return tuple(_flat(yaml.safe_load((ROLES / role / "tasks" / f"{file}.yml").read_text()), []))
+    """The tasks of a file in order, those of its blocks with the conditions of these, and of `FILE_act` at its end."""
+    names = [
+        name for name in (file, f"{file}_act") if name == file or (ROLES / role / "tasks" / f"{name}.yml").exists()
+    ]
+    return tuple(
+        task
+        for name in names
+        for task in _flat(yaml.safe_load((ROLES / role / "tasks" / f"{name}.yml").read_text()), [])
+    )
 
 
 def task(role: str, file: str, name: str) -> Task:

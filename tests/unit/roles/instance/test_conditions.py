@@ -320,7 +320,7 @@ def test_the_time_since_when_a_source_is_off_is_noted_once_that_is_known() -> No
     again = role_tasks.task("instance", "failover", "Look at both nodes again")
     told = {"instance_time_look": 10.0, "instance_time_off": 70.0}
     assert role_tasks.value("instance", again["vars"]["instance_look_times"], told) == {"look": 10.0, "seen_off": 70.0}
-    text = (role_tasks.ROLES / "instance/tasks/failover.yml").read_text()
+    text = (role_tasks.ROLES / "instance/tasks/failover_act.yml").read_text()
     assert text.index("import_tasks: fence_source.yml") < text.index(NOTED) < text.index(again["name"])
 
 
@@ -419,6 +419,8 @@ ALLOWED = {
     ("activate_disks", "instance_disks_alone"): [True],
     ("failover", "instance_disks_alone"): ["{{ instance_check.alone }}"],
     ("failover", "instance_disks_force"): ["{{ instance_check.forced | length > 0 }}"],
+    ("failover_act", "instance_disks_alone"): ["{{ instance_check.alone }}"],
+    ("failover_act", "instance_disks_force"): ["{{ instance_check.forced | length > 0 }}"],
     ("recreate_disks", "instance_disks_last"): [True],
     ("reinstall", "instance_disks_alone"): [True],
     ("instance_remove", "instance_disks_last"): [True],
@@ -749,3 +751,51 @@ def test_before_memory_is_sent_to_it_the_target_and_no_other_node_confirms_its_a
     (arguments,) = (value for key, value in module.items() if key.endswith(".instance_disks"))
     told = {**known, "instance_disks_own_address": True}
     assert role_tasks.value("instance", arguments["own_address"], told) is True
+
+
+def test_that_an_instance_may_run_on_either_node_is_on_record_before_it_is_handed_over() -> None:
+    names = [one["name"] for one in role_tasks.tasks("instance", "migrate_live")]
+    order = [
+        "Record that it may run on either node from now on",
+        "Hand the running instance over to its new primary",
+        "Record the new primary",
+    ]
+    assert [name for name in names if name in order] == order
+
+
+@pytest.mark.parametrize(
+    ("source", "is_fenced", "is_refused"),
+    [
+        ({"states": {}}, False, False),
+        ({"states": {DRBD["name"]: "running"}}, False, True),
+        ({"states": {DRBD["name"]: "paused in migration"}}, False, True),
+        (SILENT, True, False),
+        (FAILED, True, False),
+        (SKIPPED, True, False),
+    ],
+)
+def test_a_guest_is_recorded_where_a_migration_took_it_once_its_source_has_not_got_it_or_is_off(
+    source: Told, is_fenced: bool, is_refused: bool
+) -> None:
+    told = {"instance_source_guests": source}
+    fence = role_tasks.task("instance", "failover_adopt", "Make sure that a source that does not say so has no power")
+    twice = role_tasks.task("instance", "failover_adopt", "Refuse to record an instance that both nodes have")
+    assert role_tasks.runs("instance", fence, {**GUARDED, **told}) is is_fenced
+    assert role_tasks.refuses("instance", twice, {**GUARDED, **told}) is is_refused
+    names = [one["name"] for one in role_tasks.tasks("instance", "failover_adopt")]
+    assert names.index(fence["name"]) < names.index("Record it where it runs")
+    assert not any("start" in name.lower() for name in names)
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ({"instance_unfinished": False}, True),
+        ({"instance_unfinished": True, "instance_whereabouts": {"step": "stays"}}, True),
+        ({"instance_unfinished": True, "instance_whereabouts": {"step": "moved"}}, False),
+        ({"instance_unfinished": True, "instance_whereabouts": {"step": "fail over"}}, False),
+    ],
+)
+def test_an_instance_is_started_on_its_primary_unless_it_runs_elsewhere(told: Told, expected: bool) -> None:
+    starts = role_tasks.task("instance", "startup", "Start the instance on its primary")
+    assert role_tasks.runs("instance", starts, {**GUARDED, **told}) is expected

@@ -10,7 +10,13 @@ from ansible_collections.roundsman.cluster.plugins.module_utils.domain import (
     left_replicas,
 )
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
-from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import contract, instance_moves
+from ansible_collections.roundsman.cluster.plugins.plugin_utils.opcodes import (
+    contract,
+    instance_disks,
+    instance_making,
+    instance_moves,
+    instance_runs,
+)
 
 from tests.unit import small_cluster
 
@@ -307,3 +313,56 @@ def test_only_a_replacement_gives_a_primary_another_peer_while_a_new_replica_is_
     assert instance_moves.Failover("i1", "n2", "n3").variables(cluster)["instance"]["keeps_peer"]
     assert not instance_moves.Failover("i1", "n2", "n3").variables(CLUSTER)["instance"]["keeps_peer"]
     assert not instance_moves.ReplaceDisks("i1", "n3", "n10").variables(cluster)["instance"]["keeps_peer"]
+
+
+# A migration from n2 to n3 has not ended.
+MOVING = with_instance(moving="n3")
+
+
+def test_until_a_migration_has_ended_a_failover_goes_from_either_of_its_nodes_to_the_other() -> None:
+    away, back = instance_moves.Failover("i1", "n2", "n3"), instance_moves.Failover("i1", "n3", "n2")
+    assert (away.moot(MOVING), back.moot(MOVING)) == ("", "")
+    assert back.moot(CLUSTER) == "inst1 has left node3 already: its primary is node2"
+    told = back.variables(MOVING)
+    assert (told["source"]["name"], told["target"]["name"]) == ("node3", "node2")
+    assert (told["secondaries"], told["unfinished"]) == (["n3"], True)
+    assert away.variables(MOVING)["unfinished"]
+    assert not away.variables(CLUSTER)["unfinished"]
+    ended = changes.apply_all(MOVING, back.effects(MOVING), now=9.0).instance("i1")
+    assert (ended.nodes, ended.moving) == (("n2", "n3"), "")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        REPLACES("i1", "n3", "n10"),
+        instance_runs.Shutdown("i1"),
+        instance_disks.ActivateDisks("i1"),
+        instance_disks.DeactivateDisks("i1"),
+        instance_making.InstanceRemove("i1"),
+    ],
+    ids=lambda made: made.kind,
+)
+def test_nothing_is_done_to_an_instance_that_may_run_on_one_of_two_nodes_until_it_was_looked_for(made: Any) -> None:
+    is_for_what_is_down = isinstance(made, instance_disks.DeactivateDisks)
+    cluster = with_instance(moving="n3", admin_state="down" if is_for_what_is_down else "up")
+    with pytest.raises(errors.Refused, match="it may run on node3: run `roundsman instance start inst1`"):
+        made.variables(cluster)
+
+
+def test_the_start_of_an_instance_whose_migration_has_not_ended_is_told_of_both_nodes() -> None:
+    made = instance_runs.Startup("i1")
+    assert made.wants(MOVING) == contract.instance_at("i1", ("n2", "n3"))
+    told = made.variables(MOVING)
+    assert (told["source"]["name"], told["target"]["name"], told["unfinished"]) == ("node3", "node2", True)
+    assert not made.variables(CLUSTER)["unfinished"]
+    # Its node has no power: it is asked whether that is true, and nothing else.
+    off = changes.apply(MOVING, changes.NodePowered("n3", powered=False), now=5.0)
+    told = made.variables(off)
+    assert ([one["name"] for one in told["members"]], told["source_reachable"]) == (["node2"], False)
+    assert made.hosts(off) == ["n2", "n3"]
+
+
+def test_a_node_where_an_instance_may_run_is_not_empty() -> None:
+    assert "inst1" in contract.not_empty(with_instance(moving="n10"), "n10")
+    assert "inst1" not in contract.not_empty(CLUSTER, "n10")

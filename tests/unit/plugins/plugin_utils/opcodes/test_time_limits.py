@@ -78,7 +78,7 @@ OPCODES: list[Any] = [
     settling.FindPower(("n3",)),
 ]
 FREE = {
-    *("hold", "record", "failover_check", "replica_check", "drbd_verdicts", "second_copies"),
+    *("hold", "record", "failover_check", "replica_check", "unfinished_check", "drbd_verdicts", "second_copies"),
     *("fail", "debug", "set_fact", "set_stats", "add_host", "assert", "meta"),
 }
 """What is done on the controller and waits for nothing."""
@@ -119,8 +119,8 @@ class Costs:
             return 1
         if isinstance(loop, list):
             return len(loop)
-        if "hypervisors" in loop or "instance_let_go" in loop:
-            return 1
+        if "hypervisors" in loop or "instance_let_go" in loop or "instance_source" in loop:
+            return 2 if "instance_source" in loop else 1
         if "repair_verdicts" in loop:
             return 2 * len(self.instance.disks)
         if "step.resources" in loop:
@@ -186,7 +186,9 @@ def play_seconds(kind: str, costs: Costs) -> float:
 def cluster(given: dict[str, str], disks: int, size: int) -> clusters.Cluster:
     known = small_cluster.make()
     found = tuple(clusters.Disk(size) for _ in range(disks))
-    made = clusters.with_instance(known, dataclasses.replace(known.instance("i1"), hvparams=given, disks=found))
+    made = clusters.with_instance(
+        known, dataclasses.replace(known.instance("i1"), hvparams=given, disks=found, moving="n3")
+    )
     return changes.apply(made, left_replicas.ReplicaLeft("i1", "n10", present=True), now=1.0)
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 _ORDER = {
     "migrate": ("instance", "source", "target"),
     "failover": ("instance", "source", "target"),
+    "startup": ("instance",),
     "replace_disks": ("instance", "old", "new"),
     "node_role": ("node", "drained", "offline", "empty"),
     "power": ("node", "command", "empty"),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 
 from ansible_collections.roundsman.cluster.plugins.module_utils.domain import changes, replicas
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import cluster as clusters
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.rounds import rounds
 
 from . import steps, tables
@@ -398,3 +399,25 @@ def test_evacuations_of_a_round_leave_the_reserve_of_capacity_together() -> None
     assert [one.subject for one in held.refusals] == ["node1", "node2"]
     alone = _plan(nodes + EVACUATE + "settings capacity_reserve=9\n")
     assert (alone.refusals, bool(alone.jobs)) == ((), True)
+
+
+def test_what_a_migration_may_have_taken_to_a_dead_node_is_failed_over_from_there_before_it_is_moved() -> None:
+    cluster = tables.read(NODES + EVACUATE.replace("node1", "node2") + DRBD)
+    moving = dataclasses.replace(cluster.instance("instance1"), moving="u-node2")
+    plan = rounds.plan(clusters.with_instance(cluster, moving), at_work={})
+    assert steps.of(plan.jobs) == {
+        "drain:node2": ["node_role node2 drained"],
+        "start:instance1": ["failover instance1 node2 node1"],
+    }
+    assert [(one.subject, one.reason.startswith("waits: ")) for one in plan.refusals] == [("instance1", True)]
+
+
+def test_what_a_lost_move_may_have_left_down_is_started_before_its_node_is_empty() -> None:
+    cluster = tables.read(NODES + EVACUATE + "instance1 drbd 4096 10000 node2 node1\n")
+    plan = rounds.plan(cluster, at_work={}, unstarted={"a1": ["u-instance1", "u-gone"]})
+    assert steps.of(plan.jobs)["start:instance1"] == ["startup instance1"]
+    assert "offline:node1" not in steps.of(plan.jobs)
+    silent = clusters.observed(cluster, silent=["u-node2"])
+    waits = rounds.plan(silent, at_work={}, unstarted={"a1": ["u-instance1"]})
+    assert "start:instance1" not in steps.of(waits.jobs)
+    assert "it may be down on node2, which does not answer" in {one.reason for one in waits.refusals}

@@ -1,0 +1,70 @@
+"""Where an instance is of which a migration has not ended, by what its two nodes answer, when it is to be started.
+
+The migration may have ended in libvirt after its play was killed. So both nodes may run the instance, or may have
+written its disks last: each answers that it does not run there, or is known to be off, and a guest that runs is
+recorded where it runs, and never started a second time.
+
+| the primary on record has | the other node | what follows |
+|---|---|---|
+| no answer | any | refused |
+| the guest | has it, too | refused |
+| the guest | does not have it, or does not answer | it is there: the migration did not happen |
+| nothing | runs it | it is there: the migration happened |
+| nothing | has it, and does not run it | refused |
+| nothing | has nothing | it runs nowhere: the replicas say who has the newer data |
+| nothing | does not answer | it is failed over from there: that node has to be off, and its possible loss counts |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Tuple
+
+from .failovers import RUNNING, Node
+
+
+class Step(Enum):
+    """What becomes of the start; `STAYS` and `MOVED` are recorded."""
+
+    STAYS = "stays"
+    MOVED = "moved"
+    FAIL_OVER = "fail over"
+    REFUSE = "refuse"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What becomes of the start of an instance, and why it is refused."""
+
+    step: Step
+    objection: str = ""
+
+
+def judge(instance: str, primary: Node, other: Node) -> Answer:
+    """What becomes of the start of an instance that a migration was to take from its primary to another node."""
+    if not primary.answers or primary.why:
+        return _refused(
+            f"{primary.name} does not say whether {instance} runs there ({primary.why}): restore its network link, or "
+            "reboot it if it hangs, then retry"
+        )
+    if primary.guest:
+        return _refused(_twice(instance, (primary, other))) if other.guest else Answer(Step.STAYS)
+    if not other.answers or other.why:
+        # Alive or not is for the fence of the failover.
+        return Answer(Step.FAIL_OVER)
+    if other.guest and other.guest != RUNNING:
+        return _refused(
+            f"{instance} is on {other.name}, {other.guest}, where a migration that has not ended was to take it: it is "
+            f"not started on {primary.name}. End it on {other.name} itself, then retry"
+        )
+    return Answer(Step.MOVED if other.guest else Step.STAYS)
+
+
+def _twice(instance: str, nodes: Tuple[Node, Node]) -> str:
+    found = " and ".join(f"{node.guest} on {node.name}" for node in nodes)
+    return f"{instance} is {found}: end it on one of the two nodes, on that node itself, then retry"
+
+
+def _refused(text: str) -> Answer:
+    return Answer(Step.REFUSE, text)

@@ -1,0 +1,69 @@
+"""The step at which a migration was killed x the node that died: what its instance's start and failover do."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import failovers, unfinished_moves
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain.unfinished_moves import Step
+
+
+def node(name: str, guest: str) -> failovers.Node:
+    """A node that has the guest in this state; '' has none, `silent` does not answer, `broken` has no hypervisor."""
+    if guest == "silent":
+        return failovers.Node(name, answers=False, why="timed out", replicas=None)
+    if guest == "broken":
+        return failovers.Node(name, why="its hypervisor does not answer (x)", replicas=None)
+    return failovers.Node(name, guest=guest)
+
+
+@pytest.mark.parametrize(
+    ("primary", "other", "step"),
+    [
+        # Killed before the guest left: it is where it was, whatever became of the other node.
+        ("running", "", Step.STAYS),
+        ("running", "silent", Step.STAYS),
+        ("running", "broken", Step.STAYS),
+        # Killed after it arrived.
+        ("", "running", Step.MOVED),
+        # The primary died: nothing is started there.
+        ("silent", "running", Step.REFUSE),
+        ("silent", "", Step.REFUSE),
+        ("silent", "silent", Step.REFUSE),
+        ("broken", "running", Step.REFUSE),
+        # The other node died after it arrived: that node counts as the one that has the last writes.
+        ("", "silent", Step.FAIL_OVER),
+        ("", "broken", Step.FAIL_OVER),
+        # The guest ended in the hand-over.
+        ("", "", Step.STAYS),
+        ("crashed", "", Step.STAYS),
+        # Killed in the hand-over.
+        ("paused in migration", "", Step.STAYS),
+        ("paused in migration", "running", Step.REFUSE),
+        ("running", "in migration", Step.REFUSE),
+        ("", "paused", Step.REFUSE),
+        ("running", "running", Step.REFUSE),
+    ],
+)
+def test_an_instance_of_which_a_migration_has_not_ended_is_started_where_it_is_and_nowhere_twice(
+    primary: str, other: str, step: Step
+) -> None:
+    answer = unfinished_moves.judge("web1", node("node2", primary), node("node3", other))
+    assert answer.step is step
+    assert bool(answer.objection) is (step is Step.REFUSE)
+
+
+@pytest.mark.parametrize("source", ["", "silent"])
+@pytest.mark.parametrize(
+    ("guest", "is_unfinished", "adopts"),
+    [("running", True, True), ("running", False, False), ("paused", True, False), ("", True, False)],
+)
+def test_a_failover_records_what_an_unfinished_migration_took_to_the_target_and_never_starts_it(
+    source: str, guest: str, is_unfinished: bool, adopts: bool
+) -> None:
+    asked = failovers.Failover(
+        "web1", True, node("node2", source), node("node3", guest), is_unfinished=is_unfinished, is_off=True
+    )
+    assert failovers.adopts(asked) is adopts
+    if guest:
+        assert bool(failovers.objection(asked)) is not adopts, "what runs there for another reason is refused"
+        assert failovers.waits(asked) == {}
