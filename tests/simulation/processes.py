@@ -33,6 +33,7 @@ class Process:
         self.name = f"{run.parent.name}/{run.name}"
         self.is_over = False
         self.is_hung = False
+        self.kind = ""
         self.instance = ""
         self.disk = durable_files.Disk()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
@@ -95,13 +96,13 @@ class Process:
         if self.run.name.isdecimal():
             self.world.begun.add(self.run)
         spec = json.loads((self.run / "opcode.json").read_bytes())
-        kind, step = _kind(spec), spec["variables"].get("step", {})
+        self.kind, step = _kind(spec), spec["variables"].get("step", {})
         self.instance = step.get("instance", {}).get("uuid", "") if isinstance(step.get("instance"), dict) else ""
-        self.world.tell("process", self.name, "begins", kind)
+        self.world.tell("process", self.name, "begins", self.kind)
         self._check_alone()
         yield STEP
         try:
-            value = yield from plays.play(self.world, self.run, kind, step)
+            value = yield from plays.play(self.world, self.run, self.kind, step)
             outcome: dict[str, Any] = {"status": "success", "text": "", "value": value}
         except plays.PlayFailed as failure:
             outcome = {"status": "error", "text": str(failure)}

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MEMORY = Path("/dev/shm")
 NODES, INSTANCES = 4, 8
 SETTLES_WITHIN = 12 * 3600.0
-"""Virtual seconds after the last fault within which all has settled: twice that of the longest time limit of a play."""
+"""Virtual seconds after the last fault within which all has settled; only a run that replaces disks may take longer."""
 DOWN = 20.0
 """Seconds that a daemon is down at the most."""
 CALM = 400.0

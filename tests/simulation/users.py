@@ -67,8 +67,9 @@ class Users:
         if service.queue.drained:
             service.queue.set_drained(False)
         for process in list(self._world.processes.values()):
-            # Where nodes are asked every few seconds nobody waits for the time limit of what hangs, which is hours.
-            if process.is_hung and not process.is_over and service.agents.seen:
+            # A resync may take days, and where nodes are asked every few seconds nobody waits for any time limit.
+            is_awaited = process.kind not in {"", "replace_disks"} and not service.agents.seen
+            if process.is_hung and not process.is_over and not is_awaited:
                 await self._end(service, int(process.run.parent.name))
         for node in sorted(self._world.nodes.values(), key=lambda node: node.name):
             await self._service_node(service, node)
