@@ -233,7 +233,11 @@ class _Daemon:
         world = self._world
         await self._users.act(made, since=EPOCH)
         world.is_calm = True
-        await self._users.put_in_order(made)
+        try:
+            await self._users.put_in_order(made)
+        except errors.StoreFailed:
+            # It shared the last write that a full disk refused.
+            await self._users.put_in_order(made)
         limit = world.now + SETTLES_WITHIN
         await asyncio.sleep(CALM)
         while unfinished := made.queue.unfinished(made.queue.jobs):
