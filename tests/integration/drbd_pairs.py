@@ -108,21 +108,24 @@ class Pair:
         read = "dd if={} bs=1M iflag=direct 2>/dev/null | sha256sum"
         return self.on(node, "; ".join(read.format(device) for device in devices)).split()[::2]
 
+    def address(self, node: str) -> str:
+        """The address of a node for replication."""
+        return str(self.bed.record()["nodes"][node]["secondary"])
+
     def _options(self, *, node: str, state: str, peer: str = "", address: str = "", **more: Any) -> dict[str, Any]:
-        nodes = self.bed.record()["nodes"]
         options: dict[str, Any] = {
             "instance": NAME,
             "uuid": UUID,
             "hypervisor": "kvm",
             "disk_template": "drbd",
             "disks": [{"size": disk.size, "minor": disk.minor} for disk in DISKS],
-            "here": {"name": node, "address": nodes[node]["secondary"]},
+            "here": {"name": node, "address": self.address(node)},
             "secret": "thesecretofthepair",
             "state": state,
             **more,
         }
         if peer:
-            options["peer"] = {"name": peer, "address": address or nodes[peer]["secondary"]}
+            options["peer"] = {"name": peer, "address": address or self.address(peer)}
         return options
 
     def _playbook(self, path: Path, *options: str) -> subprocess.CompletedProcess[str]:
