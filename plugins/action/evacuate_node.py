@@ -64,9 +64,9 @@ class ActionModule(module_answers.Action):
         play = holding.current(task_vars)
         try:
             cluster, found, plan = _planned(play, options)
-            _refuse_left_out(cluster, _wants(cluster, plan, options["node"]), task_vars)
             if not self._task.check_mode:
                 cluster, found, plan = _held(play, options, cluster, plan)
+            node_results.refuse_left_out(task_vars, _meant(cluster, plan, options["node"]))
             made = _steps(cluster, plan, options, judged=found)
             steps = list(made.steps)
             if not self._task.check_mode:
@@ -151,11 +151,10 @@ def _names(cluster: clusters.Cluster) -> list[str]:
     return [node.name for node in cluster.nodes.values()]
 
 
-def _refuse_left_out(cluster: clusters.Cluster, wants: Mapping[str, Mode], task_vars: Mapping[str, Any] | None) -> None:
-    """Refuse a plan for nodes that the play cannot reach: Ansible would make hosts of them as it likes."""
-    meant = [node.name for uuid, node in cluster.nodes.items() if f"node/{uuid}" in wants]
-    if unreachable := node_results.left_out(task_vars, meant):
-        raise errors.Refused("; ".join(unreachable.values()))
+def _meant(cluster: clusters.Cluster, plan: Planned, name: str) -> list[str]:
+    """The nodes (names) of a plan."""
+    wants = _wants(cluster, plan, name)
+    return [node.name for uuid, node in cluster.nodes.items() if f"node/{uuid}" in wants]
 
 
 def _audit(

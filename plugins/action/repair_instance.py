@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..module_utils.domain import errors
-from ..plugin_utils import holding, libraries, module_answers
+from ..plugin_utils import holding, libraries, module_answers, node_results
 
 with libraries.optional():
     from ..plugin_utils.config import store
@@ -39,6 +39,8 @@ class ActionModule(module_answers.Action):
             if text := opcode.moot(cluster):
                 raise errors.Refused(text)
             step = opcode.variables(cluster)
+            nodes = cluster.instance(options["name"]).nodes
+            node_results.refuse_left_out(task_vars, [cluster.node_name(uuid) for uuid in nodes])
         except errors.RoundsmanError as error:
             return {**result, "failed": True, "msg": str(error)}
         return {**result, "changed": False, "step": step}

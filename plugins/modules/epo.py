@@ -112,6 +112,11 @@ batches:
   returned: success
   type: list
   elements: list
+left_out:
+  description: The names of the nodes among them that are no hosts of this play; what runs there is not asked to stop.
+  returned: success
+  type: list
+  elements: str
 last:
   description: The name of the controller's own node if it is among them, which is powered off by hand; else empty.
   returned: success

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..module_utils.domain import errors, parameter_rules
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -16,9 +18,34 @@ def registered(task_vars: Mapping[str, Any], names: Iterable[str], *, variable: 
 
 
 def left_out(task_vars: Mapping[str, Any] | None, names: Iterable[str]) -> dict[str, str]:
-    """Those of these nodes (names) that the inventory plugin left out of the play, and a line that says why."""
-    known = (task_vars or {}).get("roundsman_left_out", {})
-    return {name: f"{name} is left out of plays: {known[name]}" for name in names if name in known}
+    """Those of these nodes (names) that are no hosts of the play, and a line that says why.
+
+    Ansible makes a host of each name that it does not know, and takes the variables from the file that the name leads
+    to. Who writes the configuration may do so after the inventory has read it, so an action asks this of what it read
+    last, before a name leaves it.
+    """
+    variables = task_vars or {}
+    known, hosts = variables.get("roundsman_left_out", {}), variables.get("hostvars", {})
+    reasons = {name: known.get(name) or _unfit(name, hosts) for name in names}
+    return {name: f"{name} is left out of plays: {reason}" for name, reason in reasons.items() if reason}
+
+
+def refuse_left_out(task_vars: Mapping[str, Any] | None, names: Iterable[str]) -> None:
+    """Go on only if all of these nodes (names) are hosts of the play.
+
+    Raises:
+        Refused: the text names each that is none, with the reason.
+    """
+    if missing := left_out(task_vars, names):
+        raise errors.Refused("; ".join(missing.values()))
+
+
+def _unfit(name: str, hosts: Mapping[str, Any]) -> str:
+    try:
+        parameter_rules.node_name("name", name)
+    except errors.InvalidInput as error:
+        return str(error)
+    return "" if name in hosts else "it is not in the inventory that this play began with: run the play again"
 
 
 def failed(result: Mapping[str, Any]) -> bool:

@@ -95,7 +95,7 @@ def address(name: str, value: Any) -> str:
 
 def node_name(name: str, value: Any) -> str:
     """Refuse what is no name, and the names that mean something else to Ansible."""
-    text = str(_NAME(name, value))
+    text = str(_NODE_NAME(name, value))
     if text.lower() in RESERVED_NAMES or text.lower().startswith(RESERVED_BEGINNINGS):
         raise errors.InvalidInput(f"{name}: {value!r} means something else to Ansible: choose another name")
     return text
@@ -127,6 +127,8 @@ _PROGRAM = re.compile(r"/[^\x00-\x1f\x7f]{1,4000}")
 _SIZE, _COUNT = number(0, _MOST, whole=True), number(1, _MOST, whole=True)
 _SECONDS = number(0, 86400 * 366, whole=False)
 _NAME = text(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,252}", "a name: use letters, digits and . _ -")
+# Ansible splits patterns of hosts at spaces.
+_NODE_NAME = text(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}", "a name: use letters, digits and . _ -")
 NDPARAMS: Mapping[str, Rule] = {
     "oob_program": oob_program,
     "exclusive_storage": or_inherited(flag),

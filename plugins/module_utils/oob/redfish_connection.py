@@ -8,7 +8,7 @@ import socket
 import ssl
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypeVar
 
-from ..domain import bmc, errors, health, power
+from ..domain import bmc, control_characters, errors, health, power
 from . import pyghmi_library, redfish_web
 
 _RESETS: Mapping[power.Command, Sequence[str]] = {
@@ -180,7 +180,7 @@ def _reason(status: int, text: str) -> power.Reason:
 
 
 def _text(status: int, text: str) -> str:
-    line = (text.strip().splitlines() or ["nothing"])[0][:_LONGEST_TEXT]
+    line = control_characters.escaped((text.strip().splitlines() or ["nothing"])[0][:_LONGEST_TEXT])
     return f"the BMC's answer: {line}" + ("" if 200 <= status < 300 else f" (HTTP status {status})")  # noqa: PLR2004 - success
 
 

@@ -151,6 +151,9 @@ def refuse_newer_configuration(path: Path, options: argparse.Namespace) -> None:
         user=known.pw_uid,
         group=known.pw_gid,
         extra_groups=os.getgrouplist(known.pw_name, known.pw_gid),
+        # That user may look into its process, and type into a terminal that it shares with root.
+        start_new_session=True,
+        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
     )
     found, newest = map(int, told.stdout.split())
     if found > newest:

@@ -26,7 +26,7 @@ def test_no_host_is_taken_for_a_node_that_the_inventory_leaves_out(file: str, na
     about = dict.fromkeys(NODES, "")
     known: dict[str, Any] = {
         "roundsman_left_out": {"localhost": "reserved", "all": "reserved"},
-        "epo": {"stopping": NODES, "here": ["localhost"]},
+        "epo": {"stopping": NODES, "here": ["localhost"], "left_out": ["localhost", "all"]},
         "epo_left": {"waiting": NODES, "replicas": about, "starts": about, "here": ["localhost"]},
     }
     if wave == "second":

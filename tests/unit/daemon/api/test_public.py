@@ -51,6 +51,8 @@ def test_a_crowd_that_asks_for_the_whole_cluster_has_it_made_once(
         return encoded(content)
 
     async def act(one: Reached) -> None:
+        # What is listed of an instance is kept for later answers.
+        await one.ask("GET", path)
         monkeypatch.setattr(answers, "encoded", count)
         found = await asyncio.gather(*(one.ask("GET", path) for _ in range(20)))
         assert {answer.status_code for answer in found} == {200}

@@ -12,7 +12,7 @@ from ansible.playbook.task import Task
 from ansible.plugins.action import ActionBase
 from ansible.plugins.connection.local import Connection
 from ansible.template import Templar
-from ansible_collections.roundsman.cluster.plugins.module_utils.domain import power, power_record, tree
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors, power, power_record, tree
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import run_group, run_records
 from ansible_collections.roundsman.cluster.plugins.plugin_utils.config import store
 
@@ -72,8 +72,16 @@ class Controller:
         loader, context = DataLoader(), PlayContext()
         plugin = importlib.import_module(f"{PACKAGE}.{action_name}").ActionModule
         action = plugin(task, Connection(context), context, loader, Templar(loader), None)
-        result: dict[str, Any] = action.run(task_vars={"roundsman_root": str(self.where.root), **(variables or {})})
+        hosts = {"roundsman_root": str(self.where.root), "hostvars": {name: {} for name in self._nodes()}}
+        result: dict[str, Any] = action.run(task_vars={**hosts, **(variables or {})})
         return result
+
+    def _nodes(self) -> list[str]:
+        """The nodes (names) that the inventory of a play begins with."""
+        try:
+            return [node.name for node in store.read(self.where.config).nodes.values()]
+        except errors.RoundsmanError:
+            return []
 
     def refusal(self, action_name: str, **options: Any) -> str:
         """What the action says when it fails, which has to be one line."""

@@ -118,6 +118,8 @@ def test_a_node_that_plays_leave_out_is_neither_evacuated_nor_asked(controller: 
     assert controller.refusal("evacuate_node", **options) == (
         "node2 is left out of plays: node2.yml is owned by uid 12345"
     )
+    began: dict[str, Any] = {"hostvars": {"node2": {}}}
+    assert "node3 is left out of plays" in controller.refusal("evacuate_node", node="node2", variables=began)
     look = evacuate_node._look(small_cluster.make(), "node1", [], left_out={"node2": "no"})
     assert "n2" not in [node["uuid"] for node in look["nodes"]]
     assert "node2" in look["unasked"]

@@ -52,6 +52,19 @@ def test_what_cannot_be_repaired_is_refused(
     assert said in controller.refusal("repair_instance", is_check=is_check, **options)
 
 
+@pytest.mark.parametrize("name", ["../../../tmp/x", "localhost", "x localhost"])
+def test_no_name_of_the_configuration_becomes_a_host_that_the_play_does_not_have(
+    controller: Controller, name: str
+) -> None:
+    """The daemon's user writes the configuration, and root runs the play."""
+    cluster = small_cluster.make()
+    began: dict[str, Any] = {"hostvars": {"localhost": {}, **{node.name: {} for node in cluster.nodes.values()}}}
+    controller.configure(clusters.with_node(cluster, dataclasses.replace(cluster.nodes["n3"], name=name)))
+    for is_check in (True, False):
+        said = controller.refusal("repair_instance", name="inst1", is_check=is_check, variables=began)
+        assert said.startswith(f"{name} is left out of plays: ")
+
+
 def test_locks_that_were_not_granted_are_told_and_nothing_is_held(controller: Controller) -> None:
     controller.grant({"instance/i1": "exclusive"})
     assert "node/n2 (shared) was not granted" in controller.refusal("repair_instance", name="inst1")

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from ansible_collections.roundsman.cluster.plugins.module_utils.domain import errors
 from ansible_collections.roundsman.cluster.plugins.plugin_utils import node_results
 
 
@@ -19,7 +22,17 @@ def test_a_node_that_was_not_reached_has_not_done_it(result: dict[str, bool], *,
 
 
 def test_a_node_that_plays_leave_out_has_no_result_and_a_reason() -> None:
-    told = {"hostvars": {}, "roundsman_left_out": {"node1": "why"}}
+    told = {"hostvars": {"node2": {}}, "roundsman_left_out": {"node1": "why"}}
     assert node_results.registered(told, ["node1"], variable="step") == {}
     assert node_results.left_out(told, ["node1", "node2"]) == {"node1": "node1 is left out of plays: why"}
-    assert node_results.left_out(None, ["node1"]) == {}
+
+
+@pytest.mark.parametrize("name", ["node9", "../../tmp/x", "x localhost", "localhost", "all", "-oProxyCommand=x"])
+def test_a_node_that_the_configuration_names_only_since_the_play_began_is_left_out(name: str) -> None:
+    """Ansible would make a host of its name, and take its variables from the file that the name leads to."""
+    told: dict[str, Any] = {"hostvars": {"localhost": {}, "node1": {}}, "roundsman_left_out": {}}
+    assert list(node_results.left_out(told, ["node1", name])) == [name]
+    assert list(node_results.left_out(None, [name])) == [name]
+    with pytest.raises(errors.Refused, match="is left out of plays"):
+        node_results.refuse_left_out(told, ["node1", name])
+    node_results.refuse_left_out(told, ["node1"])
